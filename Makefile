@@ -1,0 +1,44 @@
+# One command checks everything: make check before a commit, make test before a merge, make soak before an issue closes.
+
+target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
+export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
+
+.PHONY: help check lint build test fuzz-short soak demo
+
+help:
+	@echo "make check   format, lints, unit and property tests (3 min at most)"
+	@echo "make build   $(SLIPSTREAM_BIN)"
+	@echo "make demo    a real MySQL primary, a replica, TPC-C, verify (needs nothing but Rust and a C compiler)"
+	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
+	@echo "make soak    the full forms; not in CI"
+
+check: lint
+	cargo test --workspace --exclude whole_program_tests --locked
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+build:
+	cargo build --release --locked -p slipstream
+
+# SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. The whole-program tests start the release
+# build: what is tested is what is shipped.
+test: lint build
+	testbed/mysql install
+	SLIPSTREAM_TEST_SERVER=1 cargo test --workspace --exclude whole_program_tests --locked -- --test-threads=2
+	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short cargo test --locked -p whole_program_tests -- --test-threads=2
+	$(MAKE) fuzz-short
+
+# fuzz/run SECONDS: every target for that long, from its corpus.
+fuzz-short:
+	if [ -x fuzz/run ]; then fuzz/run 5; else echo "no fuzz targets"; fi
+
+soak: lint build
+	testbed/mysql install
+	SLIPSTREAM_TEST_SERVER=1 cargo test --workspace --exclude whole_program_tests --locked -- --test-threads=2
+	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak cargo test --locked -p whole_program_tests -- --test-threads=1 --include-ignored --nocapture
+	if [ -x fuzz/run ]; then fuzz/run 60; else echo "no fuzz targets"; fi
+
+demo: build
+	demo/demo.sh

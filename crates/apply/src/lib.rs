@@ -1,0 +1,16 @@
+//! Apply and publish: rows into lanes, then one watermark forward.
+//!
+//! In: sequenced pieces. Out: rows in the store, visible as prefixes of the source's history. Never here: a row at or
+//! below the watermark that is not readable, a row above it that is; a piece that holds back a later one but through
+//! its own lanes (and barriers, which are counted).
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod ending;
+mod pipeline;
+mod publish;
+mod worker;
+
+pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime};
+pub use publish::{Publisher, PublisherStatus};
+pub use worker::ApplyOptions;

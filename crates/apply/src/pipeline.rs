@@ -1,0 +1,410 @@
+//! The driver: gives split, decode, sequence and apply their threads and queues.
+//!
+//! In: a relay log that is followed or read to its end. Out: a store that follows. Every queue is bounded; memory is
+//! reserved by split in log order, so a full queue can never hold what an earlier piece waits for. Never here: a
+//! thread that outlives the others' end: whatever ends one (the log's end, a failure, a request, a panic) ends all.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::{GtidSet, LogPosition};
+use catalog::Catalog;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use observe::{LagMeter, Ledger, RateMeter};
+use relay_log::{RelayError, TailItem};
+use schedule::{
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
+    SpareBuffers, SplitOptions, Splitter, Stop, StopClass,
+};
+use store::Store;
+
+use crate::ending::Ending;
+use crate::publish::Publisher;
+use crate::worker::{ApplyOptions, InFlight, Worker};
+
+/// Hands out the relay log; waits at most the given time.
+pub type LogSource = Box<dyn FnMut(Duration) -> Result<TailItem, RelayError> + Send>;
+
+/// How replay runs.
+pub struct PipelineOptions {
+    /// Decoder threads, at least 1.
+    pub decoders: usize,
+    /// Apply worker threads, at least 1.
+    pub workers: usize,
+    /// Bytes in flight between split and publish.
+    pub memory_bytes: u64,
+    /// How rows are applied.
+    pub apply: ApplyOptions,
+    /// Transactions to leave out.
+    pub skip: SkipList,
+    /// What the store holds already.
+    pub executed: GtidSet,
+    /// The source's `lower_case_table_names`.
+    pub lower_case_table_names: u8,
+    /// Source clock minus ours, µs.
+    pub clock_difference_us: Arc<AtomicI64>,
+}
+
+/// CPU time of one stage's thread.
+#[derive(Clone, Debug)]
+pub struct StageTime {
+    /// Thread name.
+    pub stage: String,
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// How replay ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Why it stopped before the end, if it did.
+    pub stop: Option<Stop>,
+    /// CPU time of each thread.
+    pub stages: Vec<StageTime>,
+}
+
+struct Control {
+    ending: Arc<Ending>,
+    gate: Arc<MemoryGate>,
+    shared: Arc<SharedCatalog>,
+    paused: Mutex<bool>,
+    resumed: Condvar,
+    fault: Mutex<Option<Stop>>,
+    stages: Mutex<Vec<StageTime>>,
+    /// End of what split has handed on.
+    split_file: Mutex<LogPosition>,
+}
+
+impl Control {
+    /// Waits while replay is paused.
+    fn wait_while_paused(&self) {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        while *paused && !self.ending.is_asked() {
+            paused = self.resumed.wait(paused).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn set_paused(&self, to: bool) {
+        *self.paused.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        self.resumed.notify_all();
+    }
+
+    fn set_fault(&self, stop: Stop) {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(stop);
+    }
+
+    /// A stage panicked: nothing any other one waits for may come any more.
+    fn break_off(&self, stop: Stop) {
+        self.set_fault(stop);
+        self.ending.break_off();
+        self.gate.open();
+        self.shared.close();
+        self.set_paused(false);
+    }
+}
+
+/// Running replay.
+pub struct Pipeline {
+    /// The rows.
+    pub store: Arc<Store>,
+    /// What moves the watermark.
+    pub publisher: Arc<Publisher>,
+    /// What became of every event.
+    pub ledger: Arc<Ledger>,
+    /// Visibility lag.
+    pub lag: Arc<LagMeter>,
+    /// Transactions, rows and bytes made visible.
+    pub rates: Arc<RateMeter>,
+    /// Bytes in flight.
+    pub gate: Arc<MemoryGate>,
+    /// Transactions that several lanes had to apply together.
+    pub barriers: Arc<AtomicUsize>,
+    /// Pieces sequenced.
+    pub pieces: Arc<AtomicU64>,
+    control: Arc<Control>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Lanes per worker: more spread the work of a moderately hot row; each costs a lock per piece.
+const LANES_PER_WORKER: usize = 8;
+/// Queue lengths in pieces; memory is bounded by the gate, so these only bound wake-ups.
+const QUEUE_PIECES: usize = 64;
+/// Emptied buffers that wait for each decoder.
+const SPARE_PER_DECODER: usize = 4;
+/// How long a stage waits for input before it looks whether replay ends.
+const IDLE_WAIT: Duration = Duration::from_millis(100);
+
+impl Pipeline {
+    /// Starts the threads.
+    #[must_use]
+    pub fn start(source: LogSource, options: PipelineOptions) -> Pipeline {
+        Pipeline::start_with(source, options, SplitOptions::default())
+    }
+
+    /// As [`Pipeline::start`] with other sizes of pieces.
+    #[must_use]
+    pub fn start_with(source: LogSource, options: PipelineOptions, sizes: SplitOptions) -> Pipeline {
+        let workers = options.workers.max(1);
+        let decoders = options.decoders.max(1);
+        let catalog = Catalog::new(options.lower_case_table_names);
+        let store = Arc::new(Store::new(workers * LANES_PER_WORKER, catalog.clone()));
+        let lanes = store.lane_count();
+        let (lag, rates, ledger) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()), Arc::new(Ledger::new()));
+        let publisher = Arc::new(Publisher::new(
+            Arc::clone(&store),
+            Arc::clone(&lag),
+            Arc::clone(&rates),
+            options.clock_difference_us,
+        ));
+        let gate = MemoryGate::new(options.memory_bytes);
+        let shared = Arc::new(SharedCatalog::new(catalog.clone()));
+        let ending = Arc::new(Ending::default());
+        let control = Arc::new(Control {
+            ending: Arc::clone(&ending),
+            gate: Arc::clone(&gate),
+            shared: Arc::clone(&shared),
+            paused: Mutex::new(false),
+            resumed: Condvar::new(),
+            fault: Mutex::new(None),
+            stages: Mutex::new(Vec::new()),
+            split_file: Mutex::new(LogPosition { file: Arc::from(""), offset: 0 }),
+        });
+        let barriers = Arc::new(AtomicUsize::new(0));
+        let pieces = Arc::new(AtomicU64::new(0));
+        let decode_options = DecodeOptions { lanes, skip: options.skip.clone() };
+        let mut threads = Vec::new();
+
+        let (to_decode, from_split) = bounded::<Piece>(QUEUE_PIECES);
+        threads.push(spawn("split", &control, {
+            let (control, splitter) = (Arc::clone(&control), Splitter::with_options(Arc::clone(&gate), sizes));
+            move || split(source, &control, splitter, &to_decode)
+        }));
+        let (to_sequence, from_decode) = bounded::<DecodedPiece>(QUEUE_PIECES);
+        let (to_spare, spare) = bounded::<SpareBuffers>(SPARE_PER_DECODER * decoders);
+        for i in 0..decoders {
+            let (input, output, spare) = (from_split.clone(), to_sequence.clone(), spare.clone());
+            let (shared, options) = (Arc::clone(&shared), decode_options.clone());
+            let work = move || decode(&input, &output, &spare, &shared, options);
+            threads.push(spawn(&format!("decode-{i}"), &control, work));
+        }
+        drop((from_split, to_sequence, spare));
+        let mut to_workers = Vec::new();
+        for i in 0..workers {
+            let (sender, receiver) = bounded::<Arc<InFlight>>(QUEUE_PIECES);
+            to_workers.push(sender);
+            let own = (0..lanes).filter(|lane| lane % workers == i).collect();
+            let to_spare = to_spare.clone();
+            let mut worker = Worker::new(
+                Arc::clone(&store),
+                Arc::clone(&publisher),
+                Arc::clone(&ledger),
+                options.apply,
+                own,
+                Arc::clone(&barriers),
+                Arc::clone(&ending),
+            );
+            threads.push(spawn(&format!("apply-{i}"), &control, move || {
+                for flight in receiver {
+                    worker.step(&flight);
+                    if let Some(done) = Arc::into_inner(flight) {
+                        // Nobody wants them when the decoders are gone or have enough.
+                        let _ = to_spare.try_send(done.into_spare());
+                    }
+                }
+            }));
+        }
+        threads.push(spawn("sequence", &control, {
+            let sequencer = Sequencer::new(decode_options, catalog, options.executed);
+            let (control, publisher, ledger) = (Arc::clone(&control), Arc::clone(&publisher), Arc::clone(&ledger));
+            let pieces = Arc::clone(&pieces);
+            move || sequence(&from_decode, &to_workers, sequencer, &control, &publisher, &ledger, &pieces)
+        }));
+        Pipeline { store, publisher, ledger, lag, rates, gate, barriers, pieces, control, threads }
+    }
+
+    /// Asks replay to end at a transaction boundary within a few seconds: what is split already is still applied for
+    /// a second, what the workers have in hand for three.
+    pub fn stop(&self) {
+        self.control.ending.ask();
+        self.resume();
+    }
+
+    /// Stops handing pieces to the workers until `resume`; receiving goes on. Without effect once replay ends.
+    pub fn pause(&self) {
+        self.control.set_paused(true);
+    }
+
+    /// See `pause`.
+    pub fn resume(&self) {
+        self.control.set_paused(false);
+    }
+
+    /// Whether replay is paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        *self.control.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// End of what was taken from the relay log.
+    #[must_use]
+    pub fn position(&self) -> LogPosition {
+        self.control.split_file.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why replay stopped, once it did by itself.
+    #[must_use]
+    pub fn failure(&self) -> Option<Stop> {
+        // What split or a panic tells stands behind everything the publisher knows of.
+        let fault = || self.control.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.publisher.failure().or_else(fault)
+    }
+
+    /// Whether all threads but the caller's are done.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for the end.
+    #[must_use]
+    pub fn join(mut self) -> Finished {
+        for thread in self.threads.drain(..) {
+            // A panic is caught in the thread and told as a fault.
+            let _ = thread.join();
+        }
+        let stages = self.control.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Finished { stop: self.failure(), stages }
+    }
+}
+
+impl Drop for Pipeline {
+    /// Replay nobody holds ends.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let control = Arc::clone(control);
+    let stage = name.to_string();
+    let body = move || {
+        // The closure owns all it works with and drops it here; what it shares is guarded by locks that outlive it.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panicked");
+            control.break_off(Stop::of_panic(&stage, text));
+        }
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+        control.stages.lock().unwrap_or_else(PoisonError::into_inner).push(StageTime { stage, cpu_ns });
+    };
+    match std::thread::Builder::new().name(name.to_string()).spawn(body) {
+        Ok(handle) => handle,
+        Err(error) => panic!("cannot start thread {name}: {error}"),
+    }
+}
+
+fn split(mut source: LogSource, control: &Control, mut splitter: Splitter, output: &Sender<Piece>) {
+    let mut wanted = true;
+    let result = loop {
+        if control.ending.takes_no_more() || !wanted {
+            return;
+        }
+        let item = match source(IDLE_WAIT) {
+            Ok(item) => item,
+            Err(error) => {
+                let position = control.split_file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let class = match error {
+                    RelayError::Corrupt { .. } | RelayError::Index { .. } | RelayError::Boundary(_) => {
+                        StopClass::Corrupt
+                    }
+                    _ => StopClass::Io,
+                };
+                break Stop { class, position, gtid: None, reason: error.to_string() };
+            }
+        };
+        let done = match item {
+            TailItem::Chunk(chunk) => {
+                let end = chunk.offset + chunk.data.len() as u64;
+                let mut emit = |piece| {
+                    wanted = output.send(piece).is_ok();
+                    wanted
+                };
+                let done = splitter.step(&chunk.file, chunk.offset, &chunk.data, chunk.hot, &mut emit);
+                *control.split_file.lock().unwrap_or_else(PoisonError::into_inner) =
+                    LogPosition { file: chunk.file, offset: end };
+                done
+            }
+            TailItem::EndOfFile { .. } => splitter.end_of_file(),
+            TailItem::Idle => Ok(()),
+            TailItem::Closed => return,
+        };
+        if let Err(stop) = done {
+            break *stop;
+        }
+    };
+    if wanted {
+        control.set_fault(result);
+    }
+}
+
+fn decode(
+    input: &Receiver<Piece>,
+    output: &Sender<DecodedPiece>,
+    spare: &Receiver<SpareBuffers>,
+    shared: &SharedCatalog,
+    options: DecodeOptions,
+) {
+    let mut decoder = Decoder::new(options);
+    for piece in input {
+        if let Ok(buffers) = spare.try_recv() {
+            decoder.recycle(buffers);
+        }
+        // A serial piece is decoded by sequence, which has its epoch; nobody needs to wait for it here.
+        let known = if piece.kind == PieceKind::Serial { shared.wait(0) } else { shared.wait(piece.epoch) };
+        let Some((catalog, version)) = known else { return };
+        if output.send(decoder.decode(piece, &catalog, version)).is_err() {
+            return;
+        }
+    }
+}
+
+fn sequence(
+    input: &Receiver<DecodedPiece>,
+    workers: &[Sender<Arc<InFlight>>],
+    mut sequencer: Sequencer,
+    control: &Control,
+    publisher: &Publisher,
+    ledger: &Ledger,
+    pieces: &AtomicU64,
+) {
+    while publisher.failure().is_none() {
+        let piece = match input.recv_timeout(IDLE_WAIT) {
+            Ok(piece) => piece,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        control.wait_while_paused();
+        if control.ending.stops_handing_on() {
+            break;
+        }
+        sequencer.step(piece, &control.shared, |mut sequenced| {
+            ledger.merge(&mut sequenced.decoded.ledger);
+            let index = publisher.enqueue(&sequenced);
+            pieces.fetch_add(1, Ordering::Relaxed);
+            let flight = Arc::new(InFlight::new(sequenced, index, workers.len()));
+            for worker in workers {
+                // A worker only goes away when this thread does, or breaks off.
+                let _ = worker.send(Arc::clone(&flight));
+            }
+        });
+    }
+    // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders that
+    // wait for an epoch that will not come go home; the others find their queue closed.
+    control.ending.close();
+    control.gate.open();
+    control.shared.close();
+}

@@ -1,0 +1,340 @@
+//! Publish: the one watermark.
+//!
+//! In: pieces in log order as they are sequenced, and word that all lanes finished one. Out: the watermark of the
+//! store, moved over the finished prefix. Invariants: it only grows; it never passes a transaction that is held back,
+//! unfinished, or behind a failure.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base::{Gtid, GtidSet, LogPosition, SequenceNumber};
+use observe::{LagMeter, RateMeter, Work, now_us};
+use schedule::{SequencedPiece, Stop};
+use store::Store;
+
+struct Member {
+    gtid: Option<Gtid>,
+    commit_us: u64,
+    rows: u64,
+    bytes: u64,
+    /// End of it in the relay log file.
+    end: u64,
+}
+
+struct Entry {
+    /// Relay log file.
+    file: Arc<str>,
+    first: SequenceNumber,
+    members: Vec<Member>,
+    /// How many of them are visible.
+    published: usize,
+    done: bool,
+}
+
+/// What became visible last.
+#[derive(Default)]
+struct Shown {
+    last_gtid: Option<Gtid>,
+    position: Option<LogPosition>,
+    /// Kept for its memory.
+    lags: Vec<u64>,
+}
+
+enum Hold {
+    None,
+    /// Nothing further becomes visible.
+    All,
+    /// Only transactions of this set, in order, up to the first that is not in it.
+    UpTo(GtidSet),
+}
+
+struct State {
+    queue: VecDeque<Entry>,
+    /// Index of the front entry.
+    front: u64,
+    hold: Hold,
+    /// Number of the first transaction that must never become visible, and why.
+    failed: Option<(SequenceNumber, Stop)>,
+    /// A transaction whose slices are not all there.
+    open: Option<Member>,
+    shown: Shown,
+}
+
+/// What `status` shows of publishing.
+#[derive(Clone, Debug, Default)]
+pub struct PublisherStatus {
+    /// Transactions sequenced and not visible.
+    pub pending_transactions: u64,
+    /// GTID of the newest visible transaction.
+    pub last_gtid: Option<Gtid>,
+    /// End of the newest visible transaction in the relay log.
+    pub position: Option<LogPosition>,
+    /// Whether publishing is held.
+    pub held: bool,
+}
+
+/// See the module.
+pub struct Publisher {
+    store: Arc<Store>,
+    state: Mutex<State>,
+    moved: Condvar,
+    lag: Arc<LagMeter>,
+    rates: Arc<RateMeter>,
+    /// Source clock minus ours, µs, added to our clock when lag is taken.
+    clock_difference_us: Arc<AtomicI64>,
+    write_transactions: AtomicU64,
+    /// Number of the first transaction that must never become visible.
+    limit: AtomicU64,
+}
+
+impl State {
+    /// Nothing more can become visible: replay failed, and all before the failure is.
+    fn out_of_reach(&self) -> bool {
+        let Some((limit, _)) = &self.failed else { return false };
+        let next = self.queue.front().map(|entry| entry.first.0 + entry.published as u64);
+        next.is_none_or(|next| next >= limit.0)
+    }
+}
+
+impl Publisher {
+    /// A publisher of `store`.
+    #[must_use]
+    pub fn new(
+        store: Arc<Store>,
+        lag: Arc<LagMeter>,
+        rates: Arc<RateMeter>,
+        clock_difference_us: Arc<AtomicI64>,
+    ) -> Publisher {
+        Publisher {
+            store,
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                front: 0,
+                hold: Hold::None,
+                failed: None,
+                open: None,
+                shown: Shown::default(),
+            }),
+            moved: Condvar::new(),
+            lag,
+            rates,
+            clock_difference_us,
+            write_transactions: AtomicU64::new(0),
+            limit: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a piece into the queue before any worker sees it; returns its index.
+    pub(crate) fn enqueue(&self, piece: &SequencedPiece) -> u64 {
+        let visibility = self.store.visibility();
+        for (at, catalog) in &piece.catalogs {
+            visibility.announce_catalog(*at, catalog.clone());
+        }
+        let decoded = &piece.decoded;
+        let mut state = self.lock();
+        let mut members: Vec<Member> = decoded
+            .transactions
+            .iter()
+            .map(|t| Member {
+                gtid: t.gtid,
+                commit_us: t.commit_us,
+                rows: u64::from(t.rows),
+                bytes: (t.end - t.start) as u64,
+                end: decoded.piece.position(t.end).offset,
+            })
+            .collect();
+        if decoded.piece.continues
+            && let (Some(open), Some(first)) = (state.open.take(), members.first_mut())
+        {
+            first.gtid = open.gtid;
+            first.commit_us = open.commit_us;
+            first.rows += open.rows;
+            first.bytes += open.bytes;
+        }
+        if decoded.piece.unfinished && decoded.stop.is_none() {
+            // Not whole yet: its last slice brings it.
+            state.open = members.pop();
+        }
+        if let Some(stop) = &decoded.stop {
+            let at = SequenceNumber(piece.first.0 + members.len() as u64);
+            self.limit_to(&mut state, at, stop.clone());
+        }
+        state.queue.push_back(Entry {
+            file: Arc::clone(&decoded.piece.file),
+            first: piece.first,
+            members,
+            published: 0,
+            done: false,
+        });
+        state.front + state.queue.len() as u64 - 1
+    }
+
+    /// All lanes finished the piece.
+    pub(crate) fn complete(&self, index: u64) {
+        let mut state = self.lock();
+        let at = index.checked_sub(state.front).and_then(|i| usize::try_from(i).ok());
+        if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
+            entry.done = true;
+        }
+        self.advance(&mut state);
+    }
+
+    /// Nothing from `at` on may become visible.
+    pub(crate) fn fail(&self, at: SequenceNumber, stop: Stop) {
+        let mut state = self.lock();
+        self.limit_to(&mut state, at, stop);
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    fn limit_to(&self, state: &mut State, at: SequenceNumber, stop: Stop) {
+        if state.failed.as_ref().is_none_or(|(earlier, _)| at < *earlier) {
+            self.limit.store(at.0, Ordering::Release);
+            state.failed = Some((at, stop));
+        }
+    }
+
+    /// Number of the first transaction that must never become visible; the largest one while there is none. Rows from
+    /// it on need not be applied.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    /// Why replay cannot go on, if so. Everything before becomes visible, unless it is held.
+    #[must_use]
+    pub fn failure(&self) -> Option<Stop> {
+        self.lock().failed.as_ref().map(|(_, stop)| stop.clone())
+    }
+
+    fn advance(&self, state: &mut State) {
+        let State { queue, front, hold, failed, shown, .. } = state;
+        let limit = failed.as_ref().map_or(u64::MAX, |(at, _)| at.0);
+        let mut any = false;
+        while let Some(entry) = queue.front_mut().filter(|entry| entry.done) {
+            let from = entry.published;
+            let mut to = from;
+            while let Some(member) = entry.members.get(to) {
+                let allowed = match hold {
+                    Hold::None => true,
+                    Hold::All => false,
+                    Hold::UpTo(set) => member.gtid.is_some_and(|gtid| set.contains(&gtid)),
+                };
+                if !allowed || entry.first.0 + to as u64 >= limit {
+                    break;
+                }
+                to += 1;
+            }
+            if to > from {
+                self.publish(entry, from, to, shown);
+                any = true;
+            }
+            if to < entry.members.len() {
+                break;
+            }
+            queue.pop_front();
+            *front += 1;
+        }
+        if any {
+            self.moved.notify_all();
+        }
+    }
+
+    fn publish(&self, entry: &mut Entry, from: usize, to: usize, shown: &mut Shown) {
+        let Shown { last_gtid, position, lags } = shown;
+        let members = entry.members.get(from..to).unwrap_or(&[]);
+        let last = SequenceNumber(entry.first.0 + to as u64 - 1);
+        self.store.visibility().advance(last, |executed| {
+            for gtid in members.iter().filter_map(|member| member.gtid) {
+                executed.add(gtid);
+            }
+        });
+        let now = now_us();
+        let difference = self.clock_difference_us.load(Ordering::Relaxed);
+        let source_now = now.saturating_add_signed(difference);
+        lags.clear();
+        lags.extend(members.iter().filter(|m| m.commit_us > 0).map(|m| source_now.saturating_sub(m.commit_us)));
+        self.lag.record(lags, now);
+        let work = Work {
+            transactions: members.len() as u64,
+            rows: members.iter().map(|m| m.rows).sum(),
+            bytes: members.iter().map(|m| m.bytes).sum(),
+        };
+        self.rates.add(work, now);
+        let writes = members.iter().filter(|m| m.rows > 0).count() as u64;
+        self.write_transactions.fetch_add(writes, Ordering::Relaxed);
+        if let Some(gtid) = members.iter().rev().find_map(|member| member.gtid) {
+            *last_gtid = Some(gtid);
+        }
+        if let Some(member) = members.last() {
+            *position = Some(LogPosition { file: Arc::clone(&entry.file), offset: member.end });
+        }
+        entry.published = to;
+    }
+
+    /// When the source committed the oldest transaction that is sequenced and not visible, µs.
+    #[must_use]
+    pub fn oldest_pending_commit_us(&self) -> Option<u64> {
+        let state = self.lock();
+        let pending = state.queue.iter().flat_map(|entry| entry.members.iter().skip(entry.published));
+        pending.map(|member| member.commit_us).find(|commit_us| *commit_us > 0)
+    }
+
+    /// Visible transactions that change rows.
+    #[must_use]
+    pub fn write_transactions(&self) -> u64 {
+        self.write_transactions.load(Ordering::Relaxed)
+    }
+
+    /// Holds publishing; applying goes on.
+    pub fn hold(&self) {
+        self.lock().hold = Hold::All;
+    }
+
+    /// Lets exactly `set` become visible and nothing else; false when that is not so within `timeout` (it stays
+    /// held there).
+    #[must_use]
+    pub fn advance_to(&self, set: &GtidSet, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.lock();
+        state.hold = Hold::UpTo(set.clone());
+        self.advance(&mut state);
+        loop {
+            let visible = self.store.visibility().executed();
+            if set.is_subset_of(&visible) || !visible.is_subset_of(set) {
+                state.hold = Hold::All;
+                return visible == *set;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.out_of_reach() {
+                state.hold = Hold::All;
+                return false;
+            }
+            state = self.moved.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Publishing goes on.
+    pub fn release(&self) {
+        let mut state = self.lock();
+        state.hold = Hold::None;
+        self.advance(&mut state);
+    }
+
+    /// See the type.
+    #[must_use]
+    pub fn status(&self) -> PublisherStatus {
+        let state = self.lock();
+        PublisherStatus {
+            pending_transactions: state.queue.iter().map(|e| (e.members.len() - e.published) as u64).sum(),
+            last_gtid: state.shown.last_gtid,
+            position: state.shown.position.clone(),
+            held: !matches!(state.hold, Hold::None),
+        }
+    }
+}

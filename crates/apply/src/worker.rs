@@ -1,0 +1,387 @@
+//! One apply worker: the pieces of its lanes, in log order.
+//!
+//! In: sequenced pieces. Out: versions in its lanes, counts of events applied. Never here: a wait for another lane,
+//! but at a barrier, and there never for a worker that is gone; a row of a transaction that must not become visible.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use base::SequenceNumber;
+use catalog::TableId;
+use observe::{Category, Ledger, LedgerBatch};
+use schedule::{DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, SpareBuffers, Stop, StopClass};
+use store::{BeforeImage, CheckImages, Lane, RowChange, RowError, RowErrorKind, Store};
+
+use crate::ending::Ending;
+use crate::publish::Publisher;
+
+/// How long a worker waits at a barrier before it looks whether the others are still there.
+const BARRIER_LOOK: Duration = Duration::from_millis(50);
+
+/// How rows are applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ApplyOptions {
+    /// How far stored rows are compared with before images.
+    pub check_images: CheckImages,
+}
+
+/// A piece on its way through all workers.
+pub(crate) struct InFlight {
+    piece: SequencedPiece,
+    index: u64,
+    remaining: AtomicUsize,
+    /// Workers that reached the barrier, and whether it is passed.
+    barrier: Option<(Mutex<(usize, bool)>, Condvar)>,
+    workers: usize,
+}
+
+impl InFlight {
+    pub(crate) fn new(piece: SequencedPiece, index: u64, workers: usize) -> InFlight {
+        let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
+        InFlight { piece, index, remaining: AtomicUsize::new(workers), barrier, workers }
+    }
+
+    /// The buffers, for the next piece to be decoded. Frees the piece's memory.
+    pub(crate) fn into_spare(self) -> SpareBuffers {
+        self.piece.decoded.into()
+    }
+}
+
+/// See the module.
+pub(crate) struct Worker {
+    store: Arc<Store>,
+    publisher: Arc<Publisher>,
+    ledger: Arc<Ledger>,
+    options: ApplyOptions,
+    /// This worker's lanes.
+    lanes: Vec<usize>,
+    barriers: Arc<AtomicUsize>,
+    ending: Arc<Ending>,
+    counts: LedgerBatch,
+    tables: Vec<TableId>,
+    /// Images moved and merged at a barrier.
+    moved: Vec<u8>,
+    merged: Vec<u8>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        publisher: Arc<Publisher>,
+        ledger: Arc<Ledger>,
+        options: ApplyOptions,
+        lanes: Vec<usize>,
+        barriers: Arc<AtomicUsize>,
+        ending: Arc<Ending>,
+    ) -> Worker {
+        Worker {
+            store,
+            publisher,
+            ledger,
+            options,
+            lanes,
+            barriers,
+            ending,
+            counts: LedgerBatch::new(),
+            tables: Vec::new(),
+            moved: Vec::new(),
+            merged: Vec::new(),
+        }
+    }
+
+    /// Takes one piece; the last worker to finish it publishes it.
+    pub(crate) fn step(&mut self, flight: &InFlight) {
+        if self.ending.gives_up() {
+            // Not finished by all, so never visible.
+            return;
+        }
+        self.apply_lanes(&flight.piece);
+        if let Some((state, passed)) = &flight.barrier
+            && !self.meet(flight, state, passed)
+        {
+            return;
+        }
+        if !self.counts.is_empty() {
+            self.ledger.merge(&mut self.counts);
+        }
+        if flight.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.publisher.complete(flight.index);
+        }
+    }
+
+    /// Waits for all workers; the last one applies what needs several lanes. False when the others will not come.
+    fn meet(&mut self, flight: &InFlight, state: &Mutex<(usize, bool)>, passed: &Condvar) -> bool {
+        let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.0 += 1;
+        if guard.0 == flight.workers {
+            self.barriers.fetch_add(1, Ordering::Relaxed);
+            self.apply_barrier(&flight.piece);
+            guard.1 = true;
+            passed.notify_all();
+        }
+        while !guard.1 {
+            if self.ending.gives_up() {
+                return false;
+            }
+            guard = passed.wait_timeout(guard, BARRIER_LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    fn apply_lanes(&mut self, piece: &SequencedPiece) {
+        let decoded = &piece.decoded;
+        self.tables.clear();
+        for shape in &decoded.shapes {
+            let id = shape.plan.def.id;
+            if !self.tables.contains(&id) {
+                self.tables.push(id);
+            }
+        }
+        let mut limit = self.publisher.limit();
+        let oldest_needed = self.store.visibility().oldest_needed();
+        for at in 0..self.lanes.len() {
+            let Some(&lane_index) = self.lanes.get(at) else { continue };
+            let Some(ops) = decoded.lanes.get(lane_index) else { continue };
+            if ops.is_empty() && piece.dropped.is_empty() {
+                continue;
+            }
+            let Some(mut lane) = self.store.lane_mut(lane_index) else { continue };
+            for (at, table) in &piece.dropped {
+                lane.drop_table(*table, at.0);
+            }
+            for op in ops {
+                let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
+                let sequence = piece.sequence_of(op.transaction).0;
+                let category = if sequence >= limit {
+                    Category::Refused
+                } else {
+                    let change = change(decoded, shape, op);
+                    match self.put(&mut lane, decoded, shape, op, change, sequence, oldest_needed) {
+                        Ok(()) => Category::Applied,
+                        Err(error) => {
+                            report(&self.publisher, piece, op, &error);
+                            limit = limit.min(sequence);
+                            Category::Refused
+                        }
+                    }
+                };
+                if op.flags & LAST_OF_EVENT != 0 {
+                    self.counts.add(shape.event_type, category, 1);
+                }
+            }
+            lane.tidy(self.tables.iter().copied(), oldest_needed);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    fn put(
+        &self,
+        lane: &mut Lane,
+        decoded: &DecodedPiece,
+        shape: &Shape,
+        op: &RowOp,
+        change: RowChange<'_>,
+        sequence: u64,
+        oldest_needed: u64,
+    ) -> Result<(), RowError> {
+        lane.apply(
+            shape.plan.def.id,
+            &shape.plan.layout,
+            &shape.plan.types,
+            op.hash,
+            decoded.bytes(op.key),
+            change,
+            sequence,
+            oldest_needed,
+            self.options.check_images,
+        )
+    }
+
+    /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
+    fn apply_barrier(&mut self, piece: &SequencedPiece) {
+        let decoded = &piece.decoded;
+        let oldest_needed = self.store.visibility().oldest_needed();
+        // All lanes are through with their part, so a failure there is known.
+        let mut limit = self.publisher.limit();
+        for op in &decoded.barrier {
+            let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
+            let sequence = piece.sequence_of(op.transaction).0;
+            let category = if sequence >= limit {
+                Category::Refused
+            } else {
+                match self.apply_across(decoded, shape, op, sequence, oldest_needed) {
+                    Ok(()) => Category::Applied,
+                    Err(error) => {
+                        report(&self.publisher, piece, op, &error);
+                        limit = limit.min(sequence);
+                        Category::Refused
+                    }
+                }
+            };
+            if op.flags & LAST_OF_EVENT != 0 {
+                self.counts.add(shape.event_type, category, 1);
+            }
+        }
+    }
+
+    fn apply_across(
+        &mut self,
+        decoded: &DecodedPiece,
+        shape: &Shape,
+        op: &RowOp,
+        sequence: u64,
+        oldest_needed: u64,
+    ) -> Result<(), RowError> {
+        let lane_index = self.store.lane_of(op.hash);
+        let Some(mut lane) = self.store.lane_mut(lane_index) else { return Ok(()) };
+        let change = match op.kind {
+            OpKind::MoveFrom => {
+                let Some(image) = lane.newest(shape.plan.def.id, op.hash, decoded.bytes(op.key)) else {
+                    return Err(RowError { kind: RowErrorKind::NotFound });
+                };
+                self.moved.clear();
+                self.moved.extend_from_slice(image);
+                RowChange::Delete { before: before(decoded, shape, op) }
+            }
+            OpKind::MoveTo => {
+                self.merged.clear();
+                let present = decoded.bytes(shape.after_present);
+                let (image, out) = (decoded.bytes(op.after), &mut self.merged);
+                if shape.plan.layout.merge(&self.moved, present, image, out).is_err() {
+                    return Err(RowError { kind: RowErrorKind::Damaged });
+                }
+                RowChange::Insert { image: &self.merged }
+            }
+            _ => change(decoded, shape, op),
+        };
+        self.put(&mut lane, decoded, shape, op, change, sequence, oldest_needed)
+    }
+}
+
+#[inline]
+fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> BeforeImage<'a> {
+    if op.before.len == 0 {
+        BeforeImage::None
+    } else if shape.before_present.len == 0 {
+        BeforeImage::Full(decoded.bytes(op.before))
+    } else {
+        BeforeImage::Partial { present: decoded.bytes(shape.before_present), image: decoded.bytes(op.before) }
+    }
+}
+
+#[inline]
+fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> RowChange<'a> {
+    match op.kind {
+        OpKind::Insert | OpKind::MoveTo => RowChange::Insert { image: decoded.bytes(op.after) },
+        OpKind::Update => RowChange::Update { before: before(decoded, shape, op), image: decoded.bytes(op.after) },
+        OpKind::Merge => RowChange::Merge {
+            before: before(decoded, shape, op),
+            present: decoded.bytes(shape.after_present),
+            image: decoded.bytes(op.after),
+        },
+        OpKind::Delete | OpKind::MoveFrom => RowChange::Delete { before: before(decoded, shape, op) },
+        OpKind::AddCopy => RowChange::AddCopy,
+        OpKind::RemoveCopy => RowChange::RemoveCopy,
+    }
+}
+
+#[cold]
+fn report(publisher: &Publisher, piece: &SequencedPiece, op: &RowOp, error: &RowError) {
+    let decoded = &piece.decoded;
+    let transaction = decoded.transactions.get(op.transaction as usize);
+    // A slice's own transaction entry knows the GTID too.
+    let gtid = transaction.and_then(|t| t.gtid);
+    let table = decoded.shapes.get(op.shape as usize).map(|shape| shape.plan.def.full_name()).unwrap_or_default();
+    let key = decoded.bytes(op.key);
+    let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+    let more = if key.len() > 32 { "…" } else { "" };
+    publisher.fail(
+        SequenceNumber(piece.sequence_of(op.transaction).0),
+        Stop {
+            class: StopClass::DataDiffers,
+            position: decoded.piece.position(transaction.map_or(decoded.piece.start, |t| t.start)),
+            gtid,
+            reason: format!("{error}; table {table}, key bytes 0x{shown}{more}"),
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use base::GtidSet;
+    use catalog::Catalog;
+    use observe::{LagMeter, RateMeter};
+    use schedule::{DecodeOptions, Decoder, MemoryGate, Sequencer, SharedCatalog, Splitter};
+
+    use super::*;
+
+    fn flight(workers: usize) -> InFlight {
+        // An empty piece, made to look as if it needed all workers.
+        let mut pieces = Vec::new();
+        let mut writer = binlog::writer::BinlogWriter::new(1, binlog::ChecksumAlgorithm::None, 4);
+        writer.stop();
+        let mut splitter = Splitter::new(MemoryGate::new(1 << 20));
+        let emit = &mut |piece| {
+            pieces.push(piece);
+            true
+        };
+        splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take()), true, emit).unwrap();
+        let (catalog, options) = (Catalog::new(0), DecodeOptions { lanes: 1, ..DecodeOptions::default() });
+        let decoded = Decoder::new(options.clone()).decode(pieces.remove(0), &catalog, 0);
+        let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new());
+        let mut sequenced = None;
+        sequencer.step(decoded, &SharedCatalog::new(catalog), |piece| sequenced = Some(piece));
+        let mut flight = InFlight::new(sequenced.unwrap(), 0, workers);
+        flight.barrier = Some((Mutex::new((0, false)), Condvar::new()));
+        flight
+    }
+
+    fn worker(store: &Arc<Store>, ending: &Arc<Ending>) -> Worker {
+        let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
+        let publisher = Publisher::new(Arc::clone(store), lag, rates, Arc::new(AtomicI64::new(0)));
+        Worker::new(
+            Arc::clone(store),
+            Arc::new(publisher),
+            Arc::new(Ledger::new()),
+            ApplyOptions::default(),
+            vec![0],
+            Arc::default(),
+            Arc::clone(ending),
+        )
+    }
+
+    #[test]
+    fn nobody_waits_at_a_barrier_for_a_worker_that_is_gone() {
+        let store = Arc::new(Store::new(1, Catalog::new(0)));
+        let ending = Arc::new(Ending::default());
+        let flight = Arc::new(flight(2));
+        let waits = {
+            let (mut worker, flight) = (worker(&store, &ending), Arc::clone(&flight));
+            std::thread::spawn(move || worker.step(&flight))
+        };
+        while flight.barrier.as_ref().unwrap().0.lock().unwrap().0 == 0 {
+            std::thread::yield_now();
+        }
+        assert!(!waits.is_finished());
+        ending.break_off();
+        waits.join().unwrap();
+        assert_eq!(flight.remaining.load(Ordering::Relaxed), 2, "a piece that not all applied counts as done");
+    }
+
+    #[test]
+    fn the_last_worker_at_a_barrier_lets_all_go() {
+        let store = Arc::new(Store::new(1, Catalog::new(0)));
+        let ending = Arc::new(Ending::default());
+        let flight = Arc::new(flight(3));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| worker(&store, &ending).step(&flight));
+            }
+        });
+        assert_eq!(flight.remaining.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,365 @@
+//! What cannot be replayed stops replay: everything before is visible, nothing after, and the ledger adds up. Left
+//! out by the operator, replay goes on.
+
+use base::{Gtid, GtidSet};
+use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, row_flags};
+use relay_log::boundary::BoundaryTracker;
+use schedule::StopClass;
+
+use crate::kit::{Event, History, Random, Shape, Value, bitmap, image, shapes};
+use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow, quiet, seeds};
+
+const TABLE: &str = "planted";
+
+/// Leading INT key, a VARCHAR, a BIGINT, a TEXT.
+fn shape() -> Shape {
+    shapes()[0].clone()
+}
+
+fn row(id: i64, text: &str) -> Vec<Value> {
+    vec![Value::Number(id), Value::Bytes(text.into()), Value::Number(1), Value::Null]
+}
+
+fn query(sql: &str) -> Event {
+    Event::Query { db: "d".into(), sql: sql.into() }
+}
+
+fn map_of(table: &str, shape: Shape) -> Event {
+    Event::Map { id: 5, db: "d".into(), table: table.into(), shape }
+}
+
+fn rows(kind: RowsKind, before: &[bool], after: &[bool], images: Vec<u8>) -> Event {
+    Event::Rows {
+        kind,
+        id: 5,
+        columns: 4,
+        before: if kind.has_before() { bitmap(before) } else { vec![] },
+        after: if kind.has_after() { bitmap(after) } else { vec![] },
+        rows: images,
+        flags: row_flags::STMT_END,
+    }
+}
+
+fn full(rows: &[Vec<Value>]) -> Vec<u8> {
+    rows.iter().flat_map(|row| image(&shape(), row, &[true; 4], false)).collect()
+}
+
+fn bracket(events: Vec<Event>) -> Vec<Event> {
+    let mut all = vec![query("BEGIN"), map_of(TABLE, shape())];
+    all.extend(events);
+    all.push(Event::Xid);
+    all
+}
+
+/// Everything that can go wrong: a name, the transaction, the class of the stop.
+fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
+    let all = [true; 4];
+    let key_only = [true, false, false, false];
+    let insert = |images| rows(RowsKind::Write, &all, &all, images);
+    let other = shapes()[1].clone();
+    let mut cut = full(&[row(1, "a")]);
+    cut.truncate(cut.len() - 1);
+    let mut minimal = image(&shape(), &row(1, ""), &key_only, false);
+    minimal.extend(image(&shape(), &row(2, ""), &key_only, false));
+    let mut keyless_before = image(&shape(), &row(1, ""), &[false, true, false, false], false);
+    keyless_before.extend(image(&shape(), &row(2, ""), &[false, true, false, false], false));
+    let mut wide = insert(full(&[row(1, "a")]));
+    if let Event::Rows { columns, .. } = &mut wide {
+        *columns = 3;
+    }
+    use StopClass::{Corrupt, DataDiffers, NotSupported};
+    vec![
+        ("delete of no row", bracket(vec![rows(RowsKind::Delete, &all, &[], full(&[row(1, "a")]))]), DataDiffers),
+        (
+            "update of no row",
+            bracket(vec![rows(RowsKind::Update, &all, &all, full(&[row(1, "a"), row(1, "b")]))]),
+            DataDiffers,
+        ),
+        ("row twice", bracket(vec![insert(full(&[row(3, "a"), row(4, "a"), row(3, "b")]))]), DataDiffers),
+        (
+            "other row than the log says",
+            bracket(vec![
+                insert(full(&[row(1, "a")])),
+                rows(RowsKind::Update, &all, &all, full(&[row(1, "x"), row(1, "b")])),
+            ]),
+            DataDiffers,
+        ),
+        ("move of no row", bracket(vec![rows(RowsKind::Update, &key_only, &key_only, minimal)]), DataDiffers),
+        (
+            "image without its key",
+            bracket(vec![rows(
+                RowsKind::Update,
+                &[false, true, false, false],
+                &[false, true, false, false],
+                keyless_before,
+            )]),
+            NotSupported,
+        ),
+        ("image cut off", bracket(vec![insert(cut)]), Corrupt),
+        ("column count", bracket(vec![wide]), DataDiffers),
+        (
+            "table map that disagrees",
+            vec![query("BEGIN"), map_of(TABLE, other), insert(full(&[row(1, "a")])), Event::Xid],
+            DataDiffers,
+        ),
+        (
+            "rows of an unknown table",
+            vec![query("BEGIN"), map_of("nowhere", shape()), insert(full(&[row(1, "a")])), Event::Xid],
+            DataDiffers,
+        ),
+        (
+            "rows of a schema that is the server's own but for its case",
+            vec![
+                query("BEGIN"),
+                Event::Map { id: 5, db: "MySQL".into(), table: TABLE.into(), shape: shape() },
+                insert(full(&[row(1, "a")])),
+                Event::Xid,
+            ],
+            DataDiffers,
+        ),
+        ("rows without a table map", vec![query("BEGIN"), insert(full(&[row(1, "a")])), Event::Xid], Corrupt),
+        ("statement", vec![query("INSERT INTO planted VALUES (1, 'a', 1, NULL)")], NotSupported),
+        (
+            "statement among rows",
+            bracket(vec![insert(full(&[row(1, "a")])), query("UPDATE planted SET v = 'b'")]),
+            NotSupported,
+        ),
+        (
+            "rollback",
+            vec![query("BEGIN"), map_of(TABLE, shape()), insert(full(&[row(1, "a")])), query("ROLLBACK")],
+            NotSupported,
+        ),
+        (
+            "rollback to savepoint",
+            bracket(vec![query("SAVEPOINT s"), insert(full(&[row(1, "a")])), query("ROLLBACK TO `s`")]),
+            NotSupported,
+        ),
+    ]
+}
+
+/// The history with a fault at a random place; gives its GTID and the number of transactions before it.
+fn planted(seed: u64, events: &[Event], random: &mut Random) -> (History, Gtid, usize) {
+    let mut history = History::generate(seed);
+    history.plant(8, vec![query(&shape().sql("d", TABLE))], Some("d.planted"));
+    let at = 9 + random.below(history.transactions.len() - 8);
+    let gtid = history.plant(at, events.to_vec(), None);
+    (history, gtid, at)
+}
+
+#[test]
+fn everything_before_a_failure_is_visible_and_nothing_after() {
+    for (number, (name, events, class)) in faults().into_iter().enumerate() {
+        for seed in seeds(3) {
+            let mut random = Random(seed * 100 + number as u64);
+            let (history, gtid, at) = planted(seed * 31 + number as u64, &events, &mut random);
+            let setup = Setup::random(&mut random);
+            let files = history.files();
+            let items = chunks(files.clone(), &mut random);
+            // A live source does not end; replay must all the same.
+            let source = if random.one_in(2) { quiet(items) } else { closing(items) };
+            let told = format!("{name}, seed {seed}, {:?}", setup.sizes);
+            let (finished, visible, outcome) =
+                follow(setup.start(source), &history.states).unwrap_or_else(|e| panic!("{told}: {e}"));
+            let stop = finished.stop.unwrap_or_else(|| panic!("{told}: not noticed"));
+            assert_eq!(stop.gtid, Some(gtid), "{told}: {stop}");
+            assert_eq!(stop.class, class, "{told}: {stop}");
+            assert!(stop.help().contains("skip") || class == StopClass::Corrupt, "{told}: {}", stop.help());
+            assert_eq!(visible, at, "{told}: {stop}");
+            assert!(outcome.ledger.balanced(), "{told}: {:?}", outcome.ledger.unbalanced().collect::<Vec<_>>());
+            assert!(outcome.ledger.totals().refused > 0, "{told}");
+
+            // The way on.
+            let mut setup = Setup::random(&mut random);
+            setup.skip.add(gtid);
+            let outcome = check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("{told}, skipped: {e}"));
+            let inside = events.len() as u64;
+            let counted = outcome.ledger.totals().skipped_by_operator;
+            // The Gtid event and, where compressed, the payload.
+            assert!((inside + 1..=inside + 2).contains(&counted), "{told}: {counted} of {inside}");
+        }
+    }
+}
+
+/// A huge transaction is left out whole, whichever decoder has which slice.
+#[test]
+fn a_transaction_in_slices_is_left_out_whole() {
+    let flavour = crate::kit::Flavour {
+        transactions: 40,
+        compressed: false,
+        partial_images: true,
+        ddl: true,
+        duplicates: false,
+        huge: true,
+    };
+    for seed in seeds(3) {
+        let mut random = Random(seed);
+        let mut history = History::with(Random(seed), flavour);
+        history.plant(8, vec![query(&shape().sql("d", TABLE))], Some("d.planted"));
+        let many = (0..60).map(|id| rows(RowsKind::Write, &[], &[true; 4], full(&[row(id, "long enough")]))).collect();
+        let gtid = history.plant(20, bracket(many), None);
+        let mut setup = Setup::random(&mut random);
+        setup.sizes.slice_bytes = 150;
+        setup.skip.add(gtid);
+        check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        // The same by being executed already.
+        setup.skip = GtidSet::new();
+        setup.executed.add(gtid);
+        check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("seed {seed}, executed: {e}"));
+    }
+}
+
+/// Transactions that end before a byte, as the relay log counts them.
+fn transactions_before(files: &[(String, Vec<u8>)], file: usize, byte: usize) -> usize {
+    let mut ended = 0;
+    for (number, (_, bytes)) in files.iter().enumerate().take(file + 1) {
+        let mut tracker = BoundaryTracker::new(ChecksumAlgorithm::Crc32);
+        let mut at = 0;
+        while at < bytes.len() {
+            let len = EventHeader::parse(&bytes[at..]).unwrap().event_len as usize;
+            if number == file && at + len > byte {
+                break;
+            }
+            ended += usize::from(tracker.step(&bytes[at..at + len]).unwrap().transaction_ends);
+            at += len;
+        }
+    }
+    ended
+}
+
+/// Any byte of a log with checksums flipped is noticed, and what is visible then is a prefix.
+#[test]
+fn a_flipped_byte_stops_replay_at_a_prefix() {
+    for seed in seeds(40) {
+        let mut random = Random(seed + 7);
+        let mut history = History::generate(seed);
+        history.always_checksums = true;
+        let mut files = history.files();
+        let file = random.below(files.len());
+        let at = random.below(files[file].1.len());
+        let before = transactions_before(&files, file, at);
+        files[file].1[at] ^= 1 << random.below(8);
+        let setup = Setup::random(&mut random);
+        let pipeline = setup.start(closing(chunks(files, &mut random)));
+        let (finished, visible, outcome) =
+            follow(pipeline, &history.states).unwrap_or_else(|e| panic!("seed {seed}, byte {at}: {e}"));
+        let stop = finished.stop.unwrap_or_else(|| panic!("seed {seed}: byte {at} of file {file} is not noticed"));
+        assert_eq!(visible, before, "seed {seed}: byte {at} of file {file}: {stop}");
+        assert!(outcome.ledger.balanced(), "seed {seed}");
+    }
+}
+
+/// Without checksums too nothing panics or hangs, whatever the bytes.
+#[test]
+fn a_broken_log_without_checksums_never_panics_or_hangs() {
+    for seed in seeds(30) {
+        let mut random = Random(seed + 70);
+        let history = History::generate(seed);
+        let mut files = history.files();
+        for _ in 0..1 + random.below(4) {
+            let file = random.below(files.len());
+            let bytes = &mut files[file].1;
+            let at = random.below(bytes.len());
+            match random.below(3) {
+                0 => bytes[at] = random.next() as u8,
+                1 => bytes.truncate(at.max(1)),
+                _ => {
+                    let from = random.below(bytes.len());
+                    let len = random.below(40).min(bytes.len() - from.max(at));
+                    bytes.copy_within(from..from + len, at);
+                }
+            }
+        }
+        let mut setup = Setup::random(&mut random);
+        setup.check = store::CheckImages::Off;
+        let pipeline = setup.start(closing(chunks(files, &mut random)));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !pipeline.is_finished() {
+            assert!(std::time::Instant::now() < deadline, "seed {seed} hangs");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        if let Some(stop) = pipeline.join().stop {
+            assert!(!stop.reason.contains("defect"), "seed {seed}: {stop}");
+        }
+    }
+}
+
+/// A stop found far ahead must not keep an earlier barrier from being applied (the barrier was passed over once).
+#[test]
+fn a_barrier_before_a_failure_is_applied() {
+    let mut random = Random(1);
+    let mut history = History::with(
+        Random(2),
+        crate::kit::Flavour {
+            transactions: 80,
+            compressed: false,
+            partial_images: true,
+            ddl: false,
+            duplicates: false,
+            huge: false,
+        },
+    );
+    let end = history.transactions.len();
+    history.plant(end, vec![query("INSERT INTO planted VALUES (1)")], None);
+    let mut setup = Setup::random(&mut random);
+    (setup.workers, setup.sizes.batch_bytes, setup.memory_bytes) = (3, 1 << 20, 1 << 30);
+    let files = history.files();
+    let pipeline = setup.start(closing(chunks(files.clone(), &mut random)));
+    let barriers = std::sync::Arc::clone(&pipeline.barriers);
+    let (finished, visible, outcome) = follow(pipeline, &history.states).unwrap();
+    assert!(finished.stop.is_some());
+    assert_eq!(visible, end);
+    assert!(barriers.load(std::sync::atomic::Ordering::Relaxed) > 0);
+    assert!(outcome.ledger.balanced());
+    // Up to the failing statement all events were seen.
+    check_ledger(&outcome.ledger, &{
+        let mut counts = count_events(&files);
+        // The Rotate behind it is not reached.
+        *counts.get_mut(&4).unwrap() -= 1;
+        counts
+    })
+    .unwrap();
+}
+
+/// What foreign keys do on their own must be in the log, or replay stops.
+#[test]
+fn cascades_that_are_not_logged_stop_replay() {
+    let all = [true; 4];
+    let change = |kind, images: &[Vec<Value>], more: u16| {
+        let mut event = rows(kind, &all, &all, full(images));
+        if let Event::Rows { flags, .. } = &mut event {
+            *flags |= more;
+        }
+        event
+    };
+    let insert = || change(RowsKind::Write, &[row(1, "a"), row(2, "b")], 0);
+    let both = |flag| change(RowsKind::Delete, &[row(1, "a"), row(2, "b")], flag);
+    let logged = row_flags::USE_SQL_FOREIGN_KEY;
+    let unchecked = row_flags::NO_FOREIGN_KEY_CHECKS;
+    let other_column = change(RowsKind::Update, &[row(2, "b"), row(2, "c"), row(2, "c"), row(2, "b")], 0);
+    let key = |flag| change(RowsKind::Update, &[row(2, "b"), row(3, "b"), row(3, "b"), row(2, "b")], flag);
+    let good = [
+        vec![insert(), other_column, both(logged)],
+        vec![insert(), key(logged), both(logged)],
+        vec![insert(), key(unchecked), both(unchecked)],
+    ];
+    let bad = [vec![insert(), both(0)], vec![insert(), key(0)]];
+    let child = "CREATE TABLE child (id INT PRIMARY KEY, p INT, \
+                 FOREIGN KEY (p) REFERENCES planted (id) ON DELETE CASCADE ON UPDATE SET NULL)";
+    for (number, events) in good.into_iter().chain(bad).enumerate() {
+        let mut random = Random(number as u64);
+        let mut history = History::generate(number as u64 + 50);
+        history.plant(8, vec![query(&shape().sql("d", TABLE))], Some("d.planted"));
+        history.plant(9, vec![query(child)], Some("d.child"));
+        let gtid = history.plant(12, bracket(events), None);
+        let setup = Setup::random(&mut random);
+        if number < 3 {
+            check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("{number}: {e}"));
+            continue;
+        }
+        let source = closing(chunks(history.files(), &mut random));
+        let (finished, visible, _) = follow(setup.start(source), &history.states).unwrap();
+        let stop = finished.stop.unwrap();
+        assert_eq!((stop.gtid, stop.class, visible), (Some(gtid), StopClass::NotSupported, 12), "{stop}");
+        assert!(stop.reason.contains("CASCADE"), "{stop}");
+    }
+}

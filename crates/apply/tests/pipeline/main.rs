@@ -1,0 +1,10 @@
+//! The pipeline against a serial model: random histories, every number of threads, faults planted.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod ending;
+mod failure;
+mod hold;
+mod kit;
+mod run;
+mod serial;
+mod stages;

@@ -1,0 +1,17 @@
+//! Identities and limits that every stage shares.
+//!
+//! In: text and bytes that name transactions and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
+//! `LogPosition`, `SequenceNumber`) and the project's limits. Never here: I/O, threads, MySQL event formats.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod gtid;
+mod gtid_set;
+mod lanes;
+pub mod limits;
+mod position;
+
+pub use gtid::{Gtid, GtidError, Tag, Uuid};
+pub use gtid_set::{GtidSet, Interval};
+pub use lanes::{key_hash, lane_of};
+pub use position::{LogPosition, SequenceNumber};

@@ -1,0 +1,20 @@
+//! Limits in one place, each with the reason for its number.
+
+/// Largest event a MySQL source can write: 1 GiB plus header room (`max_allowed_packet` of a replica, binlog_event.h).
+pub const EVENT_LEN_MAX: usize = (1 << 30) + (1 << 20);
+
+/// A transaction above this travels in slices, so that one transaction never needs its whole size in memory.
+pub const TRANSACTION_SLICE_BYTES: usize = 16 << 20;
+
+/// Target size of a batch of whole transactions: large enough to make hand-over costs vanish per row, small enough
+/// that several batches per worker fit into the second-level cache's reach and memory stays fine-grained.
+pub const BATCH_BYTES: usize = 256 << 10;
+
+/// Bytes read from a relay file at once when replay is behind.
+pub const READ_CHUNK_BYTES: usize = 1 << 20;
+
+/// Columns in a MySQL table at most (manual, "Limits on table column count").
+pub const COLUMNS_MAX: usize = 4096;
+
+/// Intervals accepted in one GTID set from outside; beyond it the text or binary form is refused.
+pub const GTID_INTERVALS_MAX: usize = 16 << 20;

@@ -1,0 +1,620 @@
+//! Snapshots of all databases and tables, and the step from one to the next.
+//!
+//! In: one statement with its context. Out: the next snapshot and the effect. Never here: text (`statement`), types
+//! (`column_type`). A snapshot is never changed: `apply` copies the maps of pointers, so a clone costs one counter
+//! and readers of an older epoch keep theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::charset::{self, Collation};
+use crate::column_type;
+use crate::context::StatementContext;
+use crate::define::{self, Scope};
+use crate::error::{DdlError, Problem};
+use crate::statement;
+use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
+use crate::table::{ForeignKey, TableDef, TableId, same_name};
+
+/// All tables at one epoch.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Clone)]
+struct Inner {
+    lower_case_table_names: u8,
+    epoch: u64,
+    next_table_id: u32,
+    /// By name as compared.
+    databases: BTreeMap<String, Arc<Database>>,
+    by_id: BTreeMap<TableId, Arc<TableDef>>,
+}
+
+#[derive(Debug, Clone)]
+struct Database {
+    name: String,
+    /// Its default collation; `None` where the log never said (it was there before the log began).
+    collation: Option<u16>,
+    /// By name as compared.
+    tables: BTreeMap<String, Arc<TableDef>>,
+    /// Names, as compared, of views: they are in the tables' name space and can be renamed like tables.
+    views: BTreeSet<String>,
+}
+
+/// What a statement did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DdlEffect {
+    /// Nothing, for this reason.
+    NoEffect(&'static str),
+    /// Something of this kind that is neither table nor row: noted, not carried out.
+    Recorded(&'static str),
+    /// Tables or databases changed; the catalog's epoch grew by one.
+    Changed {
+        /// New tables, TRUNCATE's fresh ones included.
+        created: Vec<Arc<TableDef>>,
+        /// Ids whose rows are gone.
+        dropped: Vec<TableId>,
+        /// Tables that keep id and rows under a new name or with other keys.
+        altered: Vec<Arc<TableDef>>,
+    },
+}
+
+/// The result of [`Catalog::apply`].
+#[derive(Debug, Clone)]
+pub struct DdlOutcome {
+    /// The next snapshot, to be used from here on whatever the effect; its epoch grew only if `effect` is `Changed`.
+    pub catalog: Catalog,
+    /// What happened.
+    pub effect: DdlEffect,
+    /// `CREATE TABLE … START TRANSACTION`: row events of the same transaction follow this statement.
+    pub rows_follow: bool,
+}
+
+/// Databases the server itself fills: their tables are not in the log.
+const SYSTEM_DATABASES: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
+
+impl Catalog {
+    /// An empty catalog of a source with this `lower_case_table_names`.
+    pub fn new(lower_case_table_names: u8) -> Catalog {
+        Catalog {
+            inner: Arc::new(Inner {
+                lower_case_table_names,
+                epoch: 0,
+                next_table_id: 1,
+                databases: BTreeMap::new(),
+                by_id: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// Counts the changes; 0 is the empty catalog.
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    /// The source's `lower_case_table_names`.
+    pub fn lower_case_table_names(&self) -> u8 {
+        self.inner.lower_case_table_names
+    }
+
+    /// A table by database and name, compared as the source compares.
+    pub fn table(&self, db: &str, name: &str) -> Option<&Arc<TableDef>> {
+        self.inner.table(db, name)
+    }
+
+    /// [`Catalog::table`] for names as a Table_map carries them.
+    pub fn table_bytes(&self, db: &[u8], name: &[u8]) -> Option<&Arc<TableDef>> {
+        self.table(std::str::from_utf8(db).ok()?, std::str::from_utf8(name).ok()?)
+    }
+
+    /// A table by its id.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableDef>> {
+        self.inner.by_id.get(&id)
+    }
+
+    /// All tables by database and name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.inner.databases.values().flat_map(|database| database.tables.values())
+    }
+
+    /// Names of all databases with their default collation, where known.
+    pub fn databases(&self) -> impl Iterator<Item = (&str, Option<u16>)> {
+        self.inner.databases.values().map(|database| (database.name.as_str(), database.collation))
+    }
+
+    /// Foreign keys of other tables, and of the table itself, into this table.
+    pub fn children<'a>(
+        &'a self,
+        db: &'a str,
+        name: &'a str,
+    ) -> impl Iterator<Item = (&'a Arc<TableDef>, &'a ForeignKey)> {
+        let (db, name) = (self.inner.folded(db), self.inner.folded(name));
+        self.tables().flat_map(|table| table.foreign_keys.iter().map(move |key| (table, key))).filter(
+            move |(_, key)| self.inner.folded(&key.parent_db) == db && self.inner.folded(&key.parent_table) == name,
+        )
+    }
+
+    /// Takes one statement of the log.
+    ///
+    /// # Errors
+    /// [`DdlError`], naming what is not carried out, not readable or at odds with this snapshot; the snapshot holds.
+    pub fn apply(&self, context: &StatementContext, sql: &[u8]) -> Result<DdlOutcome, DdlError> {
+        self.try_apply(context, sql).map_err(|problem| problem.with_statement(sql))
+    }
+
+    fn try_apply(&self, context: &StatementContext, sql: &[u8]) -> Result<DdlOutcome, Problem> {
+        let statement = statement::parse(context, sql)?;
+        let rows_follow = matches!(&statement, Statement::CreateTable(create) if create.rows_follow);
+        let unchanged = |effect| DdlOutcome { catalog: self.clone(), effect, rows_follow: false };
+        // Most statements that are not about tables end here, before anything is copied.
+        match statement {
+            Statement::NoEffect(reason) => return Ok(unchanged(DdlEffect::NoEffect(reason))),
+            Statement::Recorded(kind) => return Ok(unchanged(DdlEffect::Recorded(kind))),
+            _ => {}
+        }
+        let mut change = Change::new(context, &self.inner);
+        let effect = match change.carry_out(&statement)? {
+            Done::Nothing(effect) => return Ok(unchanged(effect)),
+            Done::Views => DdlEffect::Recorded("view"),
+            Done::Changed => {
+                change.inner.epoch += 1;
+                DdlEffect::Changed { created: change.created, dropped: change.dropped, altered: change.altered }
+            }
+        };
+        Ok(DdlOutcome { catalog: Catalog { inner: Arc::new(change.inner) }, effect, rows_follow })
+    }
+}
+
+impl Inner {
+    /// A name as this source compares it.
+    fn folded(&self, name: &str) -> String {
+        if self.lower_case_table_names == 0 { name.to_owned() } else { name.to_lowercase() }
+    }
+
+    /// A name as this source stores it.
+    fn stored(&self, name: &str) -> String {
+        if self.lower_case_table_names == 1 { name.to_lowercase() } else { name.to_owned() }
+    }
+
+    fn table(&self, db: &str, name: &str) -> Option<&Arc<TableDef>> {
+        if self.lower_case_table_names == 0 {
+            return self.databases.get(db)?.tables.get(name);
+        }
+        self.databases.get(&self.folded(db))?.tables.get(&self.folded(name))
+    }
+}
+
+/// Whether a statement led to a new snapshot.
+enum Done {
+    Changed,
+    /// Only names of views changed: no new epoch.
+    Views,
+    Nothing(DdlEffect),
+}
+
+/// The next snapshot while a statement is carried out.
+struct Change<'a> {
+    inner: Inner,
+    context: &'a StatementContext,
+    created: Vec<Arc<TableDef>>,
+    dropped: Vec<TableId>,
+    altered: Vec<Arc<TableDef>>,
+}
+
+impl<'a> Change<'a> {
+    fn new(context: &'a StatementContext, inner: &Inner) -> Change<'a> {
+        Change { inner: inner.clone(), context, created: Vec::new(), dropped: Vec::new(), altered: Vec::new() }
+    }
+
+    fn carry_out(&mut self, statement: &Statement) -> Result<Done, Problem> {
+        match statement {
+            Statement::NoEffect(reason) => Ok(Done::Nothing(DdlEffect::NoEffect(reason))),
+            Statement::Recorded(kind) => Ok(Done::Nothing(DdlEffect::Recorded(kind))),
+            Statement::CreateView(name) => self.create_view(name),
+            Statement::DropView(names) => self.drop_views(names),
+            Statement::CreateTable(create) => self.create_table(create),
+            Statement::DropTable { if_exists, names } => self.drop_tables(names, *if_exists),
+            Statement::Truncate(name) => self.truncate(name),
+            Statement::RenameTable(pairs) => self.rename_tables(pairs),
+            Statement::CreateDatabase { name, if_not_exists, options } => {
+                self.create_database(name, *if_not_exists, options)
+            }
+            Statement::AlterDatabase { name, options } => self.alter_database(name.as_deref(), options),
+            Statement::DropDatabase { name, if_exists } => self.drop_database(name, *if_exists),
+            Statement::AlterTable { name, actions } => self.alter_table(name, actions),
+        }
+    }
+
+    fn db_of<'n>(&'n self, name: &'n TableName) -> Result<&'n str, Problem> {
+        match name.db.as_deref().unwrap_or(&self.context.default_db) {
+            "" => Problem::disagrees(format!("table `{}` without a database", name.name)),
+            db => Ok(db),
+        }
+    }
+
+    fn find(&self, name: &TableName) -> Result<Option<Arc<TableDef>>, Problem> {
+        Ok(self.inner.table(self.db_of(name)?, &name.name).cloned())
+    }
+
+    /// The table, or `Err` with what to answer: tables of the server's own databases are not known here.
+    fn expect(&self, name: &TableName) -> Result<Result<Arc<TableDef>, Done>, Problem> {
+        let db = self.db_of(name)?;
+        match self.inner.table(db, &name.name) {
+            Some(table) => Ok(Ok(table.clone())),
+            None if is_system(db) => Ok(Err(Done::Nothing(DdlEffect::Recorded("system table")))),
+            None => Problem::disagrees(format!("there is no table `{db}`.`{}`", name.name)),
+        }
+    }
+
+    fn fresh_id(&mut self) -> Result<TableId, Problem> {
+        let id = TableId(self.inner.next_table_id);
+        match self.inner.next_table_id.checked_add(1) {
+            Some(next) => self.inner.next_table_id = next,
+            None => return Problem::unsupported("more than 2^32 tables in the life of one catalog"),
+        }
+        Ok(id)
+    }
+
+    fn database_mut(&mut self, db: &str) -> &mut Database {
+        let key = self.inner.folded(db);
+        let name = self.inner.stored(db);
+        let database = self.inner.databases.entry(key).or_insert_with(|| {
+            Arc::new(Database { name, collation: None, tables: BTreeMap::new(), views: BTreeSet::new() })
+        });
+        Arc::make_mut(database)
+    }
+
+    fn put(&mut self, table: Arc<TableDef>) {
+        let key = self.inner.folded(&table.name);
+        self.inner.by_id.insert(table.id, table.clone());
+        let db = table.db.clone();
+        self.database_mut(&db).tables.insert(key, table);
+    }
+
+    fn remove(&mut self, table: &TableDef) {
+        let key = self.inner.folded(&table.name);
+        self.inner.by_id.remove(&table.id);
+        self.database_mut(&table.db).tables.remove(&key);
+    }
+
+    fn server_default(&self) -> Collation {
+        let id = self.context.collation_server.unwrap_or(charset::UTF8MB4_0900_AI_CI);
+        collation_or_default(id)
+    }
+
+    fn database_default(&self, db: &str) -> Collation {
+        let known = self.inner.databases.get(&self.inner.folded(db)).and_then(|database| database.collation);
+        let logged = if same_name(db, &self.context.default_db) { self.context.collation_database } else { None };
+        known.or(logged).and_then(charset::by_id).unwrap_or_else(|| self.server_default())
+    }
+
+    fn utf8mb4_default(&self) -> Collation {
+        collation_or_default(self.context.default_collation_for_utf8mb4.unwrap_or(charset::UTF8MB4_0900_AI_CI))
+    }
+
+    fn scoped<T>(&self, db: &str, work: impl FnOnce(&Scope<'_>) -> Result<T, Problem>) -> Result<T, Problem> {
+        let parent_key = |parent_db: &str, name: &str| {
+            let parent = self.inner.table(parent_db, name)?;
+            let key = parent.keys.iter().find(|key| key.primary)?;
+            Some(
+                key.parts
+                    .iter()
+                    .filter_map(|part| parent.columns.get(part.column))
+                    .map(|column| column.name.clone())
+                    .collect(),
+            )
+        };
+        work(&Scope {
+            context: self.context,
+            db,
+            database_default: self.database_default(db),
+            utf8mb4_default: self.utf8mb4_default(),
+            parent_key: &parent_key,
+        })
+    }
+
+    fn is_view(&self, name: &TableName) -> Result<bool, Problem> {
+        let database = self.inner.databases.get(&self.inner.folded(self.db_of(name)?));
+        Ok(database.is_some_and(|database| database.views.contains(&self.inner.folded(&name.name))))
+    }
+
+    fn create_view(&mut self, name: &TableName) -> Result<Done, Problem> {
+        let db = self.db_of(name)?.to_owned();
+        let key = self.inner.folded(&name.name);
+        self.database_mut(&db).views.insert(key);
+        Ok(Done::Views)
+    }
+
+    fn drop_views(&mut self, names: &[TableName]) -> Result<Done, Problem> {
+        for name in names {
+            let db = self.db_of(name)?.to_owned();
+            let key = self.inner.folded(&name.name);
+            self.database_mut(&db).views.remove(&key);
+        }
+        Ok(Done::Views)
+    }
+
+    fn create_table(&mut self, create: &CreateTable) -> Result<Done, Problem> {
+        if self.find(&create.name)?.is_some() || self.is_view(&create.name)? {
+            if create.if_not_exists {
+                return Ok(Done::Nothing(DdlEffect::NoEffect("the table is already there")));
+            }
+            return Problem::disagrees(format!("table `{}` is already there", create.name.name));
+        }
+        let db = self.inner.stored(self.db_of(&create.name)?);
+        let name = self.inner.stored(&create.name.name);
+        let id = self.fresh_id()?;
+        let table = match &create.body {
+            CreateBody::Define(spec) => self.scoped(&db, |scope| define::table(id, &name, spec, scope))?,
+            CreateBody::Like(source) => match self.expect(source)? {
+                Err(_) => return Problem::unsupported("CREATE TABLE … LIKE a table of the server's own"),
+                Ok(source) => like(&source, id, db, name),
+            },
+        };
+        let table = Arc::new(table);
+        self.created.push(table.clone());
+        self.put(table);
+        Ok(Done::Changed)
+    }
+
+    fn drop_tables(&mut self, names: &[TableName], if_exists: bool) -> Result<Done, Problem> {
+        let mut found = Vec::new();
+        for name in names {
+            match self.find(name)? {
+                Some(table) => found.push(table),
+                None if if_exists || is_system(self.db_of(name)?) => {}
+                None => return Problem::disagrees(format!("there is no table `{}`", name.name)),
+            }
+        }
+        if found.is_empty() {
+            return Ok(Done::Nothing(DdlEffect::NoEffect("no such table")));
+        }
+        for table in found {
+            self.remove(&table);
+            self.dropped.push(table.id);
+        }
+        Ok(Done::Changed)
+    }
+
+    fn truncate(&mut self, name: &TableName) -> Result<Done, Problem> {
+        let old = match self.expect(name)? {
+            Ok(table) => table,
+            Err(done) => return Ok(done),
+        };
+        let fresh = Arc::new(TableDef { id: self.fresh_id()?, version: 1, ..TableDef::clone(&old) });
+        self.remove(&old);
+        self.dropped.push(old.id);
+        self.created.push(fresh.clone());
+        self.put(fresh);
+        Ok(Done::Changed)
+    }
+
+    fn rename_tables(&mut self, pairs: &[(TableName, TableName)]) -> Result<Done, Problem> {
+        let mut done = Done::Views;
+        for (from, to) in pairs {
+            if self.is_view(from)? {
+                self.drop_views(std::slice::from_ref(from))?;
+                self.create_view(to)?;
+                continue;
+            }
+            done = Done::Changed;
+            let table = match self.expect(from)? {
+                Ok(table) => table,
+                Err(_) => return Problem::unsupported("RENAME of a table of the server's own"),
+            };
+            let renamed = self.renamed(&table, to)?;
+            self.replace(&table, renamed);
+        }
+        Ok(done)
+    }
+
+    /// The table under a new name, with the foreign keys that name it; the swap `a→t, b→a, t→b` works step by step.
+    fn renamed(&mut self, table: &Arc<TableDef>, to: &TableName) -> Result<TableDef, Problem> {
+        // ALTER TABLE … RENAME and RENAME TABLE take the session's database, not the table's.
+        let db = self.inner.stored(self.db_of(to)?);
+        let name = self.inner.stored(&to.name);
+        if let Some(other) = self.inner.table(&db, &name)
+            && other.id != table.id
+        {
+            return Problem::disagrees(format!("table `{db}`.`{name}` is already there"));
+        }
+        let mut renamed = TableDef::clone(table);
+        let old_name = std::mem::replace(&mut renamed.name, name);
+        let old_db = std::mem::replace(&mut renamed.db, db);
+        define::rename_generated_foreign_names(&mut renamed, &old_name);
+        renamed.version = renamed.version.saturating_add(1);
+        let (old_db, old_name) = (self.inner.folded(&old_db), self.inner.folded(&old_name));
+        let follows = |inner: &Inner, key: &ForeignKey| {
+            inner.folded(&key.parent_db) == old_db && inner.folded(&key.parent_table) == old_name
+        };
+        for key in renamed.foreign_keys.iter_mut().filter(|key| follows(&self.inner, key)) {
+            key.parent_db.clone_from(&renamed.db);
+            key.parent_table.clone_from(&renamed.name);
+        }
+        let children: Vec<Arc<TableDef>> = self
+            .inner
+            .by_id
+            .values()
+            .filter(|child| child.id != table.id && child.foreign_keys.iter().any(|key| follows(&self.inner, key)))
+            .cloned()
+            .collect();
+        for child in children {
+            let mut changed = TableDef::clone(&child);
+            for key in changed.foreign_keys.iter_mut().filter(|key| follows(&self.inner, key)) {
+                key.parent_db.clone_from(&renamed.db);
+                key.parent_table.clone_from(&renamed.name);
+            }
+            changed.version = changed.version.saturating_add(1);
+            self.replace(&child, changed);
+        }
+        Ok(renamed)
+    }
+
+    /// Puts `new` in the place of `old`, which has the same id, and reports it once.
+    fn replace(&mut self, old: &TableDef, new: TableDef) {
+        let new = Arc::new(new);
+        self.remove(old);
+        self.altered.retain(|table| table.id != new.id);
+        self.altered.push(new.clone());
+        self.put(new);
+    }
+
+    fn create_database(&mut self, name: &str, if_not_exists: bool, options: &CharsetSpec) -> Result<Done, Problem> {
+        let known = self.inner.databases.get(&self.inner.folded(name));
+        if known.is_some_and(|database| database.collation.is_some()) {
+            if if_not_exists {
+                return Ok(Done::Nothing(DdlEffect::NoEffect("the database is already there")));
+            }
+            return Problem::disagrees(format!("database `{name}` is already there"));
+        }
+        let collation = column_type::resolve_charset(options, self.server_default(), self.utf8mb4_default())?;
+        self.database_mut(name).collation = Some(collation.id);
+        Ok(Done::Changed)
+    }
+
+    fn alter_database(&mut self, name: Option<&str>, options: &CharsetSpec) -> Result<Done, Problem> {
+        let name = name.unwrap_or(&self.context.default_db).to_owned();
+        if name.is_empty() {
+            return Problem::disagrees("ALTER DATABASE without a database");
+        }
+        if *options == CharsetSpec::default() {
+            return Ok(Done::Nothing(DdlEffect::NoEffect("no default of the database changes")));
+        }
+        let collation = column_type::resolve_charset(options, self.server_default(), self.utf8mb4_default())?;
+        self.database_mut(&name).collation = Some(collation.id);
+        Ok(Done::Changed)
+    }
+
+    fn drop_database(&mut self, name: &str, if_exists: bool) -> Result<Done, Problem> {
+        let Some(database) = self.inner.databases.remove(&self.inner.folded(name)) else {
+            if if_exists {
+                return Ok(Done::Nothing(DdlEffect::NoEffect("no such database")));
+            }
+            return Problem::disagrees(format!("there is no database `{name}`"));
+        };
+        for table in database.tables.values() {
+            self.inner.by_id.remove(&table.id);
+            self.dropped.push(table.id);
+        }
+        Ok(Done::Changed)
+    }
+
+    fn alter_table(&mut self, name: &TableName, actions: &[AlterAction]) -> Result<Done, Problem> {
+        let old = match self.expect(name)? {
+            Ok(table) => table,
+            Err(_) => return Problem::unsupported("a change to a table of the server's own"),
+        };
+        let mut new = TableDef::clone(&old);
+        // The source drops before it adds, whatever the order in the text.
+        let (drops, others): (Vec<_>, Vec<_>) = actions.iter().partition(|action| {
+            matches!(action, AlterAction::DropKey(_) | AlterAction::DropForeignKey(_) | AlterAction::DropConstraint(_))
+        });
+        let mut rename_to = None;
+        for action in drops.into_iter().chain(others) {
+            match action {
+                AlterAction::RenameTo(to) => rename_to = Some(to),
+                other => self.alter_step(&mut new, other)?,
+            }
+        }
+        define::settle_keys(&mut new);
+        if new.identity != old.identity {
+            return Problem::unsupported(format!(
+                "a change of the key that identifies the rows of {} (from {} to {})",
+                old.full_name(),
+                describe_identity(&old),
+                describe_identity(&new)
+            ));
+        }
+        if let Some(to) = rename_to {
+            // What changed so far must be seen by the rename, which also touches the children.
+            new = self.renamed(&Arc::new(new), to)?;
+        }
+        if new == *old {
+            return Ok(Done::Nothing(DdlEffect::NoEffect("rows and definition stay as they are")));
+        }
+        new.version = old.version.saturating_add(1);
+        self.replace(&old, new);
+        Ok(Done::Changed)
+    }
+
+    fn alter_step(&mut self, table: &mut TableDef, action: &AlterAction) -> Result<(), Problem> {
+        let no_key = |table: &TableDef, name: &str| {
+            Problem::Disagrees(format!("table {} has no key `{name}`", table.full_name()))
+        };
+        match action {
+            AlterAction::AddKey(key) => {
+                let db = table.db.clone();
+                self.scoped(&db, |scope| define::add_key(table, key, scope))?;
+            }
+            AlterAction::DropKey(name) => {
+                let before = table.keys.len();
+                table.keys.retain(|key| !same_name(&key.name, name));
+                if table.keys.len() == before {
+                    return Err(no_key(table, name));
+                }
+            }
+            AlterAction::DropForeignKey(name) => {
+                let before = table.foreign_keys.len();
+                table.foreign_keys.retain(|key| !same_name(&key.name, name));
+                if table.foreign_keys.len() == before {
+                    return Problem::disagrees(format!("table {} has no foreign key `{name}`", table.full_name()));
+                }
+            }
+            AlterAction::DropConstraint(name) => {
+                // A name that is none of these is a check's.
+                table.foreign_keys.retain(|key| !same_name(&key.name, name));
+                table.keys.retain(|key| !(key.unique && same_name(&key.name, name)));
+            }
+            AlterAction::RenameKey { from, to } => {
+                let key = table.keys.iter_mut().find(|key| same_name(&key.name, from));
+                match key {
+                    Some(key) => key.name.clone_from(to),
+                    None => return Err(no_key(table, from)),
+                }
+            }
+            AlterAction::KeyVisibility { name, invisible } => {
+                let key = table.keys.iter_mut().find(|key| same_name(&key.name, name));
+                match key {
+                    Some(key) => key.invisible = *invisible,
+                    None => return Err(no_key(table, name)),
+                }
+            }
+            AlterAction::Comment(comment) => table.comment.clone_from(comment),
+            AlterAction::RenameTo(_) | AlterAction::Nothing => {}
+        }
+        Ok(())
+    }
+}
+
+/// CREATE TABLE … LIKE: columns and keys, no foreign keys.
+fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
+    let mut table = TableDef { id, version: 1, db, name, foreign_keys: Vec::new(), ..source.clone() };
+    table.keys.iter_mut().for_each(|key| key.generated = false);
+    table
+}
+
+fn collation_or_default(id: u16) -> Collation {
+    charset::by_id(id).or_else(|| charset::default_collation("utf8mb4")).unwrap_or(Collation {
+        id,
+        name: "unknown",
+        charset: "utf8mb4",
+        mbmaxlen: 4,
+    })
+}
+
+fn is_system(db: &str) -> bool {
+    SYSTEM_DATABASES.iter().any(|system| system.eq_ignore_ascii_case(db))
+}
+
+fn describe_identity(table: &TableDef) -> String {
+    match &table.identity {
+        crate::table::Identity::WholeImage => "the whole row".to_owned(),
+        crate::table::Identity::Columns(columns) => {
+            let names: Vec<&str> =
+                columns.iter().filter_map(|position| table.columns.get(*position)).map(|c| c.name.as_str()).collect();
+            format!("({})", names.join(", "))
+        }
+    }
+}

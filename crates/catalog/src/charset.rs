@@ -1,0 +1,147 @@
+//! Character sets by name, what a CHARACTER SET or COLLATE clause means, and text from one set into another.
+//!
+//! In: names from statements, numbers from the log. Out: collations with what a type's length needs. Never here:
+//! comparison or weights (crate `values`), a guess: text that cannot be converted exactly is refused.
+
+use values::collation;
+
+use crate::error::Problem;
+
+pub(crate) use values::collation::{BINARY, Collation, UTF8MB4_0900_AI_CI, by_id, by_name};
+
+/// `utf8mb3_general_ci`, the collation of NATIONAL CHARACTER.
+#[cfg(test)]
+pub(crate) const UTF8MB3_GENERAL_CI: u16 = 33;
+
+/// The default collation of a character set; `utf8` is utf8mb3.
+pub(crate) fn default_collation(charset: &str) -> Option<Collation> {
+    collation::charset_default(charset)
+}
+
+/// The `_bin` collation of a character set.
+pub(crate) fn binary_collation(charset: &str) -> Option<Collation> {
+    if charset == "binary" { by_id(BINARY) } else { by_name(&format!("{charset}_bin")) }
+}
+
+/// Trail bytes of these sets can be quotes or backslashes: the lexer, which goes byte by byte, must not read them.
+pub(crate) fn hides_ascii(charset: &str) -> bool {
+    matches!(charset, "big5" | "cp932" | "sjis" | "gbk" | "gb18030")
+}
+
+/// Bytes 0x80 to 0x9f of MySQL's latin1, which is Windows-1252 with the five holes kept as control characters.
+const LATIN1_HIGH: [u16; 32] = [
+    0x20ac, 0x81, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8d, 0x017d,
+    0x8f, 0x90, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x9d,
+    0x017e, 0x0178,
+];
+
+fn latin1_char(byte: u8) -> char {
+    let code = match byte {
+        0x80..=0x9f => LATIN1_HIGH.get(usize::from(byte - 0x80)).copied().unwrap_or(u16::from(byte)),
+        other => u16::from(other),
+    };
+    char::from_u32(u32::from(code)).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+fn latin1_byte(character: char) -> Option<u8> {
+    let code = u32::from(character);
+    match LATIN1_HIGH.iter().position(|high| u32::from(*high) == code) {
+        Some(position) => u8::try_from(position + 0x80).ok(),
+        None if (0x80..=0x9f).contains(&code) => None,
+        None => u8::try_from(code).ok(),
+    }
+}
+
+fn not_converted(charset: &str) -> Problem {
+    Problem::NotSupported(format!("text in character set {charset} beyond ASCII in a definition"))
+}
+
+/// Bytes in `charset` as Unicode text.
+pub(crate) fn to_unicode(bytes: &[u8], charset: &str) -> Result<String, Problem> {
+    let wide = |units: Option<Vec<char>>| units.map(String::from_iter).ok_or_else(|| not_converted(charset));
+    match charset {
+        "utf8mb4" | "utf8mb3" | "utf8" | "binary" => {
+            String::from_utf8(bytes.to_vec()).map_err(|_| not_converted(charset))
+        }
+        "latin1" => Ok(bytes.iter().map(|byte| latin1_char(*byte)).collect()),
+        "ucs2" | "utf16" => wide(utf16_chars(bytes, u16::from_be_bytes)),
+        "utf16le" => wide(utf16_chars(bytes, u16::from_le_bytes)),
+        "utf32" => {
+            // MySQL pads a short last unit with zeros at its front; nobody writes that, so it is refused.
+            let (units, rest) = bytes.as_chunks::<4>();
+            let chars = units.iter().map(|unit| char::from_u32(u32::from_be_bytes(*unit))).collect();
+            wide(if rest.is_empty() { chars } else { None })
+        }
+        _ if bytes.is_ascii() && charset != "swe7" => {
+            String::from_utf8(bytes.to_vec()).map_err(|_| not_converted(charset))
+        }
+        _ => Err(not_converted(charset)),
+    }
+}
+
+fn utf16_chars(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<Vec<char>> {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<_, _>>().ok()
+}
+
+/// Unicode text as bytes in `charset`.
+pub(crate) fn from_unicode(text: &str, charset: &str) -> Result<Vec<u8>, Problem> {
+    let refused = || not_converted(charset);
+    match charset {
+        "utf8mb4" | "binary" => Ok(text.as_bytes().to_vec()),
+        "utf8mb3" if text.chars().all(|character| character.len_utf8() < 4) => Ok(text.as_bytes().to_vec()),
+        "latin1" => text.chars().map(latin1_byte).collect::<Option<_>>().ok_or_else(refused),
+        "ucs2" if text.chars().any(|character| character.len_utf16() > 1) => Err(refused()),
+        "ucs2" | "utf16" => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+        "utf16le" => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+        "utf32" => Ok(text.chars().flat_map(|character| u32::from(character).to_be_bytes()).collect()),
+        _ if text.is_ascii() && charset != "swe7" => Ok(text.as_bytes().to_vec()),
+        _ => Err(refused()),
+    }
+}
+
+/// Bytes of one character set as the same text in another; binary takes and gives bytes as they are.
+pub(crate) fn convert(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {
+    let from = if from == "utf8" { "utf8mb3" } else { from };
+    if from == to || to == "binary" || (from == "binary" && !matches!(to, "ucs2" | "utf16" | "utf16le" | "utf32")) {
+        return Ok(bytes.to_vec());
+    }
+    from_unicode(&to_unicode(bytes, from)?, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers() {
+        let id = |name: &str| by_name(name).map(|found| found.id);
+        assert_eq!(id("utf8mb4_0900_ai_ci"), Some(255));
+        assert_eq!(id("UTF8_general_ci"), Some(33));
+        assert_eq!(id("utf8mb3_bin"), Some(83));
+        assert_eq!(id("binary"), Some(63));
+        assert_eq!(id("latin1_swedish_ci"), Some(8));
+        assert_eq!(id("gb18030_unicode_520_ci"), Some(250));
+        assert_eq!(id("nonsense"), None);
+        assert_eq!(id("latin1"), None);
+        assert_eq!(by_id(309).map(|found| (found.charset, found.mbmaxlen)), Some(("utf8mb4", 4)));
+        assert_eq!(default_collation("UTF8").map(|found| found.id), Some(33));
+        assert_eq!(binary_collation("utf8mb4").map(|found| found.id), Some(46));
+        assert_eq!(binary_collation("binary").map(|found| found.id), Some(63));
+        assert_eq!(by_name("utf8mb3_general_ci").map(|found| found.id), Some(UTF8MB3_GENERAL_CI));
+    }
+
+    #[test]
+    fn conversions() {
+        assert_eq!(convert("é€".as_bytes(), "utf8mb4", "latin1").unwrap(), [0xe9, 0x80]);
+        assert_eq!(convert(&[0xe9, 0x80], "latin1", "utf8mb4").unwrap(), "é€".as_bytes());
+        assert_eq!(convert("é".as_bytes(), "utf8mb4", "utf16").unwrap(), [0, 0xe9]);
+        assert_eq!(convert("a".as_bytes(), "utf8mb4", "cp1251").unwrap(), b"a");
+        assert!(convert("é".as_bytes(), "utf8mb4", "cp1251").is_err());
+        assert!(convert("😀".as_bytes(), "utf8mb4", "utf8mb3").is_err());
+        assert_eq!(convert(&[0xff], "utf8mb4", "binary").unwrap(), [0xff]);
+    }
+}

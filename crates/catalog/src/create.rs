@@ -1,0 +1,593 @@
+//! CREATE TABLE as text: columns, keys, options.
+//!
+//! In: a parser behind `CREATE TABLE`. Out: a [`CreateTable`] as written. Never here: lengths, character sets or
+//! identities resolved (`column_type`, `define`).
+
+use crate::error::Problem;
+use crate::lexer::Tok;
+use crate::parser::Parser;
+use crate::syntax::{
+    CharsetSpec, ColumnSpec, CreateBody, CreateTable, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec,
+    TableOptions, TableSpec, Text,
+};
+use crate::table::ReferenceAction;
+use crate::type_syntax;
+
+pub(crate) fn create_table(parser: &mut Parser<'_>) -> Result<CreateTable, Problem> {
+    let if_not_exists = parser.eat(&["IF", "NOT", "EXISTS"])?;
+    let name = parser.table_name()?;
+    let mut rows_follow = false;
+    let body = if parser.eat_word("LIKE")? {
+        CreateBody::Like(parser.table_name()?)
+    } else if parser.is_punct(b'(')? && parser.is_word_at(1, "LIKE")? {
+        parser.take()?;
+        parser.take()?;
+        let source = parser.table_name()?;
+        parser.expect_punct(b')')?;
+        CreateBody::Like(source)
+    } else {
+        let mut table = TableSpec::default();
+        if parser.is_punct(b'(')? && !parser.is_word_at(1, "SELECT")? && !parser.is_word_at(1, "WITH")? {
+            parser.take()?;
+            table_elements(parser, &mut table)?;
+            parser.expect_punct(b')')?;
+        }
+        rows_follow = table_options(parser, &mut table.options)?;
+        refuse_select(parser)?;
+        if table.columns.is_empty() {
+            return parser.wrong("a column list expected");
+        }
+        CreateBody::Define(table)
+    };
+    Ok(CreateTable { name, if_not_exists, body, rows_follow })
+}
+
+fn refuse_select(parser: &mut Parser<'_>) -> Result<(), Problem> {
+    if parser.is_any_word(&["SELECT", "AS", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES"])?
+        || parser.is_punct(b'(')?
+    {
+        return Problem::unsupported("CREATE TABLE … SELECT as statement text (binlog_format=STATEMENT)");
+    }
+    Ok(())
+}
+
+fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
+    loop {
+        match key_element(parser)? {
+            Some(Element::Key(key)) => table.keys.push(key),
+            Some(Element::Check) => {}
+            None => column(parser, table)?,
+        }
+        if !parser.eat_punct(b',')? {
+            return Ok(());
+        }
+    }
+}
+
+/// A table element that is not a column.
+pub(crate) enum Element {
+    Key(KeySpec),
+    /// A CHECK constraint: the source has enforced it.
+    Check,
+}
+
+/// A key, foreign key or check, if one is next; also what follows ADD in ALTER TABLE.
+pub(crate) fn key_element(parser: &mut Parser<'_>) -> Result<Option<Element>, Problem> {
+    let mut constraint = None;
+    let named = parser.eat_word("CONSTRAINT")?;
+    if named && !parser.is_any_word(&["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"])? {
+        constraint = Some(parser.name()?);
+    }
+    let kind = match parser.word_upper()?.as_str() {
+        "PRIMARY" => {
+            parser.take()?;
+            parser.expect_word("KEY")?;
+            KeyKind::Primary
+        }
+        "UNIQUE" => {
+            parser.take()?;
+            let _ = parser.eat_word("KEY")? || parser.eat_word("INDEX")?;
+            KeyKind::Unique
+        }
+        "KEY" | "INDEX" if !named => {
+            parser.take()?;
+            KeyKind::Plain
+        }
+        word @ ("FULLTEXT" | "SPATIAL") if !named => {
+            parser.take()?;
+            let _ = parser.eat_word("KEY")? || parser.eat_word("INDEX")?;
+            if word == "FULLTEXT" { KeyKind::FullText } else { KeyKind::Spatial }
+        }
+        "FOREIGN" => {
+            parser.take()?;
+            parser.expect_word("KEY")?;
+            return Ok(Some(Element::Key(foreign_key(parser, constraint)?)));
+        }
+        "CHECK" => {
+            check(parser)?;
+            return Ok(Some(Element::Check));
+        }
+        _ if named => return parser.wrong("PRIMARY, UNIQUE, FOREIGN or CHECK expected"),
+        _ => return Ok(None),
+    };
+    let mut name = constraint;
+    if !parser.is_punct(b'(')? && !parser.is_any_word(&["USING", "TYPE"])? {
+        name = Some(parser.name()?);
+    }
+    key_rest(parser, kind, name).map(|key| Some(Element::Key(key)))
+}
+
+/// `[USING …] (parts) [options]`.
+pub(crate) fn key_rest(parser: &mut Parser<'_>, kind: KeyKind, name: Option<String>) -> Result<KeySpec, Problem> {
+    let mut key = KeySpec { kind, name, parts: Vec::new(), invisible: false, foreign: None };
+    key_options(parser, &mut key)?;
+    key.parts = key_parts(parser)?;
+    key_options(parser, &mut key)?;
+    Ok(key)
+}
+
+fn key_parts(parser: &mut Parser<'_>) -> Result<Vec<PartSpec>, Problem> {
+    parser.expect_punct(b'(')?;
+    let mut parts = Vec::new();
+    loop {
+        if parser.is_punct(b'(')? {
+            let text = parser.parenthesised()?;
+            let descending = direction(parser)?;
+            parts.push(PartSpec::Expression { text, descending });
+        } else {
+            let name = parser.name()?;
+            let mut prefix_len = None;
+            if parser.eat_punct(b'(')? {
+                prefix_len = Some(u32::try_from(parser.unsigned()?).unwrap_or(u32::MAX));
+                parser.expect_punct(b')')?;
+            }
+            let descending = direction(parser)?;
+            parts.push(PartSpec::Column { name, prefix_len, descending });
+        }
+        if !parser.eat_punct(b',')? {
+            break;
+        }
+    }
+    parser.expect_punct(b')')?;
+    Ok(parts)
+}
+
+fn direction(parser: &mut Parser<'_>) -> Result<bool, Problem> {
+    Ok(!parser.eat_word("ASC")? && parser.eat_word("DESC")?)
+}
+
+fn key_options(parser: &mut Parser<'_>, key: &mut KeySpec) -> Result<(), Problem> {
+    loop {
+        match parser.word_upper()?.as_str() {
+            "USING" | "TYPE" => {
+                parser.take()?;
+                parser.name()?;
+            }
+            "KEY_BLOCK_SIZE" | "ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE" | "COMMENT" => {
+                parser.take()?;
+                parser.eat_punct(b'=')?;
+                parser.take()?;
+            }
+            "WITH" => {
+                parser.take()?;
+                parser.expect_word("PARSER")?;
+                parser.name()?;
+            }
+            "VISIBLE" => {
+                parser.take()?;
+                key.invisible = false;
+            }
+            "INVISIBLE" => {
+                parser.take()?;
+                key.invisible = true;
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Behind FOREIGN KEY.
+fn foreign_key(parser: &mut Parser<'_>, constraint: Option<String>) -> Result<KeySpec, Problem> {
+    let index_name = if parser.is_punct(b'(')? { None } else { Some(parser.name()?) };
+    let parts = key_parts(parser)?;
+    let foreign = references(parser, constraint.clone(), false)?;
+    // The index takes the constraint's name first (seen on 9.7).
+    let name = constraint.or(index_name);
+    Ok(KeySpec { kind: KeyKind::Foreign, name, parts, invisible: false, foreign: Some(foreign) })
+}
+
+/// `REFERENCES t (c, …) [MATCH …] [ON DELETE …] [ON UPDATE …]`.
+fn references(parser: &mut Parser<'_>, constraint: Option<String>, inline: bool) -> Result<ForeignSpec, Problem> {
+    parser.expect_word("REFERENCES")?;
+    let parent = parser.table_name()?;
+    let mut parent_columns = Vec::new();
+    if parser.eat_punct(b'(')? {
+        loop {
+            parent_columns.push(parser.name()?);
+            if !parser.eat_punct(b',')? {
+                break;
+            }
+        }
+        parser.expect_punct(b')')?;
+    }
+    let mut foreign = ForeignSpec {
+        constraint,
+        parent,
+        parent_columns,
+        on_delete: ReferenceAction::NoAction,
+        on_update: ReferenceAction::NoAction,
+        inline,
+    };
+    loop {
+        if parser.eat_word("MATCH")? {
+            parser.take()?;
+        } else if parser.eat(&["ON", "DELETE"])? {
+            foreign.on_delete = reference_action(parser)?;
+        } else if parser.eat(&["ON", "UPDATE"])? {
+            foreign.on_update = reference_action(parser)?;
+        } else {
+            return Ok(foreign);
+        }
+    }
+}
+
+fn reference_action(parser: &mut Parser<'_>) -> Result<ReferenceAction, Problem> {
+    for (words, action) in [
+        (&["RESTRICT"][..], ReferenceAction::Restrict),
+        (&["CASCADE"], ReferenceAction::Cascade),
+        (&["SET", "NULL"], ReferenceAction::SetNull),
+        (&["SET", "DEFAULT"], ReferenceAction::SetDefault),
+        (&["NO", "ACTION"], ReferenceAction::NoAction),
+    ] {
+        if parser.eat(words)? {
+            return Ok(action);
+        }
+    }
+    parser.wrong("RESTRICT, CASCADE, SET NULL, SET DEFAULT or NO ACTION expected")
+}
+
+/// `CHECK (…) [[NOT] ENFORCED]`.
+fn check(parser: &mut Parser<'_>) -> Result<(), Problem> {
+    parser.expect_word("CHECK")?;
+    parser.parenthesised()?;
+    let _ = parser.eat(&["NOT", "ENFORCED"])? || parser.eat_word("ENFORCED")?;
+    Ok(())
+}
+
+fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
+    if table.columns.len() >= base::limits::COLUMNS_MAX {
+        return parser.wrong("more columns than a table can have");
+    }
+    let name = parser.name()?;
+    let (ty, serial) = type_syntax::column_type(parser)?;
+    let mut column = ColumnSpec {
+        name,
+        ty,
+        nullable: None,
+        default: None,
+        on_update_now: false,
+        auto_increment: false,
+        invisible: false,
+        generated: None,
+        comment: String::new(),
+    };
+    if serial {
+        serial_default_value(&mut column, &mut table.keys);
+    }
+    while column_attribute(parser, &mut column, &mut table.keys)? {}
+    table.columns.push(column);
+    Ok(())
+}
+
+/// SERIAL and SERIAL DEFAULT VALUE: NOT NULL AUTO_INCREMENT UNIQUE.
+fn serial_default_value(column: &mut ColumnSpec, keys: &mut Vec<KeySpec>) {
+    column.nullable = Some(false);
+    column.auto_increment = true;
+    keys.push(inline_key(KeyKind::Unique, &column.name));
+}
+
+fn inline_key(kind: KeyKind, column: &str) -> KeySpec {
+    let part = PartSpec::Column { name: column.to_owned(), prefix_len: None, descending: false };
+    KeySpec { kind, name: None, parts: vec![part], invisible: false, foreign: None }
+}
+
+/// One attribute behind a column's type; false if none is next.
+fn column_attribute(
+    parser: &mut Parser<'_>,
+    column: &mut ColumnSpec,
+    keys: &mut Vec<KeySpec>,
+) -> Result<bool, Problem> {
+    let word = parser.word_upper()?;
+    match word.as_str() {
+        "NULL" => {
+            parser.take()?;
+            column.nullable = Some(true);
+        }
+        "NOT" => {
+            parser.take()?;
+            if parser.eat_word("NULL")? {
+                column.nullable = Some(false);
+            } else if !parser.eat_word("SECONDARY")? {
+                return parser.wrong("NULL expected");
+            }
+        }
+        "DEFAULT" => {
+            parser.take()?;
+            column.default = Some(default_value(parser)?);
+        }
+        "ON" => {
+            parser.take()?;
+            parser.expect_word("UPDATE")?;
+            if !now(parser)? {
+                return parser.wrong("CURRENT_TIMESTAMP expected");
+            }
+            column.on_update_now = true;
+        }
+        "AUTO_INCREMENT" => {
+            parser.take()?;
+            column.auto_increment = true;
+            column.nullable = Some(false);
+        }
+        "SERIAL" => {
+            parser.take()?;
+            parser.expect_word("DEFAULT")?;
+            parser.expect_word("VALUE")?;
+            serial_default_value(column, keys);
+        }
+        "PRIMARY" | "KEY" => {
+            parser.take()?;
+            if word == "PRIMARY" {
+                parser.expect_word("KEY")?;
+            }
+            keys.push(inline_key(KeyKind::Primary, &column.name));
+        }
+        "UNIQUE" => {
+            parser.take()?;
+            parser.eat_word("KEY")?;
+            keys.push(inline_key(KeyKind::Unique, &column.name));
+        }
+        "COMMENT" => {
+            parser.take()?;
+            column.comment = parser.string_utf8()?;
+        }
+        "COLLATE" => {
+            parser.take()?;
+            column.ty.charset.collation = Some(parser.name_or_string()?);
+        }
+        "COLUMN_FORMAT" | "STORAGE" => {
+            parser.take()?;
+            parser.name()?;
+        }
+        "SRID" => {
+            parser.take()?;
+            parser.unsigned()?;
+        }
+        "ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE" => {
+            parser.take()?;
+            parser.eat_punct(b'=')?;
+            parser.string()?;
+        }
+        "VISIBLE" | "INVISIBLE" => {
+            parser.take()?;
+            column.invisible = word == "INVISIBLE";
+        }
+        "CONSTRAINT" => {
+            parser.take()?;
+            if !parser.is_word("CHECK")? {
+                parser.name()?;
+            }
+            check(parser)?;
+        }
+        "CHECK" => check(parser)?,
+        "REFERENCES" => {
+            let foreign = references(parser, None, true)?;
+            let key = inline_key(KeyKind::Foreign, &column.name);
+            keys.push(KeySpec { foreign: Some(foreign), ..key });
+        }
+        "GENERATED" | "AS" => {
+            parser.take()?;
+            if word == "GENERATED" {
+                parser.expect_word("ALWAYS")?;
+                parser.expect_word("AS")?;
+            }
+            let expression = parser.parenthesised()?;
+            let stored = !parser.eat_word("VIRTUAL")? && parser.eat_word("STORED")?;
+            column.generated = Some((stored, expression));
+        }
+        "" => return Ok(false),
+        _ => return Problem::unsupported(format!("column attribute {word} of `{}`", column.name)),
+    }
+    Ok(true)
+}
+
+fn default_value(parser: &mut Parser<'_>) -> Result<DefaultSpec, Problem> {
+    if parser.is_punct(b'(')? {
+        return Ok(DefaultSpec::Expression(parser.parenthesised()?));
+    }
+    if now(parser)? {
+        return Ok(DefaultSpec::Now);
+    }
+    let start = parser.place()?;
+    let value = literal(parser)?;
+    Ok(DefaultSpec::Literal { value, text: parser.text_from(start) })
+}
+
+/// CURRENT_TIMESTAMP and its other names, with or without digits.
+fn now(parser: &mut Parser<'_>) -> Result<bool, Problem> {
+    if !parser.is_any_word(&["CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"])? {
+        return Ok(false);
+    }
+    parser.take()?;
+    if parser.is_punct(b'(')? {
+        parser.parenthesised()?;
+    }
+    Ok(true)
+}
+
+fn literal(parser: &mut Parser<'_>) -> Result<Literal, Problem> {
+    for (word, value) in [("NULL", Literal::Null), ("TRUE", Literal::Bool(true)), ("FALSE", Literal::Bool(false))] {
+        if parser.eat_word(word)? {
+            return Ok(value);
+        }
+    }
+    if parser.is_any_word(&["DATE", "TIME", "TIMESTAMP"])? {
+        parser.take()?;
+        return Ok(Literal::Text(parser.string()?));
+    }
+    let negative = parser.eat_punct(b'-')?;
+    let signed = negative || parser.eat_punct(b'+')?;
+    match parser.peek()?.clone() {
+        Tok::Number(number) => {
+            parser.take()?;
+            Ok(Literal::Number(if negative { format!("-{number}") } else { number }))
+        }
+        Tok::Bytes { bytes, introducer } if !signed => {
+            parser.take()?;
+            Ok(match introducer {
+                Some(charset) => Literal::Text(Text { bytes, charset }),
+                None => Literal::Bytes(bytes),
+            })
+        }
+        Tok::Str { .. } if !signed => Ok(Literal::Text(parser.string()?)),
+        _ => parser.wrong("a literal expected"),
+    }
+}
+
+/// `CHARACTER SET x`, `CHARSET x` or `COLLATE x`, with or without `=`; false if none is next.
+pub(crate) fn charset_option(parser: &mut Parser<'_>, spec: &mut CharsetSpec) -> Result<bool, Problem> {
+    if parser.eat(&["CHARACTER", "SET"])? || parser.eat(&["CHAR", "SET"])? || parser.eat_word("CHARSET")? {
+        parser.eat_punct(b'=')?;
+        // DEFAULT is what one gets without the option.
+        spec.charset = if parser.eat_word("DEFAULT")? { None } else { Some(parser.name_or_string()?) };
+    } else if parser.eat_word("COLLATE")? {
+        parser.eat_punct(b'=')?;
+        spec.collation = if parser.eat_word("DEFAULT")? { None } else { Some(parser.name_or_string()?) };
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// Options behind the column list; true if START TRANSACTION is the last of them.
+fn table_options(parser: &mut Parser<'_>, options: &mut TableOptions) -> Result<bool, Problem> {
+    let mut rows_follow = false;
+    loop {
+        parser.eat_punct(b',')?;
+        if parser.is_word("PARTITION")? {
+            let (text, starts) = partition_by(parser)?;
+            options.partition_by = Some(text);
+            return Ok(starts || rows_follow);
+        }
+        if parser.eat(&["START", "TRANSACTION"])? {
+            rows_follow = true;
+        } else if !table_option(parser, options)? {
+            return Ok(rows_follow);
+        }
+    }
+}
+
+/// One table option; false if none is next.
+pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) -> Result<bool, Problem> {
+    let default = parser.eat_word("DEFAULT")?;
+    if charset_option(parser, &mut options.charset)? {
+        return Ok(true);
+    }
+    if default {
+        return parser.wrong("CHARACTER SET or COLLATE expected");
+    }
+    let word = parser.word_upper()?;
+    match word.as_str() {
+        "ENGINE" => {
+            parser.take()?;
+            parser.eat_punct(b'=')?;
+            options.engine = Some(parser.name_or_string()?);
+        }
+        "COMMENT" => {
+            parser.take()?;
+            parser.eat_punct(b'=')?;
+            options.comment = Some(parser.string_utf8()?);
+        }
+        "DATA" | "INDEX" => {
+            parser.take()?;
+            parser.expect_word("DIRECTORY")?;
+            parser.eat_punct(b'=')?;
+            parser.string()?;
+        }
+        "UNION" => {
+            parser.take()?;
+            parser.eat_punct(b'=')?;
+            parser.parenthesised()?;
+        }
+        "AUTO_INCREMENT"
+        | "AUTOEXTEND_SIZE"
+        | "AVG_ROW_LENGTH"
+        | "CHECKSUM"
+        | "TABLE_CHECKSUM"
+        | "COMPRESSION"
+        | "CONNECTION"
+        | "DELAY_KEY_WRITE"
+        | "ENCRYPTION"
+        | "INSERT_METHOD"
+        | "KEY_BLOCK_SIZE"
+        | "MAX_ROWS"
+        | "MIN_ROWS"
+        | "PACK_KEYS"
+        | "PASSWORD"
+        | "ROW_FORMAT"
+        | "STATS_AUTO_RECALC"
+        | "STATS_PERSISTENT"
+        | "STATS_SAMPLE_PAGES"
+        | "TABLESPACE"
+        | "STORAGE"
+        | "SECONDARY_ENGINE"
+        | "ENGINE_ATTRIBUTE"
+        | "SECONDARY_ENGINE_ATTRIBUTE" => {
+            parser.take()?;
+            parser.eat_punct(b'=')?;
+            match parser.peek()? {
+                Tok::Word(_) | Tok::Quoted(_) | Tok::Str { .. } | Tok::Number(_) | Tok::Bytes { .. } => {}
+                _ => return parser.wrong(format!("a value for {word} expected")),
+            }
+            parser.take()?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Everything from PARTITION on, kept as text; rows carry their partition's number, nothing here needs the rule.
+fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Problem> {
+    parser.expect_word("PARTITION")?;
+    parser.expect_word("BY")?;
+    let start = parser.place()?;
+    let mut text = String::new();
+    let mut rows_follow = false;
+    loop {
+        if parser.eat(&["START", "TRANSACTION"])? {
+            rows_follow = true;
+            continue;
+        }
+        match parser.peek()? {
+            Tok::End | Tok::Punct(b';') => return Ok((text, rows_follow)),
+            Tok::Punct(b'(') => {
+                parser.parenthesised()?;
+            }
+            Tok::Word(_) => {
+                refuse_select_word(parser)?;
+                parser.take()?;
+            }
+            _ => {
+                parser.take()?;
+            }
+        }
+        text = parser.text_from(start);
+    }
+}
+
+fn refuse_select_word(parser: &mut Parser<'_>) -> Result<(), Problem> {
+    if parser.is_any_word(&["SELECT", "AS", "WITH", "TABLE", "VALUES"])? {
+        // VALUES stands inside the partitions' parentheses only.
+        return Problem::unsupported("CREATE TABLE … PARTITION BY … SELECT as statement text");
+    }
+    Ok(())
+}

@@ -1,0 +1,429 @@
+//! DEFAULT literals as the bytes a row image holds.
+//!
+//! In: a column's type and a literal. Out: its stored bytes, length prefix included, or `None` where the server's
+//! conversion is not known exactly here: such a default is kept as text and never guessed. Never here: expressions.
+
+use values::ColumnType;
+
+use crate::charset;
+use crate::syntax::{Literal, Text};
+use crate::table::code;
+
+/// What the conversion of a literal needs besides the type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiteralScope<'a> {
+    /// Decimals of FLOAT(M,D) and DOUBLE(M,D).
+    pub(crate) scale: Option<u64>,
+    /// The session's `time_zone`.
+    pub(crate) time_zone: Option<&'a str>,
+    /// Character set of the statement's text.
+    pub(crate) client_charset: &'a str,
+}
+
+/// The image of `literal` (not NULL) in a column of type `ty`.
+pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
+    match ty.code {
+        code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG => integer(ty, literal),
+        code::FLOAT | code::DOUBLE => float(ty, literal, scope),
+        code::DECIMAL => decimal(ty, &number_text(literal)?),
+        code::YEAR => year(literal).map(|byte| vec![byte]),
+        code::DATE => {
+            let (date, time) = date_time(&number_text(literal)?)?;
+            (time == (0, 0, 0, 0)).then(|| date_image(date))
+        }
+        code::DATETIME2 => {
+            let (date, time) = date_time(&number_text(literal)?)?;
+            datetime_image(ty, date, time)
+        }
+        code::TIMESTAMP2 => timestamp(ty, &number_text(literal)?, scope.time_zone),
+        code::TIME2 => time(ty, &number_text(literal)?),
+        code::BIT => bit(ty, literal),
+        code::ENUM => enumeration(ty, literal),
+        code::SET => set(ty, literal),
+        code::CHAR | code::VARCHAR => text(ty, literal, scope),
+        _ => None,
+    }
+}
+
+/// The value a NOT NULL column without DEFAULT takes where sql_mode lets an INSERT leave it out.
+pub(crate) fn implicit(ty: &ColumnType) -> Option<Vec<u8>> {
+    Some(match ty.code {
+        code::DECIMAL => decimal(ty, "0")?,
+        code::ENUM => number_image(1, usize::from(ty.meta)),
+        code::DATETIME2 => datetime_image(ty, (0, 0, 0), (0, 0, 0, 0))?,
+        code::TIME2 => time(ty, "00:00:00")?,
+        code::VECTOR | code::GEOMETRY => return None,
+        _ => match ty.fixed_len() {
+            Some(len) => vec![0; len],
+            None => vec![0; ty.prefix_len()],
+        },
+    })
+}
+
+/// A literal as the digits or text it stands for.
+fn number_text(literal: &Literal) -> Option<String> {
+    match literal {
+        Literal::Number(text) => Some(text.clone()),
+        Literal::Text(text) => Some(charset::to_unicode(&text.bytes, &text.charset).ok()?.trim().to_owned()),
+        Literal::Bool(value) => Some(u8::from(*value).to_string()),
+        Literal::Bytes(bytes) if bytes.len() <= 8 => Some(big_endian(bytes).to_string()),
+        Literal::Bytes(_) | Literal::Null => None,
+    }
+}
+
+fn big_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// The low `len` bytes of a number, least significant first.
+fn number_image(value: u64, len: usize) -> Vec<u8> {
+    value.to_le_bytes().into_iter().take(len).collect()
+}
+
+fn integer(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
+    let text = number_text(literal)?;
+    let (negative, digits, fraction) = decimal_parts(&text)?;
+    let mut value = digits.parse::<i128>().ok()?;
+    if fraction.bytes().next().is_some_and(|digit| digit >= b'5') {
+        value += 1;
+    }
+    if negative {
+        value = -value;
+    }
+    let bits = 8 * u32::try_from(ty.fixed_len()?).ok()?;
+    let range = if ty.unsigned { 0..1i128 << bits } else { -(1i128 << (bits - 1))..1i128 << (bits - 1) };
+    range.contains(&value).then(|| number_image(value as u64, ty.fixed_len().unwrap_or(0)))
+}
+
+/// Sign, digits before the point (at least one, no leading zeros but a lone one) and after it. No exponent.
+fn decimal_parts(text: &str) -> Option<(bool, String, &str)> {
+    let (negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, fraction) = rest.split_once('.').unwrap_or((rest, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let whole = whole.trim_start_matches('0');
+    Some((negative, if whole.is_empty() { "0".to_owned() } else { whole.to_owned() }, fraction))
+}
+
+fn float(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
+    let text = number_text(literal)?;
+    if let Some(scale) = scope.scale {
+        // The server rounds to so many decimals; only what needs no rounding is sure.
+        let (_, _, fraction) = decimal_parts(&text)?;
+        if u64::try_from(fraction.len()).ok()? > scale {
+            return None;
+        }
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) {
+        return None;
+    }
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite())?;
+    if ty.unsigned && value < 0.0 {
+        return None;
+    }
+    if ty.code == code::DOUBLE {
+        return Some(value.to_le_bytes().to_vec());
+    }
+    let value = value as f32;
+    value.is_finite().then(|| value.to_le_bytes().to_vec())
+}
+
+/// Bytes of one to nine decimal digits in a DECIMAL.
+const DIGIT_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
+
+/// A DECIMAL as stored: groups of nine digits, big-endian, the first bit inverted, all bits inverted if negative
+/// (strings/decimal.cc). Digits beyond the scale round half away from zero.
+fn decimal(ty: &ColumnType, text: &str) -> Option<Vec<u8>> {
+    let (negative, whole, fraction) = decimal_parts(text)?;
+    let [precision, scale] = ty.meta.to_be_bytes().map(usize::from);
+    let whole_len = precision.checked_sub(scale)?;
+    let whole = if whole == "0" { "" } else { whole.as_str() };
+    // One more place in front for the carry of rounding.
+    let mut digits: Vec<u8> = vec![0; (whole_len + 1).checked_sub(whole.len())?];
+    digits.extend(whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0'));
+    digits.resize(digits.len().max(whole_len + 1 + scale), 0);
+    let round_up = digits.get(whole_len + 1 + scale).is_some_and(|digit| *digit >= 5);
+    digits.truncate(whole_len + 1 + scale);
+    if round_up {
+        for digit in digits.iter_mut().rev() {
+            *digit += 1;
+            if *digit < 10 {
+                break;
+            }
+            *digit = 0;
+        }
+    }
+    let (carry, digits) = digits.split_first()?;
+    if *carry != 0 {
+        return None;
+    }
+    let (whole, fraction) = digits.split_at_checked(whole_len)?;
+    let (head, groups) = whole.split_at_checked(whole_len % 9)?;
+    let mut image = Vec::new();
+    for group in std::iter::once(head).chain(groups.chunks(9)).chain(fraction.chunks(9)) {
+        let value = group.iter().fold(0u32, |value, digit| value * 10 + u32::from(*digit));
+        let len = DIGIT_BYTES.get(group.len()).copied()?;
+        image.extend_from_slice(value.to_be_bytes().get(4 - len..)?);
+    }
+    let is_zero = image.iter().all(|byte| *byte == 0);
+    if negative && !is_zero {
+        image.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    *image.first_mut()? ^= 0x80;
+    Some(image)
+}
+
+/// YEAR as years since 1900, 0 for 0000.
+fn year(literal: &Literal) -> Option<u8> {
+    let text = number_text(literal)?;
+    let value = text.parse::<u16>().ok()?;
+    let is_text = matches!(literal, Literal::Text(_));
+    match (value, text.len()) {
+        (0, 4) => Some(0),
+        (0, _) if !is_text => Some(0),
+        (0..=69, 1 | 2) => u8::try_from(value + 100).ok(),
+        (70..=99, 2) => u8::try_from(value).ok(),
+        (1901..=2155, 4) => u8::try_from(value - 1900).ok(),
+        _ => None,
+    }
+}
+
+type Date = (u64, u64, u64);
+/// Hours, minutes, seconds, microseconds.
+type Time = (u64, u64, u64, u64);
+
+/// `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`, or the same as digits only; other spellings are left to the server.
+fn date_time(text: &str) -> Option<(Date, Time)> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
+        return match text.len() {
+            1 if text == "0" => Some(((0, 0, 0), (0, 0, 0, 0))),
+            8 => checked((number(0, 4)?, number(4, 6)?, number(6, 8)?), (0, 0, 0, 0)),
+            14 => checked(
+                (number(0, 4)?, number(4, 6)?, number(6, 8)?),
+                (number(8, 10)?, number(10, 12)?, number(12, 14)?, 0),
+            ),
+            _ => None,
+        };
+    }
+    let (date, time) = match text.split_once([' ', 'T']) {
+        Some((date, time)) => (date, Some(time)),
+        None => (text, None),
+    };
+    let mut parts = date.splitn(3, '-');
+    let year = digits(parts.next()?, 4, 4)?;
+    let date = (year, digits(parts.next()?, 1, 2)?, digits(parts.next()?, 1, 2)?);
+    let time = match time {
+        Some(time) => clock(time)?,
+        None => (0, 0, 0, 0),
+    };
+    checked(date, time)
+}
+
+fn checked(date: Date, time: Time) -> Option<(Date, Time)> {
+    let (year, month, day) = date;
+    let days = match month {
+        0 => 31,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    (day <= days && time.0 < 24).then_some((date, time))
+}
+
+fn digits(text: &str, min: usize, max: usize) -> Option<u64> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (min..=max).contains(&text.len());
+    if plain { text.parse().ok() } else { None }
+}
+
+/// `HH:MM[:SS[.ffffff]]`, the hours up to three digits.
+fn clock(text: &str) -> Option<Time> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut parts = whole.splitn(3, ':');
+    let hours = digits(parts.next()?, 1, 3)?;
+    let minutes = digits(parts.next()?, 1, 2)?;
+    let seconds = parts.next().map_or(Some(0), |part| digits(part, 1, 2))?;
+    let micros = if fraction.is_empty() {
+        0
+    } else {
+        digits(fraction, 1, 6)? * 10u64.pow(6 - u32::try_from(fraction.len()).ok()?)
+    };
+    (minutes < 60 && seconds < 60).then_some((hours, minutes, seconds, micros))
+}
+
+fn date_image((year, month, day): Date) -> Vec<u8> {
+    number_image(day | month << 5 | year << 9, 3)
+}
+
+/// Microseconds as the fraction bytes of `digits` fractional digits; `None` if the server would have to round.
+fn fraction_bytes(micros: u64, digits: u16) -> Option<Vec<u8>> {
+    let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(digits)?))?;
+    if !micros.is_multiple_of(unit) {
+        return None;
+    }
+    let len = usize::from(digits.div_ceil(2));
+    let stored = micros / 100u64.pow(3 - u32::try_from(len).ok()?);
+    Some(stored.to_be_bytes().get(8 - len..)?.to_vec())
+}
+
+fn datetime_image(ty: &ColumnType, (year, month, day): Date, (h, m, s, micros): Time) -> Option<Vec<u8>> {
+    let packed = ((year * 13 + month) << 5 | day) << 17 | h << 12 | m << 6 | s;
+    let mut image = (packed + 0x80_0000_0000).to_be_bytes().get(3..)?.to_vec();
+    image.extend(fraction_bytes(micros, ty.meta)?);
+    Some(image)
+}
+
+fn timestamp(ty: &ColumnType, text: &str, time_zone: Option<&str>) -> Option<Vec<u8>> {
+    let (date, time) = date_time(text)?;
+    let seconds = if date == (0, 0, 0) && time == (0, 0, 0, 0) {
+        0
+    } else {
+        let (h, m, s, _) = time;
+        let local = days_from_epoch(date)? * 86_400 + i64::try_from(h * 3600 + m * 60 + s).ok()?;
+        let utc = local - offset_seconds(time_zone?)?;
+        u32::try_from(utc).ok().filter(|seconds| *seconds > 0)?
+    };
+    let mut image = seconds.to_be_bytes().to_vec();
+    image.extend(fraction_bytes(time.3, ty.meta)?);
+    Some(image)
+}
+
+/// Days since 1970-01-01 of a whole date.
+fn days_from_epoch((year, month, day): Date) -> Option<i64> {
+    if year == 0 || month == 0 || day == 0 {
+        return None;
+    }
+    // Years counted from March, so that the leap day is the last of its year.
+    let year = i64::try_from(if month > 2 { year } else { year - 1 }).ok()?;
+    let month = i64::try_from((month + 9) % 12).ok()?;
+    let day_of_year = (153 * month + 2) / 5 + i64::try_from(day).ok()? - 1;
+    Some(365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468)
+}
+
+/// `+02:00` in seconds; a named zone or SYSTEM is not known here.
+fn offset_seconds(time_zone: &str) -> Option<i64> {
+    if time_zone.eq_ignore_ascii_case("UTC") {
+        return Some(0);
+    }
+    let (sign, rest) = match time_zone.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let seconds = digits(hours, 1, 2)? * 3600 + digits(minutes, 2, 2)? * 60;
+    Some(sign * i64::try_from(seconds).ok()?)
+}
+
+fn time(ty: &ColumnType, text: &str) -> Option<Vec<u8>> {
+    let (negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    // Bare digits mean HHMMSS to the server: only the unmistakable zero is read here.
+    let (hours, minutes, seconds, micros) = if rest == "0" { (0, 0, 0, 0) } else { clock(rest)? };
+    if hours > 838 {
+        return None;
+    }
+    let fraction = fraction_bytes(micros, ty.meta)?;
+    let mut value = hours << 12 | minutes << 6 | seconds;
+    for byte in &fraction {
+        value = value << 8 | u64::from(*byte);
+    }
+    // Whole and fraction are one signed number with the middle of its range added (sql-common/my_time.cc).
+    let bits = 24 + 8 * fraction.len();
+    let middle = 1u64 << (bits - 1);
+    let stored = if negative { middle.checked_sub(value)? } else { middle + value };
+    Some(stored.to_be_bytes().get(8 - bits / 8..)?.to_vec())
+}
+
+fn bit(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
+    let value = match literal {
+        Literal::Bytes(bytes) if bytes.len() <= 8 => big_endian(bytes),
+        Literal::Number(text) => text.parse::<u64>().ok()?,
+        Literal::Bool(value) => u64::from(*value),
+        _ => return None,
+    };
+    let bits = u32::from(ty.meta);
+    if bits < 64 && value >> bits != 0 {
+        return None;
+    }
+    Some(value.to_be_bytes().get(8 - usize::from(ty.meta.div_ceil(8))..)?.to_vec())
+}
+
+/// Text in the column's character set, trailing spaces removed as ENUM and SET names have theirs.
+fn member_text(ty: &ColumnType, text: &Text) -> Option<Vec<u8>> {
+    let charset = charset::by_id(ty.collation)?.charset;
+    let bytes = charset::convert(&text.bytes, &text.charset, charset).ok()?;
+    Some(bytes)
+}
+
+/// The 1-based position of a member; exact bytes first, then without regard to ASCII case.
+fn member_number(ty: &ColumnType, name: &[u8]) -> Option<u64> {
+    let trimmed = name.trim_ascii_end();
+    let exact = ty.members.iter().position(|member| member.as_ref() == name || member.as_ref() == trimmed);
+    let position = exact.or_else(|| ty.members.iter().position(|member| member.eq_ignore_ascii_case(trimmed)))?;
+    u64::try_from(position + 1).ok()
+}
+
+fn enumeration(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
+    let number = match literal {
+        Literal::Text(text) => member_number(ty, &member_text(ty, text)?)?,
+        Literal::Number(text) => {
+            let number = text.parse::<u64>().ok()?;
+            (1..=u64::try_from(ty.members.len()).ok()?).contains(&number).then_some(number)?
+        }
+        _ => return None,
+    };
+    Some(number_image(number, usize::from(ty.meta)))
+}
+
+fn set(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
+    let Literal::Text(text) = literal else { return None };
+    let names = member_text(ty, text)?;
+    let mut value = 0u64;
+    if !names.is_empty() {
+        for name in names.split(|byte| *byte == b',') {
+            value |= 1u64.checked_shl(u32::try_from(member_number(ty, name)? - 1).ok()?)?;
+        }
+    }
+    Some(number_image(value, usize::from(ty.meta)))
+}
+
+fn text(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
+    let collation = charset::by_id(ty.collation)?;
+    let mut bytes = match literal {
+        Literal::Text(text) => charset::convert(&text.bytes, &text.charset, collation.charset).ok()?,
+        Literal::Bytes(bytes) => charset::convert(bytes, "binary", collation.charset).ok()?,
+        Literal::Bool(value) => charset::from_unicode(if *value { "1" } else { "0" }, collation.charset).ok()?,
+        // How the server prints other numbers is not repeated here.
+        Literal::Number(text) if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') => {
+            charset::convert(text.as_bytes(), scope.client_charset, collation.charset).ok()?
+        }
+        Literal::Number(_) | Literal::Null => return None,
+    };
+    if ty.code == code::CHAR {
+        // CHAR travels without its padding: spaces, for BINARY zeros.
+        let pad: &[u8] = match collation.charset {
+            "binary" => &[0],
+            "ucs2" | "utf16" => &[0, b' '],
+            "utf16le" => &[b' ', 0],
+            "utf32" => &[0, 0, 0, b' '],
+            _ => b" ",
+        };
+        while let Some(shorter) = bytes.strip_suffix(pad) {
+            bytes.truncate(shorter.len());
+        }
+    }
+    let len = u16::try_from(bytes.len()).ok().filter(|len| *len <= ty.meta)?;
+    let mut image = if ty.meta > 255 { len.to_le_bytes().to_vec() } else { vec![u8::try_from(len).ok()?] };
+    image.append(&mut bytes);
+    Some(image)
+}

@@ -1,0 +1,309 @@
+//! From a statement's words to a table's definition.
+//!
+//! In: a [`TableSpec`] and the defaults of database and session. Out: a [`TableDef`]. Never here: the catalog's maps.
+
+use crate::charset::{self, Collation};
+use crate::column_type;
+use crate::context::StatementContext;
+use crate::default_value::{self, LiteralScope};
+use crate::error::Problem;
+use crate::identity;
+use crate::lexer::SERVER_VERSION_DEFAULT;
+use crate::syntax::{ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
+use crate::table::{
+    Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, TableDef, TableId, code,
+    same_name,
+};
+
+/// From this version on REFERENCES at a column makes a foreign key; before, it was read and forgotten.
+const INLINE_REFERENCES_SINCE: u32 = 90_000;
+
+/// They read foreign keys and forget them.
+const ENGINES_WITHOUT_FOREIGN_KEYS: [&str; 8] =
+    ["MyISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "BLACKHOLE", "MERGE", "FEDERATED"];
+
+/// What surrounds a definition.
+pub(crate) struct Scope<'a> {
+    pub(crate) context: &'a StatementContext,
+    pub(crate) db: &'a str,
+    /// Collation of tables that name none.
+    pub(crate) database_default: Collation,
+    /// What `CHARACTER SET utf8mb4` means.
+    pub(crate) utf8mb4_default: Collation,
+    /// Names of a parent table's PRIMARY KEY columns, for REFERENCES without columns.
+    pub(crate) parent_key: &'a dyn Fn(&str, &str) -> Option<Vec<String>>,
+}
+
+impl Scope<'_> {
+    fn version(&self) -> u32 {
+        self.context.server_version.unwrap_or(SERVER_VERSION_DEFAULT)
+    }
+}
+
+/// Builds the definition of a new table.
+pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>) -> Result<TableDef, Problem> {
+    let default = column_type::resolve_charset(&spec.options.charset, scope.database_default, scope.utf8mb4_default)?;
+    let mut table = TableDef {
+        id,
+        version: 1,
+        db: scope.db.to_owned(),
+        name: name.to_owned(),
+        columns: Vec::with_capacity(spec.columns.len()),
+        keys: Vec::new(),
+        identity: Identity::WholeImage,
+        default_collation: default.id,
+        comment: spec.options.comment.clone().unwrap_or_default(),
+        engine: spec.options.engine.clone().unwrap_or_else(|| "InnoDB".to_owned()),
+        partition_by: spec.options.partition_by.clone(),
+        foreign_keys: Vec::new(),
+        hidden_columns: 0,
+    };
+    for column_spec in &spec.columns {
+        if table.column_index(&column_spec.name).is_some() {
+            return Problem::disagrees(format!("column `{}` is defined twice", column_spec.name));
+        }
+        table.columns.push(column(column_spec, default, scope)?);
+    }
+    promote_first_timestamp(&mut table, spec, scope);
+    for key in spec.keys.iter().filter(|key| key.kind == KeyKind::Primary) {
+        for part in &key.parts {
+            if let PartSpec::Column { name, .. } = part {
+                let position = column_position(&table, name)?;
+                if let Some(column) = table.columns.get_mut(position) {
+                    column.nullable = false;
+                }
+            }
+        }
+    }
+    for key in &spec.keys {
+        add_key(&mut table, key, scope)?;
+    }
+    if ENGINES_WITHOUT_FOREIGN_KEYS.iter().any(|engine| engine.eq_ignore_ascii_case(&table.engine)) {
+        table.foreign_keys.clear();
+    }
+    settle_keys(&mut table);
+    Ok(table)
+}
+
+fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<'_>) -> Result<Column, Problem> {
+    let ty = column_type::resolve(&spec.name, &spec.ty, table_default, scope.utf8mb4_default)?;
+    let old_timestamp = ty.code == code::TIMESTAMP2 && scope.context.explicit_defaults_for_timestamp == Some(false);
+    let nullable = spec.nullable.unwrap_or(!old_timestamp);
+    let literal_scope = LiteralScope {
+        scale: spec.ty.scale,
+        time_zone: scope.context.time_zone.as_deref(),
+        client_charset: client_charset(scope.context),
+    };
+    let default = match &spec.default {
+        None => ColumnDefault::None,
+        Some(DefaultSpec::Now) => ColumnDefault::CurrentTimestamp,
+        Some(DefaultSpec::Expression(text)) => ColumnDefault::Expression(text.clone()),
+        // A TEXT column's constant default is dropped with a warning where sql_mode is not strict.
+        Some(DefaultSpec::Literal { value, .. }) if ty.code == code::BLOB && *value != Literal::Null => {
+            ColumnDefault::None
+        }
+        Some(DefaultSpec::Literal { value: Literal::Null, .. }) => ColumnDefault::Null,
+        Some(DefaultSpec::Literal { value, text }) => match default_value::image(&ty, value, literal_scope) {
+            Some(image) => ColumnDefault::Image(image),
+            None => ColumnDefault::Expression(text.clone()),
+        },
+    };
+    Ok(Column {
+        name: spec.name.clone(),
+        display: column_type::number_display(&spec.ty, &ty),
+        ty,
+        nullable,
+        invisible: spec.invisible,
+        auto_increment: spec.auto_increment,
+        generated: spec.generated.as_ref().map(|(stored, _)| match stored {
+            true => GeneratedKind::Stored,
+            false => GeneratedKind::Virtual,
+        }),
+        default,
+        on_update_now: spec.on_update_now,
+        comment: spec.comment.clone(),
+    })
+}
+
+fn client_charset(context: &StatementContext) -> &'static str {
+    context.collation_client.and_then(charset::by_id).map_or("utf8mb4", |collation| collation.charset)
+}
+
+/// `explicit_defaults_for_timestamp=OFF`: the first TIMESTAMP column, if it is NOT NULL and says nothing, follows the
+/// clock; the other silent ones default to zero (`promote_first_timestamp_column`, sql/sql_table.cc).
+fn promote_first_timestamp(table: &mut TableDef, spec: &TableSpec, scope: &Scope<'_>) {
+    if scope.context.explicit_defaults_for_timestamp != Some(false) {
+        return;
+    }
+    let mut first = true;
+    for (column, column_spec) in table.columns.iter_mut().zip(&spec.columns) {
+        if column.ty.code != code::TIMESTAMP2 {
+            continue;
+        }
+        let silent = column_spec.default.is_none()
+            && !column_spec.on_update_now
+            && !column.nullable
+            && column.generated.is_none();
+        if silent && first {
+            column.default = ColumnDefault::CurrentTimestamp;
+            column.on_update_now = true;
+        } else if silent {
+            column.default = default_value::implicit(&column.ty).map_or(ColumnDefault::None, ColumnDefault::Image);
+        }
+        first = false;
+    }
+}
+
+fn column_position(table: &TableDef, name: &str) -> Result<usize, Problem> {
+    table
+        .column_index(name)
+        .ok_or_else(|| Problem::Disagrees(format!("table {} has no column `{name}`", table.full_name())))
+}
+
+/// Adds one key or foreign key; [`settle_keys`] must follow.
+pub(crate) fn add_key(table: &mut TableDef, spec: &KeySpec, scope: &Scope<'_>) -> Result<(), Problem> {
+    let mut key = Key {
+        name: String::new(),
+        unique: matches!(spec.kind, KeyKind::Primary | KeyKind::Unique),
+        primary: spec.kind == KeyKind::Primary,
+        kind: match spec.kind {
+            KeyKind::FullText => IndexKind::FullText,
+            KeyKind::Spatial => IndexKind::Spatial,
+            _ => IndexKind::Ordered,
+        },
+        invisible: spec.invisible,
+        generated: spec.kind == KeyKind::Foreign,
+        parts: Vec::with_capacity(spec.parts.len()),
+        expressions: Vec::new(),
+    };
+    for (place, part) in spec.parts.iter().enumerate() {
+        match part {
+            PartSpec::Expression { text, .. } => key.expressions.push((place, text.clone())),
+            PartSpec::Column { name, prefix_len, descending } => {
+                let position = column_position(table, name)?;
+                key.parts.push(key_part(table, position, *prefix_len, *descending, key.kind));
+            }
+        }
+    }
+    if let Some(foreign) = &spec.foreign {
+        if foreign.inline && scope.version() < INLINE_REFERENCES_SINCE {
+            return Ok(());
+        }
+        let columns = key.parts.iter().map(|part| part.column).collect();
+        add_foreign_key(table, foreign, columns, scope);
+    }
+    if !drop_superseded(table, &key) {
+        return Ok(());
+    }
+    key.name = if key.primary { "PRIMARY".to_owned() } else { key_name(table, &key, spec)? };
+    table.keys.push(key);
+    Ok(())
+}
+
+fn key_part(table: &TableDef, column: usize, prefix_len: Option<u32>, descending: bool, kind: IndexKind) -> KeyPart {
+    let prefix_len = match (kind, table.columns.get(column)) {
+        (IndexKind::Ordered, Some(found)) => {
+            let mbmaxlen = charset::by_id(found.ty.collation).map_or(1, |collation| collation.mbmaxlen);
+            identity::effective_prefix(found, prefix_len, mbmaxlen)
+        }
+        _ => None,
+    };
+    KeyPart { column, prefix_len, descending }
+}
+
+/// A key made for a foreign key is left out, or taken away, where another key begins with the same columns. False if
+/// the new key is the one to leave out. Mirrors `foreign_key_prefix` (sql/sql_table.cc).
+fn drop_superseded(table: &mut TableDef, key: &Key) -> bool {
+    let columns = |key: &Key| key.parts.iter().map(|part| (part.column, part.prefix_len)).collect::<Vec<_>>();
+    let own = columns(key);
+    let usable = |key: &Key| key.kind == IndexKind::Ordered && key.expressions.is_empty();
+    if !usable(key) {
+        return true;
+    }
+    let mut keep = true;
+    table.keys.retain(|other| {
+        if !usable(other) || !(key.generated || other.generated) {
+            return true;
+        }
+        let theirs = columns(other);
+        if key.generated && theirs.starts_with(&own) && !(other.generated && theirs.len() == own.len()) {
+            keep = false;
+        }
+        !(other.generated && own.starts_with(&theirs) && keep)
+    });
+    keep
+}
+
+/// The given name, or the first column's with a number behind it if that is taken.
+fn key_name(table: &TableDef, key: &Key, spec: &KeySpec) -> Result<String, Problem> {
+    let taken = |name: &str| table.keys.iter().any(|other| same_name(&other.name, name));
+    if let Some(name) = &spec.name {
+        if taken(name) {
+            return Problem::disagrees(format!("table {} already has a key `{name}`", table.full_name()));
+        }
+        return Ok(name.clone());
+    }
+    let stem = if key.expressions.is_empty() {
+        key.parts.first().and_then(|part| table.columns.get(part.column)).map_or("key", |column| column.name.as_str())
+    } else {
+        "functional_index"
+    };
+    if !taken(stem) && !same_name(stem, "PRIMARY") {
+        return Ok(stem.to_owned());
+    }
+    let mut number = 2u32;
+    loop {
+        let name = format!("{stem}_{number}");
+        if !taken(&name) {
+            return Ok(name);
+        }
+        number += 1;
+    }
+}
+
+fn add_foreign_key(table: &mut TableDef, spec: &ForeignSpec, columns: Vec<usize>, scope: &Scope<'_>) {
+    let parent_db = spec.parent.db.clone().unwrap_or_else(|| table.db.clone());
+    let mut parent_columns = spec.parent_columns.clone();
+    if parent_columns.is_empty() {
+        parent_columns = (scope.parent_key)(&parent_db, &spec.parent.name).unwrap_or_default();
+    }
+    let name = spec.constraint.clone().unwrap_or_else(|| generated_foreign_name(table));
+    table.foreign_keys.push(ForeignKey {
+        name,
+        columns,
+        parent_db,
+        parent_table: spec.parent.name.clone(),
+        parent_columns,
+        on_delete: spec.on_delete,
+        on_update: spec.on_update,
+    });
+}
+
+/// `table_ibfk_N`, one above the highest N in use.
+fn generated_foreign_name(table: &TableDef) -> String {
+    let stem = format!("{}_ibfk_", table.name);
+    let highest = table
+        .foreign_keys
+        .iter()
+        .filter_map(|key| key.name.strip_prefix(stem.as_str())?.parse::<u32>().ok())
+        .max()
+        .unwrap_or(0);
+    format!("{stem}{}", highest.saturating_add(1))
+}
+
+/// Renames generated constraint names with their table.
+pub(crate) fn rename_generated_foreign_names(table: &mut TableDef, old_name: &str) {
+    let stem = format!("{old_name}_ibfk_");
+    for key in &mut table.foreign_keys {
+        if let Some(number) = key.name.strip_prefix(stem.as_str()) {
+            key.name = format!("{}_ibfk_{number}", table.name);
+        }
+    }
+}
+
+/// Puts keys into MySQL's order and derives what follows from them.
+pub(crate) fn settle_keys(table: &mut TableDef) {
+    identity::sort_keys(&mut table.keys, &table.columns);
+    table.identity = identity::identity(&table.keys, &table.columns);
+    table.hidden_columns = table.keys.iter().map(|key| key.expressions.len()).sum();
+}

@@ -1,0 +1,507 @@
+//! Statement text to tokens, one at a time.
+//!
+//! In: the bytes of one statement in the client's character set, its `sql_mode`, the source's version. Out: tokens
+//! with their place in the text. Never here: keywords (every bare word is a [`Tok::Word`]; the parsers know which
+//! words mean something where), conversion between character sets, panics.
+
+/// `sql_mode` bits that change how text is read or what a type means (sql/system_variables.h).
+pub(crate) mod sql_mode {
+    pub(crate) const REAL_AS_FLOAT: u64 = 1;
+    pub(crate) const ANSI_QUOTES: u64 = 4;
+    pub(crate) const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
+}
+
+/// Version assumed where the log does not say: the newest this crate was tested against. Comments of the form
+/// `/*!99999 … */` stay comments.
+pub(crate) const SERVER_VERSION_DEFAULT: u32 = 90_799;
+
+/// One token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tok {
+    /// A bare word: keyword or identifier, as written.
+    Word(Vec<u8>),
+    /// An identifier in backticks, or in double quotes under ANSI_QUOTES; doubled quotes undone.
+    Quoted(Vec<u8>),
+    /// A string, escapes undone; `introducer` is the character set of `_utf8mb4'…'`, or `utf8mb3` for `N'…'`.
+    Str { bytes: Vec<u8>, introducer: Option<String> },
+    /// A number without sign, as written.
+    Number(String),
+    /// `0x…`, `x'…'`, `0b…` or `b'…'` as bytes, most significant first.
+    Bytes { bytes: Vec<u8>, introducer: Option<String> },
+    /// `@x`, `@@x`.
+    Variable,
+    /// One other byte.
+    Punct(u8),
+    /// End of the statement.
+    End,
+}
+
+/// A token and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) tok: Tok,
+    /// First byte.
+    pub(crate) start: usize,
+    /// One past the last byte.
+    pub(crate) end: usize,
+}
+
+/// What the text violates, with the byte where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LexError {
+    pub(crate) what: &'static str,
+    pub(crate) at: usize,
+}
+
+/// Reads tokens from one statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Lexer<'a> {
+    sql: &'a [u8],
+    at: usize,
+    ansi_quotes: bool,
+    backslash_escapes: bool,
+    server_version: u32,
+    /// Inside `/*! … */`: the next `*/` closes it.
+    in_version_comment: bool,
+    /// The last token was a `.` right after a name: what follows is a name even if it starts with a digit.
+    after_dot: bool,
+    /// The last token was a name and ends here.
+    name_end: Option<usize>,
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+impl<'a> Lexer<'a> {
+    pub(crate) fn new(sql: &'a [u8], sql_mode: u64, server_version: u32) -> Lexer<'a> {
+        Lexer {
+            sql,
+            at: 0,
+            ansi_quotes: sql_mode & sql_mode::ANSI_QUOTES != 0,
+            backslash_escapes: sql_mode & sql_mode::NO_BACKSLASH_ESCAPES == 0,
+            server_version,
+            in_version_comment: false,
+            after_dot: false,
+            name_end: None,
+        }
+    }
+
+    fn byte(&self, ahead: usize) -> u8 {
+        // NUL inside a statement is an ordinary unknown byte to every caller, so it may stand for "no more".
+        self.at.checked_add(ahead).and_then(|at| self.sql.get(at)).copied().unwrap_or(0)
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.sql.get(self.at..).unwrap_or_default()
+    }
+
+    fn slice(&self, start: usize, end: usize) -> &'a [u8] {
+        self.sql.get(start..end).unwrap_or_default()
+    }
+
+    fn error<T>(&self, what: &'static str) -> Result<T, LexError> {
+        Err(LexError { what, at: self.at.min(self.sql.len()) })
+    }
+
+    /// Blanks and comments; enters and leaves version comments.
+    fn skip_blank(&mut self) -> Result<(), LexError> {
+        loop {
+            match self.rest() {
+                [b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c, ..] => self.at += 1,
+                [b'#', ..] => self.skip_line(),
+                [b'-', b'-'] => self.at += 2,
+                [b'-', b'-', third, ..] if third.is_ascii_whitespace() || third.is_ascii_control() => self.skip_line(),
+                [b'/', b'*', b'!', ..] if !self.in_version_comment => self.enter_version_comment()?,
+                [b'/', b'*', ..] => self.skip_comment()?,
+                [b'*', b'/', ..] if self.in_version_comment => {
+                    self.in_version_comment = false;
+                    self.at += 2;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn skip_line(&mut self) {
+        let rest = self.rest();
+        self.at += rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |n| n + 1);
+    }
+
+    fn skip_comment(&mut self) -> Result<(), LexError> {
+        let body = self.rest().get(2..).unwrap_or_default();
+        match body.windows(2).position(|pair| pair == b"*/") {
+            Some(n) => {
+                self.at += n + 4;
+                Ok(())
+            }
+            None => self.error("a comment without its end"),
+        }
+    }
+
+    /// `/*!` text `*/` is executed; `/*!NNNNN` or `/*!NNNNNN` only by servers of that version or newer.
+    fn enter_version_comment(&mut self) -> Result<(), LexError> {
+        let digits = self.rest().iter().skip(3).take(6).take_while(|byte| byte.is_ascii_digit()).count();
+        let used = if digits >= 5 { digits } else { 0 };
+        let needed = (3..3 + used).fold(0u32, |value, n| value * 10 + u32::from(self.byte(n).wrapping_sub(b'0')));
+        if needed > self.server_version {
+            return self.skip_comment();
+        }
+        self.at += 3 + used;
+        self.in_version_comment = true;
+        Ok(())
+    }
+
+    /// The next token. After [`Tok::End`] it keeps returning it.
+    pub(crate) fn next_token(&mut self) -> Result<Token, LexError> {
+        let after_dot = std::mem::take(&mut self.after_dot);
+        let name_end = self.name_end.take();
+        if !after_dot {
+            self.skip_blank()?;
+        }
+        let start = self.at;
+        let first = self.byte(0);
+        let tok = if start >= self.sql.len() {
+            if self.in_version_comment {
+                return self.error("a comment without its end");
+            }
+            Tok::End
+        } else if after_dot && is_word_byte(first) {
+            self.word()
+        } else {
+            match first {
+                b'`' => Tok::Quoted(self.quoted(b'`')?),
+                b'"' if self.ansi_quotes => Tok::Quoted(self.quoted(b'"')?),
+                b'\'' | b'"' => Tok::Str { bytes: self.string()?, introducer: None },
+                b'0'..=b'9' => self.number_or_word()?,
+                b'.' if name_end == Some(start) || !self.byte(1).is_ascii_digit() => {
+                    self.at += 1;
+                    self.after_dot = is_word_byte(self.byte(0)) || self.byte(0) == b'`';
+                    Tok::Punct(b'.')
+                }
+                b'.' => self.number(),
+                b'@' => self.variable()?,
+                b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'$' | 0x80.. => self.word_or_prefixed()?,
+                other => {
+                    self.at += 1;
+                    Tok::Punct(other)
+                }
+            }
+        };
+        if matches!(tok, Tok::Word(_) | Tok::Quoted(_)) {
+            self.name_end = Some(self.at);
+        }
+        Ok(Token { tok, start, end: self.at })
+    }
+
+    fn word(&mut self) -> Tok {
+        let start = self.at;
+        while is_word_byte(self.byte(0)) {
+            self.at += 1;
+        }
+        Tok::Word(self.slice(start, self.at).to_vec())
+    }
+
+    /// A word, or what a word introduces: `_charset'…'`, `N'…'`, `x'…'`, `b'…'`.
+    fn word_or_prefixed(&mut self) -> Result<Tok, LexError> {
+        let start = self.at;
+        match (self.byte(0), self.byte(1)) {
+            (b'x' | b'X', b'\'') => {
+                self.at += 1;
+                return Ok(Tok::Bytes { bytes: self.quoted_digits(16)?, introducer: None });
+            }
+            (b'b' | b'B', b'\'') => {
+                self.at += 1;
+                return Ok(Tok::Bytes { bytes: self.quoted_digits(2)?, introducer: None });
+            }
+            (b'n' | b'N', b'\'') => {
+                self.at += 1;
+                return Ok(Tok::Str { bytes: self.string()?, introducer: Some("utf8mb3".to_owned()) });
+            }
+            _ => {}
+        }
+        let word = self.word();
+        let name = self.slice(start, self.at);
+        let introducer = match name.split_first() {
+            Some((b'_', charset)) if is_introducer(charset) => String::from_utf8_lossy(charset).to_ascii_lowercase(),
+            _ => return Ok(word),
+        };
+        let after_word = self.clone();
+        self.skip_blank()?;
+        let literal = match (self.byte(0), self.byte(1)) {
+            (b'\'', _) => Some(Tok::Str { bytes: self.string()?, introducer: Some(introducer) }),
+            (b'"', _) if !self.ansi_quotes => Some(Tok::Str { bytes: self.string()?, introducer: Some(introducer) }),
+            (b'x' | b'X', b'\'') => {
+                self.at += 1;
+                Some(Tok::Bytes { bytes: self.quoted_digits(16)?, introducer: Some(introducer) })
+            }
+            (b'b' | b'B', b'\'') => {
+                self.at += 1;
+                Some(Tok::Bytes { bytes: self.quoted_digits(2)?, introducer: Some(introducer) })
+            }
+            (b'0', b'x' | b'b') => match self.number_or_word()? {
+                Tok::Bytes { bytes, .. } => Some(Tok::Bytes { bytes, introducer: Some(introducer) }),
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok(literal.unwrap_or_else(|| {
+            *self = after_word;
+            word
+        }))
+    }
+
+    /// Text between `quote` and `quote`, doubled quotes undone.
+    fn quoted(&mut self, quote: u8) -> Result<Vec<u8>, LexError> {
+        self.at += 1;
+        let mut text = Vec::new();
+        loop {
+            match self.rest() {
+                [] => return self.error("a quoted name without its end"),
+                [first, second, ..] if *first == quote && *second == quote => {
+                    text.push(quote);
+                    self.at += 2;
+                }
+                [first, ..] => {
+                    self.at += 1;
+                    if *first == quote {
+                        return Ok(text);
+                    }
+                    text.push(*first);
+                }
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<Vec<u8>, LexError> {
+        let quote = self.byte(0);
+        self.at += 1;
+        let mut text = Vec::new();
+        loop {
+            match self.rest() {
+                [] => return self.error("a string without its end"),
+                [first, second, ..] if *first == quote && *second == quote => {
+                    text.push(quote);
+                    self.at += 2;
+                }
+                [b'\\', escaped, ..] if self.backslash_escapes => {
+                    match escaped {
+                        b'n' => text.push(b'\n'),
+                        b't' => text.push(b'\t'),
+                        b'r' => text.push(b'\r'),
+                        b'b' => text.push(8),
+                        b'0' => text.push(0),
+                        b'Z' => text.push(26),
+                        b'%' | b'_' => text.extend_from_slice(&[b'\\', *escaped]),
+                        other => text.push(*other),
+                    }
+                    self.at += 2;
+                }
+                [first, ..] => {
+                    self.at += 1;
+                    if *first == quote {
+                        return Ok(text);
+                    }
+                    text.push(*first);
+                }
+            }
+        }
+    }
+
+    /// The digits of `x'…'` or `b'…'`, standing at the quote.
+    fn quoted_digits(&mut self, radix: u32) -> Result<Vec<u8>, LexError> {
+        self.at += 1;
+        let start = self.at;
+        while self.at < self.sql.len() && self.byte(0) != b'\'' {
+            self.at += 1;
+        }
+        if self.at >= self.sql.len() {
+            return self.error("a literal without its end");
+        }
+        let digits = self.slice(start, self.at);
+        self.at += 1;
+        match radix {
+            16 if digits.len() % 2 == 1 => self.error("a hexadecimal literal of odd length"),
+            _ => packed_digits(digits, radix).map_or_else(|| self.error("a literal with a wrong digit"), Ok),
+        }
+    }
+
+    /// `0x41`, `0b01`, a number, or a name that starts with a digit.
+    fn number_or_word(&mut self) -> Result<Tok, LexError> {
+        let start = self.at;
+        let word_len = self.rest().iter().take_while(|byte| is_word_byte(**byte)).count();
+        let word = self.slice(start, start + word_len);
+        let radix = match word {
+            [b'0', b'x', _, ..] => 16,
+            [b'0', b'b', _, ..] => 2,
+            _ => 10,
+        };
+        if radix != 10
+            && let Some(bytes) = packed_digits(word.get(2..).unwrap_or_default(), radix)
+        {
+            self.at += word_len;
+            return Ok(Tok::Bytes { bytes, introducer: None });
+        }
+        if word.iter().all(u8::is_ascii_digit) || exponent_follows(self.rest()) {
+            return Ok(self.number());
+        }
+        Ok(self.word())
+    }
+
+    fn number(&mut self) -> Tok {
+        let start = self.at;
+        self.digits();
+        if self.byte(0) == b'.' {
+            self.at += 1;
+            self.digits();
+        }
+        if matches!(self.byte(0), b'e' | b'E') {
+            let sign = usize::from(matches!(self.byte(1), b'+' | b'-'));
+            if self.byte(1 + sign).is_ascii_digit() {
+                self.at += 1 + sign;
+                self.digits();
+            }
+        }
+        Tok::Number(String::from_utf8_lossy(self.slice(start, self.at)).into_owned())
+    }
+
+    fn digits(&mut self) {
+        while self.byte(0).is_ascii_digit() {
+            self.at += 1;
+        }
+    }
+
+    fn variable(&mut self) -> Result<Tok, LexError> {
+        while self.byte(0) == b'@' {
+            self.at += 1;
+        }
+        match self.byte(0) {
+            quote @ (b'`' | b'\'' | b'"') => {
+                self.quoted(quote)?;
+            }
+            _ => {
+                while is_word_byte(self.byte(0)) || self.byte(0) == b'.' {
+                    self.at += 1;
+                }
+            }
+        }
+        Ok(Tok::Variable)
+    }
+}
+
+/// `1e5`, `1e+5`, `12E-3`: a number although letters follow the digits.
+fn exponent_follows(text: &[u8]) -> bool {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match text.get(digits..) {
+        Some([b'e' | b'E', b'+' | b'-', third, ..]) => third.is_ascii_digit(),
+        Some([b'e' | b'E', tail @ ..]) => {
+            let exponent = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            exponent > 0 && !tail.get(exponent).copied().is_some_and(is_word_byte)
+        }
+        _ => false,
+    }
+}
+
+/// Digits of base 2 or 16 as bytes, most significant first; `None` for another character.
+fn packed_digits(digits: &[u8], radix: u32) -> Option<Vec<u8>> {
+    let per_byte = if radix == 16 { 2 } else { 8 };
+    let mut bytes = Vec::with_capacity(digits.len() / per_byte + 1);
+    let (head, tail) = digits.split_at_checked(digits.len() % per_byte)?;
+    for group in std::iter::once(head).filter(|head| !head.is_empty()).chain(tail.chunks(per_byte)) {
+        let mut value = 0u32;
+        for digit in group {
+            value = value * radix + char::from(*digit).to_digit(radix)?;
+        }
+        bytes.push(u8::try_from(value).ok()?);
+    }
+    Some(bytes)
+}
+
+/// The character sets MySQL knows; `_name` before a literal is an introducer for these only.
+fn is_introducer(name: &[u8]) -> bool {
+    std::str::from_utf8(name).is_ok_and(|name| crate::charset::default_collation(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(sql: &str, mode: u64) -> Vec<Tok> {
+        let mut lexer = Lexer::new(sql.as_bytes(), mode, SERVER_VERSION_DEFAULT);
+        let mut found = Vec::new();
+        loop {
+            match lexer.next_token().unwrap().tok {
+                Tok::End => return found,
+                tok => found.push(tok),
+            }
+        }
+    }
+
+    fn word(text: &str) -> Tok {
+        Tok::Word(text.as_bytes().to_vec())
+    }
+
+    fn quoted(text: &str) -> Tok {
+        Tok::Quoted(text.as_bytes().to_vec())
+    }
+
+    fn text(text: &str) -> Tok {
+        Tok::Str { bytes: text.as_bytes().to_vec(), introducer: None }
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(tokens("a `b``c` 1a é $x", 0), [word("a"), quoted("b`c"), word("1a"), word("é"), word("$x")]);
+        let dot = Tok::Punct(b'.');
+        assert_eq!(tokens("a.1b.`c`", 0), [word("a"), dot.clone(), word("1b"), dot.clone(), quoted("c")]);
+        assert_eq!(tokens("a.1e5", 0), [word("a"), dot, word("1e5")]);
+        assert_eq!(tokens("\"a\"\"b\"", 0), [text("a\"b")]);
+        assert_eq!(tokens("\"a\"\"b\"", sql_mode::ANSI_QUOTES), [quoted("a\"b")]);
+    }
+
+    #[test]
+    fn comments() {
+        assert_eq!(tokens("a /* x */ b -- c\n d # e\n f --1", 0).len(), 7);
+        assert_eq!(tokens("a --", 0), [word("a")]);
+        assert_eq!(
+            tokens("/*!40005 a */ /*!80013 b*/ /*!99999 c */ /*! d */ /*!090100 e */ /*!100000 f*/", 0).len(),
+            4
+        );
+        assert_eq!(tokens("/*!50100 a /* inner */ b */ c", 0), [word("a"), word("b"), word("c")]);
+        assert_eq!(tokens("/*+ hint */ a", 0), [word("a")]);
+        assert!(Lexer::new(b"/* a", 0, 1).next_token().is_err());
+        let mut open = Lexer::new(b"/*! a", 0, 1);
+        assert_eq!(open.next_token().unwrap().tok, word("a"));
+        assert!(open.next_token().is_err());
+    }
+
+    #[test]
+    fn literals() {
+        assert_eq!(tokens(r"'a''b\'\n\%\\'", 0), [text("a'b'\n\\%\\")]);
+        assert_eq!(tokens(r"'a\'", sql_mode::NO_BACKSLASH_ESCAPES), [text("a\\")]);
+        assert_eq!(
+            tokens("_utf8mb4'x' _latin1 'y' n'z'", 0),
+            ["utf8mb4", "latin1", "utf8mb3"]
+                .iter()
+                .zip(["x", "y", "z"])
+                .map(|(charset, value)| Tok::Str {
+                    bytes: value.as_bytes().to_vec(),
+                    introducer: Some((*charset).to_owned())
+                })
+                .collect::<Vec<_>>()
+        );
+        let bytes = |bytes: &[u8]| Tok::Bytes { bytes: bytes.to_vec(), introducer: None };
+        assert_eq!(
+            tokens("0x4142 x'00FF' b'101' 0b100000001", 0),
+            [bytes(b"AB"), bytes(&[0, 255]), bytes(&[5]), bytes(&[1, 1])]
+        );
+        assert_eq!(tokens("0xZZ _foo 'a' x", 0), [word("0xZZ"), word("_foo"), text("a"), word("x")]);
+        let number = |text: &str| Tok::Number(text.to_owned());
+        assert_eq!(
+            tokens("1 1.5 .5 1e5 1.e-3", 0),
+            [number("1"), number("1.5"), number(".5"), number("1e5"), number("1.e-3")]
+        );
+        assert!(Lexer::new(b"x'1'", 0, 1).next_token().is_err());
+        assert!(Lexer::new(b"'abc", 0, 1).next_token().is_err());
+    }
+}

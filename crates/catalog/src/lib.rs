@@ -1,0 +1,34 @@
+//! The versioned catalog: what every table looked like at each place in the log.
+//!
+//! In: DDL statements as Query events carry them, each with its context, in log order. Out: immutable snapshots
+//! ([`Catalog`]) with table definitions whose column types are those of the source's Table_map events, row identities
+//! (RULES 4), and what each statement did ([`DdlEffect`]). Never here: rows, I/O, a guess: a statement that is not
+//! fully understood is refused with its reason, and text from the log is never trusted to end, to nest or to be text.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod alter;
+mod catalog;
+mod charset;
+mod column_type;
+mod context;
+mod create;
+mod default_value;
+mod define;
+mod error;
+mod identity;
+mod lexer;
+mod mask;
+mod parser;
+mod statement;
+mod syntax;
+mod table;
+mod type_syntax;
+
+pub use catalog::{Catalog, DdlEffect, DdlOutcome};
+pub use context::StatementContext;
+pub use error::DdlError;
+pub use mask::masked;
+pub use table::{
+    Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
+    ReferenceAction, TableDef, TableId, expected_table_map,
+};

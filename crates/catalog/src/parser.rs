@@ -1,0 +1,287 @@
+//! A cursor over a statement's tokens.
+//!
+//! In: tokens of the [`Lexer`], read only as far as asked (a statement is classified without reading its end). Out:
+//! names as UTF-8, literals as bytes with their character set, raw text of expressions. Never here: the meaning of a
+//! statement, recursion (nesting is counted, so hostile depth costs nothing).
+
+use std::collections::VecDeque;
+
+use crate::charset;
+use crate::context::StatementContext;
+use crate::error::Problem;
+use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token};
+use crate::syntax::{TableName, Text};
+
+/// The cursor.
+#[derive(Debug)]
+pub(crate) struct Parser<'a> {
+    sql: &'a [u8],
+    lexer: Lexer<'a>,
+    ahead: VecDeque<Token>,
+    /// End of the last token taken.
+    taken_to: usize,
+    /// Name of `character_set_client`.
+    client_charset: &'static str,
+    sql_mode: u64,
+}
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(context: &StatementContext, sql: &'a [u8]) -> Parser<'a> {
+        let version = context.server_version.unwrap_or(SERVER_VERSION_DEFAULT);
+        let client = context.collation_client.and_then(charset::by_id).map_or("utf8mb4", |collation| collation.charset);
+        Parser {
+            sql,
+            lexer: Lexer::new(sql, context.sql_mode, version),
+            ahead: VecDeque::new(),
+            taken_to: 0,
+            client_charset: client,
+            sql_mode: context.sql_mode,
+        }
+    }
+
+    fn fill(&mut self, count: usize) -> Result<(), Problem> {
+        while self.ahead.len() < count {
+            let token = self.lexer.next_token()?;
+            self.ahead.push_back(token);
+        }
+        Ok(())
+    }
+
+    /// The token `ahead` places on, not taken.
+    pub(crate) fn peek_at(&mut self, ahead: usize) -> Result<&Tok, Problem> {
+        self.fill(ahead + 1)?;
+        Ok(self.ahead.get(ahead).map_or(&Tok::End, |token| &token.tok))
+    }
+
+    pub(crate) fn peek(&mut self) -> Result<&Tok, Problem> {
+        self.peek_at(0)
+    }
+
+    pub(crate) fn take(&mut self) -> Result<Tok, Problem> {
+        self.fill(1)?;
+        Ok(self.ahead.pop_front().map_or(Tok::End, |token| {
+            self.taken_to = token.end;
+            token.tok
+        }))
+    }
+
+    /// First byte of the next token.
+    pub(crate) fn place(&mut self) -> Result<usize, Problem> {
+        self.fill(1)?;
+        Ok(self.ahead.front().map_or(self.sql.len(), |token| token.start))
+    }
+
+    /// A syntax error at the next token.
+    pub(crate) fn wrong<T>(&mut self, what: impl Into<String>) -> Result<T, Problem> {
+        let at = self.place()?;
+        Err(Problem::Syntax { what: what.into(), at })
+    }
+
+    /// Text from byte `start` to the end of the last token taken, for people.
+    pub(crate) fn text_from(&self, start: usize) -> String {
+        String::from_utf8_lossy(self.sql.get(start..self.taken_to).unwrap_or_default()).into_owned()
+    }
+
+    pub(crate) fn at_end(&mut self) -> Result<bool, Problem> {
+        Ok(*self.peek()? == Tok::End)
+    }
+
+    pub(crate) fn is_word_at(&mut self, ahead: usize, word: &str) -> Result<bool, Problem> {
+        Ok(matches!(self.peek_at(ahead)?, Tok::Word(found) if found.eq_ignore_ascii_case(word.as_bytes())))
+    }
+
+    pub(crate) fn is_word(&mut self, word: &str) -> Result<bool, Problem> {
+        self.is_word_at(0, word)
+    }
+
+    pub(crate) fn is_any_word(&mut self, words: &[&str]) -> Result<bool, Problem> {
+        for word in words {
+            if self.is_word(word)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes these words if they are next, all or none.
+    pub(crate) fn eat(&mut self, words: &[&str]) -> Result<bool, Problem> {
+        for (ahead, word) in words.iter().enumerate() {
+            if !self.is_word_at(ahead, word)? {
+                return Ok(false);
+            }
+        }
+        for _ in words {
+            self.take()?;
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn eat_word(&mut self, word: &str) -> Result<bool, Problem> {
+        self.eat(&[word])
+    }
+
+    pub(crate) fn expect_word(&mut self, word: &str) -> Result<(), Problem> {
+        if self.eat_word(word)? { Ok(()) } else { self.wrong(format!("{word} expected")) }
+    }
+
+    pub(crate) fn is_punct(&mut self, punct: u8) -> Result<bool, Problem> {
+        Ok(*self.peek()? == Tok::Punct(punct))
+    }
+
+    pub(crate) fn eat_punct(&mut self, punct: u8) -> Result<bool, Problem> {
+        let found = self.is_punct(punct)?;
+        if found {
+            self.take()?;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn expect_punct(&mut self, punct: u8) -> Result<(), Problem> {
+        if self.eat_punct(punct)? { Ok(()) } else { self.wrong(format!("'{}' expected", char::from(punct))) }
+    }
+
+    /// The next word in capitals, for messages and for matching on keywords; empty if it is no bare word.
+    pub(crate) fn word_upper(&mut self) -> Result<String, Problem> {
+        Ok(match self.peek()? {
+            Tok::Word(word) => String::from_utf8_lossy(word).to_ascii_uppercase(),
+            _ => String::new(),
+        })
+    }
+
+    /// An identifier, as UTF-8.
+    pub(crate) fn name(&mut self) -> Result<String, Problem> {
+        match self.peek()? {
+            Tok::Word(_) | Tok::Quoted(_) => {}
+            _ => return self.wrong("a name expected"),
+        }
+        match self.take()? {
+            Tok::Word(bytes) | Tok::Quoted(bytes) => self.utf8(bytes),
+            _ => self.wrong("a name expected"),
+        }
+    }
+
+    /// `name`, or a string where MySQL's grammar takes either (character sets, engines).
+    pub(crate) fn name_or_string(&mut self) -> Result<String, Problem> {
+        match self.peek()? {
+            Tok::Str { .. } => self.string_utf8(),
+            _ => self.name(),
+        }
+    }
+
+    /// `table`, `db.table` or `.table`.
+    pub(crate) fn table_name(&mut self) -> Result<TableName, Problem> {
+        self.eat_punct(b'.')?;
+        let first = self.name()?;
+        if self.eat_punct(b'.')? {
+            let name = self.name()?;
+            return Ok(TableName { db: Some(first), name });
+        }
+        Ok(TableName { db: None, name: first })
+    }
+
+    fn utf8(&self, bytes: Vec<u8>) -> Result<String, Problem> {
+        charset::to_unicode(&bytes, self.client_charset)
+    }
+
+    /// A string as it stands in a comment or an option.
+    pub(crate) fn string_utf8(&mut self) -> Result<String, Problem> {
+        let text = self.string()?;
+        // Comments are for people: what is not text there is shown as well as can be.
+        let charset = text.charset.as_str();
+        Ok(charset::to_unicode(&text.bytes, charset)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&text.bytes).into_owned()))
+    }
+
+    /// A string literal (adjacent ones join), or a hexadecimal or bit literal where text is due.
+    pub(crate) fn string(&mut self) -> Result<Text, Problem> {
+        let mut text = match self.peek()? {
+            Tok::Str { .. } | Tok::Bytes { .. } => match self.take()? {
+                Tok::Str { bytes, introducer } => {
+                    let charset = introducer.unwrap_or_else(|| self.client_charset.to_owned());
+                    Text { bytes, charset }
+                }
+                Tok::Bytes { bytes, introducer } => {
+                    Text { bytes, charset: introducer.unwrap_or_else(|| "binary".to_owned()) }
+                }
+                _ => return self.wrong("a string expected"),
+            },
+            _ => return self.wrong("a string expected"),
+        };
+        while let Tok::Str { introducer: None, .. } = self.peek()? {
+            if let Tok::Str { bytes, .. } = self.take()? {
+                text.bytes.extend_from_slice(&bytes);
+            }
+        }
+        Ok(text)
+    }
+
+    /// An unsigned integer.
+    pub(crate) fn unsigned(&mut self) -> Result<u64, Problem> {
+        let value = match self.peek()? {
+            Tok::Number(text) => text.parse().ok(),
+            Tok::Bytes { bytes, .. } if bytes.len() <= 8 => {
+                Some(bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)))
+            }
+            _ => None,
+        };
+        match value {
+            Some(value) => {
+                self.take()?;
+                Ok(value)
+            }
+            None => self.wrong("a whole number expected"),
+        }
+    }
+
+    /// Takes a balanced `( … )` and gives the text inside, untouched.
+    pub(crate) fn parenthesised(&mut self) -> Result<String, Problem> {
+        self.expect_punct(b'(')?;
+        let start = self.taken_to;
+        let mut depth = 1usize;
+        loop {
+            let end = self.place()?;
+            match self.take()? {
+                Tok::Punct(b'(') => depth += 1,
+                Tok::Punct(b')') => {
+                    depth -= 1;
+                    if depth == 0 {
+                        let text = self.sql.get(start..end).unwrap_or_default();
+                        return Ok(String::from_utf8_lossy(text).trim().to_owned());
+                    }
+                }
+                Tok::End => return self.wrong("')' expected"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes everything up to the end.
+    pub(crate) fn rest(&mut self) -> Result<String, Problem> {
+        let start = self.place()?;
+        while self.take()? != Tok::End {}
+        Ok(self.text_from(start).trim().to_owned())
+    }
+
+    pub(crate) fn expect_end(&mut self) -> Result<(), Problem> {
+        self.eat_punct(b';')?;
+        if self.at_end()? {
+            return Ok(());
+        }
+        let start = self.place()?;
+        let word = self.word_upper()?;
+        if word.is_empty() {
+            self.wrong("the end of the statement expected")
+        } else {
+            Err(Problem::Syntax { what: format!("unexpected {word}"), at: start })
+        }
+    }
+
+    pub(crate) fn client_charset(&self) -> &'static str {
+        self.client_charset
+    }
+
+    /// Any of these `sql_mode` bits is set.
+    pub(crate) fn has_mode(&self, bits: u64) -> bool {
+        self.sql_mode & bits != 0
+    }
+}

@@ -1,0 +1,384 @@
+//! A table's definition: what the decoder, the store and readers ask.
+//!
+//! In: nothing; built by `define` from a statement. Out: columns with the types the source's Table_map events carry,
+//! keys in MySQL's order, the identity of a row. Never here: text of statements, rows.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use values::ColumnType;
+
+/// Names one table's rows for ever: TRUNCATE, DROP and re-creation give a new one, none is used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+impl std::fmt::Display for TableId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}", self.0)
+    }
+}
+
+/// One table at one epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDef {
+    /// Fresh at CREATE and TRUNCATE; kept by RENAME and index changes.
+    pub id: TableId,
+    /// Counts the definitions under this id, from 1.
+    pub version: u32,
+    /// Database, as stored by the source.
+    pub db: String,
+    /// Name, as stored by the source.
+    pub name: String,
+    /// In table order, the order of row images. Hidden columns of functional indexes are not among them.
+    pub columns: Vec<Column>,
+    /// In MySQL's internal order: PRIMARY, unique without NULL, unique with NULL, unique with prefixes, others, full text.
+    pub keys: Vec<Key>,
+    /// What tells one row from another.
+    pub identity: Identity,
+    /// Collation of columns that name none.
+    pub default_collation: u16,
+    /// The table's comment.
+    pub comment: String,
+    /// Engine as named, else `InnoDB`.
+    pub engine: String,
+    /// Text after PARTITION BY, if any.
+    pub partition_by: Option<String>,
+    /// Keys into other tables.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Number of hidden columns MySQL adds for functional index parts. Their bits can be seen set behind the visible
+    /// columns' bits in the bitmaps of rows events; they must be ignored.
+    pub hidden_columns: usize,
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Name as written; compared without regard to case.
+    pub name: String,
+    /// The type, exactly as the source's Table_map carries it.
+    pub ty: ColumnType,
+    /// May hold NULL.
+    pub nullable: bool,
+    /// How the server prints a number here; no part of the log.
+    pub display: NumberDisplay,
+    /// Left out of `SELECT *`.
+    pub invisible: bool,
+    /// AUTO_INCREMENT.
+    pub auto_increment: bool,
+    /// GENERATED ALWAYS AS, with its kind.
+    pub generated: Option<GeneratedKind>,
+    /// What a row that does not name the column gets.
+    pub default: ColumnDefault,
+    /// ON UPDATE CURRENT_TIMESTAMP.
+    pub on_update_now: bool,
+    /// The column's comment.
+    pub comment: String,
+}
+
+/// What ZEROFILL and FLOAT(M,D) add to the text of a number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NumberDisplay {
+    /// Zeros go before the digits up to this many characters; 0: none do.
+    pub zerofill_width: u16,
+    /// FLOAT(M,D), DOUBLE(M,D): always so many decimals.
+    pub decimals: Option<u8>,
+}
+
+/// How a generated column is kept by the source. Row images hold both kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeneratedKind {
+    /// Computed when read.
+    Virtual,
+    /// Stored with the row.
+    Stored,
+}
+
+/// A column's DEFAULT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnDefault {
+    /// No DEFAULT: NULL where nullable, else the type's implicit value.
+    None,
+    /// DEFAULT NULL.
+    Null,
+    /// A constant, as its bytes stand in a row image.
+    Image(Vec<u8>),
+    /// An expression, or a constant whose image is not known here. The source writes expression values into every
+    /// image; a row that leaves such a column out cannot be completed.
+    Expression(String),
+    /// CURRENT_TIMESTAMP; the source writes its value into every image.
+    CurrentTimestamp,
+}
+
+/// The value of a column an INSERT's image leaves out (`binlog_row_image=MINIMAL`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OmittedValue {
+    /// NULL.
+    Null,
+    /// These bytes, as in a row image.
+    Image(Vec<u8>),
+    /// Not known here: replay must stop.
+    Unknown,
+}
+
+/// What tells one row of a table from another (RULES 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// These columns, by position, in key order: PRIMARY, else the first UNIQUE key in MySQL's order that qualifies.
+    Columns(Vec<usize>),
+    /// No such key: rows are a multiset of whole images.
+    WholeImage,
+}
+
+/// One index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// `PRIMARY` for the primary key.
+    pub name: String,
+    /// No two rows alike (NULLs aside). True for the primary key.
+    pub unique: bool,
+    /// The PRIMARY KEY.
+    pub primary: bool,
+    /// BTREE, FULLTEXT or SPATIAL.
+    pub kind: IndexKind,
+    /// Hidden from the source's optimizer.
+    pub invisible: bool,
+    /// Made by MySQL for a foreign key; goes when a key that serves as well is added.
+    pub generated: bool,
+    /// The column parts. Expression parts are not columns of the row image: see `expressions`.
+    pub parts: Vec<KeyPart>,
+    /// Texts of expression parts with their place among all parts; such a key cannot be kept from row images alone.
+    pub expressions: Vec<(usize, String)>,
+}
+
+/// The index's structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexKind {
+    /// Ordered.
+    Ordered,
+    /// FULLTEXT.
+    FullText,
+    /// SPATIAL.
+    Spatial,
+}
+
+/// One column of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyPart {
+    /// Position in [`TableDef::columns`].
+    pub column: usize,
+    /// Only the first so many characters (bytes for binary columns); `None` is the whole column.
+    pub prefix_len: Option<u32>,
+    /// DESC.
+    pub descending: bool,
+}
+
+/// A foreign key of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignKey {
+    /// Given, or generated as `table_ibfk_N`.
+    pub name: String,
+    /// Positions of the referencing columns.
+    pub columns: Vec<usize>,
+    /// Referenced database.
+    pub parent_db: String,
+    /// Referenced table.
+    pub parent_table: String,
+    /// Names of the referenced columns.
+    pub parent_columns: Vec<String>,
+    /// ON DELETE.
+    pub on_delete: ReferenceAction,
+    /// ON UPDATE.
+    pub on_update: ReferenceAction,
+}
+
+/// What a foreign key does when the parent changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReferenceAction {
+    /// NO ACTION, also when nothing is said.
+    #[default]
+    NoAction,
+    /// RESTRICT.
+    Restrict,
+    /// CASCADE.
+    Cascade,
+    /// SET NULL.
+    SetNull,
+    /// SET DEFAULT (InnoDB refuses it).
+    SetDefault,
+}
+
+impl ReferenceAction {
+    /// Changes child rows by itself: CASCADE and SET NULL.
+    pub fn changes_children(self) -> bool {
+        matches!(self, ReferenceAction::Cascade | ReferenceAction::SetNull)
+    }
+}
+
+impl TableDef {
+    /// Position of a column, its name compared without regard to case.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| same_name(&column.name, name))
+    }
+
+    /// A key by name, compared without regard to case.
+    pub fn key(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| same_name(&key.name, name))
+    }
+
+    /// The columns' types in table order.
+    pub fn column_types(&self) -> Vec<ColumnType> {
+        self.columns.iter().map(|column| column.ty.clone()).collect()
+    }
+
+    /// `db`.`table`, for messages.
+    pub fn full_name(&self) -> String {
+        format!("`{}`.`{}`", self.db, self.name)
+    }
+
+    /// What the source's Table_map event for this table carries: type bytes and the metadata block, raw.
+    pub fn expected_table_map(&self) -> (Vec<u8>, Vec<u8>) {
+        expected_table_map(self)
+    }
+
+    /// Compares with a Table_map: `types` are its type bytes, `metas` its columns through
+    /// [`ColumnType::from_table_map`], with collations filled in where the event's optional metadata has them.
+    /// On a mismatch the text shows both sides.
+    pub fn matches(&self, types: &[u8], metas: &[ColumnType]) -> Result<(), String> {
+        let same = self.columns.len() == metas.len()
+            && self.columns.len() == types.len()
+            && self.columns.iter().zip(metas).all(|(column, logged)| {
+                column.ty.code == logged.code
+                    && column.ty.meta == logged.meta
+                    && (logged.collation == 0 || column.ty.collation == 0 || logged.collation == column.ty.collation)
+            });
+        if same { Ok(()) } else { Err(self.difference(types, metas)) }
+    }
+
+    fn difference(&self, types: &[u8], metas: &[ColumnType]) -> String {
+        let mut text = format!(
+            "{}: the log's table map has {} columns, the catalog {}",
+            self.full_name(),
+            types.len(),
+            self.columns.len()
+        );
+        for position in 0..self.columns.len().max(metas.len()) {
+            let own = self.columns.get(position);
+            let logged = metas.get(position);
+            let alike = match (own, logged) {
+                (Some(own), Some(logged)) => {
+                    own.ty.code == logged.code
+                        && own.ty.meta == logged.meta
+                        && (logged.collation == 0 || own.ty.collation == 0 || own.ty.collation == logged.collation)
+                }
+                _ => false,
+            };
+            if alike {
+                continue;
+            }
+            let show = |ty: Option<&ColumnType>| match ty {
+                Some(ty) => format!("type {} metadata {:#06x} collation {}", ty.code, ty.meta, ty.collation),
+                None => "no such column".to_owned(),
+            };
+            let name = own.map_or("?", |column| column.name.as_str());
+            let _ = write!(
+                text,
+                "; column {} `{name}`: log {}, catalog {}",
+                position + 1,
+                show(logged),
+                show(own.map(|column| &column.ty))
+            );
+        }
+        text
+    }
+}
+
+impl Column {
+    /// The value of this column in a row whose image leaves it out.
+    pub fn omitted_value(&self) -> OmittedValue {
+        match &self.default {
+            ColumnDefault::Null => OmittedValue::Null,
+            ColumnDefault::Image(bytes) => OmittedValue::Image(bytes.clone()),
+            ColumnDefault::None if self.generated.is_some() => OmittedValue::Unknown,
+            ColumnDefault::None if self.nullable => OmittedValue::Null,
+            ColumnDefault::None => {
+                crate::default_value::implicit(&self.ty).map_or(OmittedValue::Unknown, OmittedValue::Image)
+            }
+            ColumnDefault::Expression(_) | ColumnDefault::CurrentTimestamp => OmittedValue::Unknown,
+        }
+    }
+}
+
+/// Columns and keys are compared without regard to case.
+pub(crate) fn same_name(left: &str, right: &str) -> bool {
+    left.eq_ignore_ascii_case(right)
+        || (!(left.is_ascii() && right.is_ascii()) && left.to_lowercase() == right.to_lowercase())
+}
+
+/// Type codes of enum_field_types (include/field_types.h) as [`ColumnType::code`] holds them.
+pub(crate) mod code {
+    pub(crate) const TINY: u8 = 1;
+    pub(crate) const SHORT: u8 = 2;
+    pub(crate) const LONG: u8 = 3;
+    pub(crate) const FLOAT: u8 = 4;
+    pub(crate) const DOUBLE: u8 = 5;
+    pub(crate) const LONGLONG: u8 = 8;
+    pub(crate) const INT24: u8 = 9;
+    pub(crate) const DATE: u8 = 10;
+    pub(crate) const YEAR: u8 = 13;
+    pub(crate) const VARCHAR: u8 = 15;
+    pub(crate) const BIT: u8 = 16;
+    pub(crate) const TIMESTAMP2: u8 = 17;
+    pub(crate) const DATETIME2: u8 = 18;
+    pub(crate) const TIME2: u8 = 19;
+    pub(crate) const VECTOR: u8 = 242;
+    pub(crate) const JSON: u8 = 245;
+    pub(crate) const DECIMAL: u8 = 246;
+    pub(crate) const ENUM: u8 = 247;
+    pub(crate) const SET: u8 = 248;
+    pub(crate) const BLOB: u8 = 252;
+    pub(crate) const CHAR: u8 = 254;
+    pub(crate) const GEOMETRY: u8 = 255;
+}
+
+/// The type byte a Table_map carries: ENUM and SET travel as STRING with their real type in the metadata.
+fn table_map_type(ty: &ColumnType) -> u8 {
+    match ty.code {
+        code::ENUM | code::SET => code::CHAR,
+        other => other,
+    }
+}
+
+/// The type bytes and the raw metadata block the source's Table_map carries for a table.
+pub fn expected_table_map(table: &TableDef) -> (Vec<u8>, Vec<u8>) {
+    let mut types = Vec::with_capacity(table.columns.len());
+    let mut metadata = Vec::new();
+    for column in &table.columns {
+        let ty = &column.ty;
+        let [high, low] = ty.meta.to_be_bytes();
+        types.push(table_map_type(ty));
+        match ty.code {
+            // The two highest bits of a length above 255 are folded, inverted, into the real type's byte.
+            code::CHAR => metadata.extend_from_slice(&[code::CHAR ^ (high << 4), low]),
+            code::ENUM | code::SET => metadata.extend_from_slice(&[ty.code, low]),
+            code::VARCHAR => metadata.extend_from_slice(&[low, high]),
+            code::DECIMAL => metadata.extend_from_slice(&[high, low]),
+            code::BIT => metadata.extend_from_slice(&[low % 8, low / 8]),
+            code::FLOAT
+            | code::DOUBLE
+            | code::BLOB
+            | code::JSON
+            | code::GEOMETRY
+            | code::VECTOR
+            | code::TIME2
+            | code::DATETIME2
+            | code::TIMESTAMP2 => metadata.push(low),
+            _ => {}
+        }
+    }
+    (types, metadata)
+}
+
+/// Shares one empty member list among all columns that are neither ENUM nor SET.
+pub(crate) fn no_members() -> Arc<[Box<[u8]>]> {
+    Arc::from(Vec::new())
+}

@@ -1,0 +1,376 @@
+//! Statements one after another, as the log brings them: what each does to the catalog, and what is refused.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use catalog::{
+    Catalog, ColumnDefault, DdlEffect, DdlError, Identity, ReferenceAction, StatementContext, TableDef, TableId,
+};
+
+fn context() -> StatementContext {
+    StatementContext { default_db: "d".to_owned(), ..StatementContext::default() }
+}
+
+fn effect(catalog: &mut Catalog, sql: &str) -> DdlEffect {
+    let outcome = catalog.apply(&context(), sql.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    *catalog = outcome.catalog;
+    outcome.effect
+}
+
+fn refusal(catalog: &Catalog, sql: &str) -> DdlError {
+    catalog.apply(&context(), sql.as_bytes()).expect_err(sql)
+}
+
+fn with(statements: &[&str]) -> Catalog {
+    let mut catalog = Catalog::new(0);
+    for sql in statements {
+        effect(&mut catalog, sql);
+    }
+    catalog
+}
+
+fn id(catalog: &Catalog, name: &str) -> Option<TableId> {
+    catalog.table("d", name).map(|table| table.id)
+}
+
+fn key_names(table: &TableDef) -> Vec<&str> {
+    table.keys.iter().map(|key| key.name.as_str()).collect()
+}
+
+fn ids(tables: &[std::sync::Arc<TableDef>]) -> Vec<u32> {
+    tables.iter().map(|table| table.id.0).collect()
+}
+
+/// `(created, dropped, altered)` ids.
+fn changed(effect: &DdlEffect) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+    match effect {
+        DdlEffect::Changed { created, dropped, altered } => {
+            (ids(created), dropped.iter().map(|id| id.0).collect(), ids(altered))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn ids_are_fresh_and_never_reused() {
+    let mut catalog = with(&["create database d", "create table t (a int)"]);
+    assert_eq!(id(&catalog, "t"), Some(TableId(1)));
+    assert_eq!(changed(&effect(&mut catalog, "truncate t")), (vec![2], vec![1], vec![]));
+    assert_eq!(changed(&effect(&mut catalog, "drop table t")), (vec![], vec![2], vec![]));
+    assert_eq!(changed(&effect(&mut catalog, "create table t (a int, b int)")), (vec![3], vec![], vec![]));
+    assert_eq!(changed(&effect(&mut catalog, "create table u like t")), (vec![4], vec![], vec![]));
+    assert_eq!(changed(&effect(&mut catalog, "drop database d")), (vec![], vec![3, 4], vec![]));
+    assert_eq!(catalog.tables().count(), 0);
+    assert!(catalog.table_by_id(TableId(4)).is_none());
+    effect(&mut catalog, "create database d");
+    assert_eq!(changed(&effect(&mut catalog, "create table t (a int)")), (vec![5], vec![], vec![]));
+}
+
+#[test]
+fn a_snapshot_keeps_its_tables() {
+    let mut catalog = with(&["create database d", "create table t (a int)"]);
+    let before = catalog.clone();
+    let epoch = before.epoch();
+    effect(&mut catalog, "drop table t");
+    assert_eq!(catalog.epoch(), epoch + 1);
+    assert!(before.table("d", "t").is_some() && catalog.table("d", "t").is_none());
+    for sql in ["analyze table x", "create view v as select 1", "drop table if exists x", "grant all on *.* to x"] {
+        effect(&mut catalog, sql);
+    }
+    assert_eq!(catalog.epoch(), epoch + 1);
+}
+
+#[test]
+fn rename_swaps_and_follows_foreign_keys() {
+    let mut catalog = with(&[
+        "create database d",
+        "create table a (id int primary key)",
+        "create table b (id int primary key, up int, foreign key (up) references a (id) on delete cascade)",
+    ]);
+    let (a, b) = (id(&catalog, "a"), id(&catalog, "b"));
+    effect(&mut catalog, "rename table a to t, b to a, t to b");
+    assert_eq!((id(&catalog, "a"), id(&catalog, "b")), (b, a));
+    let child = catalog.table("d", "a").unwrap();
+    assert_eq!(child.foreign_keys[0].parent_table, "b");
+    assert_eq!(child.foreign_keys[0].name, "a_ibfk_1");
+    assert_eq!(child.foreign_keys[0].on_delete, ReferenceAction::Cascade);
+    assert_eq!(catalog.children("d", "b").map(|(table, _)| table.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    effect(&mut catalog, "create database e");
+    assert_eq!(changed(&effect(&mut catalog, "alter table b rename to e.b, comment='x'")).2.len(), 2);
+    assert_eq!(catalog.table("e", "b").unwrap().comment, "x");
+    assert_eq!(catalog.table("d", "a").unwrap().foreign_keys[0].parent_db, "e");
+    assert!(matches!(refusal(&catalog, "rename table a to e.b"), DdlError::Disagrees { .. }));
+}
+
+#[test]
+fn keys_have_the_servers_names_and_order() {
+    let mut catalog = with(&[
+        "create table keys1(a int, b int not null, c varchar(10), key(a), key(a), unique(a), unique(b), key k(c(3)), \
+         key((a+1)), key((b+1)), key x((a+1),c desc), fulltext(c), unique u2 (c(2),b), unique u3(b,a))",
+        "create table s1(a int, b int not null, c varchar(10) not null, d char(5) null, unique np(d(2)), unique n(a), \
+         unique p(c(2)), unique pn(b,a), unique g(b), key z(c(3)), key y(a), fulltext ff(c), key w(d), key (d, (a+1)), \
+         key((a+2),b), key `PRIMARY2`(a))",
+        "create table s2(`primary` int, key(`primary`))",
+        "create table p(id int primary key, u int not null, unique(u))",
+        "create table fk1(id int primary key, pid int references p(id), q int, r int, key(q), foreign key (q) \
+         references p(id), constraint cc foreign key fkidx(r) references p(u), foreign key zz (r) references p(id))",
+        "create table fk2(a int, b int, constraint x foreign key y (a) references p(id), foreign key z (b) references \
+         p(id), key(b,a), key (a), foreign key (a) references p(u))",
+        "create table fk3(a int references p, b int references p(id) on delete set null on update cascade)",
+    ]);
+    let keys = |catalog: &Catalog, name: &str| key_names(catalog.table("d", name).unwrap()).join(" ");
+    assert_eq!(keys(&catalog, "keys1"), "b a_3 u3 u2 a a_2 k functional_index functional_index_2 x c");
+    assert_eq!(keys(&catalog, "s1"), "g p n pn np z y w PRIMARY2 functional_index functional_index_2 ff");
+    assert_eq!(keys(&catalog, "s2"), "primary_2");
+    assert_eq!(keys(&catalog, "fk1"), "PRIMARY pid q zz");
+    assert_eq!(keys(&catalog, "fk2"), "b a");
+    assert_eq!(keys(&catalog, "fk3"), "a b");
+    let foreign = |catalog: &Catalog, name: &str| {
+        let table = catalog.table("d", name).unwrap();
+        table.foreign_keys.iter().map(|key| key.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(foreign(&catalog, "fk1"), "fk1_ibfk_1 fk1_ibfk_2 cc fk1_ibfk_3");
+    assert_eq!(foreign(&catalog, "fk2"), "x fk2_ibfk_1 fk2_ibfk_2");
+    assert_eq!(catalog.table("d", "fk3").unwrap().foreign_keys[0].parent_columns, ["id"]);
+    assert_eq!(catalog.table("d", "keys1").unwrap().hidden_columns, 3);
+    // A key that begins with the same columns takes the place of one made for a foreign key.
+    effect(&mut catalog, "create index b2 on fk3(b, a)");
+    assert_eq!(keys(&catalog, "fk3"), "a b2");
+    effect(&mut catalog, "alter table fk2 add foreign key (b) references p(u), drop foreign key x");
+    assert_eq!(foreign(&catalog, "fk2"), "fk2_ibfk_1 fk2_ibfk_2 fk2_ibfk_3");
+}
+
+#[test]
+fn inline_references_count_from_9_0_on() {
+    let context = StatementContext { server_version: Some(80_040), ..context() };
+    let sql = b"create table t (a int, b int references p (id))";
+    let catalog = Catalog::new(0).apply(&context, sql).unwrap().catalog;
+    let table = catalog.table("d", "t").unwrap();
+    assert!(table.foreign_keys.is_empty() && table.keys.is_empty());
+}
+
+#[test]
+fn index_changes_keep_the_rows_or_are_refused() {
+    let mut catalog = with(&[
+        "create table t (a int not null, b int, c varchar(10) not null, d int not null)",
+        "create table p (a int primary key, b int not null)",
+    ]);
+    let before = id(&catalog, "t");
+    assert_eq!(changed(&effect(&mut catalog, "create index i on t (b)")), (vec![], vec![], vec![1]));
+    effect(&mut catalog, "create unique index u on t (b)");
+    effect(&mut catalog, "create unique index pre on t (c(3))");
+    effect(&mut catalog, "alter table t rename index i to j, alter index u invisible");
+    assert_eq!(key_names(catalog.table("d", "t").unwrap()), ["pre", "u", "j"]);
+    assert_eq!(id(&catalog, "t"), before);
+    assert_eq!(catalog.table("d", "t").unwrap().version, 5);
+    let refused = refusal(&catalog, "create unique index k on t (a)");
+    assert!(matches!(&refused, DdlError::NotSupported { what, .. } if what.contains("from the whole row to (a)")));
+    // With a PRIMARY KEY, or an earlier key that qualifies, the rows keep their identity.
+    effect(&mut catalog, "create unique index k on p (b)");
+    effect(&mut catalog, "drop index k on p");
+    assert!(matches!(refusal(&catalog, "drop index `primary` on p"), DdlError::NotSupported { .. }));
+    effect(&mut catalog, "create table q (a int not null, b int not null, unique (a), unique (b))");
+    effect(&mut catalog, "drop index b on q");
+    assert!(matches!(refusal(&catalog, "drop index a on q"), DdlError::NotSupported { .. }));
+    assert!(matches!(refusal(&catalog, "drop index x on q"), DdlError::Disagrees { .. }));
+    assert!(matches!(refusal(&catalog, "create index a on q (b)"), DdlError::Disagrees { .. }));
+    assert!(matches!(effect(&mut catalog, "alter table q engine=InnoDB, row_format=dynamic"), DdlEffect::NoEffect(_)));
+    assert!(matches!(effect(&mut catalog, "alter table q disable keys"), DdlEffect::NoEffect(_)));
+    // Dropped first, whatever the order in the text.
+    effect(&mut catalog, "alter table t add index j (d), drop index j");
+}
+
+#[test]
+fn identity_is_the_first_unique_key_without_null_or_prefix() {
+    let catalog = with(&[
+        "create table a (x int, y int not null, z int not null, unique (x), unique (z, y), unique (y))",
+        "create table b (x int not null, unique ((x+1)))",
+        "create table c (x char(4) not null, unique (x(4)))",
+        "create table e (x char(4) not null, unique (x(3)))",
+        "create table f (v int as (1) virtual not null, s int as (2) stored not null, unique (v), unique (s))",
+        "create table g (x blob not null, y int, primary key (y, x(10)))",
+    ]);
+    let identity = |name: &str| catalog.table("d", name).unwrap().identity.clone();
+    assert_eq!(identity("a"), Identity::Columns(vec![2, 1]));
+    assert_eq!(identity("b"), Identity::WholeImage);
+    assert_eq!(identity("c"), Identity::Columns(vec![0]));
+    assert_eq!(identity("e"), Identity::WholeImage);
+    assert_eq!(identity("f"), Identity::Columns(vec![1]));
+    assert_eq!(identity("g"), Identity::Columns(vec![1, 0]));
+    assert!(!catalog.table("d", "g").unwrap().columns[1].nullable);
+}
+
+#[test]
+fn if_exists_and_if_not_exists() {
+    let mut catalog = with(&["create database d", "create table t (a int)"]);
+    for sql in [
+        "create table if not exists t (b int)",
+        "create table if not exists t like t",
+        "create database if not exists d",
+        "drop table if exists nope",
+        "drop database if exists nope",
+        "drop temporary table t",
+        "create temporary table u (a int)",
+    ] {
+        assert!(matches!(effect(&mut catalog, sql), DdlEffect::NoEffect(_)), "{sql}");
+    }
+    for sql in [
+        "create table t (b int)",
+        "create database d",
+        "drop table nope",
+        "drop database nope",
+        "truncate nope",
+        "rename table nope to x",
+        "create table x like nope",
+        "create index i on nope (a)",
+        "create table x (a int, A int)",
+        "create table x (a int, key (b))",
+    ] {
+        assert!(matches!(refusal(&catalog, sql), DdlError::Disagrees { .. }), "{sql}");
+    }
+    assert_eq!(changed(&effect(&mut catalog, "drop table if exists nope, t")).1.len(), 1);
+    assert!(matches!(effect(&mut catalog, "truncate mysql.general_log"), DdlEffect::Recorded(_)));
+}
+
+#[test]
+fn lower_case_table_names() {
+    for (mode, stored, found) in [(0, "Tab", false), (1, "tab", true), (2, "Tab", true)] {
+        let mut catalog = Catalog::new(mode);
+        effect(&mut catalog, "create database D");
+        effect(&mut catalog, "create table D.Tab (a int)");
+        assert_eq!(catalog.tables().next().unwrap().name, stored);
+        assert_eq!(catalog.table("d", "TAB").is_some(), found);
+        assert!(catalog.table_bytes(b"D", b"Tab").is_some());
+        let again = catalog.apply(&context(), b"create table D.TAB (a int)");
+        assert_eq!(again.is_err(), found);
+        if found {
+            effect(&mut catalog, "drop table d.tAB");
+            assert_eq!(catalog.tables().count(), 0);
+        }
+    }
+}
+
+#[test]
+fn rows_follow_create_table_select() {
+    let mut catalog = Catalog::new(0);
+    for (name, sql, rows) in [
+        ("a", "CREATE TABLE `a` (\n  `id` int NOT NULL,\n  PRIMARY KEY (`id`)\n) START TRANSACTION", true),
+        (
+            "b",
+            "CREATE TABLE `b` (\n  `a` int NOT NULL\n) START TRANSACTION COMMENT='x'\n/*!50100 PARTITION BY HASH (`a`)\nPARTITIONS 2 */",
+            true,
+        ),
+        ("c", "create table c (a int) comment 'START TRANSACTION'", false),
+    ] {
+        let outcome = catalog.apply(&context(), sql.as_bytes()).unwrap();
+        assert_eq!(outcome.rows_follow, rows, "{name}");
+        catalog = outcome.catalog;
+    }
+    assert_eq!(catalog.table("d", "b").unwrap().partition_by.as_deref(), Some("HASH (`a`)\nPARTITIONS 2"));
+    for sql in [
+        "create table x select 1 as a",
+        "create table x as select 1",
+        "create table x (a int) select 1",
+        "create table x (a int) partition by hash (a) select 1",
+        "create table x (select 1)",
+    ] {
+        assert!(matches!(refusal(&catalog, sql), DdlError::NotSupported { .. }), "{sql}");
+    }
+}
+
+#[test]
+fn views_share_the_tables_names() {
+    let mut catalog = with(&["create database d", "create table t (a int)"]);
+    let epoch = catalog.epoch();
+    assert_eq!(effect(&mut catalog, "create view v as select 1"), DdlEffect::Recorded("view"));
+    assert_eq!(effect(&mut catalog, "rename table v to w"), DdlEffect::Recorded("view"));
+    assert!(matches!(effect(&mut catalog, "create table if not exists w (a int)"), DdlEffect::NoEffect(_)));
+    assert!(matches!(refusal(&catalog, "create table w (a int)"), DdlError::Disagrees { .. }));
+    assert_eq!(catalog.epoch(), epoch);
+    assert_eq!(changed(&effect(&mut catalog, "rename table w to x, t to w, x to t")).2, [1]);
+    assert!(catalog.table("d", "w").is_some() && catalog.table("d", "t").is_none());
+    assert_eq!(effect(&mut catalog, "drop view t"), DdlEffect::Recorded("view"));
+    effect(&mut catalog, "create table t (a int)");
+}
+
+#[test]
+fn what_is_refused_says_so_without_secrets() {
+    let catalog = with(&["create table t (a int)"]);
+    for sql in [
+        "insert into t values (1)",
+        "update t set a=1",
+        "delete from t",
+        "replace into t values (1)",
+        "call p('x')",
+        "load data infile 'x' into table t",
+        "alter table t add b int",
+        "create table u (a int) , (b int)",
+        "create table u (a nonsense)",
+        "create table u (a char(1) charset nonsense)",
+        "nonsense",
+        "create table u (a int",
+    ] {
+        let error = refusal(&catalog, sql);
+        assert!(error.to_string().contains(sql), "{error}");
+    }
+    let error =
+        refusal(&catalog, "create table u (a int) engine=federated connection='mysql://u:secret@h/d/t' nonsense");
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
+
+#[test]
+fn text_of_other_clients() {
+    let latin1 = StatementContext { collation_client: Some(8), ..context() };
+    let catalog =
+        Catalog::new(0).apply(&latin1, b"create table `\xf1` (a enum('\xe9') charset utf8mb4)").unwrap().catalog;
+    assert_eq!(&*catalog.table("d", "ñ").unwrap().columns[0].ty.members[0], "é".as_bytes());
+    let sjis = StatementContext { collation_client: Some(13), ..context() };
+    assert!(matches!(
+        Catalog::new(0).apply(&sjis, b"create table `\x95\x5c` (a int)"),
+        Err(DdlError::NotSupported { .. })
+    ));
+    assert!(Catalog::new(0).apply(&sjis, b"create table t (a int)").is_ok());
+    // An identifier that is no UTF-8 is refused, a comment never is.
+    assert!(Catalog::new(0).apply(&context(), b"create table `\xff` (a int)").is_err());
+    assert!(Catalog::new(0).apply(&context(), b"create table t (a int comment '\xff') comment '\xfe'").is_ok());
+}
+
+#[test]
+fn defaults_that_are_not_known_are_never_guessed() {
+    let catalog = with(&["create table t (a timestamp default '2020-01-01 00:00:00', b int default (1+1), \
+        c varchar(9) default 1.5, d datetime default '20-01-01 1', e int default null, f int default 7, \
+        g datetime default now(), h char(3) charset cp1251 default 'я')"]);
+    let defaults: Vec<_> =
+        catalog.table("d", "t").unwrap().columns.iter().map(|column| column.default.clone()).collect();
+    let open = |text: &str| ColumnDefault::Expression(text.to_owned());
+    assert_eq!(
+        defaults,
+        [
+            open("'2020-01-01 00:00:00'"),
+            open("1+1"),
+            open("1.5"),
+            open("'20-01-01 1'"),
+            ColumnDefault::Null,
+            ColumnDefault::Image(vec![7, 0, 0, 0]),
+            ColumnDefault::CurrentTimestamp,
+            open("'я'"),
+        ]
+    );
+}
+
+#[test]
+fn a_table_map_that_disagrees_shows_both_sides() {
+    let catalog = with(&["create table t (a int, b varchar(10))"]);
+    let table = catalog.table("d", "t").unwrap();
+    let (types, metadata) = table.expected_table_map();
+    assert_eq!((types.as_slice(), metadata.as_slice()), (&[3, 15][..], &[40, 0][..]));
+    let logged = |meta: &[u8]| {
+        vec![values::ColumnType::from_table_map(3, &[]).unwrap(), values::ColumnType::from_table_map(15, meta).unwrap()]
+    };
+    assert_eq!(table.matches(&types, &logged(&[40, 0])), Ok(()));
+    let text = table.matches(&types, &logged(&[80, 0])).unwrap_err();
+    assert!(text.contains("column 2 `b`") && text.contains("0x0050") && text.contains("0x0028"), "{text}");
+    assert!(table.matches(&[3], &logged(&[40, 0])[..1]).is_err());
+    let mut collated = logged(&[40, 0]);
+    collated[1].collation = 8;
+    assert!(table.matches(&types, &collated).is_err());
+}

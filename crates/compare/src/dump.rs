@@ -1,0 +1,300 @@
+//! Dump: the rows of a snapshot as SQL, or as the text that `mysql --batch --raw` prints for `SELECT *`.
+//!
+//! In: a pinned snapshot. Out: rows in the order of their key: exactly `ORDER BY` it where its columns are integers,
+//! temporal or binary, by bytes of text elsewhere. Never here: table definitions (the catalog keeps no statements).
+//! Bound: the rows of one table with their sort keys are in memory at a time.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use catalog::TableDef;
+use store::{Snapshot, Store};
+use values::text::{self, BinaryForm, FloatForm, TextOptions};
+use values::{ValueError, type_code};
+
+use crate::error::CompareError;
+use crate::filter::TableFilter;
+use crate::shape::{Shape, column_bytes, quoted};
+
+/// A statement is ended once it is this long: far below the 16 MiB that the mysql client sends at most, with room for
+/// the row that goes beyond.
+const STATEMENT_BYTES: usize = 1 << 20;
+/// Output is handed on in pieces of about this size.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DumpFormat {
+    /// INSERT statements.
+    #[default]
+    Sql,
+    /// Tab-separated, with a line of column names.
+    Tab,
+}
+
+/// What to dump, and how.
+#[derive(Clone, Debug, Default)]
+pub struct DumpOptions {
+    /// Which tables.
+    pub tables: TableFilter,
+    /// How.
+    pub format: DumpFormat,
+    /// Tab: bytes that are no text as `0x…`, as the mysql client's option of that name. SQL always does.
+    pub binary_as_hex: bool,
+    /// Tab: invisible columns too, which `SELECT *` leaves out. SQL always has them.
+    pub all_columns: bool,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DumpReport {
+    /// Tables.
+    pub tables: u64,
+    /// Rows, copies counted.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Writes the rows of a snapshot.
+///
+/// # Errors
+/// A table that is not there; a value that cannot be printed, with its column; output that cannot be written.
+pub fn dump(
+    snapshot: &Snapshot,
+    store: &Arc<Store>,
+    options: &DumpOptions,
+    out: &mut dyn Write,
+) -> Result<DumpReport, CompareError> {
+    let catalog = snapshot.catalog();
+    let lower = catalog.lower_case_table_names();
+    let all = catalog.tables().map(|table| (table.db.as_str(), table.name.as_str()));
+    if let Some(name) = options.tables.unmatched(all.collect::<Vec<_>>().iter().copied(), lower) {
+        return Err(CompareError::NoSuchTable(name));
+    }
+    let mut tables: Vec<&Arc<TableDef>> =
+        catalog.tables().filter(|table| options.tables.matches(&table.db, &table.name, lower)).collect();
+    tables.sort_by(|a, b| (&a.db, &a.name).cmp(&(&b.db, &b.name)));
+    let mut dumper = Dumper { out, buffer: Vec::new(), report: DumpReport::default() };
+    if options.format == DumpFormat::Sql {
+        dumper.sql_head(snapshot);
+    }
+    for table in &tables {
+        let shape = Shape::of(table);
+        let rows = sorted_rows(store, snapshot, table, &shape)?;
+        match options.format {
+            DumpFormat::Sql => dumper.sql(table, &shape, &rows)?,
+            DumpFormat::Tab => {
+                if tables.len() > 1 {
+                    dumper.line(&format!("-- {}.{}", table.db, table.name));
+                }
+                dumper.tab(table, &shape, &rows, options)?;
+            }
+        }
+        dumper.report.tables += 1;
+    }
+    dumper.flush()?;
+    Ok(dumper.report)
+}
+
+/// A row to write: its sort key, image and copies.
+type SortedRow = (Vec<u8>, Vec<u8>, u64);
+
+fn sorted_rows(
+    store: &Arc<Store>,
+    snapshot: &Snapshot,
+    table: &TableDef,
+    shape: &Shape,
+) -> Result<Vec<SortedRow>, CompareError> {
+    let mut rows = Vec::new();
+    let mut offsets = Vec::new();
+    let flow = store.scan(snapshot, table.id, |row| match shape.sort_key(row.image, &mut offsets) {
+        Ok(key) => {
+            rows.push((key, row.image.to_vec(), row.count));
+            ControlFlow::Continue(())
+        }
+        Err(error) => ControlFlow::Break(damaged(shape, error)),
+    });
+    if let ControlFlow::Break(error) = flow {
+        return Err(error);
+    }
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+fn damaged(shape: &Shape, error: ValueError) -> CompareError {
+    CompareError::Row { db: shape.db.clone(), table: shape.table.clone(), error }
+}
+
+struct Dumper<'a> {
+    out: &'a mut dyn Write,
+    buffer: Vec<u8>,
+    report: DumpReport,
+}
+
+/// Writes one value of the column at a position.
+type WriteValue<'a> = &'a dyn Fn(usize, &values::ColumnType, &[u8], &mut Vec<u8>) -> Result<(), ValueError>;
+
+impl Dumper<'_> {
+    fn line(&mut self, text: &str) {
+        self.buffer.extend_from_slice(text.as_bytes());
+        self.buffer.push(b'\n');
+    }
+
+    fn flush(&mut self) -> Result<(), CompareError> {
+        self.out.write_all(&self.buffer)?;
+        self.report.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        self.out.flush()?;
+        Ok(())
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), CompareError> {
+        if self.buffer.len() >= OUTPUT_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn sql_head(&mut self, snapshot: &Snapshot) {
+        let set = snapshot.executed().to_string().replace('\n', "");
+        self.line("-- Slipstream dump: rows only. The tables must be there: this dump holds no CREATE TABLE.");
+        self.line("-- JSON goes through text: its DATETIME, DECIMAL and BLOB scalars load as strings and doubles.");
+        self.line(&format!("-- GTID set: {set}"));
+        self.line("SET NAMES utf8mb4;");
+        self.line("SET time_zone = '+00:00';");
+        // Stored values go in as they are: zeros, zero dates, ENUM's error value, rows before their parents.
+        self.line("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', foreign_key_checks = 0, unique_checks = 0;");
+    }
+
+    fn sql(&mut self, table: &TableDef, shape: &Shape, rows: &[SortedRow]) -> Result<(), CompareError> {
+        self.line(&format!("\n-- {}.{}", comment_safe(&table.db), comment_safe(&table.name)));
+        // Generated columns take no value.
+        let columns: Vec<usize> = positions(table, |column| column.generated.is_none());
+        let names: Vec<String> =
+            (columns.iter().filter_map(|c| shape.names.get(*c))).map(|name| quoted(name)).collect();
+        let insert = format!("INSERT INTO {} ({}) VALUES\n", shape.quoted_name(), names.join(","));
+        let options = TextOptions { binary: BinaryForm::Hex, float: FloatForm::Exact };
+        let write: WriteValue<'_> = &|_, ty, stored, out| match ty.code {
+            // The error value; its name '' may be a member's.
+            type_code::ENUM if stored.iter().all(|byte| *byte == 0) => {
+                out.push(b'0');
+                Ok(())
+            }
+            _ => text::write_sql(ty, stored, options, out),
+        };
+        let mut statement_len = 0usize;
+        let (mut offsets, mut line) = (Vec::new(), Vec::new());
+        for (_, image, copies) in rows {
+            line.clear();
+            line.push(b'(');
+            write_row(shape, &columns, image, &mut offsets, b',', write, &mut line)?;
+            line.push(b')');
+            for _ in 0..*copies {
+                let start = if statement_len == 0 { insert.as_bytes() } else { b",\n" };
+                self.buffer.extend_from_slice(start);
+                self.buffer.extend_from_slice(&line);
+                statement_len += start.len() + line.len();
+                if statement_len >= STATEMENT_BYTES {
+                    self.line(";");
+                    statement_len = 0;
+                }
+                self.report.rows += 1;
+                self.flush_if_full()?;
+            }
+        }
+        if statement_len > 0 {
+            self.line(";");
+        }
+        Ok(())
+    }
+
+    fn tab(
+        &mut self,
+        table: &TableDef,
+        shape: &Shape,
+        rows: &[SortedRow],
+        options: &DumpOptions,
+    ) -> Result<(), CompareError> {
+        // The mysql client prints nothing at all for an empty result.
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let columns = positions(table, |column| options.all_columns || !column.invisible);
+        let names: Vec<&str> = columns.iter().filter_map(|c| shape.names.get(*c)).map(String::as_str).collect();
+        self.line(&names.join("\t"));
+        let binary = if options.binary_as_hex { BinaryForm::Hex } else { BinaryForm::Raw };
+        let options = TextOptions { binary, float: FloatForm::AsServer };
+        let write: WriteValue<'_> = &|column, ty, stored, out| {
+            let start = out.len();
+            let display = table.columns.get(column).map(|column| column.display).unwrap_or_default();
+            match display.decimals.zip(float_value(ty, stored)) {
+                Some((decimals, value)) => out.extend_from_slice(format!("{value:.0$}", decimals.into()).as_bytes()),
+                None => text::write_text(ty, stored, options, out)?,
+            }
+            let missing = usize::from(display.zerofill_width).saturating_sub(out.len().saturating_sub(start));
+            out.splice(start..start, std::iter::repeat_n(b'0', missing));
+            Ok(())
+        };
+        let (mut offsets, mut line) = (Vec::new(), Vec::new());
+        for (_, image, copies) in rows {
+            line.clear();
+            write_row(shape, &columns, image, &mut offsets, b'\t', write, &mut line)?;
+            line.push(b'\n');
+            for _ in 0..*copies {
+                self.buffer.extend_from_slice(&line);
+                self.report.rows += 1;
+                self.flush_if_full()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A FLOAT or DOUBLE.
+fn float_value(ty: &values::ColumnType, stored: &[u8]) -> Option<f64> {
+    match ty.code {
+        type_code::FLOAT => stored.try_into().ok().map(|bytes| f64::from(f32::from_le_bytes(bytes))),
+        type_code::DOUBLE => stored.try_into().ok().map(f64::from_le_bytes),
+        _ => None,
+    }
+}
+
+fn positions(table: &TableDef, wanted: impl Fn(&catalog::Column) -> bool) -> Vec<usize> {
+    table.columns.iter().enumerate().filter(|(_, column)| wanted(column)).map(|(position, _)| position).collect()
+}
+
+/// A name cannot end the comment it stands in.
+fn comment_safe(name: &str) -> String {
+    name.replace(['\n', '\r'], " ")
+}
+
+fn write_row(
+    shape: &Shape,
+    columns: &[usize],
+    image: &[u8],
+    offsets: &mut Vec<(u32, u32)>,
+    separator: u8,
+    write: WriteValue<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CompareError> {
+    shape.layout.walk_offsets(image, offsets).map_err(|error| damaged(shape, error))?;
+    for (index, column) in columns.iter().enumerate() {
+        if index > 0 {
+            out.push(separator);
+        }
+        let Some(ty) = shape.types.get(*column) else { continue };
+        match column_bytes(image, offsets, *column) {
+            None => out.extend_from_slice(text::NULL),
+            Some(stored) => write(*column, ty, stored, out).map_err(|error| CompareError::Value {
+                db: shape.db.clone(),
+                table: shape.table.clone(),
+                column: shape.names.get(*column).cloned().unwrap_or_default(),
+                error,
+            })?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "dump_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! Which tables are meant.
+
+/// Tables by name; an empty filter means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableFilter {
+    /// Database (any when absent) and table (`*` for all of the database).
+    pub tables: Vec<(Option<String>, String)>,
+}
+
+impl TableFilter {
+    /// Reads `SCHEMA.TABLE`, `SCHEMA.*` or `TABLE`, each name bare or in backticks.
+    #[must_use]
+    pub fn parse<S: AsRef<str>>(names: &[S]) -> TableFilter {
+        TableFilter { tables: names.iter().map(|name| parse_name(name.as_ref())).collect() }
+    }
+
+    /// Whether every table is meant.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Whether the table is meant. Names are compared as `lower_case_table_names` has it.
+    #[must_use]
+    pub fn matches(&self, db: &str, table: &str, lower_case_table_names: u8) -> bool {
+        self.is_all() || self.tables.iter().any(|wanted| one_matches(wanted, db, table, lower_case_table_names))
+    }
+
+    /// The first name that none of `tables` answers to.
+    pub(crate) fn unmatched<'a>(
+        &self,
+        tables: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+        lower_case_table_names: u8,
+    ) -> Option<String> {
+        let missing = self
+            .tables
+            .iter()
+            .find(|wanted| !tables.clone().any(|(db, table)| one_matches(wanted, db, table, lower_case_table_names)))?;
+        Some(match &missing.0 {
+            Some(db) => format!("`{db}`.`{}`", missing.1),
+            None => format!("`{}`", missing.1),
+        })
+    }
+}
+
+fn one_matches(wanted: &(Option<String>, String), db: &str, table: &str, lower_case_table_names: u8) -> bool {
+    let same = |left: &str, right: &str| {
+        left == right || (lower_case_table_names > 0 && left.to_lowercase() == right.to_lowercase())
+    };
+    wanted.0.as_deref().is_none_or(|name| same(name, db)) && (wanted.1 == "*" || same(&wanted.1, table))
+}
+
+fn parse_name(text: &str) -> (Option<String>, String) {
+    let mut parts = Vec::new();
+    let mut part = String::new();
+    let mut quoted = false;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '`' if quoted && characters.peek() == Some(&'`') => {
+                characters.next();
+                part.push('`');
+            }
+            '`' => quoted = !quoted,
+            // Only the first dot separates: a bare table name may hold more of them.
+            '.' if !quoted && parts.is_empty() => parts.push(std::mem::take(&mut part)),
+            other => part.push(other),
+        }
+    }
+    (parts.pop(), part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_matched() {
+        let filter = TableFilter::parse(&["shop.orders", "`a.b`.`c``d`", "only", "all.*"]);
+        assert_eq!(
+            filter.tables,
+            [
+                (Some("shop".into()), "orders".into()),
+                (Some("a.b".into()), "c`d".into()),
+                (None, "only".into()),
+                (Some("all".into()), "*".into()),
+            ]
+        );
+        assert!(filter.matches("shop", "orders", 0) && !filter.matches("shop", "Orders", 0));
+        assert!(filter.matches("shop", "Orders", 1));
+        assert!(filter.matches("x", "only", 0) && filter.matches("all", "y", 0) && !filter.matches("x", "y", 0));
+        assert!(TableFilter::default().matches("x", "y", 0));
+        let there = [("shop", "orders"), ("all", "y"), ("z", "only")];
+        assert_eq!(filter.unmatched(there.iter().copied(), 0).as_deref(), Some("`a.b`.`c`d`"));
+    }
+}

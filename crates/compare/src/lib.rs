@@ -1,0 +1,30 @@
+//! The copy seen from outside: its rows as text or SQL, and where it differs from a server.
+//!
+//! In: a pinned snapshot of our store, connections to MySQL-protocol servers. Out: a dump; per table the counts and
+//! checksums of both sides, and the rows that differ. Never here: a change of any row; a table passed over in silence:
+//! what cannot be compared counts as different, what cannot be printed is an error that names the column.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod buckets;
+mod dump;
+mod error;
+mod filter;
+mod order;
+mod report;
+mod row_source;
+mod rows;
+mod schema;
+mod shape;
+mod snapshot_lock;
+mod verify;
+
+pub use buckets::{Cell, Checksums};
+pub use dump::{DumpFormat, DumpOptions, DumpReport, dump};
+pub use error::{CompareError, ErrorClass};
+pub use filter::TableFilter;
+pub use report::{ColumnDifference, RowDifference, SideTotals, TableReport, VerifyReport};
+pub use row_source::{RowSource, ServerRows, StoreRows, table_checksum};
+pub use rows::compare_rows;
+pub use shape::Shape;
+pub use verify::{Engine, VerifyOptions, verify_servers, verify_store};

@@ -1,0 +1,135 @@
+//! Where the rows of one table come from: a snapshot of our store, or a server's consistent snapshot.
+//!
+//! In: a snapshot, a connection with an open transaction. Out: comparable images (`values::binary_protocol`), in any
+//! order, the same bytes for the same row wherever it lies.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use catalog::TableId;
+use source::{Connection, SourceError};
+use store::{Snapshot, Store};
+use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image, select_expression};
+
+use crate::buckets::{Cell, Checksums};
+use crate::error::{CompareError, at_server};
+use crate::shape::{Shape, quoted};
+
+/// Takes a comparable image and how many equal rows it stands for.
+pub type EachRow<'a> = &'a mut dyn FnMut(&[u8], u64) -> Result<(), CompareError>;
+
+/// One side of a comparison. Every call gives the same rows.
+pub trait RowSource {
+    /// Hands every row to `each`.
+    ///
+    /// # Errors
+    /// When the rows cannot be read, or `each` says so.
+    fn rows(&mut self, each: EachRow<'_>) -> Result<(), CompareError>;
+}
+
+/// A table in a snapshot of our store.
+pub struct StoreRows<'a> {
+    /// The rows.
+    pub store: &'a Arc<Store>,
+    /// What of them is seen.
+    pub snapshot: &'a Snapshot,
+    /// Its id at that snapshot.
+    pub id: TableId,
+    /// Its columns.
+    pub shape: &'a Shape,
+}
+
+impl RowSource for StoreRows<'_> {
+    fn rows(&mut self, each: EachRow<'_>) -> Result<(), CompareError> {
+        let shape = self.shape;
+        let (mut offsets, mut image) = (Vec::new(), Vec::new());
+        let flow = self.store.scan(self.snapshot, self.id, |row| {
+            image.clear();
+            let result = comparable_image(&shape.types, &shape.layout, row.image, &mut offsets, &mut image)
+                .map_err(|error| damaged(shape, error))
+                .and_then(|_| each(&image, row.count));
+            match result {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            }
+        });
+        match flow {
+            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Continue(()) => Ok(()),
+        }
+    }
+}
+
+/// A table on a server, seen by a connection's open snapshot.
+pub struct ServerRows<'a> {
+    /// Has its transaction open.
+    pub connection: &'a mut Connection,
+    /// The server, for messages.
+    pub server: &'a str,
+    /// The table's name there.
+    pub table: (&'a str, &'a str),
+    /// The columns to ask for.
+    pub shape: &'a Shape,
+}
+
+impl ServerRows<'_> {
+    fn select(&self) -> String {
+        let columns: Vec<String> = (self.shape.names.iter().zip(&self.shape.types))
+            .map(|(name, ty)| select_expression(ty, &quoted(name)))
+            .collect();
+        format!("SELECT {} FROM {}.{}", columns.join(", "), quoted(self.table.0), quoted(self.table.1))
+    }
+}
+
+impl RowSource for ServerRows<'_> {
+    fn rows(&mut self, each: EachRow<'_>) -> Result<(), CompareError> {
+        let (server, shape) = (self.server, self.shape);
+        let sql = self.select();
+        let statement = at_server(server, self.connection.prepare(&sql))?;
+        let mut rows = at_server(server, self.connection.execute(&statement, &[]))?;
+        let result: Vec<ResultColumn> =
+            rows.types().iter().map(|ty| ResultColumn { code: ty.code, unsigned: ty.unsigned }).collect();
+        let encoder = RowEncoder::new(&shape.types, &result).map_err(|error| damaged(shape, error))?;
+        let mut image = Vec::new();
+        let outcome = loop {
+            let row = match rows.next_row() {
+                Ok(Some(row)) => row,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(CompareError::Server { server: server.to_string(), error }),
+            };
+            let (nulls, values) = row.raw();
+            image.clear();
+            let encoded = encoder.encode(nulls, values, &mut image).map_err(|error| damaged(shape, error));
+            if let Err(error) = encoded.and_then(|()| each(&image, 1)) {
+                break Err(error);
+            }
+        };
+        match self.connection.close_statement(statement) {
+            Ok(()) | Err(SourceError::Broken) => outcome,
+            Err(error) => outcome.and(Err(CompareError::Server { server: server.to_string(), error })),
+        }
+    }
+}
+
+fn damaged(shape: &Shape, error: values::ValueError) -> CompareError {
+    CompareError::Row { db: shape.db.clone(), table: shape.table.clone(), error }
+}
+
+/// Rows, bytes and the sum of hashes of one of our tables, comparable with any other copy of it.
+///
+/// # Errors
+/// A stored row that does not fit the table.
+pub fn table_checksum(
+    store: &Arc<Store>,
+    snapshot: &Snapshot,
+    table: &catalog::TableDef,
+) -> Result<Cell, CompareError> {
+    let shape = Shape::of(table);
+    let mut sums = Checksums::default();
+    StoreRows { store, snapshot, id: table.id, shape: &shape }.rows(&mut |image, copies| {
+        // Which cell a row is in does not matter to the total.
+        sums.add(&[], image, copies);
+        Ok(())
+    })?;
+    Ok(sums.total())
+}

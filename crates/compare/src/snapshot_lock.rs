@@ -1,0 +1,203 @@
+//! Connections to a server that all see the same moment, and the GTID set of that moment (RULES 24, 25).
+//!
+//! In: how to reach the server, how long writers may be kept waiting. Out: open consistent snapshots. Writers wait at
+//! most `lock_wait` for each try, and as long as it takes to open the snapshots once the lock is had.
+
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use source::{ConnectOptions, Connection};
+
+use crate::error::{CompareError, at_server};
+use crate::verify::VerifyOptions;
+
+/// ER_LOCK_WAIT_TIMEOUT.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// ER_UNKNOWN_SYSTEM_VARIABLE: the server has no GTIDs as MySQL has them.
+const UNKNOWN_VARIABLE: u16 = 1193;
+/// First and longest pause between two tries.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Without a lock: a commit is visible to a snapshot a moment before its GTID is in gtid_executed. No server takes this
+/// long between the two, so a set that stays the same for it holds exactly what the snapshot sees.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// Consistent snapshots of one server.
+pub(crate) struct ServerSnapshot {
+    /// The server, for messages; without its password.
+    pub server: String,
+    /// Each has a transaction open that sees the same rows.
+    pub readers: Vec<Connection>,
+    /// For questions beside them.
+    pub control: Connection,
+    /// GTIDs of everything the snapshots see; None on a server without GTIDs.
+    pub executed: Option<GtidSet>,
+    /// How long writers were held off, where a lock was taken.
+    pub lock_ms: Option<u64>,
+    /// Prepared XA transactions, as XA RECOVER names them.
+    pub prepared_xa: Vec<String>,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
+}
+
+impl ServerSnapshot {
+    /// Logs in; nothing is locked or open yet.
+    pub(crate) fn connect(options: &ConnectOptions, readers: usize) -> Result<ServerSnapshot, CompareError> {
+        let server = options.to_string();
+        let mut notes = Vec::new();
+        let readers = (0..readers.max(1)).map(|_| session(options, &server)).collect::<Result<Vec<_>, _>>()?;
+        let mut control = session(options, &server)?;
+        if at_server(&server, gtid_executed(&mut control))?.is_none() {
+            notes.push(format!("{server} has no gtid_executed"));
+        }
+        Ok(ServerSnapshot { server, readers, control, executed: None, lock_ms: None, prepared_xa: vec![], notes })
+    }
+
+    /// Opens the snapshots under a read lock; `meanwhile` runs while writers wait. Without the privilege for the lock,
+    /// the snapshots are opened at a moment when nothing is being committed. `hold` is called just before that moment,
+    /// and with false when it was none.
+    pub(crate) fn open<T>(
+        &mut self,
+        options: &VerifyOptions,
+        hold: &mut dyn FnMut(bool),
+        meanwhile: impl FnOnce(&ServerSnapshot) -> Result<T, CompareError>,
+    ) -> Result<T, CompareError> {
+        match self.lock(options)? {
+            Ok(since) => {
+                hold(true);
+                let outcome = self.start_snapshots().and_then(|()| meanwhile(self));
+                let unlocked = at_server(&self.server, self.control.exec("UNLOCK TABLES"));
+                self.lock_ms = Some(since.elapsed().as_millis() as u64);
+                unlocked.and(outcome)
+            }
+            Err(reason) => {
+                self.open_when_quiet(options, hold, &reason)?;
+                self.notes.push(format!(
+                    "{}: snapshot without a lock, at a moment when nothing was committed ({reason})",
+                    self.server
+                ));
+                meanwhile(self)
+            }
+        }
+    }
+
+    /// Takes the lock: since when writers wait, or why it cannot be had at all.
+    fn lock(&mut self, options: &VerifyOptions) -> Result<Result<Instant, String>, CompareError> {
+        let seconds = options.lock_wait.as_secs().max(1);
+        let set = format!("SET SESSION lock_wait_timeout = {seconds}");
+        if let Err(error) = self.control.exec(&set) {
+            if error.server_code().is_none() {
+                return at_server(&self.server, Err(error));
+            }
+            return Ok(Err(error.to_string()));
+        }
+        let deadline = Instant::now() + options.lock_timeout;
+        let mut pause = BACK_OFF.0;
+        loop {
+            let since = Instant::now();
+            match self.control.exec("FLUSH TABLES WITH READ LOCK") {
+                Ok(_) => return Ok(Ok(since)),
+                Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
+                    if Instant::now() + pause >= deadline {
+                        return Err(CompareError::NoLock {
+                            server: self.server.clone(),
+                            seconds: options.lock_timeout.as_secs(),
+                            reason: "a long statement or transaction holds off FLUSH TABLES WITH READ LOCK".into(),
+                        });
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(BACK_OFF.1);
+                }
+                Err(error) if error.server_code().is_some() => return Ok(Err(error.to_string())),
+                Err(error) => return at_server(&self.server, Err(error)),
+            }
+        }
+    }
+
+    fn open_when_quiet(
+        &mut self,
+        options: &VerifyOptions,
+        hold: &mut dyn FnMut(bool),
+        reason: &str,
+    ) -> Result<(), CompareError> {
+        let deadline = Instant::now() + options.lock_timeout;
+        let mut pause = BACK_OFF.0;
+        loop {
+            hold(true);
+            let before = at_server(&self.server, gtid_executed(&mut self.control))?;
+            self.start_snapshots()?;
+            std::thread::sleep(QUIET);
+            if at_server(&self.server, gtid_executed(&mut self.control))? == before {
+                return Ok(());
+            }
+            hold(false);
+            if Instant::now() + pause >= deadline {
+                return Err(CompareError::NoLock {
+                    server: self.server.clone(),
+                    seconds: options.lock_timeout.as_secs(),
+                    reason: reason.to_string(),
+                });
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(BACK_OFF.1);
+        }
+    }
+
+    /// Opens (again) a snapshot on every reader and asks what belongs to that moment.
+    pub(crate) fn start_snapshots(&mut self) -> Result<(), CompareError> {
+        for reader in &mut self.readers {
+            at_server(&self.server, reader.exec("START TRANSACTION WITH CONSISTENT SNAPSHOT"))?;
+        }
+        self.executed = at_server(&self.server, gtid_executed(&mut self.control))?;
+        self.prepared_xa.clear();
+        match self.control.query("XA RECOVER") {
+            Ok(result) => {
+                let rows = 0..result.rows.len();
+                self.prepared_xa.extend(rows.map(|row| result.text(row, 3).unwrap_or_default()));
+            }
+            Err(error) if error.server_code().is_some() => {
+                let note = format!("{}: prepared XA transactions are not known (XA RECOVER: {error})", self.server);
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+            Err(error) => return at_server(&self.server, Err(error)),
+        }
+        Ok(())
+    }
+}
+
+/// A session that gives values as they are stored.
+fn session(options: &ConnectOptions, server: &str) -> Result<Connection, CompareError> {
+    let mut connection = at_server(server, Connection::connect(options))?;
+    for statement in [
+        "SET SESSION time_zone = '+00:00', character_set_results = NULL, sql_mode = ''",
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    ] {
+        at_server(server, connection.exec(statement))?;
+    }
+    // Rows may wait while the other side is read. Not every server has all of these.
+    for statement in [
+        "SET SESSION net_write_timeout = 3600",
+        "SET SESSION wait_timeout = 86400",
+        "SET SESSION max_execution_time = 0",
+    ] {
+        match connection.exec(statement) {
+            Err(error) if error.server_code().is_none() => return at_server(server, Err(error)),
+            _ => {}
+        }
+    }
+    Ok(connection)
+}
+
+/// The server's `gtid_executed`; None where it has none.
+pub(crate) fn gtid_executed(connection: &mut Connection) -> source::Result<Option<GtidSet>> {
+    let what = "SELECT @@GLOBAL.gtid_executed";
+    match connection.query_value(what) {
+        Ok(text) => {
+            let text: String = text.unwrap_or_default().split_whitespace().collect();
+            text.parse().map(Some).map_err(|_| source::SourceError::UnexpectedAnswer { what })
+        }
+        Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,398 @@
+//! Verify: every table of a source against our store, or against another server, at the same set of transactions.
+//!
+//! In: the source, a store whose publishing can be held, or a second server. Out: a report, printed table by table.
+//! Invariants: both sides are compared at exactly one GTID set; publishing is held only until our side is pinned, and
+//! writers on the source only until its snapshots are open (of two servers: until the replica has caught up).
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use apply::Publisher;
+use base::GtidSet;
+use catalog::TableDef;
+use source::{ConnectOptions, Connection};
+use store::{Snapshot, Store};
+
+use crate::error::{CompareError, at_server};
+use crate::filter::TableFilter;
+use crate::report::{TableReport, VerifyReport};
+use crate::row_source::{ServerRows, StoreRows};
+use crate::rows::compare_rows;
+use crate::schema::{ServerSchema, ServerTable};
+use crate::shape::Shape;
+use crate::snapshot_lock::{ServerSnapshot, gtid_executed};
+
+/// Schemas that are a server's own.
+const SYSTEM_SCHEMAS: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
+
+/// The parts of a replica that verify needs.
+pub struct Engine<'a> {
+    /// Its rows.
+    pub store: &'a Arc<Store>,
+    /// What makes them visible; None for a store that stands still (a stopped replica): it is compared at its own set.
+    pub publisher: Option<&'a Publisher>,
+}
+
+/// How to compare.
+#[derive(Clone, Debug)]
+pub struct VerifyOptions {
+    /// Which tables.
+    pub tables: TableFilter,
+    /// Differing rows printed of each table.
+    pub max_rows_shown: usize,
+    /// How long one try for the lock may keep writers waiting; whole seconds.
+    pub lock_wait: Duration,
+    /// How long to go on trying.
+    pub lock_timeout: Duration,
+    /// How long our side, or the replica, may take to reach the source's set.
+    pub advance_timeout: Duration,
+    /// Tables compared at a time, each with a connection of its own.
+    pub threads: usize,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> VerifyOptions {
+        VerifyOptions {
+            tables: TableFilter::default(),
+            max_rows_shown: 20,
+            lock_wait: Duration::from_secs(1),
+            lock_timeout: Duration::from_secs(60),
+            advance_timeout: Duration::from_secs(60),
+            threads: 2,
+        }
+    }
+}
+
+/// Publishing goes on when this goes, however that happens.
+struct Held<'a>(&'a Publisher);
+
+impl<'a> Held<'a> {
+    fn hold(publisher: &'a Publisher) -> Held<'a> {
+        publisher.hold();
+        Held(publisher)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// Compares our rows with the source's while both go on.
+///
+/// # Errors
+/// A server that cannot be reached, no lock, no common set of transactions. Differences are no error.
+pub fn verify_store(
+    engine: &Engine<'_>,
+    source: &ConnectOptions,
+    options: &VerifyOptions,
+    out: &mut dyn Write,
+) -> Result<VerifyReport, CompareError> {
+    let mut server = ServerSnapshot::connect(source, options.threads)?;
+    // Nothing may become visible that the source's snapshot does not see.
+    let mut held = None;
+    let mut hold = |on: bool| {
+        held = None;
+        if on {
+            held = engine.publisher.map(Held::hold);
+        }
+    };
+    server.open(options, &mut hold, |_| Ok(()))?;
+    let set = server.executed.clone().unwrap_or_default();
+    if let Some(publisher) = engine.publisher {
+        advance(engine.store, publisher, &set, options)?;
+    }
+    let snapshot = Snapshot::pin(engine.store);
+    drop(held);
+    if *snapshot.executed() != set {
+        return Err(CompareError::SetsDiffer {
+            reason: "a replica that stands still is compared with its source only while that is at the same set".into(),
+            source_set: set,
+            here_set: snapshot.executed().clone(),
+        });
+    }
+    let schema = ServerSchema::read(&mut server.control, &server.server, &options.tables)?;
+    let jobs = store_jobs(&snapshot, schema, &options.tables)?;
+    let mut report = begin(&mut server, None, out)?;
+    let name = server.server.clone();
+    let readers = std::mem::take(&mut server.readers);
+    report.tables = run(jobs, readers, out, |job, connection| {
+        let (Some(def), Some(table)) = (&job.here, &job.source) else { return Ok(one_side_only(job)) };
+        let shape = Shape::of(def);
+        if let Some(difference) = table.disagrees(&shape) {
+            return Ok(problem(job, difference));
+        }
+        let at = (table.db.as_str(), table.name.as_str());
+        let mut theirs = ServerRows { connection, server: &name, table: at, shape: &shape };
+        let mut ours = StoreRows { store: engine.store, snapshot: &snapshot, id: def.id, shape: &shape };
+        Ok(annotated(compare_rows(&shape, &mut theirs, &mut ours, options.max_rows_shown)?, table))
+    })?;
+    finish(report, out)
+}
+
+/// Brings the watermark to exactly the source's set.
+fn advance(
+    store: &Arc<Store>,
+    publisher: &Publisher,
+    set: &GtidSet,
+    options: &VerifyOptions,
+) -> Result<(), CompareError> {
+    let visible = || store.visibility().executed();
+    let differ = |reason: String| CompareError::SetsDiffer { reason, source_set: set.clone(), here_set: visible() };
+    if !visible().is_subset_of(set) {
+        return Err(differ("there are transactions here that the source does not have".into()));
+    }
+    if publisher.advance_to(set, options.advance_timeout) {
+        return Ok(());
+    }
+    Err(differ(match publisher.failure() {
+        Some(stop) => format!("replay has stopped: {stop}"),
+        None => format!("the replica did not get there within {} s", options.advance_timeout.as_secs()),
+    }))
+}
+
+/// Compares two servers: the source's writers wait until the replica has everything, then snapshots are open on both.
+///
+/// # Errors
+/// As `verify_store`.
+pub fn verify_servers(
+    source: &ConnectOptions,
+    replica: &ConnectOptions,
+    options: &VerifyOptions,
+    out: &mut dyn Write,
+) -> Result<VerifyReport, CompareError> {
+    let mut left = ServerSnapshot::connect(source, options.threads)?;
+    let mut right = ServerSnapshot::connect(replica, options.threads)?;
+    left.open(options, &mut |_| {}, |left| follow(left, &mut right, options))?;
+    let left_schema = ServerSchema::read(&mut left.control, &left.server, &options.tables)?;
+    let right_schema = ServerSchema::read(&mut right.control, &right.server, &options.tables)?;
+    let jobs = server_jobs(left_schema, right_schema, &options.tables)?;
+    let mut report = begin(&mut left, Some(&mut right), out)?;
+    let names = (left.server.clone(), right.server.clone());
+    let pairs: Vec<(Connection, Connection)> =
+        std::mem::take(&mut left.readers).into_iter().zip(std::mem::take(&mut right.readers)).collect();
+    report.tables = run(jobs, pairs, out, |job, (left, right)| {
+        let (Some(theirs), Some(ours)) = (&job.source, &job.here) else { return Ok(one_side_only(job)) };
+        let shapes = theirs.shape().and_then(|shape| Ok((shape, ours.shape()?)));
+        let (shape, here) = match shapes {
+            Ok(shapes) => shapes,
+            Err(reason) => return Ok(problem(job, reason)),
+        };
+        if let Some(difference) = theirs.disagrees(&here) {
+            return Ok(problem(job, difference));
+        }
+        let at = (theirs.db.as_str(), theirs.name.as_str());
+        let mut source = ServerRows { connection: left, server: &names.0, table: at, shape: &shape };
+        let at = (ours.db.as_str(), ours.name.as_str());
+        let mut replica = ServerRows { connection: right, server: &names.1, table: at, shape: &shape };
+        Ok(annotated(compare_rows(&shape, &mut source, &mut replica, options.max_rows_shown)?, theirs))
+    })?;
+    finish(report, out)
+}
+
+/// Waits until the replica has what the source's snapshot has, and opens its snapshots.
+fn follow(left: &ServerSnapshot, right: &mut ServerSnapshot, options: &VerifyOptions) -> Result<(), CompareError> {
+    let name = right.server.clone();
+    let Some(set) = &left.executed else { return right.start_snapshots() };
+    let seconds = options.advance_timeout.as_secs().max(1);
+    let differ =
+        |reason: String, here_set: GtidSet| CompareError::SetsDiffer { reason, source_set: set.clone(), here_set };
+    if at_server(&name, gtid_executed(&mut right.control))?.is_some() {
+        let ask = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {seconds})");
+        if at_server(&name, right.control.query_value(&ask))?.as_deref() != Some("0") {
+            let here = at_server(&name, gtid_executed(&mut right.control))?.unwrap_or_default();
+            return Err(differ(format!("the replica did not get there within {seconds} s"), here));
+        }
+    }
+    right.start_snapshots()?;
+    let here = right.executed.clone().unwrap_or_else(|| set.clone());
+    let after = at_server(&name, gtid_executed(&mut right.control))?.unwrap_or_else(|| set.clone());
+    if here != after || after != *set {
+        let reason = "the replica has transactions that the source's snapshot does not have";
+        return Err(differ(reason.into(), after));
+    }
+    Ok(())
+}
+
+/// One table to compare: what each side knows of it.
+struct Job<H> {
+    source: Option<ServerTable>,
+    here: Option<H>,
+    db: String,
+    table: String,
+}
+
+fn store_jobs(
+    snapshot: &Snapshot,
+    schema: ServerSchema,
+    filter: &TableFilter,
+) -> Result<Vec<Job<Arc<TableDef>>>, CompareError> {
+    let lower = schema.lower_case_table_names;
+    let ours = (snapshot.catalog().tables())
+        .filter(|table| !SYSTEM_SCHEMAS.contains(&table.db.as_str()) && filter.matches(&table.db, &table.name, lower))
+        .map(|table| (table.db.clone(), table.name.clone(), Arc::clone(table)));
+    pair(schema.tables, ours, lower, filter)
+}
+
+fn server_jobs(
+    left: ServerSchema,
+    right: ServerSchema,
+    filter: &TableFilter,
+) -> Result<Vec<Job<ServerTable>>, CompareError> {
+    let lower = left.lower_case_table_names.max(right.lower_case_table_names);
+    let right = right.tables.into_iter().map(|table| (table.db.clone(), table.name.clone(), table));
+    pair(left.tables, right, lower, filter)
+}
+
+/// Brings the tables of both sides together by name.
+fn pair<H>(
+    source: Vec<ServerTable>,
+    here: impl Iterator<Item = (String, String, H)>,
+    lower_case_table_names: u8,
+    filter: &TableFilter,
+) -> Result<Vec<Job<H>>, CompareError> {
+    let fold = |name: &str| if lower_case_table_names > 0 { name.to_lowercase() } else { name.to_string() };
+    let mut jobs: BTreeMap<(String, String), Job<H>> = BTreeMap::new();
+    for table in source {
+        let (db, name) = (table.db.clone(), table.name.clone());
+        jobs.insert((fold(&db), fold(&name)), Job { source: Some(table), here: None, db, table: name });
+    }
+    for (db, name, table) in here {
+        let job = jobs.entry((fold(&db), fold(&name)));
+        job.or_insert_with(|| Job { source: None, here: None, db, table: name }).here = Some(table);
+    }
+    let there = jobs.values().map(|job| (job.db.as_str(), job.table.as_str()));
+    match filter.unmatched(there, lower_case_table_names) {
+        Some(name) => Err(CompareError::NoSuchTable(name)),
+        None => Ok(jobs.into_values().collect()),
+    }
+}
+
+fn problem<H>(job: &Job<H>, reason: impl Into<String>) -> TableReport {
+    TableReport::problem(&job.db, &job.table, reason)
+}
+
+fn one_side_only<H>(job: &Job<H>) -> TableReport {
+    problem(job, if job.source.is_some() { "only in source" } else { "only here" })
+}
+
+fn annotated(mut report: TableReport, table: &ServerTable) -> TableReport {
+    if !matches!(table.engine.to_ascii_uppercase().as_str(), "INNODB" | "ROCKSDB" | "NDBCLUSTER" | "") {
+        let note = format!("engine {}: no snapshot of it; compared as it is read", table.engine);
+        report.notes.push(note);
+    }
+    report
+}
+
+/// Does the jobs with one thread for each of `workers`; prints each report as soon as all before it are there.
+fn run<H: Send, W: Send>(
+    jobs: Vec<Job<H>>,
+    workers: Vec<W>,
+    out: &mut dyn Write,
+    compare: impl Fn(&Job<H>, &mut W) -> Result<TableReport, CompareError> + Sync,
+) -> Result<Vec<TableReport>, CompareError>
+where
+    Job<H>: Sync,
+{
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut done: BTreeMap<usize, TableReport> = BTreeMap::new();
+    let mut reports = Vec::new();
+    std::thread::scope(|scope| {
+        for mut worker in workers {
+            let (sender, next, jobs, compare) = (sender.clone(), &next, &jobs, &compare);
+            scope.spawn(move || {
+                while let Some((index, job)) = take(next, jobs) {
+                    let result = settled(job, compare(job, &mut worker));
+                    let failed = result.is_err();
+                    if sender.send((index, result)).is_err() || failed {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (index, result) in receiver {
+            let report = match result {
+                Ok(report) => report,
+                Err(error) => {
+                    // The others end with the table they are at.
+                    next.store(usize::MAX / 2, Ordering::Relaxed);
+                    return Err(error);
+                }
+            };
+            done.insert(index, report);
+            while let Some(report) = done.remove(&reports.len()) {
+                writeln!(out, "{report}")?;
+                out.flush()?;
+                reports.push(report);
+            }
+        }
+        Ok(reports)
+    })
+}
+
+fn take<'a, H>(next: &AtomicUsize, jobs: &'a [Job<H>]) -> Option<(usize, &'a Job<H>)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    jobs.get(index).map(|job| (index, job))
+}
+
+/// What one table's failure means: a table that cannot be read counts as different, a lost connection ends it all.
+fn settled<H>(job: &Job<H>, result: Result<TableReport, CompareError>) -> Result<TableReport, CompareError> {
+    match result {
+        Err(error @ (CompareError::Value { .. } | CompareError::Row { .. })) => {
+            Ok(problem(job, format!("cannot be compared: {error}")))
+        }
+        // ER_TABLE_DEF_CHANGED, ER_NO_SUCH_TABLE: DDL since the snapshot.
+        Err(error) if matches!(error.server_code(), Some(1412 | 1146)) => {
+            Ok(problem(job, format!("changed while verify ran, run it again: {error}")))
+        }
+        Err(error) if error.server_code().is_some() => Ok(problem(job, format!("cannot be read: {error}"))),
+        other => other,
+    }
+}
+
+/// The report's head, printed.
+fn begin(
+    left: &mut ServerSnapshot,
+    right: Option<&mut ServerSnapshot>,
+    out: &mut dyn Write,
+) -> Result<VerifyReport, CompareError> {
+    let mut report = VerifyReport {
+        executed: left.executed.clone(),
+        lock_ms: left.lock_ms,
+        prepared_xa: left.prepared_xa.clone(),
+        notes: std::mem::take(&mut left.notes),
+        ..VerifyReport::default()
+    };
+    writeln!(out, "source {} ({})", left.server, left.control.server_version())?;
+    if let Some(right) = right {
+        report.notes.append(&mut right.notes);
+        writeln!(out, "replica {} ({})", right.server, right.control.server_version())?;
+    }
+    if let Some(set) = &report.executed {
+        let set = set.to_string().replace('\n', "");
+        writeln!(out, "compared at GTID set {}", if set.is_empty() { "(empty)" } else { &set })?;
+    }
+    if let Some(lock_ms) = report.lock_ms {
+        writeln!(out, "writers on the source waited {lock_ms} ms at most")?;
+    }
+    for note in &report.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    for xid in &report.prepared_xa {
+        writeln!(out, "note: prepared XA transaction {xid:?} on the source; its rows are on neither side")?;
+    }
+    writeln!(out, "{:<9} table  rows source / here  bytes  chunks", "result")?;
+    Ok(report)
+}
+
+fn finish(report: VerifyReport, out: &mut dyn Write) -> Result<VerifyReport, CompareError> {
+    writeln!(out, "{report}")?;
+    out.flush()?;
+    Ok(report)
+}

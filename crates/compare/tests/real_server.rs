@@ -1,0 +1,479 @@
+//! Verify and dump against real servers (`testbed/mysql`); run with SLIPSTREAM_TEST_SERVER=1.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use apply::{ApplyOptions, Pipeline, PipelineOptions};
+use base::{GtidSet, LogPosition};
+use compare::{
+    CompareError, DumpFormat, DumpOptions, Engine, TableFilter, VerifyOptions, VerifyReport, dump, verify_servers,
+    verify_store,
+};
+use relay_log::{Intake, RelayLog, RelayOptions};
+use source::{ConnectOptions, Connection, DumpRequest, Interrupter, SourceError, start_dump};
+use store::{CheckImages, Snapshot, Store};
+
+const TYPES: &str = include_str!("types.sql");
+
+fn enabled() -> bool {
+    let on = std::env::var_os("SLIPSTREAM_TEST_SERVER").is_some();
+    if !on {
+        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
+    }
+    on
+}
+
+fn testbed(flavour: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed").join(flavour)
+}
+
+/// A throw-away server.
+struct Server {
+    flavour: &'static str,
+    name: &'static str,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(flavour: &'static str, name: &'static str) -> Server {
+        let server = Server { flavour, name, folder: tempfile::tempdir().unwrap() };
+        server.testbed(&["start", name, "--max-allowed-packet=64M"], b"");
+        server
+    }
+
+    fn testbed(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+        let mut child = Command::new(testbed(self.flavour))
+            .args(arguments)
+            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || stdin.write_all(&input));
+        let output = child.wait_with_output().unwrap();
+        let _ = writer.join().unwrap();
+        assert!(output.status.success(), "testbed {arguments:?} failed");
+        output.stdout
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        String::from_utf8(self.client(&[], sql.as_bytes())).unwrap()
+    }
+
+    fn client(&self, options: &[&str], sql: &[u8]) -> Vec<u8> {
+        let mut arguments = vec!["sql", self.name, "--default-character-set=utf8mb4", "--max-allowed-packet=64M"];
+        arguments.extend(options);
+        self.testbed(&arguments, sql)
+    }
+
+    fn options(&self, user: &str) -> ConnectOptions {
+        let url = String::from_utf8(self.testbed(&["url", self.name, user], b"")).unwrap();
+        ConnectOptions::from_url(url.trim()).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new(testbed(self.flavour))
+            .args(["destroy", self.name])
+            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
+            .status();
+    }
+}
+
+/// A pipeline that follows a server.
+struct Replica {
+    pipeline: Option<Pipeline>,
+    interrupter: Interrupter,
+    receiver: Option<std::thread::JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Replica {
+    fn follow(server: &Server) -> Replica {
+        let folder = tempfile::tempdir().unwrap();
+        let (writer, _) = RelayLog::open(RelayOptions::new(folder.path())).unwrap();
+        let mut tail = writer.tail();
+        let pipeline = Pipeline::start(
+            Box::new(move |timeout| tail.next(timeout)),
+            PipelineOptions {
+                decoders: 2,
+                workers: 2,
+                memory_bytes: 256 << 20,
+                apply: ApplyOptions { check_images: CheckImages::All },
+                skip: Default::default(),
+                executed: GtidSet::new(),
+                lower_case_table_names: 0,
+                clock_difference_us: Arc::new(AtomicI64::new(0)),
+            },
+        );
+        let connection = Connection::connect(&server.options("repl")).unwrap();
+        let mut stream = start_dump(connection, &DumpRequest::new(4711, &GtidSet::new())).unwrap();
+        let interrupter = stream.interrupter().unwrap();
+        let receiver = std::thread::spawn(move || {
+            let mut intake = Intake::new(writer, LogPosition { file: Arc::from(""), offset: 4 });
+            loop {
+                match stream.next_event() {
+                    Ok(Some(event)) => {
+                        intake.event(event.event).unwrap();
+                    }
+                    Ok(None) | Err(SourceError::Interrupted | SourceError::Closed) => break,
+                    Err(error) => panic!("{error}"),
+                }
+                if !stream.buffered() {
+                    intake.flush().unwrap();
+                }
+            }
+            intake.finish().unwrap().close().unwrap();
+        });
+        Replica { pipeline: Some(pipeline), interrupter, receiver: Some(receiver), _folder: folder }
+    }
+
+    fn pipeline(&self) -> &Pipeline {
+        self.pipeline.as_ref().unwrap()
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.pipeline().store
+    }
+
+    fn verify(&self, source: &ConnectOptions, options: &VerifyOptions) -> (Result<VerifyReport, CompareError>, String) {
+        let engine = Engine { store: self.store(), publisher: Some(&self.pipeline().publisher) };
+        let mut out = Vec::new();
+        let result = verify_store(&engine, source, options, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        println!("{text}");
+        (result, text)
+    }
+
+    fn wait_for(&self, server: &Server) -> GtidSet {
+        let set = server.sql("SELECT @@GLOBAL.gtid_executed").lines().skip(1).collect::<String>();
+        let set: GtidSet = set.replace("\\n", "").parse().unwrap();
+        let there = self.store().visibility().wait_executed(Duration::from_secs(60), |here| set.is_subset_of(here));
+        assert!(there, "replay: {:?}", self.pipeline().failure());
+        set
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.interrupter.shutdown();
+        if let Some(receiver) = self.receiver.take() {
+            let _ = receiver.join();
+        }
+        if let Some(pipeline) = self.pipeline.take() {
+            pipeline.stop();
+            let _ = pipeline.join();
+        }
+    }
+}
+
+fn tables(server: &Server) -> Vec<String> {
+    let names = server.client(
+        &["--batch", "--skip-column-names", "--raw"],
+        b"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'types' ORDER BY 1",
+    );
+    String::from_utf8(names).unwrap().lines().map(str::to_string).collect()
+}
+
+#[test]
+fn a_store_filled_from_the_log_equals_its_source_in_every_type() {
+    if !enabled() {
+        return;
+    }
+    let server = Server::start("mysql", "cmp-types");
+    let replica = Replica::follow(&server);
+    server.client(&[], TYPES.as_bytes());
+    let source = server.options("root");
+    let (report, text) = replica.verify(&source, &VerifyOptions::default());
+    let report = report.unwrap();
+    assert!(report.equal(), "{text}");
+    assert!(report.lock_ms.is_some());
+    assert_eq!(report.tables.len(), tables(&server).len());
+    let many = report.tables.iter().find(|table| table.table == "many").unwrap();
+    assert_eq!((many.source.rows, many.source.chunks), (4800, 4));
+
+    // Without RELOAD: a quiet moment is found instead.
+    let (report, text) = replica.verify(&server.options("repl"), &VerifyOptions::default());
+    assert!(report.unwrap().equal());
+    assert!(text.contains("snapshot without a lock"), "{text}");
+
+    // A filter, and a table that is nowhere.
+    let only = |name: &str| VerifyOptions { tables: TableFilter::parse(&[name]), ..VerifyOptions::default() };
+    assert_eq!(replica.verify(&source, &only("types.made")).0.unwrap().tables.len(), 1);
+    assert!(matches!(replica.verify(&source, &only("types.nix")).0, Err(CompareError::NoSuchTable(_))));
+
+    dumps_are_what_the_client_prints(&server, &replica);
+    an_sql_dump_loads_into_an_equal_server(&server, &replica);
+    differences_on_the_source_are_found(&server, &replica);
+}
+
+/// What `mysql --batch --raw` prints for the same tables.
+fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
+    replica.wait_for(server);
+    let snapshot = Snapshot::pin(replica.store());
+    let mut failures = String::new();
+    for table in tables(server) {
+        let quoted = format!("`{}`", table.replace('`', "``"));
+        let key = snapshot.catalog().table("types", &table).map(|def| match &def.identity {
+            catalog::Identity::Columns(columns) => {
+                columns.iter().map(|c| format!("`{}`", def.columns[*c].name)).collect::<Vec<_>>().join(", ")
+            }
+            catalog::Identity::WholeImage => String::new(),
+        });
+        let key = key.unwrap();
+        let has_bytes = ["bytes", "lists", "numbers", "shapes"].contains(&table.as_str());
+        for binary_as_hex in if has_bytes { vec![false, true] } else { vec![true] } {
+            let order = match table.as_str() {
+                // By bytes here, not by the collation.
+                "text_key" => " ORDER BY CAST(k AS BINARY)".to_string(),
+                "unique_not_null" => " ORDER BY CAST(k AS BINARY)".to_string(),
+                "keyless" => " ORDER BY a, CAST(b AS BINARY), f".to_string(),
+                _ => format!(" ORDER BY {key}"),
+            };
+            let sql = format!("SET time_zone = '+00:00'; SELECT * FROM types.{quoted}{order}");
+            let hex = if binary_as_hex { "--binary-as-hex" } else { "--skip-binary-as-hex" };
+            let wanted = server.client(&["--batch", "--raw", hex], sql.as_bytes());
+            let options = DumpOptions {
+                tables: TableFilter { tables: vec![(Some("types".into()), table.clone())] },
+                format: DumpFormat::Tab,
+                binary_as_hex,
+                all_columns: false,
+            };
+            let mut out = Vec::new();
+            if let Err(error) = dump(&snapshot, replica.store(), &options, &mut out) {
+                let _ = writeln!(failures, "{table}: {error}");
+            } else if out != wanted {
+                let _ = writeln!(failures, "{table} (hex {binary_as_hex}): {}", first_difference(&wanted, &out));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+fn first_difference(wanted: &[u8], got: &[u8]) -> String {
+    let at = wanted.iter().zip(got).take_while(|(left, right)| left == right).count();
+    let around = |bytes: &[u8]| {
+        let from = at.saturating_sub(40);
+        String::from_utf8_lossy(&bytes[from.min(bytes.len())..(at + 40).min(bytes.len())]).into_owned()
+    };
+    format!(
+        "at byte {at} of {} / {}:\n  mysql {:?}\n  dump  {:?}",
+        wanted.len(),
+        got.len(),
+        around(wanted),
+        around(got)
+    )
+}
+
+fn an_sql_dump_loads_into_an_equal_server(server: &Server, replica: &Replica) {
+    let other = Server::start("mysql", "cmp-loaded");
+    let schema: String = TYPES
+        .split(";\n")
+        .filter(|sql| {
+            let sql = sql.lines().filter(|line| !line.starts_with("--")).collect::<String>();
+            sql.trim_start().starts_with("CREATE") || sql.trim_start().starts_with("USE")
+        })
+        .fold(String::new(), |all, sql| all + sql + ";\n");
+    other.client(&[], schema.as_bytes());
+    let snapshot = Snapshot::pin(replica.store());
+    let mut sql = Vec::new();
+    let report = dump(&snapshot, replica.store(), &DumpOptions::default(), &mut sql).unwrap();
+    assert_eq!(report.tables as usize, tables(server).len());
+    other.client(&[], &sql);
+    // The two have different histories: `verify_servers` refuses, so the other one's GTIDs are made the source's.
+    let mut out = Vec::new();
+    let options = VerifyOptions { advance_timeout: Duration::from_secs(1), ..VerifyOptions::default() };
+    let refused = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out);
+    assert!(matches!(refused, Err(CompareError::SetsDiffer { .. })), "{refused:?}");
+    let set = server.client(&["--batch", "--skip-column-names", "--raw"], b"SELECT @@GLOBAL.gtid_executed");
+    let set = String::from_utf8(set).unwrap().replace('\n', "");
+    other.sql(&format!("RESET BINARY LOGS AND GTIDS; SET GLOBAL gtid_purged = '{set}'"));
+    let report = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    println!("{text}");
+    // A JSON value loaded from text has lost its DECIMAL: 123.450 is 123.45 now.
+    let different: Vec<_> = report.tables.iter().filter(|table| !table.equal()).collect();
+    assert_eq!(different.len(), 1, "{text}");
+    assert_eq!((different[0].table.as_str(), different[0].rows_differing()), ("documents", 1), "{text}");
+    assert!(text.contains("\"dec\": 123.450"), "{text}");
+
+    // Planted in the second server, outside its binary log.
+    other.sql(
+        "SET sql_log_bin = 0; UPDATE types.numbers SET e = e * 1.0000001 WHERE id = 1;
+         DELETE FROM types.many WHERE id = 100; INSERT INTO types.keyless SELECT * FROM types.keyless WHERE a = 2;
+         UPDATE types.lists SET a = 4 WHERE id = 4; UPDATE types.documents SET j = JSON_SET(j, '$.b', 3) WHERE id = 1;
+         ALTER TABLE types.bytes MODIFY a BINARY(5); DROP TABLE types.parts; CREATE TABLE types.extra (id INT PRIMARY KEY)",
+    );
+    let mut out = Vec::new();
+    let report = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    println!("{text}");
+    let different: Vec<&str> =
+        report.tables.iter().filter(|table| !table.equal()).map(|table| table.table.as_str()).collect();
+    assert_eq!(different, ["bytes", "documents", "extra", "keyless", "lists", "many", "numbers", "parts"]);
+    for wanted in [
+        "different  id=1: e source 16777216 here 16777218",
+        "only in source: id=100,",
+        "only here: a=2, b=''",
+        "types.parts  only in source",
+        "types.extra  only here",
+        "column `a`: in source BINARY(4), here BINARY(5)",
+    ] {
+        assert!(text.contains(wanted), "{wanted}\n{text}");
+    }
+}
+
+fn differences_on_the_source_are_found(server: &Server, replica: &Replica) {
+    server.sql(
+        "SET sql_log_bin = 0; UPDATE types.texts SET e = 'Zurich' WHERE id = 1; DELETE FROM types.many WHERE id = 1;
+         INSERT INTO types.keyless SELECT * FROM types.keyless WHERE a = 2; UPDATE types.temporal SET i = '2026-11-21 07:11:13' WHERE id = 1;
+         CREATE TABLE types.unknown (id INT PRIMARY KEY); DROP TABLE types.shapes",
+    );
+    let (report, text) = replica.verify(&server.options("root"), &VerifyOptions::default());
+    let report = report.unwrap();
+    assert!(!report.equal());
+    for wanted in [
+        "different  id=1: e source 'Zurich' here 'Zürich€'",
+        "only here: id=1, v='value 1'",
+        "only in source: a=2,",
+        "different  id=1: i source 2026-11-21 07:11:13 here 2026-11-21 07:11:12",
+        "types.unknown  only in source",
+        "types.shapes  only here",
+        "DIFFERENT: 6 of",
+    ] {
+        assert!(text.contains(wanted), "{wanted}\n{text}");
+    }
+    // Publishing goes on.
+    server.sql("INSERT INTO types.empty_table VALUES (1, 'later')");
+    replica.wait_for(server);
+}
+
+#[test]
+fn verify_works_while_writes_go_on() {
+    if !enabled() {
+        return;
+    }
+    let server = Server::start("mysql", "cmp-live");
+    let replica = Replica::follow(&server);
+    server.sql(
+        "CREATE DATABASE live; CREATE TABLE live.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT, KEY (v));
+         CREATE TABLE live.log (what INT, who VARCHAR(20))",
+    );
+    let source = server.options("root");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let (source, stop) = (&source, &stop);
+            scope.spawn(move || {
+                let mut connection = Connection::connect(source).unwrap();
+                let mut n = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    let change = |connection: &mut Connection| {
+                        connection.exec("BEGIN")?;
+                        connection.exec(&format!("INSERT INTO live.t (v) VALUES ({n}), ({writer})"))?;
+                        connection.exec(&format!("INSERT INTO live.log VALUES ({}, 'w{writer}')", n % 5))?;
+                        if n.is_multiple_of(3) {
+                            connection
+                                .exec(&format!("DELETE FROM live.log WHERE what = 4 AND who = 'w{writer}' LIMIT 1"))?;
+                        }
+                        connection.exec("COMMIT")
+                    };
+                    match change(&mut connection) {
+                        // ER_LOCK_DEADLOCK
+                        Err(error) if error.server_code() != Some(1213) => panic!("{error}"),
+                        _ => {}
+                    }
+                }
+            });
+        }
+        let mut sets = Vec::new();
+        for _ in 0..5 {
+            let (report, text) = replica.verify(&source, &VerifyOptions::default());
+            match report {
+                Ok(report) if report.equal() => sets.push(report.executed.unwrap().count()),
+                other => {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("{other:?}\n{text}");
+                }
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(sets.is_sorted() && sets[0] < sets[4], "{sets:?}");
+    });
+
+    // Standing still: equal at the very set, refused elsewhere with both sets.
+    let set = replica.wait_for(&server);
+    let engine = Engine { store: replica.store(), publisher: None };
+    let mut out = Vec::new();
+    assert!(verify_store(&engine, &source, &VerifyOptions::default(), &mut out).unwrap().equal());
+    replica.pipeline().publisher.hold();
+    server.sql("INSERT INTO live.t (v) VALUES (1)");
+    let refused = verify_store(&engine, &source, &VerifyOptions::default(), &mut out).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains(&set.to_string()) && text.contains("only in source:"), "{text}");
+    replica.pipeline().publisher.release();
+    replica.wait_for(&server);
+
+    // A long statement holds off the lock: writers wait for a second at a time, then verify gives up.
+    let mut long = Connection::connect(&source).unwrap();
+    let handle = std::thread::spawn(move || long.query("SELECT SLEEP(8) FROM live.t LIMIT 1").map(|_| ()));
+    std::thread::sleep(Duration::from_millis(500));
+    let options = VerifyOptions { lock_timeout: Duration::from_secs(2), ..VerifyOptions::default() };
+    let (refused, _) = replica.verify(&source, &options);
+    assert!(matches!(refused, Err(CompareError::NoLock { .. })), "{refused:?}");
+    let _ = handle.join();
+    assert!(replica.verify(&source, &VerifyOptions::default()).0.unwrap().equal());
+
+    // A prepared XA transaction is named.
+    let mut xa = Connection::connect(&source).unwrap();
+    for sql in ["XA START 'trx1'", "INSERT INTO live.t (v) VALUES (77)", "XA END 'trx1'", "XA PREPARE 'trx1'"] {
+        xa.exec(sql).unwrap();
+    }
+    let (left, right) = (server.options("root"), server.options("root"));
+    let mut out = Vec::new();
+    let report = verify_servers(&left, &right, &VerifyOptions::default(), &mut out).unwrap();
+    assert_eq!(report.prepared_xa, ["trx1"]);
+    assert!(report.equal());
+}
+
+#[test]
+fn a_mariadb_and_a_mysql_are_compared() {
+    if !enabled() {
+        return;
+    }
+    let (left, right) = (Server::start("mariadb", "cmp-mariadb"), Server::start("mysql", "cmp-mysql"));
+    let sql = "CREATE DATABASE shop DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci; USE shop;
+        CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(40), price DECIMAL(10,2), f FLOAT, d DOUBLE, made DATETIME(3),
+            at TIMESTAMP(6) NULL, t TIME(2), y YEAR, state ENUM('new', 'old'), flags SET('a', 'b'), b BIT(5), raw VARBINARY(9), c CHAR(5));
+        INSERT INTO items VALUES (1, 'näme', 12.50, 16777217, 0.1, '2026-01-02 03:04:05.678', '2026-01-02 03:04:05.678901',
+            '-01:02:03.45', 2026, 'old', 'a,b', b'10101', 'x\\0y', 'c '), (2, '', -1, -1e-3, 1e300, NULL, NULL, NULL, NULL, NULL, '', NULL, '', '');
+        CREATE TABLE order_lines (a INT, b TEXT); INSERT INTO order_lines VALUES (1, 'x'), (1, 'x'), (2, NULL);";
+    left.client(&[], sql.as_bytes());
+    right.client(&[], sql.as_bytes());
+    let run = || {
+        let mut out = Vec::new();
+        let (source, replica) = (left.options("root"), right.options("root"));
+        let report = verify_servers(&source, &replica, &VerifyOptions::default(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        println!("{text}");
+        (report, text)
+    };
+    let (report, text) = run();
+    assert!(report.equal(), "{text}");
+    assert!(text.contains("has no gtid_executed"), "{text}");
+    right.sql("UPDATE shop.items SET f = 16777218 WHERE id = 1; DELETE FROM shop.order_lines WHERE a = 1 LIMIT 1");
+    let (report, text) = run();
+    assert_eq!(report.different(), 2, "{text}");
+    assert!(text.contains("f source 16777216 here 16777218") && text.contains("only in source: a=1"), "{text}");
+}

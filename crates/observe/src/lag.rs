@@ -1,0 +1,204 @@
+//! Lag of each transaction: from its commit on the source to its visibility here, clock difference taken off.
+
+use std::sync::{Mutex, PoisonError};
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// A week. A larger lag counts as a week in the percentiles; the maximum stays exact.
+const LAG_US_MAX: u64 = 7 * 24 * 3600 * 1_000_000;
+
+/// The running second, and ten complete ones before it.
+const SLOTS: usize = 11;
+
+const SECOND_US: u64 = 1_000_000;
+
+/// Percentiles of the lag in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LagSummary {
+    /// Transactions measured.
+    pub transactions: u64,
+    /// Half of them were visible sooner.
+    pub p50_us: u64,
+    /// 90 %.
+    pub p90_us: u64,
+    /// 99 %.
+    pub p99_us: u64,
+    /// 99.9 %.
+    pub p999_us: u64,
+    /// The slowest, exactly.
+    pub max_us: u64,
+}
+
+/// Histograms over the whole run and over the last complete seconds. One lock, taken once a batch.
+#[derive(Debug)]
+pub struct LagMeter {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    overall: Slot,
+    /// Slot of second s at s modulo SLOTS.
+    seconds: Vec<(u64, Slot)>,
+    /// The last transaction's lag and the moment it was recorded.
+    last: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// None only if the library refused the constant bounds; a test shows that it does not.
+    histogram: Option<Histogram<u64>>,
+    max_us: u64,
+}
+
+impl Slot {
+    fn new() -> Slot {
+        Slot { histogram: Histogram::new_with_bounds(1, LAG_US_MAX, 2).ok(), max_us: 0 }
+    }
+
+    fn record(&mut self, lag_us: u64) {
+        if let Some(histogram) = &mut self.histogram {
+            histogram.saturating_record(lag_us);
+        }
+        self.max_us = self.max_us.max(lag_us);
+    }
+
+    fn clear(&mut self) {
+        if let Some(histogram) = &mut self.histogram {
+            histogram.reset();
+        }
+        self.max_us = 0;
+    }
+
+    fn merge(&mut self, other: &Slot) {
+        if let (Some(histogram), Some(other)) = (&mut self.histogram, &other.histogram) {
+            // Same bounds on both sides: cannot fail.
+            let _ = histogram.add(other);
+        }
+        self.max_us = self.max_us.max(other.max_us);
+    }
+
+    fn summary(&self) -> LagSummary {
+        let Some(histogram) = &self.histogram else { return LagSummary::default() };
+        let at = |quantile: f64| histogram.value_at_quantile(quantile).min(self.max_us);
+        LagSummary {
+            transactions: histogram.len(),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: self.max_us,
+        }
+    }
+}
+
+impl Default for LagMeter {
+    fn default() -> Self {
+        LagMeter::new()
+    }
+}
+
+impl LagMeter {
+    /// With nothing recorded.
+    #[must_use]
+    pub fn new() -> LagMeter {
+        let seconds = (0..SLOTS).map(|_| (0, Slot::new())).collect();
+        LagMeter { state: Mutex::new(State { overall: Slot::new(), seconds, last: None }) }
+    }
+
+    /// Records the lags of a batch that became visible at `now_us` (wall clock, microseconds).
+    pub fn record(&self, lags_us: &[u64], now_us: u64) {
+        let Some(last) = lags_us.last() else { return };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        state.last = Some((*last, now_us));
+        let second = now_us / SECOND_US;
+        if let Some((of_second, slot)) = state.seconds.get_mut((second % SLOTS as u64) as usize) {
+            if *of_second != second {
+                *of_second = second;
+                slot.clear();
+            }
+            for lag_us in lags_us {
+                slot.record(*lag_us);
+            }
+        }
+        for lag_us in lags_us {
+            state.overall.record(*lag_us);
+        }
+    }
+
+    /// Over the whole run.
+    #[must_use]
+    pub fn overall(&self) -> LagSummary {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).overall.summary()
+    }
+
+    /// Over the last 1 to 10 complete seconds before `now_us`.
+    #[must_use]
+    pub fn last_seconds(&self, seconds: u64, now_us: u64) -> LagSummary {
+        let this_second = now_us / SECOND_US;
+        let first = this_second.saturating_sub(seconds.min(SLOTS as u64 - 1));
+        let mut merged = Slot::new();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for (second, slot) in &state.seconds {
+            if (first..this_second).contains(second) {
+                merged.merge(slot);
+            }
+        }
+        merged.summary()
+    }
+
+    /// Lag of the transaction that became visible last, with the moment it did.
+    #[must_use]
+    pub fn last(&self) -> Option<(u64, u64)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_accepted_by_the_library() {
+        assert!(Slot::new().histogram.is_some());
+    }
+
+    #[test]
+    fn percentiles_of_a_known_row() {
+        let meter = LagMeter::new();
+        let lags: Vec<u64> = (1..=1000).map(|n| n * 100).collect();
+        meter.record(&lags, 5 * SECOND_US);
+        let summary = meter.overall();
+        assert_eq!(summary.transactions, 1000);
+        assert_eq!(summary.max_us, 100_000);
+        for (value, wanted) in [(summary.p50_us, 50_000), (summary.p90_us, 90_000), (summary.p99_us, 99_000)] {
+            assert!(value.abs_diff(wanted) * 100 <= wanted, "{value} is not near {wanted}");
+        }
+        assert_eq!(meter.last(), Some((100_000, 5 * SECOND_US)));
+    }
+
+    #[test]
+    fn windows_hold_complete_seconds_only() {
+        let meter = LagMeter::new();
+        for second in 100..130 {
+            meter.record(&[second], second * SECOND_US + 7);
+        }
+        let now_us = 129 * SECOND_US + 500_000;
+        assert_eq!(meter.last_seconds(1, now_us).max_us, 128);
+        assert_eq!(meter.last_seconds(1, now_us).transactions, 1);
+        assert_eq!(meter.last_seconds(10, now_us).transactions, 10);
+        assert_eq!(meter.last_seconds(10, 200 * SECOND_US), LagSummary::default());
+        assert_eq!(meter.overall().transactions, 30);
+    }
+
+    #[test]
+    fn the_maximum_is_exact_beyond_a_week() {
+        let meter = LagMeter::new();
+        meter.record(&[0, u64::MAX], 0);
+        assert_eq!(meter.overall().max_us, u64::MAX);
+        assert_eq!(meter.overall().transactions, 2);
+    }
+}

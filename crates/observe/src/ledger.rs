@@ -1,0 +1,386 @@
+//! The event ledger: nothing of the log is passed over in silence.
+//!
+//! Invariant: per event type, seen = applied + control + recorded + filtered + already executed + superseded by copy +
+//! skipped by operator + refused, once nothing is in flight.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
+
+/// What became of an event. `Seen` is the sum of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Category {
+    /// Read from the relay log by split.
+    Seen = 0,
+    /// Took part in a transaction that was applied; counted by the apply workers.
+    Applied = 1,
+    /// Steers reading only: format description, rotate, heartbeat, previous GTIDs.
+    Control = 2,
+    /// A statement kept on record because it changes nothing that Slipstream holds (users, views, triggers).
+    Recorded = 3,
+    /// Left out by a filter the operator set.
+    Filtered = 4,
+    /// Its GTID was in gtid_executed already.
+    AlreadyExecuted = 5,
+    /// Its table was copied at a later point of the log.
+    SupersededByCopy = 6,
+    /// Its GTID was named in `slipstream skip`.
+    SkippedByOperator = 7,
+    /// Not supported or wrong: replay stopped at it.
+    Refused = 8,
+}
+
+impl Category {
+    /// All of them, in the order they are shown.
+    pub const ALL: [Category; CATEGORIES] = [
+        Category::Seen,
+        Category::Applied,
+        Category::Control,
+        Category::Recorded,
+        Category::Filtered,
+        Category::AlreadyExecuted,
+        Category::SupersededByCopy,
+        Category::SkippedByOperator,
+        Category::Refused,
+    ];
+}
+
+const CATEGORIES: usize = 9;
+
+/// Type codes below this have a row of their own. MySQL's go up to 42; MariaDB's start at 160 and are refused.
+const TYPES: usize = 64;
+
+/// The row that counts every type code from 63 up.
+pub const OTHER_EVENT_TYPES: u8 = (TYPES - 1) as u8;
+
+fn row_of(event_type: u8) -> usize {
+    usize::from(event_type.min(OTHER_EVENT_TYPES))
+}
+
+/// Counts of one thread, merged into the `Ledger` once a batch, so that workers never share a cache line per event.
+#[derive(Clone, Debug)]
+pub struct LedgerBatch {
+    counts: [[u64; CATEGORIES]; TYPES],
+    /// One bit per row that holds a count: a merge touches only those.
+    touched: u64,
+}
+
+impl Default for LedgerBatch {
+    fn default() -> Self {
+        LedgerBatch::new()
+    }
+}
+
+impl LedgerBatch {
+    /// With all counts zero.
+    #[must_use]
+    pub fn new() -> LedgerBatch {
+        LedgerBatch { counts: [[0; CATEGORIES]; TYPES], touched: 0 }
+    }
+
+    /// Counts `events` more of a type in a category.
+    #[inline]
+    pub fn add(&mut self, event_type: u8, category: Category, events: u64) {
+        let row = row_of(event_type);
+        if let Some(cell) = self.counts.get_mut(row).and_then(|row| row.get_mut(category as usize)) {
+            *cell += events;
+        }
+        self.touched |= 1 << row;
+    }
+
+    /// Whether nothing was counted since the last merge.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.touched == 0
+    }
+
+    /// Counts everything that `events` holds under `from` again under `category`, type by type: for a transaction
+    /// whose fate is decided as a whole after its events were counted.
+    pub fn add_all_as(&mut self, events: &LedgerBatch, from: Category, category: Category) {
+        for (row, counts) in events.counts.iter().enumerate() {
+            let count = counts.get(from as usize).copied().unwrap_or(0);
+            if count > 0 {
+                self.add(row as u8, category, count);
+            }
+        }
+    }
+}
+
+/// Process-wide counts. Shared by reference; every method takes `&self`.
+#[derive(Debug)]
+pub struct Ledger {
+    counts: [[AtomicU64; CATEGORIES]; TYPES],
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger::new()
+    }
+}
+
+impl Ledger {
+    /// With all counts zero.
+    #[must_use]
+    pub fn new() -> Ledger {
+        Ledger { counts: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))) }
+    }
+
+    /// Counts directly; for rare events. Hot paths use a `LedgerBatch`.
+    pub fn add(&self, event_type: u8, category: Category, events: u64) {
+        if let Some(cell) = self.counts.get(row_of(event_type)).and_then(|row| row.get(category as usize)) {
+            cell.fetch_add(events, Relaxed);
+        }
+    }
+
+    /// Takes over a thread's counts and leaves its batch empty.
+    pub fn merge(&self, batch: &mut LedgerBatch) {
+        let mut touched = batch.touched;
+        while touched != 0 {
+            let row = touched.trailing_zeros() as usize;
+            touched &= touched - 1;
+            let (Some(shared), Some(local)) = (self.counts.get(row), batch.counts.get_mut(row)) else { continue };
+            for (shared, local) in shared.iter().zip(local.iter_mut()) {
+                if *local > 0 {
+                    shared.fetch_add(std::mem::take(local), Relaxed);
+                }
+            }
+        }
+        batch.touched = 0;
+    }
+
+    /// Adds the counts of an earlier run, read back from the data folder.
+    pub fn restore(&self, earlier: &LedgerSnapshot) {
+        for row in &earlier.rows {
+            for (category, count) in row.counts.by_category() {
+                self.add(row.event_type, category, count);
+            }
+        }
+    }
+
+    /// The rows that hold a count. `name` gives MySQL's name of a type code. Outcomes are read before `seen`, so a
+    /// snapshot taken while events are in flight never shows more outcomes than events seen.
+    #[must_use]
+    pub fn snapshot(&self, name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
+        let mut rows = Vec::new();
+        for (index, cells) in self.counts.iter().enumerate() {
+            let mut counts = LedgerCounts::default();
+            for (category, cell) in Category::ALL.iter().zip(cells).rev() {
+                counts.set(*category, cell.load(Relaxed));
+            }
+            if counts != LedgerCounts::default() {
+                let event_type = index as u8;
+                let name = if event_type == OTHER_EVENT_TYPES { "other" } else { name(event_type) };
+                rows.push(LedgerRow { event_type, name: name.to_owned(), counts });
+            }
+        }
+        LedgerSnapshot { rows }
+    }
+}
+
+/// Counts of one event type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LedgerCounts {
+    /// See `Category::Seen`.
+    pub seen: u64,
+    /// See `Category::Applied`.
+    pub applied: u64,
+    /// See `Category::Control`.
+    pub control: u64,
+    /// See `Category::Recorded`.
+    pub recorded: u64,
+    /// See `Category::Filtered`.
+    pub filtered: u64,
+    /// See `Category::AlreadyExecuted`.
+    pub already_executed: u64,
+    /// See `Category::SupersededByCopy`.
+    pub superseded_by_copy: u64,
+    /// See `Category::SkippedByOperator`.
+    pub skipped_by_operator: u64,
+    /// See `Category::Refused`.
+    pub refused: u64,
+}
+
+impl LedgerCounts {
+    /// Every category with its count, in the order they are shown.
+    #[must_use]
+    pub fn by_category(&self) -> [(Category, u64); CATEGORIES] {
+        [
+            (Category::Seen, self.seen),
+            (Category::Applied, self.applied),
+            (Category::Control, self.control),
+            (Category::Recorded, self.recorded),
+            (Category::Filtered, self.filtered),
+            (Category::AlreadyExecuted, self.already_executed),
+            (Category::SupersededByCopy, self.superseded_by_copy),
+            (Category::SkippedByOperator, self.skipped_by_operator),
+            (Category::Refused, self.refused),
+        ]
+    }
+
+    fn set(&mut self, category: Category, count: u64) {
+        *match category {
+            Category::Seen => &mut self.seen,
+            Category::Applied => &mut self.applied,
+            Category::Control => &mut self.control,
+            Category::Recorded => &mut self.recorded,
+            Category::Filtered => &mut self.filtered,
+            Category::AlreadyExecuted => &mut self.already_executed,
+            Category::SupersededByCopy => &mut self.superseded_by_copy,
+            Category::SkippedByOperator => &mut self.skipped_by_operator,
+            Category::Refused => &mut self.refused,
+        } = count;
+    }
+
+    /// Events whose fate is decided: the sum of all categories but `seen`.
+    #[must_use]
+    pub fn accounted(&self) -> u64 {
+        self.by_category().iter().filter(|(category, _)| *category != Category::Seen).map(|(_, count)| count).sum()
+    }
+
+    /// Events seen whose fate is open: in flight, or lost.
+    #[must_use]
+    pub fn in_flight(&self) -> i128 {
+        i128::from(self.seen) - i128::from(self.accounted())
+    }
+}
+
+/// One event type's line of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerRow {
+    /// MySQL's type code; 63 stands for every code from 63 up.
+    pub event_type: u8,
+    /// MySQL's name of it, as mysqlbinlog prints it.
+    pub name: String,
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: LedgerCounts,
+}
+
+/// The ledger at one moment. Serialises to what `status --json` shows and what is kept across restarts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerSnapshot {
+    /// One per event type seen, by type code.
+    pub rows: Vec<LedgerRow>,
+}
+
+impl LedgerSnapshot {
+    /// Whether every event seen is accounted for, type by type. True only when nothing is in flight.
+    #[must_use]
+    pub fn balanced(&self) -> bool {
+        self.unbalanced().next().is_none()
+    }
+
+    /// The event types whose counts do not add up.
+    pub fn unbalanced(&self) -> impl Iterator<Item = &LedgerRow> {
+        self.rows.iter().filter(|row| row.counts.in_flight() != 0)
+    }
+
+    /// All types together.
+    #[must_use]
+    pub fn totals(&self) -> LedgerCounts {
+        let mut totals = LedgerCounts::default();
+        for row in &self.rows {
+            for ((category, sum), (_, count)) in totals.by_category().into_iter().zip(row.counts.by_category()) {
+                totals.set(category, sum + count);
+            }
+        }
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(event_type: u8) -> &'static str {
+        if event_type == 30 { "Write_rows" } else { "some" }
+    }
+
+    #[test]
+    fn batches_of_many_threads_add_up() {
+        let ledger = Ledger::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut batch = LedgerBatch::new();
+                    for _ in 0..1000 {
+                        batch.add(30, Category::Seen, 2);
+                        batch.add(30, Category::Applied, 1);
+                        batch.add(30, Category::AlreadyExecuted, 1);
+                        ledger.merge(&mut batch);
+                        assert!(batch.is_empty());
+                    }
+                });
+            }
+        });
+        let snapshot = ledger.snapshot(name);
+        assert!(snapshot.balanced());
+        assert_eq!(snapshot.rows.len(), 1);
+        assert_eq!(snapshot.rows[0].name, "Write_rows");
+        assert_eq!(snapshot.totals().seen, 8000);
+        assert_eq!(snapshot.totals().applied, 4000);
+    }
+
+    #[test]
+    fn a_dropped_event_is_noticed() {
+        let ledger = Ledger::new();
+        ledger.add(19, Category::Seen, 3);
+        ledger.add(19, Category::Applied, 2);
+        ledger.add(33, Category::Seen, 1);
+        ledger.add(33, Category::Refused, 1);
+        let snapshot = ledger.snapshot(name);
+        assert!(!snapshot.balanced());
+        assert_eq!(snapshot.unbalanced().map(|row| row.event_type).collect::<Vec<_>>(), [19]);
+        assert_eq!(snapshot.rows[0].counts.in_flight(), 1);
+    }
+
+    #[test]
+    fn two_types_that_cancel_out_are_not_balanced() {
+        let ledger = Ledger::new();
+        ledger.add(30, Category::Seen, 1);
+        ledger.add(31, Category::Applied, 1);
+        assert!(!ledger.snapshot(name).balanced());
+    }
+
+    #[test]
+    fn high_type_codes_share_one_row() {
+        let ledger = Ledger::new();
+        ledger.add(63, Category::Seen, 1);
+        ledger.add(160, Category::Seen, 1);
+        ledger.add(255, Category::Refused, 2);
+        let snapshot = ledger.snapshot(name);
+        assert_eq!(snapshot.rows[0].name, "other");
+        assert!(snapshot.balanced());
+    }
+
+    #[test]
+    fn a_transaction_skipped_as_a_whole_keeps_its_types() {
+        let mut transaction = LedgerBatch::new();
+        transaction.add(19, Category::Seen, 1);
+        transaction.add(30, Category::Seen, 5);
+        let mut batch = transaction.clone();
+        batch.add_all_as(&transaction, Category::Seen, Category::SkippedByOperator);
+        let ledger = Ledger::new();
+        ledger.merge(&mut batch);
+        let snapshot = ledger.snapshot(name);
+        assert!(snapshot.balanced());
+        assert_eq!(snapshot.totals().skipped_by_operator, 6);
+    }
+
+    #[test]
+    fn kept_across_a_restart_as_json() {
+        let ledger = Ledger::new();
+        ledger.add(30, Category::Seen, 7);
+        ledger.add(30, Category::Filtered, 7);
+        let text = serde_json::to_string(&ledger.snapshot(name)).unwrap();
+        let earlier: LedgerSnapshot = serde_json::from_str(&text).unwrap();
+        let next = Ledger::new();
+        next.restore(&earlier);
+        next.add(30, Category::Seen, 1);
+        assert_eq!(next.snapshot(name).totals().seen, 8);
+        assert_eq!(next.snapshot(name).totals().filtered, 7);
+    }
+}

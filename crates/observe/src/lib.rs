@@ -1,0 +1,26 @@
+//! What the program knows about itself, and how it says it.
+//!
+//! In: counts and times that the stages hand over once a batch. Out: the event ledger, lag histograms, rates, facts of
+//! the process, and the `StatusReport` as text or JSON. Never here: threads, sockets, knowledge of events beyond their
+//! type code, a lock taken per row or per transaction.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod lag;
+mod ledger;
+mod process;
+mod rates;
+mod render;
+mod status;
+pub mod time;
+
+pub use lag::{LagMeter, LagSummary};
+pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES};
+pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
+pub use rates::{RateMeter, RateSample, Work};
+pub use render::{bytes_text, count_text, duration_text};
+pub use status::{
+    Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
+    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport,
+};
+pub use time::{now_us, utc_text};

@@ -1,0 +1,383 @@
+//! The status report as text for people: short lines, aligned, in MySQL's words.
+
+use std::fmt::Write as _;
+
+use crate::ledger::{Category, LedgerSnapshot};
+use crate::status::{ConnectionState, StatusReport};
+
+/// Width of the label column: the longest is Retrieved_Gtid_Set.
+const LABEL: usize = 20;
+
+/// Width of the event names: the longest of MySQL's is Transaction_payload.
+const EVENT: usize = 22;
+
+/// GTID sets above this are cut in the text form; `--json` has them whole.
+const GTID_TEXT_MAX: usize = 600;
+
+impl StatusReport {
+    /// What `slipstream status` prints.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        self.render_source(&mut text);
+        self.render_replay(&mut text);
+        self.render_resources(&mut text);
+        if !self.ledger.rows.is_empty() {
+            text.push('\n');
+            render_ledger(&self.ledger, &mut text);
+        }
+        text
+    }
+
+    fn render_source(&self, text: &mut String) {
+        let source = &self.source;
+        let about = if source.server_version.is_empty() {
+            String::new()
+        } else {
+            format!("  (MySQL {}, server_id {}, {})", source.server_version, source.server_id, source.server_uuid)
+        };
+        line(text, "Source", &format!("{}{about}", or_dash(&source.uri)));
+        let mut state = source.state.as_mysql().to_owned();
+        if let Some(since) = &source.since {
+            let _ = write!(state, ", since {since}");
+        }
+        if source.state == ConnectionState::Connected {
+            let _ = write!(state, ", {}", source.tls.as_deref().unwrap_or("no TLS"));
+        }
+        if source.semi_sync {
+            state.push_str(", semi-sync");
+        }
+        if source.reconnects > 0 {
+            let _ = write!(state, ", {} reconnects", count_text(source.reconnects));
+        }
+        line(text, "Replica_IO_Running", &state);
+        if let Some(at) = &source.last_received {
+            line(text, "Last received", at);
+        }
+    }
+
+    fn render_replay(&self, text: &mut String) {
+        let replay = &self.replay;
+        let mut state = format!("{}, {}", replay.state.as_mysql(), replay.state.sentence());
+        if !replay.detail.is_empty() {
+            let _ = write!(state, ": {}", replay.detail);
+        }
+        line(text, "Replica_SQL_Running", &state);
+        let lag = self.lag.current_us.map_or("NULL".to_owned(), duration_text);
+        let recent = self.lag.last_10s;
+        let recent = if recent.transactions == 0 {
+            String::new()
+        } else {
+            format!(
+                "  (last 10 s: p50 {}, p99 {}, max {})",
+                duration_text(recent.p50_us),
+                duration_text(recent.p99_us),
+                duration_text(recent.max_us)
+            )
+        };
+        line(text, "Lag", &format!("{lag}{recent}"));
+        let all = self.lag.overall;
+        if all.transactions > 0 {
+            let figures = format!(
+                "p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
+                duration_text(all.p50_us),
+                duration_text(all.p90_us),
+                duration_text(all.p99_us),
+                duration_text(all.p999_us),
+                duration_text(all.max_us)
+            );
+            line(text, "Lag since start", &figures);
+        }
+        if let Some(difference_us) = self.lag.clock_difference_us {
+            let side = if difference_us < 0 { "behind" } else { "ahead" };
+            let mut clock = format!("source is {} {side}", duration_text(difference_us.unsigned_abs()));
+            if let Some(error_us) = self.lag.clock_error_us {
+                let _ = write!(clock, ", within {}", duration_text(error_us));
+            }
+            if let Some(at) = &self.lag.clock_measured {
+                let _ = write!(clock, ", measured {at}");
+            }
+            line(text, "Clock", &clock);
+        }
+        let backlog =
+            format!("{} transactions, {}", count_text(self.backlog.transactions), bytes_text(self.backlog.bytes));
+        line(text, "Backlog", &backlog);
+        let (now, mean) = (self.rates.last_1s, self.rates.last_10s);
+        let rates = format!(
+            "{} tx/s, {} rows/s, {}/s  (10 s: {} tx/s, {} rows/s)",
+            count_text(now.transactions_per_s as u64),
+            count_text(now.rows_per_s as u64),
+            bytes_text(now.bytes_per_s as u64),
+            count_text(mean.transactions_per_s as u64),
+            count_text(mean.rows_per_s as u64)
+        );
+        line(text, "Rates", &rates);
+        let total = self.rates.total;
+        let replayed = format!(
+            "{} transactions, {} row changes, {}; watermark {}; {} barriers",
+            count_text(total.transactions),
+            count_text(total.rows),
+            bytes_text(total.bytes),
+            self.position.watermark,
+            count_text(replay.barriers)
+        );
+        line(text, "Replayed", &replayed);
+        let position = &self.position;
+        let pair = |received: &Option<String>, executed: &Option<String>| {
+            format!("received {}, executed {}", received.as_deref().unwrap_or("-"), executed.as_deref().unwrap_or("-"))
+        };
+        line(text, "Source log", &pair(&position.source_received, &position.source_executed));
+        line(text, "Relay log", &pair(&position.relay_received, &position.relay_executed));
+        line(text, "Retrieved_Gtid_Set", &gtid_text(&self.gtid.retrieved));
+        line(text, "Executed_Gtid_Set", &gtid_text(&self.gtid.executed));
+        if !self.gtid.to_skip.is_empty() {
+            line(text, "To skip", &gtid_text(&self.gtid.to_skip));
+        }
+        match &self.last_error {
+            None => line(text, "Last_Error", "none"),
+            Some(error) => {
+                let number = error.number.map(|n| format!(" [{n}]")).unwrap_or_default();
+                line(text, "Last_Error", &format!("{}{number} {}", error.at, error.text));
+                if let Some(way_on) = &error.way_on {
+                    line(text, "Way on", way_on);
+                }
+            }
+        }
+    }
+
+    fn render_resources(&self, text: &mut String) {
+        let (memory, disk) = (self.memory, self.disk);
+        if self.running {
+            let memory = format!(
+                "{} resident (peak {}), store {}, queues {} of {}",
+                bytes_text(memory.rss_bytes),
+                bytes_text(memory.rss_peak_bytes),
+                bytes_text(memory.store_bytes),
+                bytes_text(memory.queue_bytes),
+                bytes_text(memory.queue_limit_bytes)
+            );
+            line(text, "Memory", &memory);
+        }
+        let free = disk.free_bytes.map(|bytes| format!(", {} free", bytes_text(bytes))).unwrap_or_default();
+        let disk_text =
+            format!("{} (relay log {}){free}", bytes_text(disk.folder_bytes), bytes_text(disk.relay_log_bytes));
+        line(text, "Disk", &disk_text);
+        line(
+            text,
+            "Holds",
+            &format!("{} tables, {} rows", count_text(self.replay.tables), count_text(self.replay.rows)),
+        );
+        if !self.threads.is_empty() {
+            let threads: Vec<String> = self
+                .threads
+                .iter()
+                .filter(|thread| thread.cpu_us >= 1000)
+                .map(|t| {
+                    let times = if t.threads > 1 { format!(" x{}", t.threads) } else { String::new() };
+                    format!("{}{times} {}", t.name, duration_text(t.cpu_us))
+                })
+                .collect();
+            line(text, "CPU", &format!("{} ({})", duration_text(self.cpu_us), threads.join(", ")));
+        }
+        let program = match self.pid {
+            Some(pid) => format!("pid {pid}, up {}, ", duration_text(self.uptime_us)),
+            None => "not running, ".to_owned(),
+        };
+        let identity = if self.server_uuid.is_empty() {
+            String::new()
+        } else {
+            format!(", server_id {}, {}", self.server_id, self.server_uuid)
+        };
+        line(text, "Slipstream", &format!("{program}version {}, data {}{identity}", self.version, self.data));
+    }
+}
+
+fn line(text: &mut String, label: &str, value: &str) {
+    let _ = write!(text, "{label:<LABEL$} ");
+    // Bytes from a server must not steer the reader's terminal.
+    text.extend(value.chars().map(|c| if c.is_control() { '?' } else { c }));
+    text.push('\n');
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
+
+fn gtid_text(set: &str) -> String {
+    if set.chars().count() <= GTID_TEXT_MAX {
+        return or_dash(set).to_owned();
+    }
+    let start: String = set.chars().take(GTID_TEXT_MAX).collect();
+    format!("{start}... ({} characters; whole in --json)", set.len())
+}
+
+/// Event types down, the categories that hold a count across.
+fn render_ledger(ledger: &LedgerSnapshot, text: &mut String) {
+    let totals = ledger.totals();
+    let used: Vec<Category> = totals
+        .by_category()
+        .into_iter()
+        .filter(|(category, count)| *count > 0 || matches!(category, Category::Seen | Category::Applied))
+        .map(|(category, _)| category)
+        .collect();
+    let _ = write!(text, "{:<EVENT$}", "Ledger");
+    for category in &used {
+        let _ = write!(text, " {:>14}", heading(*category));
+    }
+    text.push('\n');
+    let mut row = |name: &str, counts: &crate::LedgerCounts| {
+        let _ = write!(text, "  {name:<width$}", width = EVENT - 2);
+        for (category, count) in counts.by_category() {
+            if used.contains(&category) {
+                let _ = write!(text, " {:>14}", count_text(count));
+            }
+        }
+        if counts.in_flight() != 0 {
+            let _ = write!(text, "   {} in flight", counts.in_flight());
+        }
+        text.push('\n');
+    };
+    for event in &ledger.rows {
+        row(&event.name, &event.counts);
+    }
+    row("all", &totals);
+}
+
+fn heading(category: Category) -> &'static str {
+    match category {
+        Category::Seen => "seen",
+        Category::Applied => "applied",
+        Category::Control => "control",
+        Category::Recorded => "recorded",
+        Category::Filtered => "filtered",
+        Category::AlreadyExecuted => "already exec.",
+        Category::SupersededByCopy => "by copy",
+        Category::SkippedByOperator => "skipped",
+        Category::Refused => "refused",
+    }
+}
+
+/// `1,234,567`.
+#[must_use]
+pub fn count_text(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in the unit that leaves at most four digits: `312 B`, `1.50 KiB`, `4.00 GiB`.
+#[must_use]
+pub fn bytes_text(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A span of time in the unit that fits: `850 us`, `12.3 ms`, `4.56 s`, `3 min 20 s`, `2 h 05 min`, `3 d 04 h`.
+#[must_use]
+pub fn duration_text(span_us: u64) -> String {
+    let seconds = span_us / 1_000_000;
+    match span_us {
+        0..1_000 => format!("{span_us} us"),
+        1_000..1_000_000 => format!("{} ms", three_digits(span_us as f64 / 1e3)),
+        1_000_000..120_000_000 => format!("{} s", three_digits(span_us as f64 / 1e6)),
+        _ if seconds < 7200 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ if seconds < 48 * 3600 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// Cut, not rounded: a lag just below a limit must not print as the limit.
+fn three_digits(value: f64) -> String {
+    if value < 10.0 {
+        format!("{:.2}", (value * 100.0).floor() / 100.0)
+    } else if value < 100.0 {
+        format!("{:.1}", (value * 10.0).floor() / 10.0)
+    } else {
+        format!("{:.0}", value.floor())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorReport, Ledger, ReplayState, ThreadCpu};
+
+    #[test]
+    fn units() {
+        assert_eq!(count_text(0), "0");
+        assert_eq!(count_text(123), "123");
+        assert_eq!(count_text(1_234_567), "1,234,567");
+        assert_eq!(bytes_text(1023), "1023 B");
+        assert_eq!(bytes_text(1536), "1.50 KiB");
+        assert_eq!(bytes_text(4 << 30), "4.00 GiB");
+        assert_eq!(bytes_text(u64::MAX), "16.0 EiB");
+        assert_eq!(duration_text(999), "999 us");
+        assert_eq!(duration_text(12_345), "12.3 ms");
+        assert_eq!(duration_text(999_999), "999 ms");
+        assert_eq!(duration_text(4_567_000), "4.56 s");
+        assert_eq!(duration_text(200_000_000), "3 min 20 s");
+        assert_eq!(duration_text(7_500_000_000), "2 h 05 min");
+        assert_eq!(duration_text(273_600_000_000), "3 d 04 h");
+    }
+
+    #[test]
+    fn status_text_of_a_stopped_and_of_a_running_replica() {
+        let stopped = StatusReport::default().to_text();
+        assert!(stopped.contains("Replica_IO_Running   No\n"), "{stopped}");
+        assert!(stopped.contains("Lag                  NULL\n"), "{stopped}");
+        assert!(stopped.contains("Slipstream           not running, "), "{stopped}");
+
+        let ledger = Ledger::new();
+        ledger.add(30, Category::Seen, 12_345);
+        ledger.add(30, Category::Applied, 12_340);
+        ledger.add(15, Category::Seen, 1);
+        ledger.add(15, Category::Control, 1);
+        let mut report = StatusReport { pid: Some(41), running: true, ..StatusReport::default() };
+        report.source.uri = "mysql://repl@10.0.0.5:3306".to_owned();
+        report.source.state = ConnectionState::Connected;
+        report.source.server_version = "8.0.46".to_owned();
+        report.replay.state = ReplayState::Failed;
+        report.lag.current_us = Some(850);
+        report.lag.clock_difference_us = Some(-1500);
+        report.threads = vec![ThreadCpu { name: "apply".to_owned(), threads: 2, cpu_us: 1_500_000 }];
+        report.last_error = Some(ErrorReport {
+            at: "2026-11-21T08:00:00.000000Z".to_owned(),
+            number: Some(1032),
+            text: "row of shop.orders not\u{1b}[2J found".to_owned(),
+            way_on: Some("slipstream skip ...".to_owned()),
+            ..ErrorReport::default()
+        });
+        report.ledger = ledger.snapshot(|event_type| if event_type == 30 { "Write_rows" } else { "Format_desc" });
+        let text = report.to_text();
+        for wanted in [
+            "Source               mysql://repl@10.0.0.5:3306  (MySQL 8.0.46, server_id 0, )\n",
+            "Lag                  850 us\n",
+            "Clock                source is 1.50 ms behind\n",
+            "[1032] row of shop.orders not?[2J found\n",
+            "Way on               slipstream skip ...\n",
+            "apply x2 1.50 s",
+            "  Write_rows                   12,345         12,340              0   5 in flight\n",
+            "control\n",
+        ] {
+            assert!(text.contains(wanted), "{wanted:?} is missing in\n{text}");
+        }
+        assert!(!text.contains("filtered"), "empty categories are left out");
+    }
+}

@@ -1,0 +1,335 @@
+//! Everything `slipstream status` shows, as one value: what the running replica sends over its socket, what
+//! `--json` prints, what the text form is rendered from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::lag::LagSummary;
+use crate::ledger::LedgerSnapshot;
+use crate::process::ThreadCpu;
+use crate::rates::{RateSample, Work};
+
+/// State of the connection to the source; MySQL's Replica_IO_Running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionState {
+    /// Not connected and not trying.
+    #[default]
+    Stopped,
+    /// Trying to connect, for the first time or again.
+    Connecting,
+    /// Receiving.
+    Connected,
+    /// The source is a file or an index of files.
+    Files,
+}
+
+impl ConnectionState {
+    /// As SHOW REPLICA STATUS prints Replica_IO_Running.
+    #[must_use]
+    pub fn as_mysql(self) -> &'static str {
+        match self {
+            ConnectionState::Stopped => "No",
+            ConnectionState::Connecting => "Connecting",
+            ConnectionState::Connected | ConnectionState::Files => "Yes",
+        }
+    }
+}
+
+/// State of replay; MySQL's Replica_SQL_Running and Replica_SQL_Running_State.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayState {
+    /// The program does not run.
+    #[default]
+    Stopped,
+    /// Reading the kept relay log after a start.
+    Recovering,
+    /// Replaying.
+    Running,
+    /// Everything received is visible; waiting for the source.
+    CaughtUp,
+    /// Paused by the operator; receiving goes on.
+    Paused,
+    /// Finishing the running transactions to stop.
+    Stopping,
+    /// Stopped by an error; see the last error.
+    Failed,
+}
+
+impl ReplayState {
+    /// As SHOW REPLICA STATUS prints Replica_SQL_Running.
+    #[must_use]
+    pub fn as_mysql(self) -> &'static str {
+        match self {
+            ReplayState::Recovering | ReplayState::Running | ReplayState::CaughtUp | ReplayState::Stopping => "Yes",
+            ReplayState::Stopped | ReplayState::Paused | ReplayState::Failed => "No",
+        }
+    }
+
+    /// One sentence for people.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            ReplayState::Stopped => "stopped",
+            ReplayState::Recovering => "reading the kept relay log",
+            ReplayState::Running => "replaying",
+            ReplayState::CaughtUp => "has read all relay log; waiting for more",
+            ReplayState::Paused => "paused by operator",
+            ReplayState::Stopping => "stopping at a transaction boundary",
+            ReplayState::Failed => "stopped by an error",
+        }
+    }
+}
+
+/// The source and the connection to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SourceReport {
+    /// As configured, without its password.
+    pub uri: String,
+    /// State of the connection.
+    pub state: ConnectionState,
+    /// The source's `version`, empty before the first connection.
+    pub server_version: String,
+    /// The source's server_id.
+    pub server_id: u32,
+    /// The source's server_uuid.
+    pub server_uuid: String,
+    /// TLS version and cipher; none on an open connection.
+    pub tls: Option<String>,
+    /// Whether the source waits for our acknowledgements.
+    pub semi_sync: bool,
+    /// Since when connected, or trying to; UTC.
+    pub since: Option<String>,
+    /// Connections made again since the start.
+    pub reconnects: u64,
+    /// When the last event or heartbeat came; UTC.
+    pub last_received: Option<String>,
+}
+
+/// GTID sets in MySQL's text form.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GtidReport {
+    /// In the relay log; MySQL's Retrieved_Gtid_Set.
+    pub retrieved: String,
+    /// Visible to readers; MySQL's Executed_Gtid_Set.
+    pub executed: String,
+    /// Named by `slipstream skip` and not yet met.
+    pub to_skip: String,
+}
+
+/// Places in the logs, `file:offset`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PositionReport {
+    /// End of what was received, in the source's log; Source_Log_File and Read_Source_Log_Pos.
+    pub source_received: Option<String>,
+    /// End of what is visible, in the source's log; Relay_Source_Log_File and Exec_Source_Log_Pos.
+    pub source_executed: Option<String>,
+    /// End of the relay log.
+    pub relay_received: Option<String>,
+    /// End of what is visible, in the relay log; Relay_Log_File and Relay_Log_Pos.
+    pub relay_executed: Option<String>,
+    /// The watermark: sequence number of the last visible transaction.
+    pub watermark: u64,
+}
+
+/// Lag by the source's commit timestamps, the clock difference taken off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LagReport {
+    /// Now: 0 when all the source has committed is visible, else the age of the oldest commit not yet visible, as far
+    /// as it is known; none when not connected or not replaying (MySQL's NULL).
+    pub current_us: Option<u64>,
+    /// Of every transaction since the start.
+    pub overall: LagSummary,
+    /// Of the last complete second.
+    pub last_1s: LagSummary,
+    /// Of the last ten.
+    pub last_10s: LagSummary,
+    /// The source's clock minus ours, already taken off all figures above.
+    pub clock_difference_us: Option<i64>,
+    /// Half the round trip of that measurement: its error at most.
+    pub clock_error_us: Option<u64>,
+    /// When it was measured; UTC.
+    pub clock_measured: Option<String>,
+}
+
+/// Received and not yet visible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Backlog {
+    /// Transactions.
+    pub transactions: u64,
+    /// Bytes of relay log.
+    pub bytes: u64,
+}
+
+/// Work per second, and in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RatesReport {
+    /// In the last complete second.
+    pub last_1s: RateSample,
+    /// Mean of the last ten.
+    pub last_10s: RateSample,
+    /// Since the start.
+    pub total: Work,
+}
+
+/// The error that stopped replay or the connection last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorReport {
+    /// When; UTC.
+    pub at: String,
+    /// The exit code it stands for.
+    pub exit: u8,
+    /// MySQL's error number where it has one (1236, 1032, ...).
+    pub number: Option<u32>,
+    /// What happened, with position and GTID.
+    pub text: String,
+    /// The command that leads on.
+    pub way_on: Option<String>,
+}
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryReport {
+    /// Resident memory of the process.
+    pub rss_bytes: u64,
+    /// Its highest value so far.
+    pub rss_peak_bytes: u64,
+    /// Held by the store's generations.
+    pub store_bytes: u64,
+    /// Held by work in the queues.
+    pub queue_bytes: u64,
+    /// Bound of the queues.
+    pub queue_limit_bytes: u64,
+}
+
+/// Disk in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskReport {
+    /// All files of the data folder.
+    pub folder_bytes: u64,
+    /// The relay log's part.
+    pub relay_log_bytes: u64,
+    /// Free in that file system.
+    pub free_bytes: Option<u64>,
+}
+
+/// Replay as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplayReport {
+    /// State of replay.
+    pub state: ReplayState,
+    /// What it waits for, if anything.
+    pub detail: String,
+    /// Transactions that one thread applied because they need rows of several lanes.
+    pub barriers: u64,
+    /// Tables held.
+    pub tables: u64,
+    /// Rows held.
+    pub rows: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatusReport {
+    /// Version of Slipstream.
+    pub version: String,
+    /// When this was taken; UTC.
+    pub at: String,
+    /// Whether a replica runs on the folder.
+    pub running: bool,
+    /// Its process id.
+    pub pid: Option<u32>,
+    /// For how long it runs, microseconds.
+    pub uptime_us: u64,
+    /// The data folder.
+    pub data: String,
+    /// This replica's server_id.
+    pub server_id: u32,
+    /// This replica's server_uuid.
+    pub server_uuid: String,
+    /// The source and the connection to it.
+    pub source: SourceReport,
+    /// Replay as a whole.
+    pub replay: ReplayReport,
+    /// GTID sets.
+    pub gtid: GtidReport,
+    /// Places in the logs.
+    pub position: PositionReport,
+    /// Lag.
+    pub lag: LagReport,
+    /// Received and not yet visible.
+    pub backlog: Backlog,
+    /// Work per second.
+    pub rates: RatesReport,
+    /// The last error.
+    pub last_error: Option<ErrorReport>,
+    /// What became of every event.
+    pub ledger: LedgerSnapshot,
+    /// Memory.
+    pub memory: MemoryReport,
+    /// Disk.
+    pub disk: DiskReport,
+    /// CPU time of the process, ended threads included, microseconds.
+    pub cpu_us: u64,
+    /// CPU time by stage.
+    pub threads: Vec<ThreadCpu>,
+}
+
+impl StatusReport {
+    /// Why this replica must not count as fresh enough for `--max-lag`; none if it is.
+    #[must_use]
+    pub fn lag_above(&self, lag_us_max: u64) -> Option<String> {
+        match self.lag.current_us {
+            Some(lag_us) if lag_us <= lag_us_max => None,
+            Some(lag_us) => {
+                Some(format!("lag {} is above {}", crate::duration_text(lag_us), crate::duration_text(lag_us_max)))
+            }
+            None => Some(format!(
+                "lag is not known: connection {}, replay {}",
+                self.source.state.as_mysql(),
+                self.replay.state.sentence()
+            )),
+        }
+    }
+
+    /// One JSON document, indented.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_lag_is_never_fresh() {
+        let mut report = StatusReport::default();
+        assert!(report.lag_above(u64::MAX).is_some());
+        report.lag.current_us = Some(10_000_000);
+        assert_eq!(report.lag_above(10_000_000), None);
+        assert_eq!(report.lag_above(9_999_999).as_deref(), Some("lag 10.0 s is above 9.99 s"));
+    }
+
+    #[test]
+    fn json_round_trip_and_older_reports_still_read() {
+        let mut report = StatusReport { running: true, pid: Some(7), ..StatusReport::default() };
+        report.lag.clock_difference_us = Some(-12);
+        let back: StatusReport = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(back, report);
+        let sparse: StatusReport = serde_json::from_str("{\"running\":true}").unwrap();
+        assert!(sparse.running && sparse.pid.is_none());
+    }
+}

@@ -1,0 +1,245 @@
+//! From single events to appends: what the receiver does with the source's log.
+//!
+//! In: events as a source sends them or a file holds them. Out: appends of whole transactions, cut where a reader can
+//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed.
+
+use base::{Gtid, LogPosition};
+use binlog::writer::BinlogWriter;
+use binlog::{ChecksumAlgorithm, EventHeader, Rotate, event_body, event_type, flags, verify_checksum};
+
+use crate::boundary::{BoundaryError, BoundaryTracker};
+use crate::{AppendMeta, RelayError, RelayPosition, RelayWriter};
+
+/// Bytes gathered before they are appended although more are at hand.
+const APPEND_BYTES: usize = 256 << 10;
+/// An open transaction beyond this is appended in parts.
+const PART_BYTES: usize = 1 << 20;
+
+/// See the module.
+pub struct Intake {
+    writer: RelayWriter,
+    tracker: BoundaryTracker,
+    buffer: Vec<u8>,
+    /// Bytes of whole transactions at the front of `buffer`.
+    whole: usize,
+    gtids: Vec<Gtid>,
+    open: Option<Gtid>,
+    rotate: Option<Vec<u8>>,
+    file: LogPosition,
+    whole_at: LogPosition,
+    checksum: ChecksumAlgorithm,
+    transactions: u64,
+    bytes: u64,
+}
+
+/// What an event was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Part of the log.
+    Stored,
+    /// A heartbeat, with nothing to store.
+    Heartbeat,
+    /// Of no use here.
+    Ignored,
+}
+
+impl Intake {
+    /// An intake into `writer`. `start` is where the source's log begins, for a source that sends no ROTATE first.
+    #[must_use]
+    pub fn new(writer: RelayWriter, start: LogPosition) -> Intake {
+        Intake {
+            writer,
+            tracker: BoundaryTracker::new(ChecksumAlgorithm::None),
+            buffer: Vec::with_capacity(APPEND_BYTES * 2),
+            whole: 0,
+            gtids: Vec::new(),
+            open: None,
+            rotate: None,
+            whole_at: start.clone(),
+            file: start,
+            checksum: ChecksumAlgorithm::None,
+            transactions: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Begins the next file of a source that sends no ROTATE of its own accord (log files read from disk).
+    pub fn begin_file(&mut self, name: &str) {
+        let mut writer = BinlogWriter::new(0, ChecksumAlgorithm::None, 0);
+        writer.rotate(name.as_bytes(), 4);
+        let mut event = writer.take();
+        if let Some(bits) = event.get_mut(17..19) {
+            bits.copy_from_slice(&flags::ARTIFICIAL.to_le_bytes());
+        }
+        self.rotate = Some(event);
+        self.file = LogPosition { file: name.into(), offset: 4 };
+    }
+
+    /// Takes one event, whole, with header and checksum. The caller calls `flush` before it waits for the next one.
+    ///
+    /// # Errors
+    /// When the event cannot stand here, is damaged, or the relay log cannot be written.
+    pub fn event(&mut self, event: &[u8]) -> Result<Taken, RelayError> {
+        let header = EventHeader::parse(event).map_err(|e| RelayError::Boundary(e.into()))?;
+        match header.event_type {
+            event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => return Ok(Taken::Heartbeat),
+            event_type::PREVIOUS_GTIDS | event_type::STOP => return Ok(Taken::Ignored),
+            event_type::ROTATE if header.is_artificial() => {
+                self.note_rotate(event)?;
+                return Ok(Taken::Ignored);
+            }
+            event_type::FORMAT_DESCRIPTION => {
+                self.note_format(event)?;
+                return Ok(Taken::Stored);
+            }
+            _ => {}
+        }
+        if self.checksum == ChecksumAlgorithm::Crc32 && !verify_checksum(event) {
+            return Err(BoundaryError::Malformed(format!(
+                "checksum of a {} event from the source does not match its bytes (source position {})",
+                header.name(),
+                self.file
+            ))
+            .into());
+        }
+        let step = self.tracker.step_with(&header, event)?;
+        if let Some(gtid) = step.transaction_begins {
+            self.open = Some(gtid);
+        }
+        self.buffer.extend_from_slice(event);
+        self.bytes += event.len() as u64;
+        if header.log_pos != 0 {
+            self.file.offset = unwrap_position(self.file.offset, header.log_pos);
+        }
+        if step.transaction_ends || !self.tracker.in_transaction() {
+            self.whole = self.buffer.len();
+            self.whole_at.clone_from(&self.file);
+            if step.transaction_ends {
+                self.transactions += 1;
+                self.gtids.extend(self.open.take());
+            }
+            if self.whole >= APPEND_BYTES {
+                self.flush()?;
+            }
+        } else if self.buffer.len() - self.whole >= PART_BYTES {
+            self.flush()?;
+            self.flush_part()?;
+        }
+        Ok(Taken::Stored)
+    }
+
+    fn note_rotate(&mut self, event: &[u8]) -> Result<(), RelayError> {
+        let checksum = if verify_checksum(event) { ChecksumAlgorithm::Crc32 } else { ChecksumAlgorithm::None };
+        let rotate = event_body(event, checksum).and_then(Rotate::parse).map_err(|e| RelayError::Boundary(e.into()))?;
+        self.flush()?;
+        self.file = LogPosition { file: String::from_utf8_lossy(rotate.file).as_ref().into(), offset: rotate.position };
+        self.rotate = Some(event.to_vec());
+        Ok(())
+    }
+
+    fn note_format(&mut self, event: &[u8]) -> Result<(), RelayError> {
+        self.flush()?;
+        if self.rotate.is_none() {
+            let file = self.file.file.to_string();
+            self.begin_file(&file);
+        }
+        let rotate = self.rotate.take().unwrap_or_default();
+        self.writer.note_source_headers(&rotate, event)?;
+        self.tracker.reset();
+        self.tracker.step(event)?;
+        self.checksum = self.tracker.checksum();
+        self.whole_at.clone_from(&self.file);
+        Ok(())
+    }
+
+    /// Appends the whole transactions gathered so far; None when there are none.
+    ///
+    /// # Errors
+    /// When the relay log cannot be written.
+    pub fn flush(&mut self) -> Result<Option<RelayPosition>, RelayError> {
+        if self.whole == 0 {
+            return Ok(None);
+        }
+        let rest = self.buffer.split_off(self.whole);
+        let mut next = Vec::with_capacity(APPEND_BYTES * 2);
+        next.extend_from_slice(&rest);
+        let data = std::mem::replace(&mut self.buffer, next);
+        self.whole = 0;
+        let meta = AppendMeta { ends_transaction: true, gtids: &self.gtids, source_position: self.whole_at.clone() };
+        let position = self.writer.append(data, meta)?;
+        self.gtids.clear();
+        Ok(Some(position))
+    }
+
+    /// Appends what there is of an open transaction.
+    fn flush_part(&mut self) -> Result<(), RelayError> {
+        let data = std::mem::take(&mut self.buffer);
+        let meta = AppendMeta { ends_transaction: false, gtids: &[], source_position: self.whole_at.clone() };
+        self.writer.append(data, meta)?;
+        Ok(())
+    }
+
+    /// Forgets an open transaction, in memory and in the file: the source will send it again from its start.
+    ///
+    /// # Errors
+    /// When the relay log cannot be cut.
+    pub fn abort_partial(&mut self) -> Result<(), RelayError> {
+        self.flush()?;
+        self.buffer.clear();
+        self.open = None;
+        self.tracker.reset();
+        self.writer.abort_partial()?;
+        Ok(())
+    }
+
+    /// Whether a transaction is open.
+    #[must_use]
+    pub fn in_transaction(&self) -> bool {
+        self.tracker.in_transaction()
+    }
+
+    /// Where in the source's log the last event taken ends.
+    #[must_use]
+    pub fn source_position(&self) -> &LogPosition {
+        &self.file
+    }
+
+    /// Transactions and bytes taken.
+    #[must_use]
+    pub fn taken(&self) -> (u64, u64) {
+        (self.transactions, self.bytes)
+    }
+
+    /// The relay log.
+    #[must_use]
+    pub fn writer(&self) -> &RelayWriter {
+        &self.writer
+    }
+
+    /// Appends what is whole and gives the writer back.
+    ///
+    /// # Errors
+    /// When the relay log cannot be written.
+    pub fn finish(mut self) -> Result<RelayWriter, RelayError> {
+        self.flush()?;
+        Ok(self.writer)
+    }
+}
+
+/// The header's 32-bit end position as a 64-bit one: it wraps in files beyond 4 GiB.
+fn unwrap_position(before: u64, low: u32) -> u64 {
+    let candidate = (before & !0xffff_ffff) | u64::from(low);
+    if candidate >= before || before - candidate < 1 << 31 { candidate } else { candidate + (1 << 32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unwrap_position;
+
+    #[test]
+    fn positions_beyond_four_gib() {
+        assert_eq!(unwrap_position(100, 200), 200);
+        assert_eq!(unwrap_position(0xffff_ff00, 0x10), 0x1_0000_0010);
+        assert_eq!(unwrap_position(0x1_0000_0010, 0x20), 0x1_0000_0020);
+    }
+}

@@ -1,0 +1,176 @@
+//! The relay log on disk: append, sync, rotate, recover, purge, read.
+//!
+//! In: bytes of whole binlog events from the receiver ([`RelayWriter::append`]). Out: files `relay-bin.000001`… and
+//! `relay-bin.index` in MySQL's formats, positions, and chunks for the split stage ([`RelayTail`]).
+//! Never here: an event changed (the source's ROTATE and FORMAT_DESCRIPTION at a file's head excepted), a byte acknowledged before it is synced, a byte handed to the
+//! reader beyond the last whole transaction (unless that transaction is above 16 MiB, and then a cut back is told),
+//! synced bytes thrown away in silence, row events decoded.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod boundary;
+mod error;
+mod head;
+mod intake;
+mod names;
+mod recover;
+mod shared;
+mod state;
+mod sync;
+mod tail;
+mod walk;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Gtid, GtidSet, LogPosition};
+
+pub use error::RelayError;
+pub use intake::{Intake, Taken};
+pub use names::{file_name, parse_index};
+pub use shared::RelayShared;
+pub use sync::RelaySync;
+pub use tail::{RelayFiles, RelayTail};
+pub use writer::{RelayLog, RelayWriter};
+
+/// First bytes of every binlog and relay log file.
+const MAGIC: &[u8; 4] = b"\xfebin";
+
+/// When written bytes are made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// As soon as a transaction's end is written (transactions that come while a sync runs share the next one).
+    EveryTransaction,
+    /// When `ms` milliseconds have passed since the last sync, or `bytes` bytes were written since.
+    Interval {
+        /// Milliseconds.
+        ms: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Only on [`RelaySync::request_sync`] and at a clean close.
+    Never,
+}
+
+impl Default for SyncPolicy {
+    /// 10 ms or 16 MiB.
+    fn default() -> SyncPolicy {
+        SyncPolicy::Interval { ms: 10, bytes: 16 << 20 }
+    }
+}
+
+/// How a relay log is kept. `RelayOptions::new(dir)` fills in the defaults.
+#[derive(Clone, Debug)]
+pub struct RelayOptions {
+    /// Its folder; made when absent.
+    pub dir: PathBuf,
+    /// A new file is begun at the first transaction boundary past this (default 1 GiB).
+    pub max_file_bytes: u64,
+    /// When written bytes are made durable.
+    pub sync: SyncPolicy,
+    /// Bytes kept in memory for a reader that keeps up (default 64 MiB); beyond it the reader reads the file.
+    pub hot_bytes_max: usize,
+    /// Our server id, stamped into our own events (default 0).
+    pub server_id: u32,
+}
+
+impl RelayOptions {
+    /// The defaults for a folder.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> RelayOptions {
+        RelayOptions {
+            dir: dir.into(),
+            max_file_bytes: 1 << 30,
+            sync: SyncPolicy::default(),
+            hot_bytes_max: 64 << 20,
+            server_id: 0,
+        }
+    }
+}
+
+/// A place in the relay log. Ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelayPosition {
+    /// The number in the file's name, from 1; 0 = before everything.
+    pub file_number: u64,
+    /// Offset in bytes in it.
+    pub offset: u64,
+}
+
+/// What was cut off when the log was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutReport {
+    /// File name.
+    pub file: String,
+    /// Its length before (files behind it were deleted).
+    pub from_len: u64,
+    /// Its length now: the end of its last whole transaction; 0 when the file was deleted.
+    pub to_len: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was found when the log was opened.
+#[derive(Clone, Debug, Default)]
+pub struct Recovery {
+    /// GTIDs of all whole transactions ever retrieved into this log, purged files included.
+    pub retrieved: GtidSet,
+    /// Number and length of each file, in order.
+    pub files: Vec<(u64, u64)>,
+    /// What had to be cut off.
+    pub cut: Option<CutReport>,
+    /// Whether the last stop was a clean one (true for a new log).
+    pub clean: bool,
+    /// Where in the source's log the last whole transaction ends.
+    pub last_source_position: Option<LogPosition>,
+    /// The index was absent and made anew from the files.
+    pub index_rebuilt: bool,
+    /// Left-over files that no index named and that were deleted.
+    pub removed: Vec<String>,
+}
+
+/// What the caller of [`RelayWriter::append`] knows about the bytes.
+#[derive(Clone, Debug)]
+pub struct AppendMeta<'a> {
+    /// The bytes end outside of any transaction. When false, no transaction may end inside them: the caller cuts its
+    /// appends at transaction ends.
+    pub ends_transaction: bool,
+    /// The transactions completed in them.
+    pub gtids: &'a [Gtid],
+    /// Where in the source's log the bytes end.
+    pub source_position: LogPosition,
+}
+
+/// A run of bytes of one relay file.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// The number in the file's name.
+    pub file_number: u64,
+    /// The file's name.
+    pub file: Arc<str>,
+    /// Offset in the file of `data[0]`. The first chunk of a file starts at 4: the magic is never handed out.
+    pub offset: u64,
+    /// The bytes. From memory: whole events as appended. From the file: may begin and end inside events.
+    pub data: Arc<Vec<u8>>,
+    /// Whether they came from memory.
+    pub hot: bool,
+}
+
+/// What [`RelayTail::next`] found.
+#[derive(Clone, Debug)]
+pub enum TailItem {
+    /// The next bytes.
+    Chunk(Chunk),
+    /// A file is read to its end; the next one follows from its offset 4.
+    EndOfFile {
+        /// The finished file's number.
+        file_number: u64,
+        /// Its length.
+        len: u64,
+    },
+    /// Nothing new came in the given time.
+    Idle,
+    /// The log was closed and is read to its end.
+    Closed,
+}

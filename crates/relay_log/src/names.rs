@@ -1,0 +1,154 @@
+//! Names of the files in a relay log folder, and the index that lists them (MySQL's format: one path a line).
+//!
+//! The index is always replaced as a whole (temporary file, sync, rename, sync of the folder), before the first event
+//! is written to a new file and before a purged or cut off file is deleted. So a file it does not list holds nothing.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::RelayError;
+
+const PREFIX: &str = "relay-bin.";
+const INDEX: &str = "relay-bin.index";
+
+/// An index above this is not ours: a line takes 19 bytes, so this is half a million files.
+const INDEX_BYTES_MAX: u64 = 10 << 20;
+
+/// `relay-bin.000001`
+pub fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number:06}")
+}
+
+/// The number in a relay file's name.
+pub(crate) fn file_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?;
+    let number: u64 = digits.bytes().all(|c| c.is_ascii_digit()).then(|| digits.parse().ok())??;
+    (number > 0 && file_name(number) == name).then_some(number)
+}
+
+pub(crate) fn index_path(dir: &Path) -> PathBuf {
+    dir.join(INDEX)
+}
+
+/// Makes renames, new and deleted names in a folder durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), RelayError> {
+    let io = |e| RelayError::io("sync folder", dir, &e);
+    File::open(dir).map_err(io)?.sync_all().map_err(io)
+}
+
+/// Replaces `path` by a file with these bytes, so that after a crash it holds the old or the new ones.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), RelayError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let io = |e| RelayError::io("write", &temporary, &e);
+    let mut file = File::create(&temporary).map_err(io)?;
+    file.write_all(bytes).map_err(io)?;
+    file.sync_data().map_err(io)?;
+    drop(file);
+    fs::rename(&temporary, path).map_err(|e| RelayError::io("rename to", path, &e))
+}
+
+pub(crate) fn write_index(dir: &Path, numbers: impl Iterator<Item = u64>) -> Result<(), RelayError> {
+    let mut text = String::new();
+    for number in numbers {
+        text.push_str("./");
+        text.push_str(&file_name(number));
+        text.push('\n');
+    }
+    replace(&index_path(dir), text.as_bytes())?;
+    sync_dir(dir)
+}
+
+/// The numbers the index lists, in order and without gaps; None when there is no index or it is empty.
+pub(crate) fn read_index(dir: &Path) -> Result<Option<Vec<u64>>, RelayError> {
+    let path = index_path(dir);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(RelayError::io("open", &path, &e)),
+    };
+    let mut bytes = Vec::new();
+    file.take(INDEX_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| RelayError::io("read", &path, &e))?;
+    if bytes.len() as u64 > INDEX_BYTES_MAX {
+        return Err(RelayError::Index { line: 1, reason: "it is far too large".into() });
+    }
+    let numbers = parse_index(&bytes)?;
+    Ok((!numbers.is_empty()).then_some(numbers))
+}
+
+/// Reads an index's bytes.
+///
+/// # Errors
+/// With the line that is not `relay-bin.NNNNNN` or not the number after the one before.
+pub fn parse_index(bytes: &[u8]) -> Result<Vec<u64>, RelayError> {
+    let mut numbers: Vec<u64> = Vec::new();
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    if bytes.is_empty() {
+        return Ok(numbers);
+    }
+    for (i, raw) in bytes.split(|&b| b == b'\n').enumerate() {
+        let shown = || String::from_utf8_lossy(raw.get(..80).unwrap_or(raw)).into_owned();
+        let fail = |reason: String| RelayError::Index { line: i + 1, reason };
+        let name = raw.strip_prefix(b"./").unwrap_or(raw);
+        let number = std::str::from_utf8(name)
+            .ok()
+            .and_then(file_number)
+            .ok_or_else(|| fail(format!("{:?} is not ./relay-bin.NNNNNN", shown())))?;
+        if let Some(last) = numbers.last()
+            && last.checked_add(1) != Some(number)
+        {
+            return Err(fail(format!("{:?} does not follow {}", shown(), file_name(*last))));
+        }
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
+/// Numbers of all relay files in the folder, sorted.
+pub(crate) fn list_files(dir: &Path) -> Result<Vec<u64>, RelayError> {
+    let io = |e| RelayError::io("list", dir, &e);
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir).map_err(io)? {
+        if let Some(number) = entry.map_err(io)?.file_name().to_str().and_then(file_number) {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_odd_ones_are_refused() {
+        for number in [1, 999_999, 1_000_000, u64::MAX] {
+            assert_eq!(file_number(&file_name(number)), Some(number));
+        }
+        for name in ["relay-bin.000000", "relay-bin.1", "relay-bin.0000001", "relay-bin.index", "relay-bin.00000a", ""]
+        {
+            assert_eq!(file_number(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn odd_indexes_are_refused() {
+        assert_eq!(parse_index(b"./relay-bin.000009\nrelay-bin.000010\n").unwrap(), [9, 10]);
+        assert!(parse_index(b"").unwrap().is_empty());
+        for bytes in [
+            &b"../relay-bin.000001\n"[..],
+            b"/etc/passwd\n",
+            b"./relay-bin.000001\n\n./relay-bin.000002\n",
+            b"./relay-bin.000001\n./relay-bin.000003\n",
+            b"./relay-bin.000001\n./relay-bin.000001\n",
+            b"./relay-bin.000001\n./relay-bin.00000",
+            b"\xff\xfe\x00",
+            b"\0\0\0\0",
+        ] {
+            assert!(matches!(parse_index(bytes), Err(RelayError::Index { .. })), "{bytes:?}");
+        }
+    }
+}

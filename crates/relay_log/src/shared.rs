@@ -1,0 +1,342 @@
+//! What the writer, the sync thread and the reader share: the list of files, how far each is written, whole and
+//! synced, the chunks still in memory, and the failure that poisoned the log.
+//!
+//! One lock, taken once per append (a batch of events), once or twice per chunk read, twice per sync.
+//!
+//! Invariants: `synced` ≤ `written`, `committed` ≤ `len` in every file; the reader is given bytes behind `committed`
+//! only while the open transaction is above 16 MiB; a cut lowers lengths and `synced` here before the file is cut.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
+
+use crate::names::{file_name, sync_dir, write_index};
+use crate::state::StateFile;
+use crate::{Chunk, RelayError, RelayPosition, SyncPolicy};
+
+/// One file as the log knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct FileEntry {
+    pub number: u64,
+    pub name: Arc<str>,
+    /// Bytes written.
+    pub len: u64,
+    /// End of the last whole transaction.
+    pub committed: u64,
+}
+
+impl FileEntry {
+    pub(crate) fn new(number: u64, len: u64) -> FileEntry {
+        FileEntry { number, name: file_name(number).into(), len, committed: len }
+    }
+
+    /// Up to where the reader may read: whole transactions only, whatever their size. Lanes cannot take back what a
+    /// cut-off transaction did (RULES 3); slices are cut from a transaction that is there to its end.
+    pub(crate) fn visible(&self) -> u64 {
+        self.committed
+    }
+}
+
+/// What the sync thread is doing, so that the writer wakes it only when it must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SyncThread {
+    Busy,
+    /// Waits for work without a time limit.
+    Idle,
+    /// Waits for the interval to end.
+    Timed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub files: VecDeque<FileEntry>,
+    /// Files written since the last sync, in order; the last one is the current one.
+    pub unsynced: Vec<(u64, Arc<File>)>,
+    pub unsynced_bytes: u64,
+    pub synced: RelayPosition,
+    /// The end of the last whole transaction before `synced`, in the same file.
+    pub synced_whole: u64,
+    pub sync_requested: bool,
+    pub sync_thread: SyncThread,
+    /// The current file's events have no checksums: the state file must be written before a sync is announced, or
+    /// acknowledged bytes would not be trusted after a crash.
+    pub without_checksums: bool,
+    pub hot: VecDeque<Chunk>,
+    pub hot_bytes: usize,
+    /// Where the reader is, when there is one.
+    pub tail: Option<RelayPosition>,
+    pub tail_waits: bool,
+    /// Grows with every cut.
+    pub cuts: u64,
+    pub poison: Option<RelayError>,
+    /// The sync thread is to end.
+    pub stopping: bool,
+    /// No byte will be added.
+    pub closed: bool,
+}
+
+impl Shared {
+    pub(crate) fn written(&self) -> RelayPosition {
+        self.files
+            .back()
+            .map_or(RelayPosition::default(), |file| RelayPosition { file_number: file.number, offset: file.len })
+    }
+
+    /// The end of the last whole transaction in the last file.
+    pub(crate) fn whole(&self) -> u64 {
+        self.files.back().map_or(0, |file| file.committed)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), RelayError> {
+        match &self.poison {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Index in `files` of a number.
+    pub(crate) fn index_of(&self, number: u64) -> Option<usize> {
+        let first = self.files.front()?.number;
+        let index = usize::try_from(number.checked_sub(first)?).ok()?;
+        (index < self.files.len()).then_some(index)
+    }
+}
+
+/// The relay log as its writer, its reader and its sync thread share it.
+#[derive(Debug)]
+pub struct RelayShared {
+    pub(crate) dir: PathBuf,
+    pub(crate) policy: SyncPolicy,
+    pub(crate) hot_bytes_max: usize,
+    state: Mutex<Shared>,
+    /// Serialises changes of the index file. Taken before `state`.
+    index: Mutex<()>,
+    /// Taken before `state`, or alone.
+    state_file: Mutex<Option<StateFile>>,
+    pub(crate) tail_condvar: Condvar,
+    pub(crate) sync_condvar: Condvar,
+    pub(crate) synced_condvar: Condvar,
+}
+
+fn unpoisoned<'a, T>(result: LockResult<MutexGuard<'a, T>>) -> MutexGuard<'a, T> {
+    // A panic elsewhere leaves these values whole: each is changed in one piece.
+    result.unwrap_or_else(PoisonError::into_inner)
+}
+
+impl RelayShared {
+    pub(crate) fn new(
+        dir: &Path,
+        policy: SyncPolicy,
+        hot_bytes_max: usize,
+        files: &[(u64, u64)],
+        state_file: Option<StateFile>,
+    ) -> RelayShared {
+        let files: VecDeque<FileEntry> = files.iter().map(|(number, len)| FileEntry::new(*number, *len)).collect();
+        let mut shared = Shared {
+            files,
+            unsynced: Vec::new(),
+            unsynced_bytes: 0,
+            synced: RelayPosition::default(),
+            synced_whole: 0,
+            sync_requested: false,
+            sync_thread: SyncThread::Busy,
+            without_checksums: false,
+            hot: VecDeque::new(),
+            hot_bytes: 0,
+            tail: None,
+            tail_waits: false,
+            cuts: 0,
+            poison: None,
+            stopping: false,
+            closed: state_file.is_none(),
+        };
+        shared.synced = shared.written();
+        shared.synced_whole = shared.synced.offset;
+        RelayShared {
+            dir: dir.to_path_buf(),
+            policy,
+            hot_bytes_max,
+            state: Mutex::new(shared),
+            index: Mutex::new(()),
+            state_file: Mutex::new(state_file),
+            tail_condvar: Condvar::new(),
+            sync_condvar: Condvar::new(),
+            synced_condvar: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
+        unpoisoned(self.state.lock())
+    }
+
+    pub(crate) fn lock_state_file(&self) -> MutexGuard<'_, Option<StateFile>> {
+        unpoisoned(self.state_file.lock())
+    }
+
+    pub(crate) fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(file_name(number))
+    }
+
+    /// Makes every later call fail with this error, wakes all who wait, and hands the error back.
+    pub(crate) fn poison(&self, error: RelayError) -> RelayError {
+        let mut state = self.lock();
+        let error = state.poison.get_or_insert(error).clone();
+        state.hot.clear();
+        state.hot_bytes = 0;
+        drop(state);
+        self.wake_all();
+        error
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.tail_condvar.notify_all();
+        self.sync_condvar.notify_all();
+        self.synced_condvar.notify_all();
+    }
+
+    /// Bytes of the last file are written: `chunk` is what the reader gets of them.
+    pub(crate) fn publish(&self, chunk: Chunk, committed: bool) {
+        let mut state = self.lock();
+        let len = chunk.data.len();
+        let Some(file) = state.files.back_mut() else { return };
+        file.len = chunk.offset + len as u64;
+        if committed {
+            file.committed = file.len;
+        }
+        let visible = file.visible() > chunk.offset;
+        state.unsynced_bytes += len as u64;
+        if state.tail.is_some() && state.hot_bytes + len <= self.hot_bytes_max {
+            state.hot_bytes += len;
+            state.hot.push_back(chunk);
+        }
+        let wake_tail = state.tail_waits && visible;
+        let wake_sync = match (state.sync_thread, self.policy) {
+            (SyncThread::Busy, _) | (_, SyncPolicy::Never) => false,
+            (_, SyncPolicy::EveryTransaction) => committed,
+            (SyncThread::Idle, SyncPolicy::Interval { .. }) => true,
+            (SyncThread::Timed, SyncPolicy::Interval { bytes, .. }) => state.unsynced_bytes >= bytes,
+        };
+        if wake_tail {
+            state.tail_waits = false;
+        }
+        if wake_sync {
+            state.sync_thread = SyncThread::Busy;
+        }
+        drop(state);
+        if wake_tail {
+            self.tail_condvar.notify_all();
+        }
+        if wake_sync {
+            self.sync_condvar.notify_all();
+        }
+    }
+
+    /// A new file is there, with its head written and the index naming it.
+    pub(crate) fn publish_file(&self, number: u64, file: Arc<File>, head: Chunk, without_checksums: bool) {
+        let mut state = self.lock();
+        state.files.push_back(FileEntry::new(number, 0));
+        state.unsynced.push((number, file));
+        state.without_checksums = without_checksums;
+        drop(state);
+        self.publish(head, true);
+    }
+
+    /// Lowers all lengths to the end of the last whole transaction, before the file itself is cut there.
+    pub(crate) fn cut(&self) -> Result<(), RelayError> {
+        let mut state = self.lock();
+        let Some(file) = state.files.back_mut() else { return Ok(()) };
+        let cut_bytes = file.len - file.committed;
+        file.len = file.committed;
+        let to = RelayPosition { file_number: file.number, offset: file.committed };
+        while let Some(chunk) = state.hot.back()
+            && (chunk.file_number, chunk.offset) >= (to.file_number, to.offset)
+        {
+            state.hot_bytes -= chunk.data.len();
+            state.hot.pop_back();
+        }
+        state.unsynced_bytes = state.unsynced_bytes.saturating_sub(cut_bytes);
+        if state.synced > to {
+            (state.synced, state.synced_whole) = (to, to.offset);
+        }
+        state.cuts += 1;
+        state.tail_waits = false;
+        drop(state);
+        self.tail_condvar.notify_all();
+        match self.lock_state_file().as_mut() {
+            Some(state_file) => state_file.lower(to),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the index with one more file.
+    pub(crate) fn add_to_index(&self, number: u64) -> Result<(), RelayError> {
+        let _index = unpoisoned(self.index.lock());
+        let mut numbers: Vec<u64> = self.lock().files.iter().map(|file| file.number).collect();
+        numbers.push(number);
+        write_index(&self.dir, numbers.into_iter())
+    }
+
+    /// Deletes all files with a number up to `up_to`, but never the last file, one the reader has not finished, or
+    /// one that is not synced. Returns the deleted numbers.
+    ///
+    /// # Errors
+    /// When the system refuses; the log is not poisoned by that.
+    pub fn purge(&self, up_to: u64) -> Result<Vec<u64>, RelayError> {
+        let _index = unpoisoned(self.index.lock());
+        let (gone, kept) = {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(RelayError::Closed);
+            }
+            state.check()?;
+            let last = state.written().file_number;
+            let keep_from = last.min(state.synced.file_number).min(state.tail.map_or(u64::MAX, |at| at.file_number));
+            let mut gone = Vec::new();
+            while let Some(file) = state.files.front()
+                && file.number <= up_to
+                && file.number < keep_from
+            {
+                gone.push(file.number);
+                state.files.pop_front();
+            }
+            (gone, state.files.iter().map(|file| file.number).collect::<Vec<u64>>())
+        };
+        if gone.is_empty() {
+            return Ok(gone);
+        }
+        // A file no index names is deleted at the next start, so a crash between the two leaves nothing behind.
+        write_index(&self.dir, kept.into_iter())?;
+        for number in &gone {
+            let path = self.path(*number);
+            fs::remove_file(&path).map_err(|e| RelayError::io("delete", &path, &e))?;
+        }
+        sync_dir(&self.dir)?;
+        Ok(gone)
+    }
+
+    /// Bytes in all files.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.lock().files.iter().map(|file| file.len).sum()
+    }
+
+    /// Number and length of each file.
+    #[must_use]
+    pub fn files(&self) -> Vec<(u64, u64)> {
+        self.lock().files.iter().map(|file| (file.number, file.len)).collect()
+    }
+
+    /// Bytes the reader has not been given yet (all of them while there is no reader).
+    #[must_use]
+    pub fn unread_bytes(&self) -> u64 {
+        let state = self.lock();
+        let at = state.tail.unwrap_or_default();
+        let unread = |file: &FileEntry| match file.number.cmp(&at.file_number) {
+            std::cmp::Ordering::Less => 0,
+            std::cmp::Ordering::Equal => file.len.saturating_sub(at.offset),
+            std::cmp::Ordering::Greater => file.len,
+        };
+        state.files.iter().map(unread).sum()
+    }
+}

@@ -1,0 +1,231 @@
+//! When written bytes become durable: one thread that syncs by the policy or on request, and who waits for it.
+//!
+//! In: what the writer publishes, requests. Out: the synced position, the state file. Never here: a position announced
+//! before its bytes, its file's name and (where events carry no checksums) the state file are on disk.
+
+use std::sync::Arc;
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use crate::shared::{RelayShared, Shared, SyncThread};
+use crate::state::State;
+use crate::{RelayError, RelayPosition, SyncPolicy};
+
+/// The state file is written at most this often: each time costs a sync of its own.
+const STATE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Environment variable with fail points, `name=value` separated by `;`. Here: `relay_sync_delay_ms`.
+const FAILPOINT: &str = "SLIPSTREAM_FAILPOINT";
+
+/// Durability of the log, for any thread.
+#[derive(Debug)]
+pub struct RelaySync {
+    shared: Arc<RelayShared>,
+}
+
+impl RelaySync {
+    pub(crate) fn new(shared: Arc<RelayShared>) -> RelaySync {
+        RelaySync { shared }
+    }
+
+    /// The end of what is written.
+    #[must_use]
+    pub fn written(&self) -> RelayPosition {
+        self.shared.lock().written()
+    }
+
+    /// The end of what is durable.
+    #[must_use]
+    pub fn synced(&self) -> RelayPosition {
+        self.shared.lock().synced
+    }
+
+    /// Waits until all before `position` is durable; false when the time is up first. Does not ask for a sync: under
+    /// [`SyncPolicy::Never`] call [`request_sync`](Self::request_sync) before.
+    ///
+    /// # Errors
+    /// When the log is poisoned, or closed with `position` not durable.
+    pub fn wait_synced(&self, position: RelayPosition, timeout: Duration) -> Result<bool, RelayError> {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.shared.lock();
+        loop {
+            state.check()?;
+            if state.synced >= position {
+                return Ok(true);
+            }
+            if state.closed {
+                return Err(RelayError::Closed);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            state = wait(&self.shared.synced_condvar, state, Some(left));
+        }
+    }
+
+    /// Asks for a sync of all that is written, at once; requests share a sync. Works under every policy.
+    pub fn request_sync(&self) {
+        self.shared.lock().sync_requested = true;
+        self.shared.sync_condvar.notify_all();
+    }
+
+    /// The failure that poisoned the log, if one did.
+    #[must_use]
+    pub fn poison(&self) -> Option<RelayError> {
+        self.shared.lock().poison.clone()
+    }
+}
+
+pub(crate) fn wait<'a>(
+    condvar: &std::sync::Condvar,
+    guard: MutexGuard<'a, Shared>,
+    timeout: Option<Duration>,
+) -> MutexGuard<'a, Shared> {
+    match timeout {
+        Some(timeout) => {
+            condvar.wait_timeout(guard, timeout).map_or_else(|poisoned| poisoned.into_inner().0, |pair| pair.0)
+        }
+        None => condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner),
+    }
+}
+
+/// The thread's body.
+pub(crate) struct Syncer {
+    shared: Arc<RelayShared>,
+    delay: Duration,
+    last_sync: Instant,
+    last_state_write: Instant,
+    /// The state file is behind what is synced.
+    state_is_behind: bool,
+}
+
+enum Work {
+    Sync,
+    WriteState,
+    Stop,
+}
+
+impl Syncer {
+    pub(crate) fn new(shared: Arc<RelayShared>) -> Syncer {
+        let now = Instant::now();
+        Syncer { shared, delay: failpoint_delay(), last_sync: now, last_state_write: now, state_is_behind: false }
+    }
+
+    /// Works until the writer stops it or an I/O error poisons the log.
+    pub(crate) fn run(mut self) {
+        loop {
+            let result = match self.next_work() {
+                Work::Sync => self.sync(),
+                Work::WriteState => self.write_state(),
+                Work::Stop => return,
+            };
+            if let Err(error) = result {
+                self.shared.poison(error);
+                return;
+            }
+        }
+    }
+
+    fn next_work(&self) -> Work {
+        let mut state = self.shared.lock();
+        loop {
+            if state.stopping || state.poison.is_some() {
+                return Work::Stop;
+            }
+            let now = Instant::now();
+            let mut wait_for = None;
+            if state.sync_requested {
+                return Work::Sync;
+            }
+            if state.unsynced_bytes > 0 {
+                match self.shared.policy {
+                    SyncPolicy::EveryTransaction => {
+                        if state.synced < (RelayPosition { offset: state.whole(), ..state.written() }) {
+                            return Work::Sync;
+                        }
+                    }
+                    SyncPolicy::Interval { ms, bytes } => {
+                        let due = (self.last_sync + Duration::from_millis(ms)).saturating_duration_since(now);
+                        if due.is_zero() || state.unsynced_bytes >= bytes {
+                            return Work::Sync;
+                        }
+                        wait_for = Some(due);
+                    }
+                    SyncPolicy::Never => {}
+                }
+            }
+            if self.state_is_behind {
+                let due = (self.last_state_write + STATE_INTERVAL).saturating_duration_since(now);
+                if due.is_zero() {
+                    return Work::WriteState;
+                }
+                wait_for = Some(wait_for.map_or(due, |other| other.min(due)));
+            }
+            // A thread that waits only for the state file must still wake for new bytes.
+            let idle = wait_for.is_none() || state.unsynced_bytes == 0;
+            state.sync_thread = if idle { SyncThread::Idle } else { SyncThread::Timed };
+            state = wait(&self.shared.sync_condvar, state, wait_for);
+            state.sync_thread = SyncThread::Busy;
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), RelayError> {
+        self.last_sync = Instant::now();
+        let (cuts, target, bytes, files, state_first) = {
+            let mut state = self.shared.lock();
+            state.sync_requested = false;
+            let target = State { synced: state.written(), whole: state.whole(), clean: false };
+            (state.cuts, target, state.unsynced_bytes, state.unsynced.clone(), state.without_checksums)
+        };
+        if !self.delay.is_zero() {
+            std::thread::sleep(self.delay);
+        }
+        for (number, file) in files {
+            file.sync_data().map_err(|e| RelayError::io("sync", &self.shared.path(number), &e))?;
+        }
+        if state_first {
+            self.record(Some((target, cuts)))?;
+        }
+        let mut state = self.shared.lock();
+        if state.cuts != cuts {
+            // The end that was synced may be cut off; what is there now is synced in the next round.
+            state.sync_requested = true;
+            return Ok(());
+        }
+        (state.synced, state.synced_whole) = (target.synced, target.whole);
+        state.unsynced_bytes = state.unsynced_bytes.saturating_sub(bytes);
+        state.unsynced.retain(|(number, _)| *number >= target.synced.file_number);
+        drop(state);
+        self.shared.synced_condvar.notify_all();
+        self.state_is_behind = !state_first;
+        if self.last_state_write.elapsed() >= STATE_INTERVAL { self.write_state() } else { Ok(()) }
+    }
+
+    fn write_state(&mut self) -> Result<(), RelayError> {
+        if self.state_is_behind { self.record(None) } else { Ok(()) }
+    }
+
+    /// Writes the state file: with what is announced, or with what was synced while `cuts` cuts had been.
+    fn record(&mut self, synced: Option<(State, u64)>) -> Result<(), RelayError> {
+        self.last_state_write = Instant::now();
+        self.state_is_behind = false;
+        // Held while writing: a cut lowers the state file after us, never before.
+        let mut guard = self.shared.lock_state_file();
+        let state = {
+            let state = self.shared.lock();
+            match synced {
+                Some((_, cuts)) if state.cuts != cuts => return Ok(()),
+                Some((synced, _)) => synced,
+                None => State { synced: state.synced, whole: state.synced_whole, clean: false },
+            }
+        };
+        guard.as_mut().map_or(Ok(()), |file| file.write(state))
+    }
+}
+
+fn failpoint_delay() -> Duration {
+    let Ok(text) = std::env::var(FAILPOINT) else { return Duration::ZERO };
+    let ms = text.split(';').find_map(|point| point.trim().strip_prefix("relay_sync_delay_ms=")?.parse().ok());
+    Duration::from_millis(ms.unwrap_or(0))
+}

@@ -1,0 +1,234 @@
+//! The one reader: from the start of the first file on, first what is on disk, then what arrives.
+//!
+//! In: the shared state, the files. Out: chunks in the order of the log, from memory where they still are there.
+//! Never here: an event looked into, a byte behind the last whole transaction (but for transactions above 16 MiB),
+//! more than one chunk held.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::limits::READ_CHUNK_BYTES;
+
+use crate::recover::survey;
+use crate::shared::{FileEntry, RelayShared, Shared};
+use crate::sync::wait;
+use crate::{Chunk, MAGIC, Recovery, RelayError, RelayPosition, SyncPolicy, TailItem};
+
+/// The one reader.
+#[derive(Debug)]
+pub struct RelayTail {
+    shared: Arc<RelayShared>,
+    position: RelayPosition,
+    /// The file read last.
+    file: Option<(u64, File)>,
+}
+
+/// What the lock told.
+enum Found {
+    Item(TailItem),
+    /// Bytes to read from the file, and how many cuts had been.
+    Read {
+        name: Arc<str>,
+        len: usize,
+        cuts: u64,
+    },
+}
+
+impl RelayTail {
+    /// Reads from the start of the first file. A new reader takes the place of an old one.
+    #[must_use]
+    pub fn open(shared: Arc<RelayShared>) -> RelayTail {
+        let mut state = shared.lock();
+        let file_number = state.files.front().map_or(0, |file| file.number);
+        let position = RelayPosition { file_number, offset: MAGIC.len() as u64 };
+        state.tail = Some(position);
+        state.hot.clear();
+        state.hot_bytes = 0;
+        drop(state);
+        RelayTail { shared, position, file: None }
+    }
+
+    /// Where the next chunk begins.
+    #[must_use]
+    pub fn position(&self) -> RelayPosition {
+        self.position
+    }
+
+    /// The next item; waits up to `timeout` for one.
+    ///
+    /// # Errors
+    /// When the log is poisoned, reading fails, or the file was purged under the reader.
+    pub fn next(&mut self, timeout: Duration) -> Result<TailItem, RelayError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let (name, len, cuts) = match self.find(deadline)? {
+                Found::Item(item) => return Ok(item),
+                Found::Read { name, len, cuts } => (name, len, cuts),
+            };
+            let data = self.read(len)?;
+            let mut state = self.shared.lock();
+            if state.cuts != cuts {
+                continue; // the bytes may have been cut off while they were read
+            }
+            if data.len() < len {
+                let end = self.position.offset + data.len() as u64;
+                return Err(RelayError::corrupt(&name, end, "the file was cut off by someone else"));
+            }
+            let chunk = Chunk {
+                file_number: self.position.file_number,
+                file: name,
+                offset: self.position.offset,
+                data: Arc::new(data),
+                hot: false,
+            };
+            self.position.offset += chunk.data.len() as u64;
+            state.tail = Some(self.position);
+            return Ok(TailItem::Chunk(chunk));
+        }
+    }
+
+    fn find(&mut self, deadline: Instant) -> Result<Found, RelayError> {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        loop {
+            state.check()?;
+            if let Some(found) = self.look(&mut state)? {
+                return Ok(found);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Found::Item(TailItem::Idle));
+            }
+            state.tail_waits = true;
+            state = wait(&shared.tail_condvar, state, Some(left));
+            state.tail_waits = false;
+        }
+    }
+
+    /// What there is at the reader's position; None when it has to wait.
+    fn look(&mut self, state: &mut Shared) -> Result<Option<Found>, RelayError> {
+        if self.position.file_number == 0
+            && let Some(first) = state.files.front()
+        {
+            let file_number = first.number;
+            self.move_to(state, RelayPosition { file_number, offset: MAGIC.len() as u64 });
+        }
+        let Some(index) = state.index_of(self.position.file_number) else {
+            if state.files.front().is_some_and(|first| first.number > self.position.file_number) {
+                return Err(RelayError::Purged { file_number: self.position.file_number });
+            }
+            return Ok(state.closed.then_some(Found::Item(TailItem::Closed)));
+        };
+        let Some(file) = state.files.get(index).cloned() else { return Ok(None) };
+        if self.position.offset < file.visible() {
+            return Ok(Some(self.take(state, &file)));
+        }
+        if index + 1 < state.files.len() {
+            let item = TailItem::EndOfFile { file_number: file.number, len: file.len };
+            self.move_to(state, RelayPosition { file_number: file.number + 1, offset: MAGIC.len() as u64 });
+            return Ok(Some(Found::Item(item)));
+        }
+        Ok(state.closed.then_some(Found::Item(TailItem::Closed)))
+    }
+
+    /// The chunk in memory that begins at the position, or how much to read from the file up to the next one there.
+    fn take(&mut self, state: &mut Shared, file: &FileEntry) -> Found {
+        let at = (self.position.file_number, self.position.offset);
+        while let Some(front) = state.hot.front()
+            && (front.file_number, front.offset) < at
+        {
+            state.hot_bytes -= front.data.len();
+            state.hot.pop_front();
+        }
+        let next_hot = state.hot.front().filter(|front| front.file_number == file.number).map(|front| front.offset);
+        if next_hot == Some(self.position.offset)
+            && let Some(chunk) = state.hot.pop_front()
+        {
+            state.hot_bytes -= chunk.data.len();
+            let offset = chunk.offset + chunk.data.len() as u64;
+            self.move_to(state, RelayPosition { offset, ..self.position });
+            return Found::Item(TailItem::Chunk(chunk));
+        }
+        let end = next_hot.map_or(file.visible(), |offset| file.visible().min(offset));
+        let len = (end - self.position.offset).min(READ_CHUNK_BYTES as u64) as usize;
+        Found::Read { name: Arc::clone(&file.name), len, cuts: state.cuts }
+    }
+
+    fn move_to(&mut self, state: &mut Shared, position: RelayPosition) {
+        self.position = position;
+        state.tail = Some(position);
+    }
+
+    fn read(&mut self, len: usize) -> Result<Vec<u8>, RelayError> {
+        let number = self.position.file_number;
+        let path = self.shared.path(number);
+        let file = match self.file.take() {
+            Some((open, file)) if open == number => file,
+            _ => File::open(&path).map_err(|e| RelayError::io("open", &path, &e))?,
+        };
+        let mut data = vec![0; len];
+        let mut filled = 0;
+        while let Some(rest) = data.get_mut(filled..)
+            && !rest.is_empty()
+        {
+            match file.read_at(rest, self.position.offset + filled as u64) {
+                Ok(0) => break, // cut off meanwhile, or shorter than it was
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(RelayError::io("read", &path, &e)),
+            }
+        }
+        self.file = Some((number, file));
+        data.truncate(filled);
+        Ok(data)
+    }
+}
+
+impl Drop for RelayTail {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.tail = None;
+        state.hot.clear();
+        state.hot_bytes = 0;
+    }
+}
+
+/// A relay log folder without a writer, read only: nothing in the folder is changed.
+#[derive(Debug)]
+pub struct RelayFiles {
+    shared: Arc<RelayShared>,
+}
+
+impl RelayFiles {
+    /// Surveys the folder; a torn tail is left out, not cut.
+    ///
+    /// # Errors
+    /// As [`RelayLog::open`](crate::RelayLog::open).
+    pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<(RelayFiles, Recovery), RelayError> {
+        let dir = dir.into();
+        let survey = survey(&dir)?;
+        let shared = RelayShared::new(&dir, SyncPolicy::Never, 0, &survey.files, None);
+        Ok((RelayFiles { shared: Arc::new(shared) }, survey.recovery()))
+    }
+
+    /// A reader from the start of the first file to the last whole transaction, then `Closed`. One at a time.
+    #[must_use]
+    pub fn tail(&self) -> RelayTail {
+        RelayTail::open(Arc::clone(&self.shared))
+    }
+
+    /// Bytes in all files.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.shared.total_bytes()
+    }
+
+    /// Number and length of each file.
+    #[must_use]
+    pub fn files(&self) -> Vec<(u64, u64)> {
+        self.shared.files()
+    }
+}

@@ -1,0 +1,362 @@
+//! Opens the log and writes it: one writer, one write per append, a new file only between transactions.
+//!
+//! In: whole events. Out: files on disk, chunks in memory for the reader. Never here: waiting for a sync (but for a
+//! new file's head and a cut), a file that does not begin with what its reader needs.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use base::{GtidSet, LogPosition};
+use binlog::ChecksumAlgorithm;
+
+use crate::head::{SourceHeaders, closing_rotate, own_head};
+use crate::names::{file_name, sync_dir};
+use crate::recover::{mend, survey};
+use crate::shared::RelayShared;
+use crate::state::State;
+use crate::sync::{RelaySync, Syncer};
+use crate::{AppendMeta, Chunk, MAGIC, Recovery, RelayError, RelayOptions, RelayPosition, RelayTail};
+
+/// Opens relay logs.
+#[derive(Debug)]
+pub struct RelayLog;
+
+impl RelayLog {
+    /// Recovers and opens the log in `options.dir`. The first file is begun by
+    /// [`RelayWriter::note_source_headers`], not here.
+    ///
+    /// # Errors
+    /// When files are damaged or missing, or the system refuses.
+    pub fn open(options: RelayOptions) -> Result<(RelayWriter, Recovery), RelayError> {
+        let dir = &options.dir;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o750)
+            .create(dir)
+            .map_err(|e| RelayError::io("make folder", dir, &e))?;
+        let survey = survey(dir)?;
+        let state_file = mend(dir, &survey)?;
+        let shared =
+            Arc::new(RelayShared::new(dir, options.sync, options.hot_bytes_max, &survey.files, Some(state_file)));
+        let syncer = Syncer::new(Arc::clone(&shared));
+        let thread = std::thread::Builder::new()
+            .name("relay-sync".into())
+            .spawn(move || syncer.run())
+            .map_err(|e| RelayError::io("start a thread for", dir, &e))?;
+        let recovery = survey.recovery();
+        let end = survey.end();
+        let writer = RelayWriter {
+            sync: Arc::new(RelaySync::new(Arc::clone(&shared))),
+            shared,
+            thread: Some(thread),
+            max_file_bytes: options.max_file_bytes,
+            server_id: options.server_id,
+            file: None,
+            number: end.file_number,
+            name: file_name(end.file_number).into(),
+            len: end.offset,
+            committed: end.offset,
+            last_is_closed: survey.last_is_closed || end.file_number == 0,
+            file_checksum: survey.checksum,
+            headers: None,
+            source_position: survey.source_position,
+            retrieved: survey.retrieved,
+        };
+        Ok((writer, recovery))
+    }
+}
+
+/// The one writer.
+#[derive(Debug)]
+pub struct RelayWriter {
+    shared: Arc<RelayShared>,
+    sync: Arc<RelaySync>,
+    thread: Option<JoinHandle<()>>,
+    max_file_bytes: u64,
+    server_id: u32,
+    /// The current file; None until the first one of this run is begun.
+    file: Option<Arc<File>>,
+    number: u64,
+    name: Arc<str>,
+    len: u64,
+    committed: u64,
+    /// The last file on disk ends with its closing ROTATE (or there is none).
+    last_is_closed: bool,
+    /// Of the events in the last file.
+    file_checksum: ChecksumAlgorithm,
+    headers: Option<SourceHeaders>,
+    source_position: Option<LogPosition>,
+    retrieved: GtidSet,
+}
+
+impl RelayWriter {
+    /// Notes and writes what a source sends first: its (artificial) ROTATE and its FORMAT_DESCRIPTION event, each
+    /// whole, with header. Outside of a transaction only. Before the first [`append`](Self::append), after every
+    /// reconnect, and at every new file of the source. They are repeated at the head of every later file of ours.
+    ///
+    /// # Errors
+    /// When they are not these events or damaged, inside a transaction, or when writing fails.
+    pub fn note_source_headers(&mut self, rotate: &[u8], fde: &[u8]) -> Result<(), RelayError> {
+        self.check()?;
+        if self.len > self.committed {
+            return Err(RelayError::Misuse("a source's file cannot begin inside a transaction"));
+        }
+        let headers = SourceHeaders::parse(rotate, fde)?;
+        let same_file = self.file.is_some() && self.file_checksum == headers.checksum && self.len < self.max_file_bytes;
+        let bytes = headers.events(None);
+        self.source_position = Some(headers.position.clone());
+        let checksum = headers.checksum;
+        self.headers = Some(headers);
+        if same_file { self.write(bytes, true) } else { self.start_file(bytes, checksum) }
+    }
+
+    /// Writes whole events with one write and hands them to the reader. Returns the end. Begins a new file first when
+    /// the last append went past the size limit and no transaction is open.
+    ///
+    /// # Errors
+    /// When the log is poisoned (any failed write poisons it; the file is cut back to its last whole transaction), or
+    /// the contract of [`AppendMeta`] is broken.
+    pub fn append(&mut self, data: Vec<u8>, meta: AppendMeta<'_>) -> Result<RelayPosition, RelayError> {
+        self.check()?;
+        if !meta.ends_transaction && !meta.gtids.is_empty() {
+            return Err(RelayError::Misuse("an append with a completed transaction must end behind it"));
+        }
+        let Some(headers) = &self.headers else {
+            return Err(RelayError::Misuse("append before note_source_headers"));
+        };
+        if self.len >= self.max_file_bytes && self.len == self.committed {
+            let at = self.source_position.as_ref().unwrap_or(&headers.position);
+            let (bytes, checksum) = (headers.events(Some(at)), headers.checksum);
+            self.start_file(bytes, checksum)?;
+        }
+        if !data.is_empty() {
+            self.write(data, meta.ends_transaction)?;
+        }
+        if meta.ends_transaction {
+            for gtid in meta.gtids {
+                self.retrieved.add(*gtid);
+            }
+            self.source_position = Some(meta.source_position);
+        }
+        Ok(self.position())
+    }
+
+    /// Cuts the file back to the last whole transaction and makes that durable; None when nothing was open.
+    ///
+    /// # Errors
+    /// When the log is poisoned or cutting fails.
+    pub fn abort_partial(&mut self) -> Result<Option<RelayPosition>, RelayError> {
+        self.check()?;
+        if self.len == self.committed {
+            return Ok(None);
+        }
+        self.cut().map_err(|e| self.shared.poison(e))?;
+        Ok(Some(self.position()))
+    }
+
+    /// The end of what is written.
+    #[must_use]
+    pub fn position(&self) -> RelayPosition {
+        RelayPosition { file_number: self.number, offset: self.len }
+    }
+
+    /// GTIDs of all whole transactions retrieved, purged files included.
+    #[must_use]
+    pub fn retrieved(&self) -> &GtidSet {
+        &self.retrieved
+    }
+
+    /// Where in the source's log the last whole transaction ends.
+    #[must_use]
+    pub fn source_position(&self) -> Option<&LogPosition> {
+        self.source_position.as_ref()
+    }
+
+    /// The part other threads use: for [`RelayTail::open`], purging, sizes.
+    #[must_use]
+    pub fn shared(&self) -> Arc<RelayShared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Positions, waiting, requests for a sync.
+    #[must_use]
+    pub fn sync(&self) -> Arc<RelaySync> {
+        Arc::clone(&self.sync)
+    }
+
+    /// A reader from the start of the first file; there may be one at a time.
+    #[must_use]
+    pub fn tail(&self) -> RelayTail {
+        RelayTail::open(self.shared())
+    }
+
+    /// Deletes files, see [`RelayShared::purge`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn purge(&self, up_to: u64) -> Result<Vec<u64>, RelayError> {
+        self.shared.purge(up_to)
+    }
+
+    /// Bytes in all files.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.shared.total_bytes()
+    }
+
+    /// Cuts an open transaction, syncs, and marks the log as cleanly closed. A writer that is dropped instead leaves
+    /// it as a crash would.
+    ///
+    /// # Errors
+    /// When the log is poisoned or the system refuses.
+    pub fn close(mut self) -> Result<(), RelayError> {
+        self.abort_partial()?;
+        self.stop_thread();
+        let files = {
+            let state = self.shared.lock();
+            state.check()?;
+            state.unsynced.clone()
+        };
+        for (number, file) in files {
+            let path = self.shared.path(number);
+            file.sync_data().map_err(|e| self.shared.poison(RelayError::io("sync", &path, &e)))?;
+        }
+        let synced = self.position();
+        self.shared.lock().synced = synced;
+        match self.shared.lock_state_file().as_mut() {
+            Some(state_file) => state_file.write(State::at(synced, true))?,
+            None => return Err(RelayError::Closed),
+        }
+        sync_dir(&self.shared.dir)
+    }
+
+    fn check(&self) -> Result<(), RelayError> {
+        self.shared.lock().check()
+    }
+
+    fn stop_thread(&mut self) {
+        self.shared.lock().stopping = true;
+        self.shared.sync_condvar.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed; there is nothing of it to clean up.
+            let _ = thread.join();
+        }
+    }
+
+    /// One write at the end of the current file. A failure cuts the file back and poisons the log.
+    fn write(&mut self, data: Vec<u8>, committed: bool) -> Result<(), RelayError> {
+        let Some(file) = &self.file else { return Err(RelayError::Misuse("no relay log file is open")) };
+        if let Err(e) = file.write_all_at(&data, self.len) {
+            let error = RelayError::io("write to", &self.shared.path(self.number), &e);
+            // What is cut must be known as written, so that all who share it see it go.
+            let cut = self.cut();
+            let error = self.shared.poison(error);
+            return Err(cut.err().unwrap_or(error));
+        }
+        let chunk = Chunk {
+            file_number: self.number,
+            file: Arc::clone(&self.name),
+            offset: self.len,
+            data: Arc::new(data),
+            hot: true,
+        };
+        self.len += chunk.data.len() as u64;
+        if committed {
+            self.committed = self.len;
+        }
+        self.shared.publish(chunk, committed);
+        Ok(())
+    }
+
+    fn cut(&mut self) -> Result<(), RelayError> {
+        self.shared.cut()?;
+        self.len = self.committed;
+        let Some(file) = &self.file else { return Ok(()) };
+        let io = |e| RelayError::io("cut", &self.shared.path(self.number), &e);
+        file.set_len(self.committed).map_err(io)?;
+        file.sync_all().map_err(io)
+    }
+
+    /// Closes the current file and begins the next one with our head and the source's two events.
+    fn start_file(&mut self, source_events: Vec<u8>, checksum: ChecksumAlgorithm) -> Result<(), RelayError> {
+        self.try_start_file(source_events, checksum).map_err(|e| self.shared.poison(e))
+    }
+
+    fn try_start_file(&mut self, source_events: Vec<u8>, checksum: ChecksumAlgorithm) -> Result<(), RelayError> {
+        let next = self.number + 1;
+        let next_name = file_name(next);
+        if !self.last_is_closed {
+            self.close_last(&next_name)?;
+        }
+        let path = self.shared.path(next);
+        let io = |e| RelayError::io("create", &path, &e);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path).map_err(io)?;
+        let mut head = own_head(self.server_id, checksum, &self.retrieved);
+        head.extend(source_events);
+        let written = file.write_all_at(&head, 0).and_then(|()| file.sync_all()).map_err(io);
+        // The index makes it count: until then a crash leaves a file that the next start deletes.
+        if let Err(e) = written.and_then(|()| self.shared.add_to_index(next)) {
+            let _ = fs::remove_file(&path);
+            return Err(e);
+        }
+        let file = Arc::new(file);
+        self.file = Some(Arc::clone(&file));
+        self.number = next;
+        self.name = next_name.into();
+        self.len = head.len() as u64;
+        self.committed = self.len;
+        self.last_is_closed = false;
+        self.file_checksum = checksum;
+        head.drain(..MAGIC.len());
+        let chunk = Chunk {
+            file_number: next,
+            file: Arc::clone(&self.name),
+            offset: MAGIC.len() as u64,
+            data: Arc::new(head),
+            hot: true,
+        };
+        self.shared.publish_file(next, file, chunk, checksum == ChecksumAlgorithm::None);
+        Ok(())
+    }
+
+    /// The last file ends with a ROTATE that names the next one: a file without it was cut off.
+    fn close_last(&mut self, next_name: &str) -> Result<(), RelayError> {
+        let path = self.shared.path(self.number);
+        let io = |e| RelayError::io("close", &path, &e);
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            // A file of an earlier run.
+            None => Arc::new(OpenOptions::new().read(true).write(true).open(&path).map_err(io)?),
+        };
+        let event = closing_rotate(self.server_id, self.len, next_name, self.file_checksum);
+        if let Err(e) = file.write_all_at(&event, self.len) {
+            let _ = file.set_len(self.len); // so that the file stays valid; the log is poisoned either way
+            return Err(io(e));
+        }
+        if self.file.is_none() {
+            file.sync_all().map_err(io)?; // the sync thread does not know it
+        }
+        let chunk = Chunk {
+            file_number: self.number,
+            file: Arc::clone(&self.name),
+            offset: self.len,
+            data: Arc::new(event),
+            hot: true,
+        };
+        self.len += chunk.data.len() as u64;
+        self.committed = self.len;
+        self.last_is_closed = true;
+        self.shared.publish(chunk, true);
+        Ok(())
+    }
+}
+
+impl Drop for RelayWriter {
+    fn drop(&mut self) {
+        self.stop_thread();
+        self.shared.lock().closed = true;
+        self.shared.wake_all();
+    }
+}

@@ -1,0 +1,205 @@
+//! Transactions to write, and readers to check them with.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
+use binlog::writer::BinlogWriter;
+use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, event_type, flags};
+use relay_log::{
+    AppendMeta, Recovery, RelayError, RelayLog, RelayOptions, RelayTail, RelayWriter, SyncPolicy, TailItem,
+};
+use tempfile::TempDir;
+
+pub const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
+pub const NONE: ChecksumAlgorithm = ChecksumAlgorithm::None;
+pub const LONG: Duration = Duration::from_secs(20);
+pub const ZERO: Duration = Duration::ZERO;
+
+/// A folder in memory where there is one: these tests sync a lot.
+pub fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("relay-test-").tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+pub fn options(dir: &Path) -> RelayOptions {
+    RelayOptions { sync: SyncPolicy::Never, server_id: 77, ..RelayOptions::new(dir) }
+}
+
+pub fn gtid(gno: u64) -> Gtid {
+    Gtid { uuid: Uuid([7; 16]), tag: Tag::EMPTY, gno }
+}
+
+pub fn gtids(last: u64) -> GtidSet {
+    let mut set = GtidSet::new();
+    set.add_range(Uuid([7; 16]), Tag::EMPTY, 1, last);
+    set
+}
+
+/// A source: its log as one long stream of events.
+pub struct Source {
+    pub checksum: ChecksumAlgorithm,
+    writer: BinlogWriter,
+    file: Arc<str>,
+    pub last: u64,
+}
+
+impl Source {
+    pub fn new(checksum: ChecksumAlgorithm) -> Source {
+        Source { checksum, writer: BinlogWriter::new(1, checksum, 200), file: "binlog.000042".into(), last: 0 }
+    }
+
+    /// What it sends first.
+    pub fn headers(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut rotate = BinlogWriter::new(1, self.checksum, 0);
+        rotate.event(event_type::ROTATE, flags::ARTIFICIAL, |out| {
+            out.extend(4u64.to_le_bytes());
+            out.extend(self.file.as_bytes());
+        });
+        let mut fde = BinlogWriter::new(1, self.checksum, 4);
+        let format = FormatDescription { created: 1_700_000_000, ..FormatDescription::new("9.7.4", self.checksum) };
+        fde.format_description(&format, flags::BINLOG_IN_USE);
+        (rotate.take(), fde.take())
+    }
+
+    pub fn position(&self) -> LogPosition {
+        LogPosition { file: Arc::clone(&self.file), offset: self.writer.position() }
+    }
+
+    /// The next transaction, with one rows event of this size.
+    pub fn transaction(&mut self, rows: usize) -> Vec<u8> {
+        self.last += 1;
+        let event = GtidEvent::new(Some(gtid(self.last)), self.last as i64 - 1, self.last as i64);
+        let seed = self.last;
+        self.writer.transaction(&event, |writer| {
+            writer.statement(b"test", b"BEGIN");
+            writer.event(event_type::WRITE_ROWS, 0, |out| {
+                out.extend((0..rows).map(|i| (i as u64).wrapping_mul(seed + 17).to_le_bytes()[1]));
+            });
+            writer.xid(seed);
+        });
+        self.writer.take()
+    }
+
+    /// The next transaction as a statement: all of it means something to `mysqlbinlog`.
+    pub fn plain_transaction(&mut self) -> Vec<u8> {
+        self.last += 1;
+        let event = GtidEvent::new(Some(gtid(self.last)), self.last as i64 - 1, self.last as i64);
+        self.writer.transaction(&event, |writer| {
+            writer.statement(b"test", b"BEGIN");
+            writer.statement(b"test", b"INSERT INTO t VALUES (1)");
+            writer.xid(1);
+        });
+        self.writer.take()
+    }
+
+    /// Writes the next transaction.
+    pub fn feed(&mut self, writer: &mut RelayWriter, rows: usize) -> relay_log::RelayPosition {
+        let data = self.transaction(rows);
+        let meta = AppendMeta { ends_transaction: true, gtids: &[gtid(self.last)], source_position: self.position() };
+        writer.append(data, meta).unwrap()
+    }
+}
+
+pub fn part(source: &Source) -> AppendMeta<'static> {
+    AppendMeta { ends_transaction: false, gtids: &[], source_position: source.position() }
+}
+
+/// Opens, connects.
+pub fn connected(options: RelayOptions, source: &Source) -> (RelayWriter, Recovery) {
+    let (mut writer, recovery) = RelayLog::open(options).unwrap();
+    let (rotate, fde) = source.headers();
+    writer.note_source_headers(&rotate, &fde).unwrap();
+    (writer, recovery)
+}
+
+pub fn file_path(dir: &Path, number: u64) -> std::path::PathBuf {
+    dir.join(format!("relay-bin.{number:06}"))
+}
+
+/// All relay files' bytes behind the magic, by number.
+pub fn on_disk(dir: &Path) -> BTreeMap<u64, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        if let Some(number) = entry.file_name().to_str().unwrap().strip_prefix("relay-bin.")
+            && let Ok(number) = number.parse()
+        {
+            files.insert(number, std::fs::read(entry.path()).unwrap().get(4..).unwrap_or_default().to_vec());
+        }
+    }
+    files
+}
+
+/// What a reader saw.
+#[derive(Default)]
+pub struct Seen {
+    pub files: BTreeMap<u64, Vec<u8>>,
+    pub hot: usize,
+    pub cold: usize,
+    pub ended: Vec<(u64, u64)>,
+}
+
+impl Seen {
+    /// Takes one item; false for Idle and Closed.
+    pub fn take(&mut self, item: TailItem) -> bool {
+        match item {
+            TailItem::Chunk(chunk) => {
+                let bytes = self.files.entry(chunk.file_number).or_default();
+                assert_eq!(chunk.offset, bytes.len() as u64 + 4, "chunks follow each other");
+                assert_eq!(&*chunk.file, format!("relay-bin.{:06}", chunk.file_number));
+                assert!(!chunk.data.is_empty());
+                bytes.extend(chunk.data.iter());
+                if chunk.hot { self.hot += 1 } else { self.cold += 1 }
+            }
+            TailItem::EndOfFile { file_number, len } => {
+                assert_eq!(self.files[&file_number].len() as u64 + 4, len);
+                self.ended.push((file_number, len));
+            }
+            TailItem::Idle | TailItem::Closed => return false,
+        }
+        true
+    }
+
+    /// Reads until nothing more comes.
+    pub fn drain(&mut self, tail: &mut RelayTail) {
+        while self.take(tail.next(ZERO).unwrap()) {}
+    }
+}
+
+/// Reads a stopped folder.
+pub fn read_only(dir: &Path) -> Result<(Seen, Recovery), RelayError> {
+    let (files, recovery) = relay_log::RelayFiles::open_read_only(dir)?;
+    let mut tail = files.tail();
+    let mut seen = Seen::default();
+    loop {
+        let item = tail.next(ZERO)?;
+        if matches!(item, TailItem::Closed) {
+            return Ok((seen, recovery));
+        }
+        assert!(!matches!(item, TailItem::Idle));
+        seen.take(item);
+    }
+}
+
+pub fn copy_folder(from: &Path) -> TempDir {
+    let to = folder();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.path().join(entry.file_name())).unwrap();
+    }
+    to
+}
+
+/// Every event of every file, read with the binlog crate's reader, checksums verified.
+pub fn parse_all(dir: &Path) -> Vec<(u64, binlog::EventHeader)> {
+    let mut events = Vec::new();
+    for number in on_disk(dir).into_keys() {
+        let mut file = binlog::reader::BinlogFile::open(file_path(dir, number)).unwrap();
+        while let Some(event) = file.next_event().unwrap() {
+            events.push((number, event.header));
+        }
+    }
+    events
+}

@@ -1,0 +1,10 @@
+//! The relay log on real files: what is written is read, a damaged folder is mended or refused.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod boundary;
+mod common;
+mod disk_full;
+mod recovery;
+mod round_trip;
+mod sync;
+mod tail;

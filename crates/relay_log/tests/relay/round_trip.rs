@@ -1,0 +1,286 @@
+//! What is appended is what lies on disk, what MySQL's tools read, and what is found again.
+
+use std::fs;
+use std::process::Command;
+
+use base::LogPosition;
+use binlog::{event_type, flags};
+use relay_log::boundary::BoundaryTracker;
+use relay_log::{AppendMeta, RelayError, RelayFiles, RelayLog, RelayOptions, TailItem};
+
+use crate::common::*;
+
+/// Three files and more, closed cleanly; returns the number of transactions.
+fn write_some(dir: &std::path::Path, source: &mut Source) -> u64 {
+    let options = RelayOptions { max_file_bytes: 4000, ..options(dir) };
+    let (mut writer, recovery) = connected(options, source);
+    assert!(recovery.clean && recovery.files.is_empty() && recovery.cut.is_none());
+    let mut tail = writer.tail();
+    let mut seen = Seen::default();
+    for i in 0..30 {
+        source.feed(&mut writer, 100 + i * 20);
+        if i % 3 == 0 {
+            seen.drain(&mut tail);
+        }
+    }
+    assert_eq!(*writer.retrieved(), gtids(30));
+    assert_eq!(writer.source_position(), Some(&source.position()));
+    seen.drain(&mut tail);
+    assert_eq!(seen.cold, 1, "a reader that keeps up reads only what was there before it");
+    assert_eq!(seen.files, on_disk(dir));
+    writer.close().unwrap();
+    assert!(matches!(tail.next(LONG).unwrap(), TailItem::Closed));
+    30
+}
+
+#[test]
+fn appended_events_come_back_from_memory_file_and_restart() {
+    for checksum in [CRC, NONE] {
+        let dir = folder();
+        let mut source = Source::new(checksum);
+        let last = write_some(dir.path(), &mut source);
+        let files = on_disk(dir.path());
+        assert!(files.len() > 3, "{}", files.len());
+        let index = fs::read_to_string(dir.path().join("relay-bin.index")).unwrap();
+        let expected: String = files.keys().map(|n| format!("./relay-bin.{n:06}\n")).collect();
+        assert_eq!(index, expected);
+
+        let (seen, found) = read_only(dir.path()).unwrap();
+        assert_eq!(seen.files, files);
+        assert_eq!(seen.hot, 0);
+        assert_eq!(seen.ended.len(), files.len() - 1);
+        assert!(found.clean && found.cut.is_none());
+        assert_eq!(found.retrieved, gtids(last));
+        assert_eq!(found.last_source_position, Some(source.position()));
+        assert_eq!(found.files.len(), files.len());
+
+        // Restart: the first file of the new run is begun by the source's headers.
+        let (mut writer, again) = RelayLog::open(options(dir.path())).unwrap();
+        assert_eq!(again.retrieved, found.retrieved);
+        assert_eq!(writer.retrieved(), &gtids(last));
+        assert_eq!(on_disk(dir.path()), files);
+        let (rotate, fde) = source.headers();
+        writer.note_source_headers(&rotate, &fde).unwrap();
+        source.feed(&mut writer, 10);
+        assert_eq!(on_disk(dir.path()).len(), files.len() + 1);
+        assert!(writer.total_bytes() > files.values().map(|f| f.len() as u64 + 4).sum::<u64>());
+        writer.close().unwrap();
+        assert_eq!(read_only(dir.path()).unwrap().1.retrieved, gtids(last + 1));
+    }
+}
+
+#[test]
+fn every_file_begins_with_what_its_reader_needs() {
+    let dir = folder();
+    write_some(dir.path(), &mut Source::new(CRC));
+    let events = parse_all(dir.path());
+    let numbers: Vec<u64> = on_disk(dir.path()).into_keys().collect();
+    for number in &numbers {
+        let of_file: Vec<_> = events.iter().filter(|(n, _)| n == number).map(|(_, header)| *header).collect();
+        let types: Vec<u8> = of_file.iter().map(|header| header.event_type).collect();
+        let head = [event_type::FORMAT_DESCRIPTION, event_type::PREVIOUS_GTIDS, event_type::ROTATE];
+        assert_eq!(types[..3], head);
+        assert_eq!(types[3], event_type::FORMAT_DESCRIPTION);
+        assert!(of_file[..2].iter().all(|h| h.flags & flags::RELAY_LOG != 0 && h.server_id == 77));
+        assert_eq!((of_file[2].flags, of_file[2].log_pos, of_file[2].server_id), (flags::ARTIFICIAL, 0, 1));
+        // The first time it is the source's own; repeated it means nothing but the format.
+        let expected = if number == &numbers[0] { 0 } else { flags::ARTIFICIAL };
+        assert_eq!(of_file[3].flags, expected);
+        let last = of_file.last().unwrap();
+        let closed = last.event_type == event_type::ROTATE && last.flags & flags::RELAY_LOG != 0;
+        assert_eq!(closed, number != numbers.last().unwrap());
+    }
+}
+
+#[test]
+fn a_new_checksum_algorithm_begins_a_new_file() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (mut writer, _) = connected(options(dir.path()), &source);
+    source.feed(&mut writer, 10);
+    source.checksum = NONE;
+    let (rotate, fde) = source.headers();
+    let mut plain = Source::new(NONE);
+    plain.last = 1;
+    writer.note_source_headers(&rotate, &fde).unwrap();
+    plain.feed(&mut writer, 10);
+    // The same again goes into the same file.
+    writer.note_source_headers(&rotate, &fde).unwrap();
+    plain.feed(&mut writer, 10);
+    writer.close().unwrap();
+    assert_eq!(on_disk(dir.path()).len(), 2);
+    parse_all(dir.path());
+    assert_eq!(read_only(dir.path()).unwrap().1.retrieved, gtids(3));
+}
+
+#[test]
+fn the_contract_of_append_is_checked() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (mut writer, _) = RelayLog::open(options(dir.path())).unwrap();
+    let data = source.transaction(10);
+    let whole = |source: &Source| AppendMeta { ends_transaction: true, ..part(source) };
+    assert!(matches!(writer.append(data.clone(), whole(&source)), Err(RelayError::Misuse(_))), "no headers yet");
+    let (rotate, fde) = source.headers();
+    assert!(writer.note_source_headers(&fde, &rotate).is_err());
+    assert!(writer.note_source_headers(&rotate, &fde[..fde.len() - 1]).is_err());
+    writer.note_source_headers(&rotate, &fde).unwrap();
+    let meta = AppendMeta { gtids: &[gtid(1)], ..part(&source) };
+    assert!(matches!(writer.append(data.clone(), meta), Err(RelayError::Misuse(_))));
+    writer.append(data[..60].to_vec(), part(&source)).unwrap();
+    assert!(matches!(writer.note_source_headers(&rotate, &fde), Err(RelayError::Misuse(_))));
+    writer.abort_partial().unwrap().unwrap();
+    assert!(writer.abort_partial().unwrap().is_none());
+    writer.note_source_headers(&rotate, &fde).unwrap();
+}
+
+#[test]
+fn purge_keeps_the_set_and_never_takes_what_is_in_use() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 500, ..options(dir.path()) }, &source);
+    for _ in 0..10 {
+        source.feed(&mut writer, 400);
+    }
+    let numbers: Vec<u64> = on_disk(dir.path()).into_keys().collect();
+    assert!(writer.purge(u64::MAX).unwrap().is_empty(), "nothing is synced yet");
+    writer.sync().request_sync();
+    assert!(writer.sync().wait_synced(writer.position(), LONG).unwrap());
+    let mut tail = writer.tail();
+    assert!(writer.purge(u64::MAX).unwrap().is_empty(), "the reader is at the start");
+    let mut seen = Seen::default();
+    while seen.ended.len() < 3 {
+        seen.take(tail.next(ZERO).unwrap());
+    }
+    assert_eq!(writer.purge(2).unwrap(), numbers[..2]);
+    assert_eq!(writer.purge(u64::MAX).unwrap(), numbers[2..3]);
+    assert_eq!(on_disk(dir.path()).into_keys().collect::<Vec<_>>(), numbers[3..]);
+    drop(tail);
+    writer.purge(u64::MAX).unwrap();
+    assert_eq!(on_disk(dir.path()).len(), 1);
+    writer.close().unwrap();
+    let (_, found) = read_only(dir.path()).unwrap();
+    assert_eq!(found.retrieved, gtids(10));
+}
+
+const TESTBED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/mysql");
+
+/// Whether the testbed has its programs already; this downloads nothing.
+fn testbed_is_there() -> bool {
+    let there = Command::new(TESTBED).arg("version").output().is_ok_and(|out| out.status.success());
+    if !there {
+        eprintln!("skipped: no MySQL in the testbed (run `testbed/mysql install`)");
+    }
+    there
+}
+
+/// The real tool's text of a file it accepts without a word.
+fn mysqlbinlog(file: &std::path::Path) -> String {
+    let out =
+        Command::new(TESTBED).args(["run", "mysqlbinlog", "--verify-binlog-checksum"]).arg(file).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
+    assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+    text
+}
+
+#[test]
+fn mysqlbinlog_reads_every_file() {
+    if !testbed_is_there() {
+        return;
+    }
+    for checksum in [CRC, NONE] {
+        let dir = folder();
+        let mut source = Source::new(checksum);
+        let (mut writer, _) = connected(RelayOptions { max_file_bytes: 2000, ..options(dir.path()) }, &source);
+        for _ in 0..20 {
+            let data = source.plain_transaction();
+            let meta =
+                AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+            writer.append(data, meta).unwrap();
+        }
+        let (rotate, fde) = source.headers();
+        writer.note_source_headers(&rotate, &fde).unwrap();
+        writer.close().unwrap();
+        let files: Vec<_> = on_disk(dir.path()).into_keys().map(|n| file_path(dir.path(), n)).collect();
+        assert!(files.len() > 2);
+        let mut begins = 0;
+        for file in &files {
+            begins += mysqlbinlog(file).matches("SET @@SESSION.GTID_NEXT= '07070707").count();
+        }
+        assert_eq!(begins, 20);
+        assert_eq!(RelayFiles::open_read_only(dir.path()).unwrap().1.retrieved, gtids(20));
+    }
+}
+
+/// One recorded log through a relay log with small files; returns the types of its events.
+fn relay_recorded(path: &std::path::Path, dir: &std::path::Path) -> Option<Vec<u8>> {
+    let mut file = binlog::reader::BinlogFile::open(path).ok()?;
+    let (fde, version, checksum) = {
+        let version = file.format().server_version.clone();
+        let checksum = file.format().checksum;
+        let fde = file.next_event().ok()??.bytes.to_vec();
+        (fde, version, checksum)
+    };
+    if !["5.7", "8.", "9."].iter().any(|known| version.starts_with(known)) {
+        return None;
+    }
+    let mut rotate = binlog::writer::BinlogWriter::new(1, NONE, 0);
+    rotate.rotate(b"source.000001", 4);
+    let mut events = Vec::new();
+    while let Ok(Some(event)) = file.next_event() {
+        events.push(event.bytes.to_vec());
+    }
+    let (mut writer, _) = RelayLog::open(RelayOptions { max_file_bytes: 1000, ..options(dir) }).unwrap();
+    writer.note_source_headers(&rotate.take(), &fde).unwrap();
+    let mut tracker = BoundaryTracker::new(checksum);
+    let (mut data, mut types, mut gtids) = (Vec::new(), Vec::new(), Vec::new());
+    for event in &events {
+        let step = tracker.step(event).ok()?;
+        data.extend(event);
+        types.push(step.header.event_type);
+        if step.transaction_ends {
+            gtids.extend(tracker.gtid());
+        }
+        let source_position = LogPosition { file: "source.000001".into(), offset: step.header.log_pos.into() };
+        let meta = AppendMeta { ends_transaction: !tracker.in_transaction(), gtids: &gtids, source_position };
+        writer.append(std::mem::take(&mut data), meta).unwrap();
+        gtids.clear();
+    }
+    let retrieved = writer.retrieved().clone();
+    writer.close().unwrap();
+    assert_eq!(RelayFiles::open_read_only(dir).unwrap().1.retrieved, retrieved);
+    Some(types)
+}
+
+#[test]
+fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden/binlogs");
+    let Ok(entries) = fs::read_dir(golden) else {
+        eprintln!("skipped: no sample logs beside the project");
+        return;
+    };
+    let there = testbed_is_there();
+    let mut logs = 0;
+    for entry in entries {
+        let path = entry.unwrap().path();
+        let dir = folder();
+        let Some(types) = relay_recorded(&path, dir.path()) else { continue };
+        if types.contains(&event_type::FORMAT_DESCRIPTION) {
+            continue; // a relay log itself, with events that look like ours
+        }
+        logs += 1;
+        let is_ours = |(_, header): &(u64, binlog::EventHeader)| {
+            let head = matches!(header.event_type, event_type::FORMAT_DESCRIPTION | event_type::ROTATE);
+            header.flags & flags::RELAY_LOG != 0
+                || head && (header.flags & flags::ARTIFICIAL != 0 || header.log_pos < 200)
+        };
+        let stored: Vec<u8> =
+            parse_all(dir.path()).into_iter().filter(|e| !is_ours(e)).map(|(_, header)| header.event_type).collect();
+        assert_eq!(stored, types, "{}", path.display());
+        for number in on_disk(dir.path()).into_keys().filter(|_| there) {
+            mysqlbinlog(&file_path(dir.path(), number));
+        }
+    }
+    assert!(logs > 10, "{logs}");
+}

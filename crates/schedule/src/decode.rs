@@ -1,0 +1,623 @@
+//! Decode: everything that needs no order. Checksums, payloads, table maps, row boundaries, keys and their hashes.
+//!
+//! In: a piece and the catalog of its epoch. Out: row changes by lane, as byte ranges of the piece. Never here: a
+//! column unpacked, the order between pieces, a row read under a definition that disagrees with its table map, an
+//! event that is not counted once as seen and once as what became of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use base::{Gtid, GtidSet};
+use binlog::{
+    ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, PayloadDecompressor, QueryEvent, QueryKind,
+    TableMapEvent, TransactionPayload, XaPrepare, check_event_type, event_body, event_type, verify_checksum,
+};
+use catalog::{Catalog, TableId};
+use observe::Category;
+
+use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
+use crate::plan::TablePlan;
+use crate::stop::StopClass;
+use crate::work::{SPACE_BYTES, TableMapEntry, Work};
+
+/// Schemas whose rows are the server's own business.
+const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
+
+/// Table maps remembered under one catalog; sources give a table a new id each time they reopen it.
+const MAPS_MAX: usize = 4096;
+
+/// Emptied buffers a decoder keeps.
+const SPARE_MAX: usize = 8;
+
+/// What a decoder is told once.
+#[derive(Clone, Default)]
+pub struct DecodeOptions {
+    /// Number of lanes, a power of two.
+    pub lanes: usize,
+    /// Transactions to leave out.
+    pub skip: SkipList,
+}
+
+/// Transactions the operator wants left out; may grow while replay runs.
+#[derive(Clone, Default)]
+pub struct SkipList(Arc<RwLock<Arc<GtidSet>>>);
+
+impl SkipList {
+    /// A list that holds `set`.
+    #[must_use]
+    pub fn new(set: GtidSet) -> SkipList {
+        SkipList(Arc::new(RwLock::new(Arc::new(set))))
+    }
+
+    /// The list as it is now.
+    #[must_use]
+    pub fn current(&self) -> Arc<GtidSet> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another list in its place; pieces decoded from now on see it.
+    pub fn replace(&self, set: GtidSet) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+    }
+}
+
+/// What a statement asks *sequence* to do.
+pub(crate) struct Statement<'a> {
+    pub query: QueryEvent<'a>,
+    /// Index of its transaction in the piece.
+    pub transaction: usize,
+    /// Version of the server that ran it, where the Gtid event says.
+    pub server_version: Option<u32>,
+}
+
+/// What became of a statement.
+pub(crate) enum StatementOutcome {
+    Applied,
+    Recorded,
+    NoEffect,
+}
+
+/// What only the ordered stage knows, for a piece that it decodes itself.
+pub(crate) trait StatementSink {
+    /// The catalog now.
+    fn catalog(&self) -> (Catalog, u64);
+    /// Whether the piece's first transaction, begun in an earlier piece, is left out.
+    fn continued(&self) -> Option<SkipReason>;
+    /// Takes a transaction into the executed ones; false when it is there already.
+    fn admit(&mut self, gtid: Gtid) -> bool;
+    /// Carries a statement out.
+    fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
+}
+
+/// What a table map stands for: None for a table whose rows are left out.
+type MappedPlan = Result<Option<Arc<TablePlan>>, Fault>;
+
+struct CachedMap {
+    body: Vec<u8>,
+    plan: MappedPlan,
+}
+
+/// See the module. One per thread; it keeps buffers and what it learned of tables.
+pub struct Decoder {
+    options: DecodeOptions,
+    catalog_version: u64,
+    plans: HashMap<TableId, Arc<TablePlan>>,
+    /// Table map bodies seen under this catalog, by table id.
+    maps: HashMap<u64, CachedMap>,
+    pub(crate) offsets_before: Vec<(u32, u32)>,
+    pub(crate) offsets_after: Vec<(u32, u32)>,
+    decompressor: Option<PayloadDecompressor>,
+    unpacked: Vec<u8>,
+    spare: Vec<SpareBuffers>,
+    /// Of the last piece's work, for the next one.
+    counts: Vec<(u8, Category)>,
+    tables: Vec<TableMapEntry>,
+}
+
+/// Where the bytes being decoded lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Space {
+    Data,
+    Payload,
+}
+
+/// Reason to stop at the event being decoded.
+pub(crate) type Fault = (StopClass, String);
+
+pub(crate) fn corrupt(e: impl std::fmt::Display) -> Fault {
+    (StopClass::Corrupt, e.to_string())
+}
+
+pub(crate) fn unsupported(reason: impl Into<String>) -> Fault {
+    (StopClass::NotSupported, reason.into())
+}
+
+pub(crate) fn binlog_fault(e: binlog::BinlogError) -> Fault {
+    let class = match e.class() {
+        binlog::ErrorClass::NotSupported => StopClass::NotSupported,
+        binlog::ErrorClass::Io => StopClass::Io,
+        binlog::ErrorClass::Corrupt => StopClass::Corrupt,
+    };
+    (class, e.to_string())
+}
+
+impl Decoder {
+    /// A decoder with nothing learned.
+    #[must_use]
+    pub fn new(options: DecodeOptions) -> Decoder {
+        Decoder {
+            options,
+            catalog_version: u64::MAX,
+            plans: HashMap::new(),
+            maps: HashMap::new(),
+            offsets_before: Vec::new(),
+            offsets_after: Vec::new(),
+            decompressor: PayloadDecompressor::new().ok(),
+            unpacked: Vec::new(),
+            spare: Vec::new(),
+            counts: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// Takes the buffers of a piece that is done with.
+    pub fn recycle(&mut self, spare: SpareBuffers) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(spare);
+        }
+    }
+
+    /// Decodes a piece of rows. A serial piece comes back as it is: *sequence* decodes it.
+    #[must_use]
+    pub fn decode(&mut self, piece: Piece, catalog: &Catalog, version: u64) -> DecodedPiece {
+        let serial = piece.kind == PieceKind::Serial;
+        let mut work = self.begin(piece, catalog, version, None);
+        if serial {
+            work.out.needs_serial = true;
+        } else {
+            self.run(&mut work);
+        }
+        self.end(work)
+    }
+
+    /// Decodes a piece in order: statements are carried out, and transactions already executed left out, by `sink`.
+    pub(crate) fn decode_ordered(&mut self, piece: Piece, sink: &mut dyn StatementSink) -> DecodedPiece {
+        let (catalog, version) = sink.catalog();
+        let mut work = self.begin(piece, &catalog, version, Some(sink));
+        self.run(&mut work);
+        self.end(work)
+    }
+
+    fn begin<'s>(
+        &mut self,
+        piece: Piece,
+        catalog: &Catalog,
+        version: u64,
+        sink: Option<&'s mut dyn StatementSink>,
+    ) -> Work<'s> {
+        self.learn(version);
+        let spare = self.spare.pop().unwrap_or_default();
+        let mut lanes = spare.lanes;
+        lanes.resize_with(self.options.lanes, Vec::new);
+        Work {
+            checksum: piece.checksum,
+            at: piece.start,
+            out: DecodedPiece {
+                piece,
+                side: spare.side,
+                payload: spare.payload,
+                shapes: spare.shapes,
+                transactions: spare.transactions,
+                lanes,
+                barrier: spare.barrier,
+                ledger: spare.ledger,
+                stop: None,
+                needs_serial: false,
+                catalog_version: version,
+            },
+            open: None,
+            tables: std::mem::take(&mut self.tables),
+            skip: self.options.skip.current(),
+            counts: std::mem::take(&mut self.counts),
+            sink,
+            catalog: catalog.clone(),
+        }
+    }
+
+    fn end(&mut self, work: Work<'_>) -> DecodedPiece {
+        let Work { mut out, mut tables, mut counts, .. } = work;
+        tables.clear();
+        counts.clear();
+        (self.tables, self.counts) = (tables, counts);
+        let ops: usize = out.lanes.iter().map(Vec::len).sum::<usize>() + out.barrier.len();
+        let made = out.side.len() + out.payload.len() + ops * size_of::<RowOp>();
+        if let Some(reservation) = &mut out.piece.reservation {
+            let asked = reservation.bytes().saturating_sub((out.piece.end - out.piece.start) as u64);
+            reservation.grow((made as u64).saturating_sub(asked));
+        }
+        out
+    }
+
+    /// Forgets what was learned under another catalog.
+    fn learn(&mut self, version: u64) {
+        if self.catalog_version != version {
+            self.catalog_version = version;
+            self.plans.clear();
+            self.maps.clear();
+        }
+    }
+
+    fn run(&mut self, work: &mut Work<'_>) {
+        let data = Arc::clone(&work.out.piece.data);
+        let (start, end) = (work.out.piece.start, work.out.piece.end);
+        if work.out.piece.continues
+            && let Err(fault) = self.go_on(work, start)
+        {
+            work.fail(fault, None);
+            return;
+        }
+        let mut at = start;
+        while at < end && work.out.stop.is_none() && !work.out.needs_serial {
+            work.at = at;
+            match self.top_level_event(work, data.get(..end).unwrap_or(&[]), at) {
+                Ok(len) => at += len,
+                Err(fault) => {
+                    let event_type = data.get(at + 4).copied();
+                    work.fail(fault, event_type);
+                }
+            }
+        }
+        if work.out.stop.is_none() {
+            // Events outside transactions are counted here, and a slice closes what it holds of its transaction.
+            work.close_transaction(end);
+        }
+    }
+
+    /// Opens the transaction that an earlier piece began, with the table maps it had.
+    fn go_on(&mut self, work: &mut Work<'_>, start: usize) -> Result<(), Fault> {
+        let begun = work.out.piece.begun;
+        work.open_transaction(begun, start);
+        let skipped = match &work.sink {
+            Some(sink) => sink.continued(),
+            None => begun.gtid.is_some_and(|gtid| work.skip.contains(&gtid)).then_some(SkipReason::Operator),
+        };
+        if let Some(open) = &mut work.open {
+            // Only transactions behind a BEGIN are cut into slices.
+            open.bracketed = true;
+            open.skipped = skipped;
+        }
+        if skipped.is_some() {
+            return Ok(());
+        }
+        let context = std::mem::take(&mut work.out.piece.context);
+        let read = self.read_context(work, &context);
+        // The piece may be decoded again, in order.
+        work.out.piece.context = context;
+        read
+    }
+
+    fn read_context(&mut self, work: &mut Work<'_>, mut rest: &[u8]) -> Result<(), Fault> {
+        while !rest.is_empty() {
+            let header = EventHeader::parse(rest).map_err(binlog_fault)?;
+            let (event, tail) = rest.split_at_checked(header.event_len as usize).ok_or_else(|| corrupt("cut off"))?;
+            let body = event_body(event, work.checksum).map_err(binlog_fault)?;
+            self.table_map(work, body)?;
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    fn top_level_event(&mut self, work: &mut Work<'_>, data: &[u8], at: usize) -> Result<usize, Fault> {
+        let rest = data.get(at..).unwrap_or(&[]);
+        let header = EventHeader::parse(rest).map_err(binlog_fault)?;
+        let len = header.event_len as usize;
+        let event = rest.get(..len).ok_or_else(|| corrupt("an event goes beyond its piece"))?;
+        if header.event_type == event_type::FORMAT_DESCRIPTION {
+            work.checksum = FormatDescription::parse(event).map_err(binlog_fault)?.checksum;
+            work.count(header.event_type, Category::Control);
+            return Ok(len);
+        }
+        if work.checksum == ChecksumAlgorithm::Crc32 && !work.out.piece.verified && !verify_checksum(event) {
+            return Err(corrupt(format!("checksum of a {} event does not match its bytes", header.name())));
+        }
+        let body = event_body(event, work.checksum).map_err(binlog_fault)?;
+        if matches!(header.event_type, event_type::GTID | event_type::ANONYMOUS_GTID | event_type::GTID_TAGGED) {
+            let gtid = GtidEvent::parse(header.event_type, body).map_err(binlog_fault)?;
+            // What stands before it belongs to no transaction.
+            work.close_transaction(at);
+            begin_transaction(work, Begun::of(&gtid), at);
+            let skipped = work.open.as_ref().and_then(|open| open.skipped);
+            work.count(header.event_type, skipped.map_or(Category::Control, category_of));
+            return Ok(len);
+        }
+        if self.event(work, &header, body, at + EventHeader::LEN, Space::Data)? {
+            work.close_transaction(at + len);
+        }
+        Ok(len)
+    }
+
+    /// One event, from the log or from a payload; true when the transaction ends with it.
+    fn event(
+        &mut self,
+        work: &mut Work<'_>,
+        header: &EventHeader,
+        body: &[u8],
+        body_at: usize,
+        space: Space,
+    ) -> Result<bool, Fault> {
+        if let Some(reason) = work.open.as_ref().and_then(|open| open.skipped) {
+            return left_out(work, header, body, reason);
+        }
+        match header.event_type {
+            event_type::TABLE_MAP => self.table_map(work, body)?,
+            event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS => {
+                let tag = if space == Space::Payload { Span::PAYLOAD } else { 0 };
+                self.rows(work, header, body, body_at, tag)?;
+                return Ok(false);
+            }
+            event_type::PARTIAL_UPDATE_ROWS => {
+                return Err(unsupported(
+                    "partial JSON updates (binlog_row_value_options=PARTIAL_JSON) are not supported yet",
+                ));
+            }
+            event_type::QUERY => return self.query(work, header, body),
+            event_type::XID => {
+                work.count(header.event_type, Category::Control);
+                return Ok(true);
+            }
+            event_type::XA_PREPARE => {
+                let prepare = XaPrepare::parse(body).map_err(binlog_fault)?;
+                if !prepare.one_phase {
+                    return Err(unsupported("prepared XA transactions are not supported yet"));
+                }
+                work.count(header.event_type, Category::Control);
+                return Ok(true);
+            }
+            event_type::TRANSACTION_PAYLOAD => {
+                if space == Space::Payload {
+                    return Err(corrupt("a Transaction_payload event inside another one"));
+                }
+                self.payload(work, body)?;
+                work.count(header.event_type, Category::Control);
+                return Ok(true);
+            }
+            event_type::INCIDENT => {
+                return Err(unsupported("the source reports lost events (Incident); its log is incomplete here"));
+            }
+            event_type::BEGIN_LOAD_QUERY
+            | event_type::EXECUTE_LOAD_QUERY
+            | event_type::APPEND_BLOCK
+            | event_type::DELETE_FILE => {
+                return Err(unsupported(format!(
+                    "{}: LOAD DATA in statement format is not supported; use binlog_format=ROW",
+                    header.name()
+                )));
+            }
+            _ => check_event_type(header).map_err(binlog_fault)?,
+        }
+        work.count(header.event_type, Category::Control);
+        Ok(false)
+    }
+
+    fn payload(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
+        let payload = TransactionPayload::parse(body).map_err(binlog_fault)?;
+        let mut bytes = std::mem::take(&mut work.out.payload);
+        let from = bytes.len();
+        let limit = SPACE_BYTES.saturating_sub(from) as u64;
+        if payload.uncompressed_size.is_some_and(|size| size > limit) {
+            return Err(unsupported("a compressed transaction of more than 1 GiB when expanded"));
+        }
+        // The decompressor empties its output: later payloads of the piece take a copy.
+        let out = if from == 0 { &mut bytes } else { &mut self.unpacked };
+        let unpacked = match &mut self.decompressor {
+            Some(decompressor) => decompressor.decompress_into(&payload, out, limit),
+            None => payload.decompress_into(out, limit),
+        };
+        if from > 0 {
+            bytes.extend_from_slice(&self.unpacked);
+        }
+        let result = match unpacked {
+            Ok(()) => self.payload_events(work, &bytes, from),
+            Err(error) => Err(binlog_fault(error)),
+        };
+        work.out.payload = bytes;
+        result
+    }
+
+    fn payload_events(&mut self, work: &mut Work<'_>, bytes: &[u8], from: usize) -> Result<(), Fault> {
+        let mut at = from;
+        while at < bytes.len() && !work.out.needs_serial {
+            let rest = bytes.get(at..).unwrap_or(&[]);
+            let header = EventHeader::parse(rest).map_err(binlog_fault)?;
+            let len = header.event_len as usize;
+            // Events inside a payload carry no checksum.
+            let body = rest
+                .get(EventHeader::LEN..len)
+                .ok_or_else(|| corrupt("an event goes beyond its Transaction_payload"))?;
+            self.event(work, &header, body, at + EventHeader::LEN, Space::Payload)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, work: &mut Work<'_>, header: &EventHeader, body: &[u8]) -> Result<bool, Fault> {
+        let query = QueryEvent::parse(body).map_err(binlog_fault)?;
+        let ends = match QueryKind::of(query.sql) {
+            QueryKind::Begin | QueryKind::XaStart => {
+                open_without_gtid(work, header);
+                if let Some(open) = &mut work.open {
+                    open.bracketed = true;
+                }
+                false
+            }
+            QueryKind::Savepoint | QueryKind::ReleaseSavepoint | QueryKind::XaEnd | QueryKind::XaPrepare => {
+                work.open.as_ref().is_none_or(|open| !open.bracketed)
+            }
+            QueryKind::RollbackTo => {
+                // Written when what stands between savepoint and here could not be taken out of the log.
+                return Err(unsupported("ROLLBACK TO SAVEPOINT behind changes of a table that cannot roll back"));
+            }
+            QueryKind::Commit => true,
+            QueryKind::Rollback => {
+                return Err(unsupported("a transaction that ends in ROLLBACK: a table in it cannot roll back"));
+            }
+            QueryKind::XaCommit | QueryKind::XaRollback => {
+                return Err(unsupported("prepared XA transactions are not supported yet"));
+            }
+            QueryKind::Other => return self.statement(work, header, query),
+        };
+        work.count(header.event_type, Category::Control);
+        Ok(ends)
+    }
+
+    fn statement(&mut self, work: &mut Work<'_>, header: &EventHeader, query: QueryEvent<'_>) -> Result<bool, Fault> {
+        let transaction = work.out.transactions.len();
+        let server_version = work.open.as_ref().and_then(|open| open.begun.server_version);
+        let error_code = query.error_code;
+        let Some(sink) = &mut work.sink else {
+            work.out.needs_serial = true;
+            return Ok(true);
+        };
+        let outcome = sink.apply(Statement { query, transaction, server_version })?;
+        let (catalog, version) = sink.catalog();
+        work.catalog = catalog;
+        work.out.catalog_version = version;
+        self.learn(version);
+        let category = match outcome {
+            StatementOutcome::Applied if error_code != 0 => {
+                return Err(unsupported(format!(
+                    "a statement that failed on the source with error {error_code} after a part of it was done"
+                )));
+            }
+            StatementOutcome::Applied => Category::Applied,
+            StatementOutcome::Recorded => Category::Recorded,
+            StatementOutcome::NoEffect => Category::Control,
+        };
+        open_without_gtid(work, header);
+        work.count(header.event_type, category);
+        let Some(open) = &mut work.open else { return Ok(true) };
+        open.kind = TransactionKind::Statement;
+        // Inside BEGIN … the transaction goes on; a statement of its own ends with itself.
+        Ok(!open.bracketed)
+    }
+
+    fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
+        let table_id = TableMapEvent::table_id_of(body).map_err(binlog_fault)?;
+        let plan = match self.maps.get(&table_id) {
+            Some(cached) if cached.body == body => cached.plan.clone(),
+            _ => {
+                let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
+                let plan = self.resolve(&work.catalog, &map);
+                if self.maps.len() >= MAPS_MAX {
+                    self.maps.clear();
+                }
+                self.maps.insert(table_id, CachedMap { body: body.to_vec(), plan: plan.clone() });
+                plan
+            }
+        };
+        match work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
+            Some(entry) => entry.plan = plan,
+            None => work.tables.push(TableMapEntry { table_id, plan }),
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, catalog: &Catalog, map: &TableMapEvent<'_>) -> MappedPlan {
+        if is_system(map.db, catalog) {
+            return Ok(None);
+        }
+        let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+        let Some(def) = catalog.table(&db, &name) else {
+            return Err((
+                StopClass::DataDiffers,
+                format!("rows of table `{db}`.`{name}`, which does not exist at this place in the log"),
+            ));
+        };
+        let mut types = Vec::new();
+        for (index, (code, metadata)) in map.columns().enumerate() {
+            let ty = values::ColumnType::from_table_map(code, metadata).map_err(|e| {
+                let column = def.columns.get(index).map_or("?", |column| column.name.as_str());
+                unsupported(format!("column `{db}`.`{name}`.`{column}`: {e}"))
+            })?;
+            types.push(ty);
+        }
+        def.matches(map.column_types, &types).map_err(|difference| {
+            (
+                StopClass::DataDiffers,
+                format!("the table map of `{db}`.`{name}` disagrees with its definition here: {difference}"),
+            )
+        })?;
+        let plan = self.plans.entry(def.id).or_insert_with(|| Arc::new(TablePlan::new(def, catalog)));
+        Ok(Some(Arc::clone(plan)))
+    }
+}
+
+/// The server's own schemas, compared as the source compares names.
+fn is_system(db: &[u8], catalog: &Catalog) -> bool {
+    SYSTEM_SCHEMAS.iter().any(|schema| {
+        if catalog.lower_case_table_names() == 0 { db == *schema } else { db.eq_ignore_ascii_case(schema) }
+    })
+}
+
+fn category_of(reason: SkipReason) -> Category {
+    match reason {
+        SkipReason::AlreadyExecuted => Category::AlreadyExecuted,
+        SkipReason::Operator => Category::SkippedByOperator,
+    }
+}
+
+/// Opens a transaction and finds out whether it is left out.
+fn begin_transaction(work: &mut Work<'_>, begun: Begun, at: usize) {
+    work.open_transaction(begun, at);
+    let Some(gtid) = begun.gtid else { return };
+    let executed = work.sink.as_mut().is_some_and(|sink| !sink.admit(gtid));
+    let skipped = work.skip.contains(&gtid);
+    if let Some(open) = &mut work.open {
+        open.skipped = match (executed, skipped) {
+            (true, _) => Some(SkipReason::AlreadyExecuted),
+            (false, true) => Some(SkipReason::Operator),
+            (false, false) => None,
+        };
+    }
+}
+
+fn open_without_gtid(work: &mut Work<'_>, header: &EventHeader) {
+    if work.open.is_none() {
+        let commit_us = u64::from(header.timestamp) * 1_000_000;
+        work.open_transaction(Begun { commit_us, ..Begun::default() }, work.at);
+    }
+}
+
+/// An event of a transaction that is left out; true when the transaction ends with it. Looks at nothing that could
+/// be the reason for leaving it out.
+fn left_out(work: &mut Work<'_>, header: &EventHeader, body: &[u8], reason: SkipReason) -> Result<bool, Fault> {
+    let category = category_of(reason);
+    work.count(header.event_type, category);
+    Ok(match header.event_type {
+        event_type::XID | event_type::XA_PREPARE => true,
+        event_type::TRANSACTION_PAYLOAD => {
+            // For the ledger; what cannot be unpacked cannot be counted.
+            if let Ok(mut events) = TransactionPayload::parse(body).and_then(|payload| payload.events(u64::MAX)) {
+                while let Ok(Some((inner, _))) = events.next() {
+                    work.count(inner.event_type, category);
+                }
+            }
+            true
+        }
+        event_type::QUERY => {
+            let query = QueryEvent::parse(body).map_err(binlog_fault)?;
+            let bracketed = work.open.as_ref().is_some_and(|open| open.bracketed);
+            match QueryKind::of(query.sql) {
+                QueryKind::Begin | QueryKind::XaStart => {
+                    if let Some(open) = &mut work.open {
+                        open.bracketed = true;
+                    }
+                    false
+                }
+                QueryKind::Commit | QueryKind::Rollback | QueryKind::XaCommit | QueryKind::XaRollback => true,
+                _ => !bracketed,
+            }
+        }
+        _ => false,
+    })
+}

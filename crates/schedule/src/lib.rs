@@ -1,0 +1,29 @@
+//! Split, decode, sequence: from relay log bytes to ordered pieces of row changes, one list per lane.
+//!
+//! In: chunks of the relay log. Out: pieces in source order, each with its transactions' sequence numbers and the
+//! changes of every lane. Never here: rows stored, threads (drivers give these structs threads and queues), a wait
+//! for a dependency between transactions. Invariants: a sequence number is given once, in source order, by one
+//! thread; no row is decoded under a table definition older or newer than the one at its place in the log.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod decode;
+mod memory;
+mod piece;
+mod plan;
+mod rows;
+mod sequence;
+mod split;
+mod stop;
+mod work;
+
+pub use decode::{DecodeOptions, Decoder, SkipList};
+pub use memory::{MemoryGate, Reservation};
+pub use piece::{
+    Begun, DecodedPiece, LAST_OF_EVENT, OpKind, Piece, PieceKind, RowOp, Shape, SkipReason, Span, SpareBuffers,
+    Transaction, TransactionKind,
+};
+pub use plan::TablePlan;
+pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
+pub use split::{SplitOptions, Splitter};
+pub use stop::{Stop, StopClass};

@@ -1,0 +1,167 @@
+//! The bound on bytes between split and publish.
+//!
+//! In: reservations in log order. Out: grants. Invariant: the oldest undone piece is always granted, so a piece
+//! larger than the bound goes through alone and nothing waits for memory that a later piece holds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// See the module.
+pub struct MemoryGate {
+    limit: u64,
+    state: Mutex<State>,
+    freed: Condvar,
+    waits: AtomicU64,
+    peak: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    used: u64,
+    open: bool,
+}
+
+/// Bytes held until dropped.
+pub struct Reservation {
+    gate: Arc<MemoryGate>,
+    bytes: u64,
+}
+
+impl MemoryGate {
+    /// A gate for `limit` bytes.
+    #[must_use]
+    pub fn new(limit: u64) -> Arc<MemoryGate> {
+        Arc::new(MemoryGate {
+            limit,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            waits: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `bytes` fit or nothing is held. Called by one thread, in log order.
+    #[must_use]
+    pub fn reserve(self: &Arc<Self>, bytes: u64) -> Reservation {
+        let mut state = self.lock();
+        let full = |state: &State| state.used > 0 && state.used.saturating_add(bytes) > self.limit && !state.open;
+        if full(&state) {
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            while full(&state) {
+                state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        self.take(state, bytes);
+        Reservation { gate: Arc::clone(self), bytes }
+    }
+
+    fn take(&self, mut state: MutexGuard<'_, State>, bytes: u64) {
+        state.used = state.used.saturating_add(bytes);
+        self.peak.fetch_max(state.used, Ordering::Relaxed);
+    }
+
+    /// Nobody waits any more: replay ends, and what is held may never be freed in order.
+    pub fn open(&self) {
+        self.lock().open = true;
+        self.freed.notify_all();
+    }
+
+    /// Bytes held now.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.lock().used
+    }
+
+    /// Most bytes ever held.
+    #[must_use]
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// How often a piece had to wait.
+    #[must_use]
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+}
+
+impl Reservation {
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Holds more without waiting, for what decoding adds: its piece is granted already, later ones wait for it.
+    pub fn grow(&mut self, bytes: u64) {
+        self.gate.take(self.gate.lock(), bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = self.gate.lock();
+        state.used = state.used.saturating_sub(self.bytes);
+        drop(state);
+        self.gate.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_waits_until_enough_is_freed() {
+        let gate = MemoryGate::new(100);
+        let first = gate.reserve(60);
+        let mut second = gate.reserve(40);
+        second.grow(30);
+        assert_eq!((gate.used(), second.bytes()), (130, 70));
+        let (told, granted) = mpsc::channel();
+        let waiter = {
+            let gate = Arc::clone(&gate);
+            std::thread::spawn(move || {
+                let third = gate.reserve(50);
+                told.send(()).unwrap();
+                third
+            })
+        };
+        assert!(granted.recv_timeout(Duration::from_millis(20)).is_err());
+        drop(first);
+        assert!(granted.recv_timeout(Duration::from_millis(20)).is_err(), "70 + 50 are too many");
+        drop(second);
+        let third = waiter.join().unwrap();
+        assert_eq!((gate.used(), gate.waits(), gate.peak()), (50, 1, 130));
+        drop(third);
+        assert_eq!(gate.used(), 0);
+    }
+
+    #[test]
+    fn a_piece_larger_than_everything_goes_alone() {
+        let gate = MemoryGate::new(10);
+        assert_eq!(gate.reserve(1_000).bytes(), 1_000);
+        assert_eq!((gate.used(), gate.waits()), (0, 0));
+    }
+
+    #[test]
+    fn nobody_waits_at_an_open_gate() {
+        let gate = MemoryGate::new(10);
+        let held = gate.reserve(10);
+        let waiter = {
+            let gate = Arc::clone(&gate);
+            std::thread::spawn(move || drop(gate.reserve(10)))
+        };
+        gate.open();
+        waiter.join().unwrap();
+        drop((held, gate.reserve(5)));
+    }
+}

@@ -1,0 +1,302 @@
+//! What the stages hand on: pieces of whole transactions (or slices of a huge one) as bytes, then as row changes.
+
+use std::sync::Arc;
+
+use base::{Gtid, LogPosition};
+use binlog::{ChecksumAlgorithm, GtidEvent};
+use observe::LedgerBatch;
+
+use crate::memory::Reservation;
+use crate::plan::TablePlan;
+use crate::stop::Stop;
+
+/// How a piece is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PieceKind {
+    /// Whole transactions of row changes, decoded by any decoder in any order.
+    Rows,
+    /// One transaction (or a slice of it) that holds a statement which may change the catalog: decoded by
+    /// *sequence* itself, in order, because what follows a statement must be read under its outcome.
+    Serial,
+}
+
+/// What the Gtid event of a transaction says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Begun {
+    /// Its GTID; None when the source runs without.
+    pub gtid: Option<Gtid>,
+    /// When the source committed it, µs since 1970, 0 when unknown.
+    pub commit_us: u64,
+    /// Version of the server that ran it, where the event says.
+    pub server_version: Option<u32>,
+}
+
+impl Begun {
+    pub(crate) fn of(event: &GtidEvent) -> Begun {
+        Begun {
+            gtid: event.gtid,
+            commit_us: event.immediate_commit_timestamp_us,
+            server_version: event.original_server_version.or(event.immediate_server_version),
+        }
+    }
+}
+
+/// Bytes of whole events cut at transaction boundaries.
+pub struct Piece {
+    /// Dense number in log order.
+    pub number: u64,
+    /// How to decode it.
+    pub kind: PieceKind,
+    /// The bytes, shared with the neighbours and perhaps with the receiver.
+    pub data: Arc<Vec<u8>>,
+    /// First byte of the piece in `data`.
+    pub start: usize,
+    /// End of the piece in `data`.
+    pub end: usize,
+    /// Relay log file.
+    pub file: Arc<str>,
+    /// Offset of `data[start]` in that file.
+    pub offset: u64,
+    /// Checksum algorithm in force at its start.
+    pub checksum: ChecksumAlgorithm,
+    /// Checksums were checked on receipt by this process.
+    pub verified: bool,
+    /// Serial transactions before this piece: it is decoded under the catalog they leave.
+    pub epoch: u64,
+    /// The piece begins inside a transaction that an earlier piece began.
+    pub continues: bool,
+    /// The last transaction of the piece goes on in the next piece.
+    pub unfinished: bool,
+    /// The transaction that an earlier piece began, where this one continues it.
+    pub begun: Begun,
+    /// Table map events of the transaction so far, where the piece continues one.
+    pub context: Vec<u8>,
+    /// Memory held for it.
+    pub reservation: Option<Reservation>,
+}
+
+impl Piece {
+    /// The piece's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.data.get(self.start..self.end).unwrap_or(&[])
+    }
+
+    /// Relay log position of a byte of `data`.
+    #[must_use]
+    pub fn position(&self, at: usize) -> LogPosition {
+        LogPosition { file: Arc::clone(&self.file), offset: self.offset + (at.saturating_sub(self.start)) as u64 }
+    }
+}
+
+/// A byte range in a piece's data, or (top bits of the offset) in its side or payload buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Offset; [`Span::SIDE`] set for the side buffer.
+    pub offset: u32,
+    /// Length in bytes.
+    pub len: u32,
+}
+
+impl Span {
+    /// Marks an offset into the side buffer.
+    pub const SIDE: u32 = 1 << 31;
+    /// Marks an offset into the expanded payloads.
+    pub const PAYLOAD: u32 = 1 << 30;
+}
+
+/// What a row change does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OpKind {
+    /// New row, `after` has all columns.
+    Insert,
+    /// Same key, `after` has all columns.
+    Update,
+    /// Same key, `after` has some columns.
+    Merge,
+    /// The row goes.
+    Delete,
+    /// One more copy of a keyless row; the key is the image.
+    AddCopy,
+    /// One copy of a keyless row less.
+    RemoveCopy,
+    /// The key changes and `after` lacks columns: needs the old row, which may be in another lane. `key` is the old
+    /// one; the next op, a `MoveTo`, has the new one.
+    MoveFrom,
+    /// See `MoveFrom`.
+    MoveTo,
+}
+
+/// This op is the last of its rows event: the worker that applies it counts the event.
+pub const LAST_OF_EVENT: u8 = 1;
+
+/// One change of one row.
+#[derive(Clone, Copy, Debug)]
+pub struct RowOp {
+    /// Hash of the key.
+    pub hash: u64,
+    /// Identifying key bytes.
+    pub key: Span,
+    /// Before image (empty for none).
+    pub before: Span,
+    /// After image (empty for none).
+    pub after: Span,
+    /// Index in the piece's transactions.
+    pub transaction: u32,
+    /// Index in the piece's shapes.
+    pub shape: u32,
+    /// What it does.
+    pub kind: OpKind,
+    /// [`LAST_OF_EVENT`] or nothing.
+    pub flags: u8,
+}
+
+/// What the ops of one rows event share.
+#[derive(Clone)]
+pub struct Shape {
+    /// The table.
+    pub plan: Arc<TablePlan>,
+    /// The event's type code.
+    pub event_type: u8,
+    /// Bitmap of the columns in before images; empty when all are there.
+    pub before_present: Span,
+    /// Bitmap of the columns in after images; empty when all are there.
+    pub after_present: Span,
+}
+
+/// Why a transaction's changes are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    /// Its GTID is executed already.
+    AlreadyExecuted,
+    /// The operator asked for it.
+    Operator,
+}
+
+/// What a transaction is, for display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionKind {
+    /// Row changes, perhaps none.
+    Rows,
+    /// A statement that changed the catalog, or was recorded.
+    Statement,
+}
+
+/// One transaction of a piece.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Its GTID; None when the source runs without.
+    pub gtid: Option<Gtid>,
+    /// When the source committed it, µs since 1970, 0 when unknown.
+    pub commit_us: u64,
+    /// First byte in the piece's data.
+    pub start: usize,
+    /// End in the piece's data.
+    pub end: usize,
+    /// Row changes in this piece.
+    pub rows: u32,
+    /// See there.
+    pub kind: TransactionKind,
+    /// Whether its changes are left out.
+    pub skipped: Option<SkipReason>,
+}
+
+/// A piece as row changes.
+pub struct DecodedPiece {
+    /// The bytes the spans point into.
+    pub piece: Piece,
+    /// Keys and images put together.
+    pub side: Vec<u8>,
+    /// Expanded payloads.
+    pub payload: Vec<u8>,
+    /// What each rows event's ops share.
+    pub shapes: Vec<Shape>,
+    /// In log order.
+    pub transactions: Vec<Transaction>,
+    /// Ops of each lane, in log order.
+    pub lanes: Vec<Vec<RowOp>>,
+    /// From the first op that needs rows of several lanes on, all ops in log order. One thread applies them after
+    /// every lane has applied its own of this piece, while the lanes wait.
+    pub barrier: Vec<RowOp>,
+    /// Every event as seen, and what became of those that need no worker.
+    pub ledger: Box<LedgerBatch>,
+    /// Replay must stop before transaction `transactions.len()`.
+    pub stop: Option<Stop>,
+    /// A statement was found where the splitter could not see it (inside a payload): *sequence* must decode this
+    /// piece itself.
+    pub needs_serial: bool,
+    /// Version of the catalog it was decoded under.
+    pub catalog_version: u64,
+}
+
+/// The buffers of a decoded piece that is done with: another piece is decoded into them, so that a warm decoder
+/// allocates nothing.
+#[derive(Default)]
+pub struct SpareBuffers {
+    pub(crate) side: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) shapes: Vec<Shape>,
+    pub(crate) transactions: Vec<Transaction>,
+    pub(crate) lanes: Vec<Vec<RowOp>>,
+    pub(crate) barrier: Vec<RowOp>,
+    pub(crate) ledger: Box<LedgerBatch>,
+}
+
+/// What a spare buffer may hold on to; a huge piece must not pin its size for ever.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+impl From<DecodedPiece> for SpareBuffers {
+    fn from(used: DecodedPiece) -> SpareBuffers {
+        used.into_parts().1
+    }
+}
+
+impl DecodedPiece {
+    /// The piece as it was, and its buffers for another one.
+    #[must_use]
+    pub fn into_parts(mut self) -> (Piece, SpareBuffers) {
+        fn emptied<T>(mut buffer: Vec<T>) -> Vec<T> {
+            buffer.clear();
+            if buffer.capacity() * size_of::<T>() > SPARE_BYTES_MAX { Vec::new() } else { buffer }
+        }
+        for ops in &mut self.lanes {
+            *ops = emptied(std::mem::take(ops));
+        }
+        if !self.ledger.is_empty() {
+            // It was never merged.
+            *self.ledger = LedgerBatch::new();
+        }
+        let spare = SpareBuffers {
+            side: emptied(self.side),
+            payload: emptied(self.payload),
+            shapes: emptied(self.shapes),
+            transactions: emptied(self.transactions),
+            lanes: self.lanes,
+            barrier: emptied(self.barrier),
+            ledger: self.ledger,
+        };
+        (self.piece, spare)
+    }
+
+    /// The bytes of a span.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        let from = (span.offset & !(Span::SIDE | Span::PAYLOAD)) as usize;
+        let of: &[u8] = if span.offset & Span::SIDE != 0 {
+            &self.side
+        } else if span.offset & Span::PAYLOAD != 0 {
+            &self.payload
+        } else {
+            &self.piece.data
+        };
+        of.get(from..from + span.len as usize).unwrap_or(&[])
+    }
+
+    /// Row changes in it.
+    #[must_use]
+    pub fn row_count(&self) -> u64 {
+        self.transactions.iter().map(|t| u64::from(t.rows)).sum()
+    }
+}

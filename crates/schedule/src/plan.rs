@@ -1,0 +1,102 @@
+//! What decoding needs to know of a table, worked out once per definition.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Identity, OmittedValue, TableDef};
+use values::{ColumnType, RowLayout};
+
+/// How a row's identifying key is found in its image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPlan {
+    /// The first columns: the bytes right behind the null bitmap. `len` when all are of fixed size.
+    Leading { len: Option<usize> },
+    /// Columns elsewhere.
+    Columns,
+    /// No key: the whole image.
+    WholeImage,
+}
+
+/// A table's definition made ready for decoding.
+pub struct TablePlan {
+    /// The definition.
+    pub def: Arc<TableDef>,
+    /// How to walk its images.
+    pub layout: RowLayout,
+    /// Type of each column.
+    pub types: Vec<ColumnType>,
+    pub(crate) key: KeyPlan,
+    /// The identifying columns in table order; empty without a key.
+    pub(crate) key_columns: Vec<usize>,
+    /// Foreign keys change or delete rows of other tables, unlogged, when a row here is deleted.
+    pub(crate) cascades_on_delete: bool,
+    /// As above, when one of these columns changes.
+    pub(crate) cascades_on_update_of: Vec<usize>,
+    /// What an INSERT that leaves a column out gives it.
+    omitted: Vec<OmittedValue>,
+}
+
+impl TablePlan {
+    pub(crate) fn new(def: &Arc<TableDef>, catalog: &Catalog) -> TablePlan {
+        let types: Vec<ColumnType> = def.columns.iter().map(|c| c.ty.clone()).collect();
+        let (key, key_columns) = match &def.identity {
+            Identity::WholeImage => (KeyPlan::WholeImage, Vec::new()),
+            Identity::Columns(columns) => {
+                let mut columns = columns.clone();
+                columns.sort_unstable();
+                let leading = columns.iter().enumerate().all(|(i, c)| i == *c);
+                let len = columns.iter().map(|c| types.get(*c).and_then(ColumnType::fixed_len)).sum();
+                (if leading { KeyPlan::Leading { len } } else { KeyPlan::Columns }, columns)
+            }
+        };
+        let mut plan = TablePlan {
+            layout: RowLayout::new(&types),
+            types,
+            key,
+            key_columns,
+            cascades_on_delete: false,
+            cascades_on_update_of: Vec::new(),
+            omitted: def.columns.iter().map(catalog::Column::omitted_value).collect(),
+            def: Arc::clone(def),
+        };
+        for (_, foreign) in catalog.children(&def.db, &def.name) {
+            plan.cascades_on_delete |= foreign.on_delete.changes_children();
+            if foreign.on_update.changes_children() {
+                let columns = foreign.parent_columns.iter().filter_map(|name| def.column_index(name));
+                plan.cascades_on_update_of.extend(columns);
+            }
+        }
+        plan
+    }
+
+    /// Bytes of a bitmap with one bit per column.
+    pub(crate) fn bitmap_len(&self) -> usize {
+        self.def.columns.len().div_ceil(8)
+    }
+
+    /// The bits of a full image's last null byte that belong to no column.
+    pub(crate) fn unused_null_bits(&self) -> u8 {
+        match self.def.columns.len() % 8 {
+            0 => 0,
+            used => 0xff << used,
+        }
+    }
+
+    /// Appends the stored bytes a column gets when an INSERT does not log it; true when it gets NULL.
+    ///
+    /// # Errors
+    /// The reason, when the default is not known here.
+    pub(crate) fn default_of(&self, column: usize, out: &mut Vec<u8>) -> Result<bool, String> {
+        match self.omitted.get(column) {
+            Some(OmittedValue::Null) => Ok(true),
+            Some(OmittedValue::Image(bytes)) => {
+                out.extend_from_slice(bytes);
+                Ok(false)
+            }
+            _ => Err(format!(
+                "the row event leaves out column {}.`{}`, whose default is not a constant known here",
+                self.def.full_name(),
+                self.def.columns.get(column).map_or("?", |column| column.name.as_str())
+            )),
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Rows events: row boundaries, identifying keys, what each row change does.
+//!
+//! In: a rows event and its table's plan. Out: ops in lanes. Never here: a value unpacked, a row read under another
+//! definition than its table map's, an allocation per row once the piece's buffers are warm.
+
+use binlog::{EventHeader, RowsEvent, RowsKind, TableMapEvent, row_flags};
+use observe::Category;
+use values::{OFFSET_ABSENT, OFFSET_NULL};
+
+use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
+use crate::piece::{LAST_OF_EVENT, OpKind, Span};
+use crate::plan::{KeyPlan, TablePlan};
+use crate::stop::StopClass;
+use crate::work::{Place, RowsWork, SPACE_BYTES, Work, all_present};
+
+/// Which image of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Image {
+    Before,
+    After,
+}
+
+/// Where the parts of a key lie in an image.
+enum KeyPlace {
+    /// One behind the other: start and length.
+    Together(usize, usize),
+    Apart,
+    /// The image lacks one.
+    Missing,
+}
+
+impl Decoder {
+    /// One rows event whose body begins at `body_at` of the space that `tag` names.
+    pub(crate) fn rows(
+        &mut self,
+        work: &mut Work<'_>,
+        header: &EventHeader,
+        body: &[u8],
+        body_at: usize,
+        tag: u32,
+    ) -> Result<(), Fault> {
+        let event = RowsEvent::parse(header.event_type, body).map_err(binlog_fault)?;
+        let Some(entry) = work.tables.iter().find(|entry| entry.table_id == event.table_id) else {
+            if event.table_id == TableMapEvent::DUMMY_TABLE_ID && event.rows.is_empty() {
+                work.count(header.event_type, Category::Control);
+                return Ok(());
+            }
+            return Err(corrupt(format!("a rows event of table id {} without a table map", event.table_id)));
+        };
+        let Some(plan) = entry.plan.clone()? else {
+            work.count(header.event_type, Category::Filtered);
+            return Ok(());
+        };
+        check_columns(&plan, &event)?;
+        let Some(open) = &mut work.open else { return Err(corrupt("a rows event outside a transaction")) };
+        let rows_before = open.rows;
+        // The rows are the end of the body.
+        let rows_at = body_at + body.len() - event.rows.len();
+        if rows_at + event.rows.len() > SPACE_BYTES {
+            return Err(unsupported("a piece of the log of more than 1 GiB"));
+        }
+        let shape = work.shape(header.event_type, &plan, &event)?;
+        let mut rows = RowsWork {
+            shape,
+            plan: &plan,
+            all: event.rows,
+            base: tag | rows_at as u32,
+            before_present: event.before_columns,
+            after_present: event.after_columns,
+            before_full: all_present(event.before_columns, event.column_count),
+            after_full: all_present(event.after_columns, event.column_count),
+            last: None,
+        };
+        let unlogged = event.flags & (row_flags::USE_SQL_FOREIGN_KEY | row_flags::NO_FOREIGN_KEY_CHECKS) == 0;
+        if unlogged && event.kind == RowsKind::Delete && plan.cascades_on_delete {
+            return Err(unlogged_cascade(&plan));
+        }
+        let watch_update = unlogged && event.kind == RowsKind::Update && !plan.cascades_on_update_of.is_empty();
+        let mut at = 0;
+        let mut count = rows_before;
+        while at < event.rows.len() {
+            if watch_update {
+                self.refuse_cascading_update(&rows, at)?;
+            }
+            let used = match event.kind {
+                RowsKind::Write => self.write_row(work, &mut rows, at)?,
+                RowsKind::Update => self.update_row(work, &mut rows, at)?,
+                RowsKind::Delete => self.delete_row(work, &mut rows, at)?,
+                RowsKind::PartialUpdate => return Err(unsupported("partial JSON updates")),
+            };
+            if used == 0 {
+                return Err(corrupt("a row image of no length"));
+            }
+            at += used;
+            count = count.saturating_add(1);
+        }
+        let last = match rows.last {
+            Some((Place::Lane(lane), index)) => work.out.lanes.get_mut(lane).and_then(|ops| ops.get_mut(index)),
+            Some((Place::Barrier, index)) => work.out.barrier.get_mut(index),
+            None => None,
+        };
+        let counted_by = match last {
+            Some(op) => {
+                op.flags |= LAST_OF_EVENT;
+                Category::Seen
+            }
+            None => Category::Control,
+        };
+        work.count(header.event_type, counted_by);
+        if let Some(open) = &mut work.open {
+            open.rows = count;
+        }
+        Ok(())
+    }
+
+    fn walk(&mut self, rows: &RowsWork<'_>, at: usize, which: Image, offsets: Offsets) -> Result<usize, Fault> {
+        let image = rows.all.get(at..).unwrap_or(&[]);
+        let (full, present, out) = match which {
+            Image::Before => (rows.before_full, rows.before_present, &mut self.offsets_before),
+            Image::After => (rows.after_full, rows.after_present, &mut self.offsets_after),
+        };
+        let layout = &rows.plan.layout;
+        let walked = match (full, rows.plan.key, offsets) {
+            (true, KeyPlan::Columns, _) | (true, _, Offsets::All) => layout.walk_offsets(image, out),
+            (true, _, Offsets::ForKey) => layout.walk(image),
+            (false, ..) => layout.walk_present(present, image, out),
+        };
+        walked.map_err(|e| corrupt(format!("a row of {}: {e}", rows.plan.def.full_name())))
+    }
+
+    /// The identifying key in an image that was just walked; None when the image lacks a part of it.
+    fn key(
+        &self,
+        work: &mut Work<'_>,
+        rows: &RowsWork<'_>,
+        at: usize,
+        len: usize,
+        which: Image,
+    ) -> Result<Option<Span>, Fault> {
+        let (full, offsets) = match which {
+            Image::Before => (rows.before_full, &self.offsets_before),
+            Image::After => (rows.after_full, &self.offsets_after),
+        };
+        let image = rows.all.get(at..at + len).unwrap_or(&[]);
+        match rows.plan.key {
+            KeyPlan::WholeImage if !full => Ok(None),
+            KeyPlan::WholeImage => whole_image(work, rows, at, image).map(Some),
+            KeyPlan::Leading { len } if full => {
+                let (start, len) = leading_key(rows.plan, image, len)?;
+                Ok(Some(rows.span(at + start, len)))
+            }
+            _ => match place_key(rows.plan, offsets)? {
+                KeyPlace::Missing => Ok(None),
+                KeyPlace::Together(start, len) => Ok(Some(rows.span(at + start, len))),
+                KeyPlace::Apart => {
+                    let from = work.out.side.len();
+                    for column in &rows.plan.key_columns {
+                        if let Some(&(start, len)) = offsets.get(*column) {
+                            let part = image.get(start as usize..(start + len) as usize).unwrap_or(&[]);
+                            work.out.side.extend_from_slice(part);
+                        }
+                    }
+                    work.side_span(from).map(Some)
+                }
+            },
+        }
+    }
+
+    fn write_row(&mut self, work: &mut Work<'_>, rows: &mut RowsWork<'_>, at: usize) -> Result<usize, Fault> {
+        let len = self.walk(rows, at, Image::After, Offsets::ForKey)?;
+        let (key, after) = if rows.after_full {
+            (self.key(work, rows, at, len, Image::After)?, rows.span(at, len))
+        } else {
+            // Columns the INSERT did not log get their default.
+            let from = work.out.side.len();
+            let image = rows.all.get(at..at + len).unwrap_or(&[]);
+            fill_defaults(rows.plan, image, &self.offsets_after, &mut work.out.side)?;
+            let after = work.side_span(from)?;
+            (self.key_of_side(work, rows.plan, from, after)?, after)
+        };
+        let Some(key) = key else { return Err(missing_key(rows.plan)) };
+        let kind = if rows.plan.key == KeyPlan::WholeImage { OpKind::AddCopy } else { OpKind::Insert };
+        work.push(rows, kind, key, Span::default(), after);
+        Ok(len)
+    }
+
+    /// The key of a full image in the side buffer, from byte `from` on.
+    fn key_of_side(
+        &mut self,
+        work: &mut Work<'_>,
+        plan: &TablePlan,
+        from: usize,
+        image: Span,
+    ) -> Result<Option<Span>, Fault> {
+        if plan.key == KeyPlan::WholeImage {
+            return Ok(Some(image));
+        }
+        let bytes = work.out.side.get(from..).unwrap_or(&[]);
+        plan.layout.walk_offsets(bytes, &mut self.offsets_after).map_err(corrupt)?;
+        match place_key(plan, &self.offsets_after)? {
+            KeyPlace::Missing => Ok(None),
+            KeyPlace::Together(start, len) => Ok(Some(Span { offset: image.offset + start as u32, len: len as u32 })),
+            KeyPlace::Apart => {
+                let end = work.out.side.len();
+                for column in &plan.key_columns {
+                    if let Some(&(start, len)) = self.offsets_after.get(*column) {
+                        let start = from + start as usize;
+                        work.out.side.extend_from_within(start..start + len as usize);
+                    }
+                }
+                work.side_span(end).map(Some)
+            }
+        }
+    }
+
+    fn update_row(&mut self, work: &mut Work<'_>, rows: &mut RowsWork<'_>, at: usize) -> Result<usize, Fault> {
+        let before_len = self.walk(rows, at, Image::Before, Offsets::ForKey)?;
+        let after_at = at + before_len;
+        let after_len = self.walk(rows, after_at, Image::After, Offsets::ForKey)?;
+        let (before, after) = (rows.span(at, before_len), rows.span(after_at, after_len));
+        let used = before_len + after_len;
+        let Some(old_key) = self.key(work, rows, at, before_len, Image::Before)? else {
+            return Err(missing_key(rows.plan));
+        };
+        if rows.plan.key == KeyPlan::WholeImage {
+            let new_image = match self.key(work, rows, after_at, after_len, Image::After)? {
+                Some(image) => image,
+                None => complete(work, rows, before, after)?,
+            };
+            work.push(rows, OpKind::RemoveCopy, old_key, before, Span::default());
+            work.push(rows, OpKind::AddCopy, new_image, Span::default(), new_image);
+            return Ok(used);
+        }
+        let new_key = if rows.after_full || self.after_touches_key(rows.plan) {
+            self.new_key(work, rows, after_at, after_len, old_key)?
+        } else {
+            None
+        };
+        match new_key {
+            None if rows.after_full => work.push(rows, OpKind::Update, old_key, before, after),
+            None => work.push(rows, OpKind::Merge, old_key, before, after),
+            Some(new_key) if rows.after_full => {
+                work.push(rows, OpKind::Delete, old_key, before, Span::default());
+                work.push(rows, OpKind::Insert, new_key, Span::default(), after);
+            }
+            Some(new_key) => {
+                work.push_barrier(rows, OpKind::MoveFrom, old_key, before, Span::default());
+                work.push_barrier(rows, OpKind::MoveTo, new_key, Span::default(), after);
+            }
+        }
+        Ok(used)
+    }
+
+    /// Whether a partial after image holds a column of the key.
+    fn after_touches_key(&self, plan: &TablePlan) -> bool {
+        let present = |column: &usize| self.offsets_after.get(*column).is_some_and(|o| o.0 != OFFSET_ABSENT);
+        plan.key_columns.iter().any(present)
+    }
+
+    /// The key after an update when it differs from `old_key`. Parts the after image lacks stay as they were.
+    fn new_key(
+        &mut self,
+        work: &mut Work<'_>,
+        rows: &RowsWork<'_>,
+        at: usize,
+        len: usize,
+        old_key: Span,
+    ) -> Result<Option<Span>, Fault> {
+        let side_from = work.out.side.len();
+        let span = match self.key(work, rows, at, len, Image::After)? {
+            Some(span) => span,
+            None => {
+                let image = rows.all.get(at..at + len).unwrap_or(&[]);
+                let mut old_at = 0;
+                for &column in &rows.plan.key_columns {
+                    // Stored key parts delimit themselves: walk the old key along.
+                    let old = work.bytes_of(rows, old_key).get(old_at..).unwrap_or(&[]);
+                    let old_len = rows.plan.layout.stored_len(column, old).map_err(corrupt)?;
+                    match self.offsets_after.get(column) {
+                        Some(&(OFFSET_NULL, _)) => return Err(null_in_key(rows.plan)),
+                        Some(&(start, len)) if start < OFFSET_ABSENT => {
+                            let part = image.get(start as usize..(start + len) as usize).unwrap_or(&[]);
+                            work.out.side.extend_from_slice(part);
+                        }
+                        _ => work.copy_to_side(rows, old_key, old_at, old_at + old_len),
+                    }
+                    old_at += old_len;
+                }
+                work.side_span(side_from)?
+            }
+        };
+        if work.bytes_of(rows, span) == work.bytes_of(rows, old_key) {
+            work.out.side.truncate(side_from);
+            return Ok(None);
+        }
+        Ok(Some(span))
+    }
+
+    fn delete_row(&mut self, work: &mut Work<'_>, rows: &mut RowsWork<'_>, at: usize) -> Result<usize, Fault> {
+        let len = self.walk(rows, at, Image::Before, Offsets::ForKey)?;
+        let Some(key) = self.key(work, rows, at, len, Image::Before)? else { return Err(missing_key(rows.plan)) };
+        let kind = if rows.plan.key == KeyPlan::WholeImage { OpKind::RemoveCopy } else { OpKind::Delete };
+        work.push(rows, kind, key, rows.span(at, len), Span::default());
+        Ok(len)
+    }
+
+    /// An UPDATE that changes a column another table's foreign key follows.
+    fn refuse_cascading_update(&mut self, rows: &RowsWork<'_>, at: usize) -> Result<(), Fault> {
+        let before_len = self.walk(rows, at, Image::Before, Offsets::All)?;
+        let after_at = at + before_len;
+        self.walk(rows, after_at, Image::After, Offsets::All)?;
+        let value = |offsets: &[(u32, u32)], at: usize, column: usize| match offsets.get(column) {
+            Some(&(OFFSET_ABSENT, _)) | None => None,
+            Some(&(OFFSET_NULL, _)) => Some(None),
+            Some(&(start, len)) => Some(rows.all.get(at + start as usize..at + (start + len) as usize)),
+        };
+        for &column in &rows.plan.cascades_on_update_of {
+            let after = value(&self.offsets_after, after_at, column);
+            // What the after image lacks did not change; what only it holds did.
+            if after.is_some() && after != value(&self.offsets_before, at, column) {
+                return Err(unlogged_cascade(rows.plan));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which columns' offsets a walk must give.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Offsets {
+    ForKey,
+    All,
+}
+
+fn check_columns(plan: &TablePlan, event: &RowsEvent<'_>) -> Result<(), Fault> {
+    if event.column_count == plan.def.columns.len() {
+        return Ok(());
+    }
+    let (of_event, of_table) = (event.column_count, plan.def.columns.len());
+    let reason = format!("a rows event of {} has {of_event} columns, the table has {of_table}", plan.def.full_name());
+    Err((StopClass::DataDiffers, reason))
+}
+
+/// The whole image as key. Servers differ in the null bits behind the last column, and copies of a row are found by
+/// their bytes: such bits are cleared in a copy.
+fn whole_image(work: &mut Work<'_>, rows: &RowsWork<'_>, at: usize, image: &[u8]) -> Result<Span, Fault> {
+    let unused = rows.plan.unused_null_bits();
+    let last = rows.plan.bitmap_len().saturating_sub(1);
+    if image.get(last).is_none_or(|byte| byte & unused == 0) {
+        return Ok(rows.span(at, image.len()));
+    }
+    let from = work.out.side.len();
+    work.out.side.extend_from_slice(image);
+    if let Some(byte) = work.out.side.get_mut(from + last) {
+        *byte &= !unused;
+    }
+    work.side_span(from)
+}
+
+/// Start and length of a key made of the first columns of a full image.
+fn leading_key(plan: &TablePlan, image: &[u8], len: Option<usize>) -> Result<(usize, usize), Fault> {
+    let null = |column: usize| image.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 != 0);
+    let columns = plan.key_columns.len();
+    if (0..columns).any(null) {
+        return Err(null_in_key(plan));
+    }
+    let start = plan.bitmap_len();
+    let len = match len {
+        Some(len) => len,
+        None => {
+            let mut end = start;
+            for column in 0..columns {
+                end += plan.layout.stored_len(column, image.get(end..).unwrap_or(&[])).map_err(corrupt)?;
+            }
+            end - start
+        }
+    };
+    if image.len() < start + len {
+        return Err(corrupt("a row image shorter than its key"));
+    }
+    Ok((start, len))
+}
+
+fn place_key(plan: &TablePlan, offsets: &[(u32, u32)]) -> Result<KeyPlace, Fault> {
+    let mut together = None;
+    let mut apart = false;
+    for column in &plan.key_columns {
+        let (start, len) = match offsets.get(*column) {
+            Some(&(OFFSET_NULL, _)) => return Err(null_in_key(plan)),
+            Some(&(start, len)) if start < OFFSET_ABSENT => (start as usize, len as usize),
+            _ => return Ok(KeyPlace::Missing),
+        };
+        together = match together {
+            None => Some((start, len)),
+            Some((first, so_far)) => {
+                apart |= first + so_far != start;
+                Some((first, so_far + len))
+            }
+        };
+    }
+    Ok(match together {
+        Some((start, len)) if !apart => KeyPlace::Together(start, len),
+        Some(_) => KeyPlace::Apart,
+        None => KeyPlace::Missing,
+    })
+}
+
+/// A full after image of a keyless row, put together from both images of the event.
+fn complete(work: &mut Work<'_>, rows: &RowsWork<'_>, before: Span, after: Span) -> Result<Span, Fault> {
+    let from = work.out.side.len();
+    let of = |span: Span| {
+        let at = (span.offset - rows.base) as usize;
+        rows.all.get(at..at + span.len as usize).unwrap_or(&[])
+    };
+    let merged = rows.plan.layout.merge(of(before), rows.after_present, of(after), &mut work.out.side);
+    merged.map_err(corrupt)?;
+    work.side_span(from)
+}
+
+fn missing_key(plan: &TablePlan) -> Fault {
+    unsupported(format!(
+        "a row event of {} lacks columns of its identifying key (binlog_row_image and the key do not fit)",
+        plan.def.full_name()
+    ))
+}
+
+fn null_in_key(plan: &TablePlan) -> Fault {
+    corrupt(format!("a row of {} with NULL in a column of its identifying key", plan.def.full_name()))
+}
+
+fn unlogged_cascade(plan: &TablePlan) -> Fault {
+    unsupported(format!(
+        "rows of {} change and foreign keys with CASCADE or SET NULL refer to it: this source does not log what they \
+         do (innodb_native_foreign_keys=ON or a server before 9.6), which is not supported yet",
+        plan.def.full_name()
+    ))
+}
+
+fn fill_defaults(plan: &TablePlan, image: &[u8], offsets: &[(u32, u32)], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let nulls_at = out.len();
+    // Bits behind the last column stay 0: copies of a keyless row are found by their bytes.
+    out.resize(nulls_at + plan.bitmap_len(), 0);
+    for (column, &(start, len)) in offsets.iter().enumerate() {
+        let null = if start == OFFSET_ABSENT {
+            plan.default_of(column, out).map_err(unsupported)?
+        } else if start == OFFSET_NULL {
+            true
+        } else {
+            out.extend_from_slice(image.get(start as usize..(start + len) as usize).unwrap_or(&[]));
+            false
+        };
+        if null && let Some(byte) = out.get_mut(nulls_at + column / 8) {
+            *byte |= 1 << (column % 8);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! Sequence: the one ordered CPU stage. Numbers, executed GTIDs, the catalog.
+//!
+//! In: decoded pieces, in any order. Out: pieces in log order with their sequence numbers. Never here: work per row
+//! (but for serial pieces), a wait for a dependency.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use base::{Gtid, GtidSet, SequenceNumber};
+use catalog::{Catalog, DdlEffect, StatementContext, TableId};
+
+use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
+use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
+use crate::stop::StopClass;
+
+/// The catalog as the last serial transaction left it, for decoders that wait for their epoch.
+pub struct SharedCatalog {
+    state: Mutex<CatalogState>,
+    changed: Condvar,
+}
+
+struct CatalogState {
+    epoch: u64,
+    version: u64,
+    catalog: Catalog,
+    closed: bool,
+}
+
+impl SharedCatalog {
+    /// Epoch 0.
+    #[must_use]
+    pub fn new(catalog: Catalog) -> SharedCatalog {
+        SharedCatalog {
+            state: Mutex::new(CatalogState { epoch: 0, version: 0, catalog, closed: false }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CatalogState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The catalog of `epoch` and its version, once it is published; None when replay stops first.
+    #[must_use]
+    pub fn wait(&self, epoch: u64) -> Option<(Catalog, u64)> {
+        let mut state = self.lock();
+        while state.epoch < epoch && !state.closed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        (state.epoch >= epoch).then(|| (state.catalog.clone(), state.version))
+    }
+
+    /// Lets every waiter go.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn publish(&self, epoch: u64, version: u64, catalog: &Catalog) {
+        let mut state = self.lock();
+        if state.epoch == epoch && state.version == version {
+            return;
+        }
+        state.epoch = epoch;
+        if state.version != version {
+            state.version = version;
+            state.catalog = catalog.clone();
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// A piece in its place.
+pub struct SequencedPiece {
+    /// The changes.
+    pub decoded: DecodedPiece,
+    /// Number of its first transaction; the others follow densely.
+    pub first: SequenceNumber,
+    /// Catalogs its statements leave, each with the number of its transaction.
+    pub catalogs: Vec<(SequenceNumber, Catalog)>,
+    /// Tables its statements took away, each with the number of its transaction.
+    pub dropped: Vec<(SequenceNumber, TableId)>,
+}
+
+impl SequencedPiece {
+    /// Number of the transaction at `index`.
+    #[must_use]
+    pub fn sequence_of(&self, index: u32) -> SequenceNumber {
+        SequenceNumber(self.first.0 + u64::from(index))
+    }
+
+    /// Number of its last transaction; None when it holds none.
+    #[must_use]
+    pub fn last(&self) -> Option<SequenceNumber> {
+        let count = self.decoded.transactions.len() as u64;
+        (count > 0).then(|| SequenceNumber(self.first.0 + count - 1))
+    }
+}
+
+/// See the module.
+pub struct Sequencer {
+    waiting: BTreeMap<u64, DecodedPiece>,
+    next_piece: u64,
+    state: State,
+    decoder: Decoder,
+    epoch: u64,
+}
+
+struct State {
+    last: SequenceNumber,
+    /// Of the piece being sequenced.
+    first: SequenceNumber,
+    executed: GtidSet,
+    catalog: Catalog,
+    version: u64,
+    catalogs: Vec<(SequenceNumber, Catalog)>,
+    dropped: Vec<(SequenceNumber, TableId)>,
+    /// Whether the open (sliced) transaction is left out.
+    continued: Option<SkipReason>,
+}
+
+impl Sequencer {
+    /// A sequencer at the start of replay: `executed` is what the store holds already.
+    #[must_use]
+    pub fn new(options: DecodeOptions, catalog: Catalog, executed: GtidSet) -> Sequencer {
+        Sequencer {
+            waiting: BTreeMap::new(),
+            next_piece: 0,
+            state: State {
+                last: SequenceNumber::ZERO,
+                first: SequenceNumber::ZERO,
+                executed,
+                catalog,
+                version: 0,
+                catalogs: Vec::new(),
+                dropped: Vec::new(),
+                continued: None,
+            },
+            decoder: Decoder::new(options),
+            epoch: 0,
+        }
+    }
+
+    /// Takes a decoded piece and hands on what is next in order.
+    pub fn step(&mut self, piece: DecodedPiece, shared: &SharedCatalog, mut emit: impl FnMut(SequencedPiece)) {
+        self.waiting.insert(piece.piece.number, piece);
+        while let Some(piece) = self.waiting.remove(&self.next_piece) {
+            self.next_piece += 1;
+            let sequenced = self.sequence(piece, shared);
+            let stop = sequenced.decoded.stop.is_some();
+            emit(sequenced);
+            if stop {
+                self.waiting.clear();
+                return;
+            }
+        }
+    }
+
+    /// Pieces that wait for an earlier one.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn sequence(&mut self, mut decoded: DecodedPiece, shared: &SharedCatalog) -> SequencedPiece {
+        let (continues, unfinished) = (decoded.piece.continues, decoded.piece.unfinished);
+        let serial = decoded.piece.kind == PieceKind::Serial;
+        self.state.first = if continues { self.state.last } else { self.state.last.next() };
+        if !decoded.needs_serial && decoded.catalog_version != self.state.version {
+            // A statement inside a payload changed the catalog after this piece was decoded.
+            let (catalog, version) = (self.state.catalog.clone(), self.state.version);
+            let piece = self.recycled(decoded);
+            decoded = self.decoder.decode(piece, &catalog, version);
+        }
+        if decoded.needs_serial || !self.state.admit_all(&decoded) {
+            let piece = self.recycled(decoded);
+            decoded = self.decoder.decode_ordered(piece, &mut self.state);
+        }
+        if serial && !unfinished {
+            self.epoch += 1;
+        }
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        self.state.continued = match decoded.transactions.last() {
+            Some(last) if unfinished => last.skipped,
+            _ => None,
+        };
+        let sequenced = SequencedPiece {
+            first: self.state.first,
+            catalogs: std::mem::take(&mut self.state.catalogs),
+            dropped: std::mem::take(&mut self.state.dropped),
+            decoded,
+        };
+        if let Some(last) = sequenced.last() {
+            self.state.last = last;
+        }
+        sequenced
+    }
+
+    /// Takes a piece apart that is decoded once more.
+    fn recycled(&mut self, decoded: DecodedPiece) -> Piece {
+        let (piece, spare) = decoded.into_parts();
+        self.decoder.recycle(spare);
+        piece
+    }
+}
+
+impl State {
+    /// Takes the transactions of a piece that was decoded out of order into the executed ones. False, with nothing
+    /// taken, when one of them must be left out that was not (RULES 14): the piece is then decoded again in order.
+    fn admit_all(&mut self, decoded: &DecodedPiece) -> bool {
+        let mut own = decoded.transactions.iter();
+        if decoded.piece.continues {
+            // One answer for all slices of a transaction, whatever the skip list says meanwhile.
+            let skipped = own.next().and_then(|transaction| transaction.skipped);
+            if skipped != self.continued {
+                return false;
+            }
+        }
+        let gtids = || own.clone().filter_map(|transaction| transaction.gtid);
+        // A transaction that is left out cannot fail. One that an earlier piece began is known already.
+        let begun_here = !decoded.piece.continues || !decoded.transactions.is_empty();
+        if let Some(failing) = decoded.stop.as_ref().and_then(|stop| stop.gtid)
+            && begun_here
+            && (self.executed.contains(&failing) || gtids().any(|gtid| gtid == failing))
+        {
+            return false;
+        }
+        for (index, gtid) in gtids().enumerate() {
+            if !self.executed.add(gtid) {
+                let mut taken = GtidSet::new();
+                for gtid in gtids().take(index) {
+                    taken.add(gtid);
+                }
+                self.executed = self.executed.subtract(&taken);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl StatementSink for State {
+    fn catalog(&self) -> (Catalog, u64) {
+        (self.catalog.clone(), self.version)
+    }
+
+    fn continued(&self) -> Option<SkipReason> {
+        self.continued
+    }
+
+    fn admit(&mut self, gtid: Gtid) -> bool {
+        self.executed.add(gtid)
+    }
+
+    fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
+        let query = &statement.query;
+        let status = &query.status;
+        let context = StatementContext {
+            default_db: String::from_utf8_lossy(query.db).into_owned(),
+            sql_mode: status.sql_mode.unwrap_or(0),
+            collation_client: status.charset_client,
+            collation_connection: status.collation_connection,
+            collation_server: status.collation_server,
+            collation_database: status.charset_database,
+            default_collation_for_utf8mb4: status.default_collation_for_utf8mb4,
+            explicit_defaults_for_timestamp: status.explicit_defaults_for_timestamp,
+            time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
+            server_version: statement.server_version,
+        };
+        let outcome = self.catalog.apply(&context, query.sql).map_err(|e| (StopClass::NotSupported, e.to_string()))?;
+        let at = SequenceNumber(self.first.0 + statement.transaction as u64);
+        Ok(match outcome.effect {
+            DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
+            DdlEffect::Recorded(_) => StatementOutcome::Recorded,
+            DdlEffect::Changed { dropped, .. } => {
+                self.version += 1;
+                self.catalog = outcome.catalog;
+                self.catalogs.push((at, self.catalog.clone()));
+                self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
+                StatementOutcome::Applied
+            }
+        })
+    }
+}

@@ -1,0 +1,453 @@
+//! Split: finds transaction boundaries by event headers and hands on pieces of whole transactions.
+//!
+//! In: chunks of a relay log without the files' magic numbers, cut anywhere. Out: pieces cut at transaction
+//! boundaries, at every statement that is not part of the transaction bracket, and every 16 MiB inside a transaction
+//! that is larger. Never here: bodies other than those of Query, Format_description, Gtid and the head of
+//! Transaction_payload; a piece of what lies behind a byte that cannot be read (all before it is handed on).
+
+use std::sync::Arc;
+
+use base::LogPosition;
+use base::limits::{BATCH_BYTES, EVENT_LEN_MAX, TRANSACTION_SLICE_BYTES};
+use binlog::{
+    BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind,
+    TransactionPayload, event_body, event_type,
+};
+
+use crate::memory::MemoryGate;
+use crate::piece::{Begun, Piece, PieceKind};
+use crate::stop::{Stop, StopClass};
+
+/// First bytes of a chunk joined to what the last one left over; more only when that ends no transaction.
+const JOIN_BYTES: usize = 64 << 10;
+
+/// Sizes of pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitOptions {
+    /// Size from which a piece of whole transactions is handed on, bytes; what payloads expand to counts.
+    pub batch_bytes: usize,
+    /// Size from which an open transaction is handed on in slices, bytes.
+    pub slice_bytes: usize,
+}
+
+impl Default for SplitOptions {
+    fn default() -> SplitOptions {
+        SplitOptions { batch_bytes: BATCH_BYTES, slice_bytes: TRANSACTION_SLICE_BYTES }
+    }
+}
+
+/// Where in a transaction the walk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Between transactions.
+    Outside,
+    /// After the Gtid event, before its first event.
+    Begun,
+    /// After BEGIN.
+    Open,
+}
+
+/// See the module.
+pub struct Splitter {
+    gate: Arc<MemoryGate>,
+    options: SplitOptions,
+    number: u64,
+    epoch: u64,
+    checksum: ChecksumAlgorithm,
+    file: Arc<str>,
+    /// Bytes behind the last cut, when a chunk ended inside a transaction or an event.
+    carry: Vec<u8>,
+    carry_verified: bool,
+    /// File offset of the first byte of what is walked: `carry`, or a chunk.
+    base: u64,
+    /// Inside a file: the next chunk must go on where the last one ended.
+    in_file: bool,
+    walk: Walk,
+}
+
+/// Where the walk is, in offsets of what is walked.
+struct Walk {
+    /// Where the next piece begins.
+    from: usize,
+    /// Next event to look at.
+    next: usize,
+    /// End of the last whole transaction; at least `from`.
+    whole: usize,
+    phase: Phase,
+    /// What the Gtid event of the open transaction says.
+    begun: Begun,
+    /// The open transaction holds a statement.
+    statement: bool,
+    /// The open transaction began in an earlier piece.
+    sliced: bool,
+    /// Memory beyond the bytes themselves since `from`: what payloads expand to.
+    extra: u64,
+    /// Table map events of the open transaction that are in earlier pieces: the last one of each table id.
+    context: Vec<(u64, Vec<u8>)>,
+    /// Table map events (start, end) of the open transaction behind the last cut.
+    table_maps: Vec<(usize, usize)>,
+    /// Checksum algorithm at the last cut.
+    checksum_at_cut: ChecksumAlgorithm,
+}
+
+/// Pieces without their bytes, and the memory each takes.
+type Planned = Vec<(Piece, u64)>;
+
+impl Splitter {
+    /// A splitter at the start of a relay log.
+    #[must_use]
+    pub fn new(gate: Arc<MemoryGate>) -> Splitter {
+        Splitter::with_options(gate, SplitOptions::default())
+    }
+
+    /// As [`Splitter::new`] with other sizes.
+    #[must_use]
+    pub fn with_options(gate: Arc<MemoryGate>, options: SplitOptions) -> Splitter {
+        Splitter {
+            gate,
+            options,
+            number: 0,
+            epoch: 0,
+            checksum: ChecksumAlgorithm::None,
+            file: Arc::from(""),
+            carry: Vec::new(),
+            carry_verified: true,
+            base: 0,
+            in_file: false,
+            walk: Walk {
+                from: 0,
+                next: 0,
+                whole: 0,
+                phase: Phase::Outside,
+                begun: Begun::default(),
+                statement: false,
+                sliced: false,
+                extra: 0,
+                context: Vec::new(),
+                table_maps: Vec::new(),
+                checksum_at_cut: ChecksumAlgorithm::None,
+            },
+        }
+    }
+
+    /// Takes the next bytes of the log and hands every finished piece to `emit`, which returns false to stop.
+    ///
+    /// # Errors
+    /// When the bytes cannot be a binary log (everything before them is handed on), or `emit` returned false.
+    pub fn step(
+        &mut self,
+        file: &Arc<str>,
+        offset: u64,
+        data: &Arc<Vec<u8>>,
+        verified: bool,
+        emit: &mut dyn FnMut(Piece) -> bool,
+    ) -> Result<(), Box<Stop>> {
+        if self.in_file && (**file != *self.file || offset != self.base + self.carry.len() as u64) {
+            return Err(self.corrupt(self.carry.len(), format!("the log goes on at {file}:{offset} instead")));
+        }
+        if !self.in_file {
+            self.file = Arc::clone(file);
+            self.in_file = true;
+            self.base = offset;
+        }
+        let Some(from) = self.join(data, verified, emit)? else { return Ok(()) };
+        // From here on the chunk itself is walked; what is walked already lies behind `from` in it.
+        self.base = offset;
+        self.move_walk(|at| at + from);
+        self.walk_over(data, verified, emit)?;
+        let used = self.walk.from;
+        self.carry = data.get(used..).unwrap_or(&[]).to_vec();
+        self.carry_verified = verified;
+        self.forget(used);
+        Ok(())
+    }
+
+    /// Joins what the last chunk left over with as much of `data` as it takes to hand it on. Gives where in `data`
+    /// the rest begins, or None when all of it is in `carry`.
+    fn join(
+        &mut self,
+        data: &Arc<Vec<u8>>,
+        verified: bool,
+        emit: &mut dyn FnMut(Piece) -> bool,
+    ) -> Result<Option<usize>, Box<Stop>> {
+        let mut taken = 0;
+        while !self.carry.is_empty() {
+            if taken == data.len() {
+                return Ok(None);
+            }
+            let more = self.carry.len().max(JOIN_BYTES).min(data.len() - taken);
+            self.carry.extend_from_slice(data.get(taken..taken + more).unwrap_or(&[]));
+            taken += more;
+            self.carry_verified &= verified;
+            let joined = Arc::new(std::mem::take(&mut self.carry));
+            let walked = self.walk_over(&joined, self.carry_verified, emit);
+            let used = self.walk.from;
+            self.forget(used);
+            walked?;
+            let left = joined.len() - used;
+            if used > 0 && left <= taken {
+                return Ok(Some(taken - left));
+            }
+            // Nothing was handed on, so nobody else holds the bytes.
+            self.carry = Arc::try_unwrap(joined).unwrap_or_else(|shared| shared.get(used..).unwrap_or(&[]).to_vec());
+        }
+        Ok(Some(taken))
+    }
+
+    /// The relay file ended; nothing of a transaction may be left over.
+    ///
+    /// # Errors
+    /// When the file ends inside a transaction.
+    pub fn end_of_file(&mut self) -> Result<(), Box<Stop>> {
+        if !self.carry.is_empty() || self.walk.phase != Phase::Outside {
+            return Err(self.corrupt(self.carry.len(), "the file ends inside a transaction".into()));
+        }
+        self.in_file = false;
+        Ok(())
+    }
+
+    /// Cuts `data` and hands on what is finished, also when the walk then fails.
+    fn walk_over(
+        &mut self,
+        data: &Arc<Vec<u8>>,
+        verified: bool,
+        emit: &mut dyn FnMut(Piece) -> bool,
+    ) -> Result<(), Box<Stop>> {
+        let mut planned = Planned::new();
+        let outcome = self.cut(data, &mut planned);
+        if self.walk.whole > self.walk.from {
+            self.plan(&mut planned, self.walk.whole, PieceKind::Rows, false, false);
+        }
+        for (mut piece, memory) in planned {
+            piece.data = Arc::clone(data);
+            piece.verified = verified;
+            piece.reservation = Some(self.gate.reserve(memory));
+            let end = piece.end;
+            if !emit(piece) {
+                let stop = self.corrupt(end, "replay was stopped".into());
+                return Err(Box::new(Stop { class: StopClass::Io, ..*stop }));
+            }
+        }
+        outcome
+    }
+
+    /// Makes everything relative to byte `used`, before which all is handed on.
+    fn forget(&mut self, used: usize) {
+        self.move_walk(|at| at - used);
+        self.base += used as u64;
+    }
+
+    fn move_walk(&mut self, to: impl Fn(usize) -> usize) {
+        let walk = &mut self.walk;
+        (walk.from, walk.next, walk.whole) = (to(walk.from), to(walk.next), to(walk.whole));
+        for (start, end) in &mut walk.table_maps {
+            (*start, *end) = (to(*start), to(*end));
+        }
+    }
+
+    fn corrupt(&self, at: usize, reason: String) -> Box<Stop> {
+        Box::new(Stop {
+            class: StopClass::Corrupt,
+            position: LogPosition { file: Arc::clone(&self.file), offset: self.base + at as u64 },
+            gtid: if self.walk.phase == Phase::Outside { None } else { self.walk.begun.gtid },
+            reason,
+        })
+    }
+
+    fn fault(&self, at: usize, error: &BinlogError) -> Box<Stop> {
+        let class = match error.class() {
+            binlog::ErrorClass::NotSupported => StopClass::NotSupported,
+            _ => StopClass::Corrupt,
+        };
+        Box::new(Stop { class, ..*self.corrupt(at, error.to_string()) })
+    }
+
+    fn event_len(&self, data: &[u8], at: usize) -> Result<Option<usize>, Box<Stop>> {
+        let Some(rest) = data.get(at..) else { return Ok(None) };
+        if rest.len() < EventHeader::LEN {
+            return Ok(None);
+        }
+        let header = EventHeader::parse(rest).map_err(|e| self.fault(at, &e))?;
+        let len = header.event_len as usize;
+        if len > EVENT_LEN_MAX {
+            return Err(self.corrupt(at, format!("an event of {len} bytes is longer than any source writes")));
+        }
+        Ok((rest.len() >= len).then_some(len))
+    }
+
+    /// Walks `data` from where the walk is and plans pieces.
+    fn cut(&mut self, data: &[u8], planned: &mut Planned) -> Result<(), Box<Stop>> {
+        while let Some(len) = self.event_len(data, self.walk.next)? {
+            let at = self.walk.next;
+            let ends = self.see(data, at, len)?;
+            self.walk.next = at + len;
+            if ends {
+                self.end_transaction(planned);
+            } else if self.walk.next - self.walk.whole >= self.options.slice_bytes && self.walk.phase == Phase::Open {
+                self.slice(data, planned);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_transaction(&mut self, planned: &mut Planned) {
+        let statement = std::mem::take(&mut self.walk.statement);
+        let sliced = std::mem::take(&mut self.walk.sliced);
+        let next = self.walk.next;
+        let batch = (next - self.walk.from) as u64 + self.walk.extra;
+        if statement {
+            // What came before goes first, under the catalog before this transaction.
+            if self.walk.whole > self.walk.from {
+                self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
+            }
+            self.plan(planned, next, PieceKind::Serial, sliced, false);
+            self.epoch += 1;
+        } else if sliced || batch >= self.options.batch_bytes as u64 {
+            self.plan(planned, next, PieceKind::Rows, sliced, false);
+        }
+        let walk = &mut self.walk;
+        walk.whole = next;
+        walk.begun = Begun::default();
+        walk.context.clear();
+        walk.table_maps.clear();
+    }
+
+    /// Hands on what there is of the open transaction.
+    fn slice(&mut self, data: &[u8], planned: &mut Planned) {
+        if self.walk.whole > self.walk.from {
+            self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
+        }
+        let kind = if self.walk.statement { PieceKind::Serial } else { PieceKind::Rows };
+        self.plan(planned, self.walk.next, kind, self.walk.sliced, true);
+        let walk = &mut self.walk;
+        for (start, end) in walk.table_maps.drain(..) {
+            let event = data.get(start..end).unwrap_or(&[]);
+            // Six bytes behind the header. One map a table: a transaction of many statements repeats them.
+            let id = event.iter().skip(EventHeader::LEN).take(6).rev().fold(0, |id, byte| id << 8 | u64::from(*byte));
+            match walk.context.iter_mut().find(|(known, _)| *known == id) {
+                Some((_, kept)) => {
+                    kept.clear();
+                    kept.extend_from_slice(event);
+                }
+                None => walk.context.push((id, event.to_vec())),
+            }
+        }
+        walk.sliced = true;
+        walk.whole = walk.next;
+    }
+
+    fn plan(&mut self, planned: &mut Planned, end: usize, kind: PieceKind, continues: bool, unfinished: bool) {
+        let start = std::mem::replace(&mut self.walk.from, end);
+        let extra = std::mem::take(&mut self.walk.extra);
+        let context = self.walk.context.iter().flat_map(|(_, event)| event);
+        let piece = Piece {
+            number: self.number,
+            kind,
+            data: Arc::default(),
+            start,
+            end,
+            file: Arc::clone(&self.file),
+            offset: self.base + start as u64,
+            checksum: self.walk.checksum_at_cut,
+            verified: false,
+            epoch: self.epoch,
+            continues,
+            unfinished,
+            begun: if continues { self.walk.begun } else { Begun::default() },
+            context: if continues { context.copied().collect() } else { Vec::new() },
+            reservation: None,
+        };
+        self.number += 1;
+        // It only changes between transactions, so it holds from the cut on, whatever was walked behind it.
+        self.walk.checksum_at_cut = self.checksum;
+        planned.push((piece, (end - start) as u64 + extra));
+    }
+
+    /// Takes one whole event; true when a transaction, or an event outside any, ends with it.
+    fn see(&mut self, data: &[u8], at: usize, len: usize) -> Result<bool, Box<Stop>> {
+        let event = data.get(at..at + len).unwrap_or(&[]);
+        let header = EventHeader::parse(event).map_err(|e| self.fault(at, &e))?;
+        let outside = self.walk.phase == Phase::Outside;
+        match header.event_type {
+            event_type::TABLE_MAP => {
+                self.walk.table_maps.push((at, at + len));
+                Ok(false)
+            }
+            event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS => Ok(outside),
+            event_type::FORMAT_DESCRIPTION if outside => {
+                self.checksum = FormatDescription::parse(event).map_err(|e| self.fault(at, &e))?.checksum;
+                Ok(true)
+            }
+            event_type::GTID | event_type::ANONYMOUS_GTID | event_type::GTID_TAGGED if outside => {
+                let body = event_body(event, self.checksum).map_err(|e| self.fault(at, &e))?;
+                let gtid = GtidEvent::parse(header.event_type, body).map_err(|e| self.fault(at, &e))?;
+                self.walk.phase = Phase::Begun;
+                self.walk.begun = Begun::of(&gtid);
+                Ok(false)
+            }
+            event_type::FORMAT_DESCRIPTION
+            | event_type::ROTATE
+            | event_type::STOP
+            | event_type::PREVIOUS_GTIDS
+            | event_type::GTID
+            | event_type::ANONYMOUS_GTID
+            | event_type::GTID_TAGGED => {
+                if outside {
+                    Ok(true)
+                } else {
+                    Err(self.corrupt(at, format!("{} inside a transaction", header.name())))
+                }
+            }
+            event_type::QUERY => {
+                let body = event_body(event, self.checksum).map_err(|e| self.fault(at, &e))?;
+                let query = QueryEvent::parse(body).map_err(|e| self.fault(at, &e))?;
+                Ok(self.see_query(QueryKind::of(query.sql)))
+            }
+            event_type::XID | event_type::XA_PREPARE => {
+                self.walk.phase = Phase::Outside;
+                Ok(true)
+            }
+            event_type::TRANSACTION_PAYLOAD => {
+                // A damaged one is told by the decoder, in its place.
+                let body = event_body(event, self.checksum).unwrap_or(&[]);
+                let size = TransactionPayload::parse(body).ok().and_then(|payload| payload.uncompressed_size);
+                self.walk.extra += size.unwrap_or(0).min(1 << 30);
+                self.walk.phase = Phase::Outside;
+                Ok(true)
+            }
+            event_type::INCIDENT if self.walk.phase == Phase::Begun => {
+                self.walk.phase = Phase::Outside;
+                Ok(true)
+            }
+            _ => Ok(outside),
+        }
+    }
+
+    fn see_query(&mut self, kind: QueryKind) -> bool {
+        let phase = &mut self.walk.phase;
+        match kind {
+            QueryKind::Begin | QueryKind::XaStart => {
+                *phase = Phase::Open;
+                return false;
+            }
+            QueryKind::Commit | QueryKind::Rollback | QueryKind::XaCommit | QueryKind::XaRollback => {}
+            QueryKind::Savepoint
+            | QueryKind::RollbackTo
+            | QueryKind::ReleaseSavepoint
+            | QueryKind::XaEnd
+            | QueryKind::XaPrepare => {
+                if *phase == Phase::Open {
+                    return false;
+                }
+            }
+            QueryKind::Other => {
+                self.walk.statement = true;
+                if *phase == Phase::Open {
+                    return false;
+                }
+            }
+        }
+        *phase = Phase::Outside;
+        true
+    }
+}

@@ -1,0 +1,71 @@
+//! Why replay stops: one value that carries what, where and what to do.
+
+use base::{Gtid, LogPosition};
+
+/// What kind of stop it is; the program maps each to its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopClass {
+    /// An event, statement or column type that is not supported.
+    NotSupported,
+    /// The relay log holds bytes no source writes.
+    Corrupt,
+    /// The rows here are not as the log expects.
+    DataDiffers,
+    /// A file could not be read or written.
+    Io,
+}
+
+/// Replay cannot go on. Everything before is visible, nothing after is.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{reason}; at relay log {position}{}", gtid.as_ref().map(|g| format!(", GTID {g}")).unwrap_or_default())]
+pub struct Stop {
+    /// What kind.
+    pub class: StopClass,
+    /// Relay log position of the event, or of the transaction when the event is inside a compressed payload.
+    pub position: LogPosition,
+    /// The transaction.
+    pub gtid: Option<Gtid>,
+    /// What is wrong, in words.
+    pub reason: String,
+}
+
+/// In the reason of a stop that no log and no data can be blamed for.
+const DEFECT: &str = "a defect of Slipstream";
+
+impl Stop {
+    /// A stage panicked.
+    #[must_use]
+    pub fn of_panic(stage: &str, message: &str) -> Stop {
+        Stop {
+            class: StopClass::Corrupt,
+            position: LogPosition { file: std::sync::Arc::from(""), offset: 0 },
+            gtid: None,
+            reason: format!("stage {stage} failed: {message} ({DEFECT})"),
+        }
+    }
+
+    /// The command that leads on, for the message.
+    #[must_use]
+    pub fn help(&self) -> String {
+        if self.reason.contains(DEFECT) {
+            return "start the replica again; if it stops at the same place, report it with this message".into();
+        }
+        match (self.class, &self.gtid) {
+            (StopClass::NotSupported, Some(gtid)) => format!(
+                "to leave this transaction out: slipstream skip {gtid} --data DIR, then start the replica again \
+                 (the replica then lacks its changes)"
+            ),
+            (StopClass::DataDiffers, Some(gtid)) => format!(
+                "compare with: slipstream verify --data DIR --source URL; to leave this transaction out: slipstream \
+                 skip {gtid} --data DIR, then start the replica again"
+            ),
+            (StopClass::Corrupt, _) => {
+                "the relay log is damaged: stop the replica, remove the folder and start with an empty one to fetch \
+                 the log from the source again"
+                    .into()
+            }
+            (StopClass::Io, _) => "check the disk, then start the replica again".into(),
+            _ => "remove the event's cause on the source, or start with an empty folder".into(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A piece while it is decoded: its open transaction, the events counted, the changes sorted into lanes.
+//!
+//! Never here: bytes read (`decode`, `rows`).
+
+use std::sync::Arc;
+
+use base::{GtidSet, key_hash, lane_of};
+use binlog::{ChecksumAlgorithm, RowsEvent};
+use catalog::Catalog;
+use observe::Category;
+
+use crate::decode::{Fault, StatementSink, unsupported};
+use crate::piece::{Begun, DecodedPiece, OpKind, RowOp, Shape, SkipReason, Span, Transaction, TransactionKind};
+use crate::plan::TablePlan;
+use crate::stop::Stop;
+
+/// Each of the three buffers a span can point into holds at most this much.
+pub(crate) const SPACE_BYTES: usize = 1 << 30;
+
+/// How many shapes back an equal one is looked for: statements of one row each take turns over a few tables.
+const SHAPES_BACK: usize = 8;
+
+/// What a table id of the open transaction stands for.
+pub(crate) struct TableMapEntry {
+    pub table_id: u64,
+    /// None for a table whose rows are left out. A fault only counts once rows come: sources also map tables that
+    /// a foreign key merely refers to.
+    pub plan: Result<Option<Arc<TablePlan>>, Fault>,
+}
+
+pub(crate) struct Open {
+    pub begun: Begun,
+    pub start: usize,
+    pub rows: u32,
+    pub kind: TransactionKind,
+    pub skipped: Option<SkipReason>,
+    /// It has a BEGIN, so a statement does not end it.
+    pub bracketed: bool,
+}
+
+pub(crate) struct Work<'s> {
+    pub out: DecodedPiece,
+    pub open: Option<Open>,
+    pub tables: Vec<TableMapEntry>,
+    pub skip: Arc<GtidSet>,
+    /// Events since the last transaction ended, and what became of each (`Seen`: a worker counts it).
+    pub counts: Vec<(u8, Category)>,
+    pub checksum: ChecksumAlgorithm,
+    /// Place in the data of the top-level event, for messages.
+    pub at: usize,
+    pub sink: Option<&'s mut dyn StatementSink>,
+    pub catalog: Catalog,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Lane(usize),
+    Barrier,
+}
+
+/// A rows event while it is decoded.
+pub(crate) struct RowsWork<'a> {
+    pub shape: u32,
+    pub plan: &'a TablePlan,
+    /// The images of all its rows.
+    pub all: &'a [u8],
+    /// Span offset of `all[0]`.
+    pub base: u32,
+    pub before_present: &'a [u8],
+    pub after_present: &'a [u8],
+    pub before_full: bool,
+    pub after_full: bool,
+    /// Where its last op is.
+    pub last: Option<(Place, usize)>,
+}
+
+impl RowsWork<'_> {
+    /// A span of bytes in `all`.
+    pub fn span(&self, at: usize, len: usize) -> Span {
+        Span { offset: self.base + at as u32, len: len as u32 }
+    }
+}
+
+pub(crate) fn all_present(bitmap: &[u8], columns: usize) -> bool {
+    let (whole, rest) = (columns / 8, columns % 8);
+    // Bits behind the last column belong to hidden columns of functional indexes.
+    bitmap.len() >= columns.div_ceil(8)
+        && bitmap.iter().take(whole).all(|b| *b == 0xff)
+        && (rest == 0 || bitmap.get(whole).is_some_and(|b| b | (0xffu8 << rest) == 0xff))
+}
+
+impl Work<'_> {
+    pub fn open_transaction(&mut self, begun: Begun, start: usize) {
+        self.tables.clear();
+        self.open = Some(Open { begun, start, rows: 0, kind: TransactionKind::Rows, skipped: None, bracketed: false });
+    }
+
+    /// Counts what was seen since the last call and closes the open transaction, if there is one.
+    pub fn close_transaction(&mut self, end: usize) {
+        for (event_type, category) in self.counts.drain(..) {
+            self.out.ledger.add(event_type, Category::Seen, 1);
+            if category != Category::Seen {
+                self.out.ledger.add(event_type, category, 1);
+            }
+        }
+        let Some(open) = self.open.take() else { return };
+        self.out.transactions.push(Transaction {
+            gtid: open.begun.gtid,
+            commit_us: open.begun.commit_us,
+            start: open.start,
+            end,
+            rows: open.rows,
+            kind: open.kind,
+            skipped: open.skipped,
+        });
+        self.tables.clear();
+    }
+
+    /// Counts an event of the open transaction as seen and as `category` (`Seen`: a worker counts the rest).
+    pub fn count(&mut self, event_type: u8, category: Category) {
+        self.counts.push((event_type, category));
+    }
+
+    /// Undoes the open transaction and stops before it.
+    pub fn fail(&mut self, (class, reason): Fault, event_type: Option<u8>) {
+        let index = self.out.transactions.len() as u32;
+        for ops in self.out.lanes.iter_mut().chain(std::iter::once(&mut self.out.barrier)) {
+            while ops.last().is_some_and(|op| op.transaction == index) {
+                ops.pop();
+            }
+        }
+        let refused = self.counts.drain(..).map(|(event_type, _)| event_type).chain(event_type);
+        for event_type in refused {
+            self.out.ledger.add(event_type, Category::Seen, 1);
+            self.out.ledger.add(event_type, Category::Refused, 1);
+        }
+        self.out.stop = Some(Stop {
+            class,
+            position: self.out.piece.position(self.at),
+            gtid: self.open.as_ref().and_then(|open| open.begun.gtid),
+            reason,
+        });
+    }
+
+    /// Number of what the ops of this event share; an equal one of just before is taken again.
+    pub fn shape(&mut self, event_type: u8, plan: &Arc<TablePlan>, event: &RowsEvent<'_>) -> Result<u32, Fault> {
+        let columns = event.column_count;
+        // An event has no bitmap of images it does not hold.
+        let full = |bits: &[u8]| bits.is_empty() || all_present(bits, columns);
+        if full(event.before_columns) && full(event.after_columns) {
+            let same = |shape: &Shape| {
+                shape.event_type == event_type
+                    && shape.before_present.len == 0
+                    && shape.after_present.len == 0
+                    && Arc::ptr_eq(&shape.plan, plan)
+            };
+            let back = self.out.shapes.len().saturating_sub(SHAPES_BACK);
+            let recent = self.out.shapes.get(back..).unwrap_or(&[]);
+            if let Some(found) = recent.iter().position(same) {
+                return Ok((back + found) as u32);
+            }
+        }
+        let mut bitmap = |bits: &[u8]| {
+            if full(bits) {
+                return Ok(Span::default());
+            }
+            let from = self.out.side.len();
+            self.out.side.extend_from_slice(bits);
+            side_span(&self.out.side, from)
+        };
+        let (before_present, after_present) = (bitmap(event.before_columns)?, bitmap(event.after_columns)?);
+        self.out.shapes.push(Shape { plan: Arc::clone(plan), event_type, before_present, after_present });
+        Ok((self.out.shapes.len() - 1) as u32)
+    }
+
+    pub fn side_span(&self, from: usize) -> Result<Span, Fault> {
+        side_span(&self.out.side, from)
+    }
+
+    /// The bytes of a span made while decoding an event.
+    pub fn bytes_of<'b>(&'b self, rows: &RowsWork<'b>, span: Span) -> &'b [u8] {
+        let (of, from) = if span.offset & Span::SIDE != 0 {
+            (self.out.side.as_slice(), (span.offset & !Span::SIDE) as usize)
+        } else {
+            (rows.all, (span.offset - rows.base) as usize)
+        };
+        of.get(from..from + span.len as usize).unwrap_or(&[])
+    }
+
+    /// Appends bytes `from..to` of a span to the side buffer.
+    pub fn copy_to_side(&mut self, rows: &RowsWork<'_>, span: Span, from: usize, to: usize) {
+        let at = span.offset as usize;
+        if span.offset & Span::SIDE != 0 {
+            let at = at & !(Span::SIDE as usize);
+            let range = at + from..at + to;
+            if range.end <= self.out.side.len() && range.start <= range.end {
+                self.out.side.extend_from_within(range);
+            }
+        } else {
+            let at = at - rows.base as usize;
+            self.out.side.extend_from_slice(rows.all.get(at + from..at + to).unwrap_or(&[]));
+        }
+    }
+
+    fn op(&self, rows: &RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) -> RowOp {
+        RowOp {
+            hash: key_hash(rows.plan.def.id.0, self.bytes_of(rows, key)),
+            key,
+            before,
+            after,
+            transaction: self.out.transactions.len() as u32,
+            shape: rows.shape,
+            kind,
+            flags: 0,
+        }
+    }
+
+    pub fn push(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
+        if !self.out.barrier.is_empty() {
+            // Behind a change that needs several lanes everything keeps log order.
+            self.push_barrier(rows, kind, key, before, after);
+            return;
+        }
+        let op = self.op(rows, kind, key, before, after);
+        let lane = lane_of(op.hash, self.out.lanes.len());
+        if let Some(ops) = self.out.lanes.get_mut(lane) {
+            rows.last = Some((Place::Lane(lane), ops.len()));
+            ops.push(op);
+        }
+    }
+
+    pub fn push_barrier(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
+        let op = self.op(rows, kind, key, before, after);
+        rows.last = Some((Place::Barrier, self.out.barrier.len()));
+        self.out.barrier.push(op);
+    }
+}
+
+fn side_span(side: &[u8], from: usize) -> Result<Span, Fault> {
+    if side.len() > SPACE_BYTES {
+        return Err(unsupported("a transaction slice whose keys and images take more than 1 GiB"));
+    }
+    Ok(Span { offset: Span::SIDE | from as u32, len: (side.len() - from) as u32 })
+}

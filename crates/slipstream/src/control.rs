@@ -1,0 +1,592 @@
+//! The control socket `DIR/slipstream.sock`: how commands reach a running replica.
+//!
+//! One request a connection: a JSON line. The answer is a JSON line (`Reply`); for `dump` and `verify` it announces a
+//! stream: frames `[kind: u8][length: u32, little-endian][bytes]`, kind `D` output for the asker's stdout, kind `E` the
+//! final `Reply`, which is the last. Never here: what a command does; a connection that outlives `stop`; a request above
+//! `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may connect may read all data.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine_api::{DumpOptions, VerifyOptions};
+use crate::exit::{Exit, Failure};
+use crate::lock::FolderLock;
+
+/// Name of the socket in the data folder.
+pub const SOCKET_FILE: &str = "slipstream.sock";
+
+/// A GTID set may be long; nothing else is.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
+
+/// Answer lines hold a status report with its GTID sets.
+const REPLY_BYTES_MAX: u64 = 256 << 20;
+
+/// Output travels in frames of at most this.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// Askers served at a time; more are told to come back.
+const CONNECTIONS_MAX: usize = 32;
+
+/// An asker that sends no whole request in this time is dropped.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A status poll must not hang on a replica that hangs.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// `sun_path` has 108 bytes with its end.
+const SOCKET_PATH_MAX: usize = 100;
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+#[allow(clippy::large_enum_variant, reason = "there is one a connection")]
+pub enum Request {
+    /// The status report, as the reply's body.
+    Status {},
+    /// Compare with a source; streams text.
+    Verify(VerifyOptions),
+    /// Write rows; streams them.
+    Dump(DumpOptions),
+    /// Stop at a transaction boundary and end.
+    Stop {},
+    /// Stop replaying; receiving goes on.
+    Pause {},
+    /// Replay again.
+    Resume {},
+    /// Commit these GTIDs empty.
+    Skip {
+        /// In MySQL's text form.
+        gtid_set: String,
+    },
+}
+
+impl Request {
+    fn streams(&self) -> bool {
+        matches!(self, Request::Verify(_) | Request::Dump(_))
+    }
+}
+
+/// How it went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Whether it was done.
+    pub ok: bool,
+    /// Exit code for the asker.
+    pub exit: u8,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The command that leads on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_on: Option<String>,
+    /// The answer, for commands that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<serde_json::Value>,
+    /// Frames follow; the last of them has the outcome.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stream: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl Reply {
+    /// Done.
+    #[must_use]
+    pub fn done() -> Reply {
+        Reply { ok: true, ..Reply::default() }
+    }
+
+    /// Done, with an answer.
+    #[must_use]
+    pub fn with_body(body: serde_json::Value) -> Reply {
+        Reply { ok: true, body: Some(body), ..Reply::default() }
+    }
+
+    /// From a command's result.
+    #[must_use]
+    pub fn from_result(result: Result<(), Failure>) -> Reply {
+        result.map_or_else(|failure| Reply::failed(&failure), |()| Reply::done())
+    }
+
+    /// Not done.
+    #[must_use]
+    pub fn failed(failure: &Failure) -> Reply {
+        Reply {
+            exit: failure.exit.code(),
+            error: Some(failure.text.clone()),
+            way_on: failure.way_on.clone(),
+            ..Reply::default()
+        }
+    }
+
+    /// Back to a command's result, with the body.
+    ///
+    /// # Errors
+    /// The failure it carries.
+    pub fn into_result(self) -> Result<Option<serde_json::Value>, Failure> {
+        if self.ok {
+            return Ok(self.body);
+        }
+        let text = self.error.unwrap_or_else(|| "the replica gave no reason".to_owned());
+        let mut failure = Failure::new(Exit::from_code(self.exit), text);
+        if failure.exit == Exit::Done {
+            failure.exit = Exit::Error;
+        }
+        failure.way_on = self.way_on;
+        Err(failure)
+    }
+}
+
+/// Does what is asked. Output of `dump` and `verify` goes to the writer; other commands must not write to it. A failed
+/// write means that the asker has gone.
+pub type Handler = Arc<dyn Fn(Request, &mut dyn Write) -> Reply + Send + Sync>;
+
+/// A path to the socket that fits into a `sun_path`, however deep the folder lies: by way of an open folder and
+/// /proc/self/fd. The file must stay open while the path is used.
+fn short_path(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
+    let path = folder.join(name);
+    if path.as_os_str().len() <= SOCKET_PATH_MAX {
+        return Ok((path, None));
+    }
+    let opened = File::open(folder)?;
+    let path = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(name);
+    Ok((path, Some(opened)))
+}
+
+/// The serving half: one thread that accepts, one per connection.
+#[derive(Debug)]
+pub struct ControlServer {
+    listener: UnixListener,
+    accepting: Option<JoinHandle<()>>,
+    connections: Arc<Connections>,
+    socket: PathBuf,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    stopping: AtomicBool,
+    accepted: AtomicU64,
+    open: Mutex<HashMap<u64, UnixStream>>,
+}
+
+impl ControlServer {
+    /// Opens the socket of a folder whose exclusive lock is ours: only then a socket file lying there is a dead one.
+    ///
+    /// # Errors
+    /// When the lock is a reader's, or the socket cannot be made.
+    pub fn start(folder: &Path, lock: &FolderLock, handler: Handler) -> Result<ControlServer, Failure> {
+        let socket = folder.join(SOCKET_FILE);
+        let failed = |error: io::Error| Failure::io(socket.display(), &error);
+        if !lock.is_exclusive() {
+            return Err(Failure::error(format!("{}: only the folder's owner opens its socket", socket.display())));
+        }
+        // Made under another name and renamed: nobody reaches it before its mode is set, and a dead one is replaced.
+        let temporary = folder.join("slipstream.sock.tmp");
+        match std::fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let (path, _open_folder) = short_path(folder, "slipstream.sock.tmp").map_err(failed)?;
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        std::fs::rename(&temporary, &socket).map_err(failed)?;
+        let connections = Arc::new(Connections::default());
+        let accepting = {
+            let listener = listener.try_clone().map_err(failed)?;
+            let connections = Arc::clone(&connections);
+            let thread = std::thread::Builder::new().name("control".to_owned());
+            thread.spawn(move || accept(&listener, &connections, &handler)).map_err(failed)?
+        };
+        Ok(ControlServer { listener, accepting: Some(accepting), connections, socket })
+    }
+
+    /// Connections accepted since the start.
+    #[must_use]
+    pub fn served(&self) -> u64 {
+        self.connections.accepted.load(SeqCst)
+    }
+
+    /// Takes no more requests, cuts the connections, removes the socket. Called by drop too.
+    pub fn stop(&mut self) {
+        let Some(accepting) = self.accepting.take() else { return };
+        self.connections.stopping.store(true, SeqCst);
+        // The socket goes first: an asker then sees "not running", not a hang.
+        let _ = std::fs::remove_file(&self.socket);
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        let _ = accepting.join();
+        for stream in self.connections.open.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn accept(listener: &UnixListener, connections: &Arc<Connections>, handler: &Handler) {
+    for id in 0u64.. {
+        let accepted = listener.accept();
+        if connections.stopping.load(SeqCst) {
+            return;
+        }
+        let mut stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                // Out of file descriptors, mostly: give others time to close some.
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            }
+        };
+        connections.accepted.fetch_add(1, SeqCst);
+        let Ok(kept) = stream.try_clone() else { continue };
+        {
+            let mut open = connections.open.lock().unwrap_or_else(PoisonError::into_inner);
+            if open.len() >= CONNECTIONS_MAX {
+                drop(open);
+                let failure = Failure::error(format!("{CONNECTIONS_MAX} commands are running already; try again"));
+                let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+                let _ = write_line(&mut stream, &Reply::failed(&failure));
+                continue;
+            }
+            open.insert(id, kept);
+        }
+        let (of_thread, handler) = (Arc::clone(connections), Arc::clone(handler));
+        let thread = std::thread::Builder::new().name(format!("control-{id}"));
+        let spawned = thread.spawn(move || {
+            let guard = Registered { connections: of_thread, id };
+            let _ = serve(stream, &handler);
+            drop(guard);
+        });
+        if spawned.is_err() {
+            connections.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        }
+    }
+}
+
+/// Takes the connection off the list when its thread ends, by panic too.
+struct Registered {
+    connections: Arc<Connections>,
+    id: u64,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.connections.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+fn serve(mut stream: UnixStream, handler: &Handler) -> io::Result<()> {
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+    let request = match read_line(&mut BufReader::new(&stream), REQUEST_BYTES_MAX) {
+        Ok(line) => serde_json::from_slice::<Request>(&line).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let request = match request {
+        Ok(request) => request,
+        // serde's message may quote the request, which may hold a password.
+        Err(error) => {
+            let text = format!("not a request: {}", crate::config::mask_passwords(&error));
+            return write_line(&mut stream, &Reply::failed(&Failure::usage(text)));
+        }
+    };
+    if !request.streams() {
+        let reply = handler(request, &mut io::sink());
+        return write_line(&mut stream, &reply);
+    }
+    write_line(&mut stream, &Reply { stream: true, ..Reply::done() })?;
+    let mut frames = FrameWriter { stream, buffer: Vec::with_capacity(FRAME_BYTES_MAX) };
+    let reply = handler(request, &mut frames);
+    frames.flush()?;
+    let last = serde_json::to_vec(&reply)?;
+    write_frame(&mut frames.stream, b'E', &last)
+}
+
+/// Cuts what is written into frames.
+struct FrameWriter {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+}
+
+impl Write for FrameWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = FRAME_BYTES_MAX.saturating_sub(self.buffer.len()).min(bytes.len());
+        let (taken, _) = bytes.split_at(room);
+        self.buffer.extend_from_slice(taken);
+        if self.buffer.len() >= FRAME_BYTES_MAX {
+            self.flush()?;
+        }
+        Ok(room)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            write_frame(&mut self.stream, b'D', &self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+fn write_frame(stream: &mut UnixStream, kind: u8, bytes: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    let [a, b, c, d] = length.to_le_bytes();
+    stream.write_all(&[kind, a, b, c, d])?;
+    stream.write_all(bytes)
+}
+
+fn write_line(stream: &mut UnixStream, reply: &Reply) -> io::Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn read_line(reader: &mut impl io::BufRead, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    reader.take(bytes_max).read_until(b'\n', &mut line)?;
+    if line.pop() != Some(b'\n') {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "no whole line"));
+    }
+    Ok(line)
+}
+
+/// The asking half.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    folder: PathBuf,
+}
+
+impl Client {
+    /// Connects to the replica that runs on a folder; none if no replica runs there.
+    ///
+    /// # Errors
+    /// When there is a socket but no right to use it.
+    pub fn connect(folder: &Path) -> Result<Option<Client>, Failure> {
+        let opened = short_path(folder, SOCKET_FILE);
+        match opened.and_then(|(path, _open_folder)| UnixStream::connect(path)) {
+            Ok(stream) => Ok(Some(Client { stream, folder: folder.to_owned() })),
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+                    || error.raw_os_error() == Some(rustix::io::Errno::NOTDIR.raw_os_error()) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(Failure::io(folder.join(SOCKET_FILE).display(), &error)),
+        }
+    }
+
+    /// Asks, copies streamed output to `out`, and returns the outcome's body.
+    ///
+    /// # Errors
+    /// The replica's failure with its code; code 1 when the connection breaks; `out`'s I/O error.
+    pub fn ask(mut self, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
+        let failed = |error: io::Error| Failure::error(format!("{}: {error}", self.folder.join(SOCKET_FILE).display()));
+        if !request.streams() {
+            self.stream.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;
+        }
+        let mut line = serde_json::to_vec(request).map_err(|error| Failure::error(error.to_string()))?;
+        line.push(b'\n');
+        self.stream.write_all(&line).map_err(failed)?;
+        let mut reader = BufReader::with_capacity(FRAME_BYTES_MAX, &self.stream);
+        let header: Reply = parse_reply(&read_line(&mut reader, REPLY_BYTES_MAX).map_err(failed)?)?;
+        if !header.stream {
+            return header.into_result();
+        }
+        let mut frame = Vec::new();
+        loop {
+            let mut head = [0u8; 5];
+            reader.read_exact(&mut head).map_err(failed)?;
+            let [kind, a, b, c, d] = head;
+            let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+            if length > REPLY_BYTES_MAX {
+                return Err(Failure::error("the replica sent a frame larger than any of ours"));
+            }
+            frame.clear();
+            let read = (&mut reader).take(length).read_to_end(&mut frame).map_err(failed)?;
+            if read as u64 != length {
+                return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+            }
+            match kind {
+                b'D' => out.write_all(&frame).map_err(|error| output_failure(&error))?,
+                b'E' => {
+                    out.flush().map_err(|error| output_failure(&error))?;
+                    return parse_reply(&frame)?.into_result();
+                }
+                _ => return Err(Failure::error("the replica sent a frame of unknown kind")),
+            }
+        }
+    }
+}
+
+/// A failed write to stdout. A reader that went away (`| head`) is no news: no text.
+#[must_use]
+pub fn output_failure(error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe { Failure::error("") } else { Failure::io("output", error) }
+}
+
+fn parse_reply(bytes: &[u8]) -> Result<Reply, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| Failure::error(format!("the replica's answer: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(folder: &Path, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
+        Client::connect(folder)?.ok_or_else(|| Failure::error("not running"))?.ask(request, out)
+    }
+
+    fn handler() -> Handler {
+        Arc::new(|request, out| match request {
+            Request::Status {} => Reply::with_body(serde_json::json!({"running": true})),
+            Request::Dump(options) => {
+                for _ in 0..options.tables.len() {
+                    if out.write_all(&[b'x'; 100_000]).is_err() {
+                        return Reply::failed(&Failure::error("asker gone"));
+                    }
+                }
+                Reply::done()
+            }
+            Request::Verify(_) => {
+                let _ = out.write_all(b"differs\n");
+                Reply::failed(&Failure::new(Exit::VerifyDifferences, "1 table differs").with_way_on("look"))
+            }
+            Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
+            Request::Stop {} | Request::Pause {} | Request::Resume {} => Reply::done(),
+        })
+    }
+
+    fn start(folder: &Path) -> (ControlServer, FolderLock) {
+        let lock = FolderLock::exclusive(folder).unwrap();
+        (ControlServer::start(folder, &lock, handler()).unwrap(), lock)
+    }
+
+    #[test]
+    fn round_trips() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, _lock) = start(dir.path());
+        let mode = std::fs::metadata(dir.path().join(SOCKET_FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut out = Vec::new();
+        let body = ask(dir.path(), &Request::Status {}, &mut out).unwrap().unwrap();
+        assert_eq!(body["running"], true);
+        assert_eq!(ask(dir.path(), &Request::Pause {}, &mut out), Ok(None));
+        let failure = ask(dir.path(), &Request::Skip { gtid_set: "abc".to_owned() }, &mut out).unwrap_err();
+        assert_eq!((failure.exit, failure.text.as_str()), (Exit::Usage, "abc"));
+        assert!(out.is_empty());
+
+        let dump = DumpOptions { tables: vec!["a.b".to_owned(); 7], ..DumpOptions::default() };
+        ask(dir.path(), &Request::Dump(dump), &mut out).unwrap();
+        assert_eq!(out.len(), 700_000);
+        out.clear();
+        let failure = ask(dir.path(), &Request::Verify(VerifyOptions::default()), &mut out).unwrap_err();
+        assert_eq!((failure.exit, failure.way_on.as_deref()), (Exit::VerifyDifferences, Some("look")));
+        assert_eq!(out, b"differs\n");
+
+        server.stop();
+        assert!(Client::connect(dir.path()).unwrap().is_none());
+        assert!(!dir.path().join(SOCKET_FILE).exists());
+    }
+
+    #[test]
+    fn folders_deeper_than_a_socket_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("d".repeat(120)).join("e".repeat(120));
+        std::fs::create_dir_all(&deep).unwrap();
+        let (server, _lock) = start(&deep);
+        assert!(ask(&deep, &Request::Status {}, &mut io::sink()).is_ok());
+        drop(server);
+        assert!(Client::connect(&deep).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_dead_socket_means_not_running_and_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(UnixListener::bind(dir.path().join(SOCKET_FILE)).unwrap());
+        assert!(Client::connect(dir.path()).unwrap().is_none());
+        let (_server, _lock) = start(dir.path());
+        assert!(ask(dir.path(), &Request::Status {}, &mut io::sink()).is_ok());
+        assert!(Client::connect(Path::new("/no/such/folder")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_reader_never_opens_the_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(FolderLock::exclusive(dir.path()).unwrap());
+        let lock = FolderLock::shared(dir.path()).unwrap();
+        assert!(ControlServer::start(dir.path(), &lock, handler()).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_answered_without_its_password() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_server, _lock) = start(dir.path());
+        for line in
+            ["\n", "{}\n", "{\"command\":\"fly\"}\n", "{\"command\":\"mysql://u:geheim@h\"}\n", "\u{0}\n", "[[[[\n"]
+        {
+            let mut stream = UnixStream::connect(dir.path().join(SOCKET_FILE)).unwrap();
+            stream.write_all(line.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            let reply: Reply = serde_json::from_str(&answer).unwrap();
+            assert_eq!((reply.ok, reply.exit), (false, 2), "{line}");
+            assert!(!answer.contains("geheim"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn the_33rd_asker_is_told_so_and_stop_cuts_them_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, _lock) = start(dir.path());
+        let socket = dir.path().join(SOCKET_FILE);
+        let mut idle: Vec<UnixStream> = (0..CONNECTIONS_MAX).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let failure = ask(dir.path(), &Request::Status {}, &mut io::sink()).unwrap_err();
+        // The refusal may reach an asker that is still sending as a broken pipe; the reason is seen when it is not.
+        assert_eq!(failure.exit, Exit::Error);
+        server.stop();
+        for stream in &mut idle {
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut rest = Vec::new();
+            let ended = stream.read_to_end(&mut rest);
+            assert!(ended.is_ok() || ended.unwrap_err().kind() == io::ErrorKind::ConnectionReset);
+        }
+    }
+
+    #[test]
+    fn an_asker_that_leaves_ends_the_dump() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let lock = FolderLock::exclusive(dir.path()).unwrap();
+        let endless: Handler = Arc::new(move |_, out| {
+            while out.write_all(&[0; 1000]).is_ok() {}
+            let _ = sender.send(());
+            Reply::done()
+        });
+        let _server = ControlServer::start(dir.path(), &lock, endless).unwrap();
+        let mut stream = UnixStream::connect(dir.path().join(SOCKET_FILE)).unwrap();
+        let mut line = serde_json::to_vec(&Request::Dump(DumpOptions::default())).unwrap();
+        line.push(b'\n');
+        stream.write_all(&line).unwrap();
+        let mut header = [0; 1];
+        stream.read_exact(&mut header).unwrap();
+        drop(stream);
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap();
+    }
+}

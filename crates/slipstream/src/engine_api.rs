@@ -1,0 +1,403 @@
+//! The seam between the program's outer shell and its engine (`engine.rs`, `replica.rs`).
+//!
+//! In: checked configuration, an owned or stopped folder, commands. Out: status reports, streamed text, a `Failure` with
+//! its exit code. The shell calls nothing of the engine but what stands here.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use base::GtidSet;
+use observe::StatusReport;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::config::{PipelineConfig, ReplicaConfig, ServerOptions};
+use crate::control::{Handler, Reply, Request};
+use crate::exit::{Exit, Failure};
+use crate::folder::Folder;
+use crate::log;
+use crate::replica::{self, ReadOnly, Replica};
+
+/// Form of dumped rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DumpFormat {
+    /// INSERT statements.
+    #[default]
+    Sql,
+    /// Tab-separated, as `mysql --batch --raw` prints.
+    Tab,
+}
+
+/// What `slipstream dump` writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DumpOptions {
+    /// `schema.table`; none = all.
+    pub tables: Vec<String>,
+    /// Form of the rows.
+    pub format: DumpFormat,
+    /// Invisible columns too.
+    pub all_columns: bool,
+    /// BINARY, VARBINARY, BLOB, BIT as 0x...
+    pub binary_as_hex: bool,
+}
+
+/// What `slipstream verify` compares, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VerifyOptions {
+    /// The server to compare with; none = the replica's own source.
+    pub source: Option<ServerOptions>,
+    /// `schema.table`; none = all.
+    pub tables: Vec<String>,
+    /// Differing rows printed per table.
+    pub differences_max: u64,
+    /// The result as one JSON document instead of a table.
+    pub json: bool,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        VerifyOptions { source: None, tables: Vec::new(), differences_max: 10, json: false }
+    }
+}
+
+/// What `slipstream lab replay` replays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabReplayOptions {
+    /// Binlog files or index files, in order.
+    pub logs: Vec<PathBuf>,
+    /// Folder for the relay log; none = a temporary one.
+    pub folder: Option<PathBuf>,
+    /// Threads and memory.
+    pub pipeline: PipelineConfig,
+    /// When the relay log is synced.
+    pub relay_sync: crate::config::RelaySync,
+    /// The result as one JSON document.
+    pub json: bool,
+    /// Hash the result.
+    pub hash: bool,
+}
+
+/// A running replica.
+pub struct ReplicaHandle {
+    replica: Replica,
+    folder: Folder,
+    /// One at a time: a verify holds publishing for a moment.
+    verifying: Mutex<()>,
+}
+
+impl ReplicaHandle {
+    /// Starts receiving and replaying. The folder's exclusive lock is held by the caller for as long as this lives.
+    ///
+    /// # Errors
+    /// With the exit code of what is wrong; nothing runs then.
+    pub fn start(config: ReplicaConfig, folder: Folder) -> Result<ReplicaHandle, Failure> {
+        let skip = crate::skip::load(&folder)?;
+        let replica = Replica::start(&config, &folder, skip)?;
+        Ok(ReplicaHandle { replica, folder, verifying: Mutex::new(()) })
+    }
+
+    /// What `slipstream status` shows.
+    #[must_use]
+    pub fn status(&self) -> StatusReport {
+        self.replica.status()
+    }
+
+    /// Asks to stop at a transaction boundary; returns at once. Asked twice is asked once.
+    pub fn stop(&self) {
+        self.replica.stop();
+    }
+
+    /// The outcome once everything has ended, stopped as asked or by a failure; none while running.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<(), Failure>> {
+        self.replica.outcome()
+    }
+
+    /// Stops replaying at a transaction boundary; receiving goes on.
+    ///
+    /// # Errors
+    /// When replay has failed.
+    pub fn pause(&self) -> Result<(), Failure> {
+        self.replica.failure().map_or(Ok(()), Err)?;
+        self.replica.pipeline.pause();
+        Ok(())
+    }
+
+    /// Replays again.
+    ///
+    /// # Errors
+    /// When replay has failed.
+    pub fn resume(&self) -> Result<(), Failure> {
+        self.replica.failure().map_or(Ok(()), Err)?;
+        self.replica.pipeline.resume();
+        Ok(())
+    }
+
+    /// Commits these GTIDs empty from now on. `crate::skip::add` has kept them durably; `all` is the whole set.
+    ///
+    /// # Errors
+    /// When some are executed already: those cannot be skipped any more.
+    pub fn skip(&self, more: &GtidSet, all: &GtidSet) -> Result<(), Failure> {
+        self.replica.skip(more, all)
+    }
+
+    /// Writes rows at the watermark.
+    ///
+    /// # Errors
+    /// A failed write to `out` means that the asker has gone.
+    pub fn dump(&self, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
+        dump_store(&self.replica.pipeline.store, options, out)
+    }
+
+    /// Compares with the source and writes a line per table.
+    ///
+    /// # Errors
+    /// Code 16 when tables differ.
+    pub fn verify(&self, options: &VerifyOptions, out: &mut dyn Write) -> Result<(), Failure> {
+        let Ok(_alone) = self.verifying.try_lock() else {
+            return Err(Failure::error("another verify is running on this replica; try again when it has ended"));
+        };
+        let pipeline = &self.replica.pipeline;
+        let engine = compare::Engine { store: &pipeline.store, publisher: Some(&pipeline.publisher) };
+        let source = match &options.source {
+            Some(server) => server.connect_options()?,
+            None => self.replica.source_options().ok_or_else(no_server)?,
+        };
+        verify_engine(&engine, &source, options, out)
+    }
+
+    /// The folder it runs on.
+    #[must_use]
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+}
+
+/// What the control socket's requests do to a running replica.
+#[must_use]
+pub fn control_handler(replica: Arc<ReplicaHandle>) -> Handler {
+    Arc::new(move |request, out| match request {
+        Request::Status {} => match serde_json::to_value(replica.status()) {
+            Ok(body) => Reply::with_body(body),
+            Err(error) => Reply::failed(&Failure::error(error.to_string())),
+        },
+        Request::Verify(options) => Reply::from_result(replica.verify(&options, out)),
+        Request::Dump(options) => Reply::from_result(replica.dump(&options, out)),
+        Request::Stop {} => {
+            log::system(log::code::OPERATOR, "Control", "stop asked by operator");
+            replica.stop();
+            Reply::done()
+        }
+        Request::Pause {} => {
+            log::note(log::code::OPERATOR, "Control", "pause asked by operator");
+            Reply::from_result(replica.pause())
+        }
+        Request::Resume {} => {
+            log::note(log::code::OPERATOR, "Control", "resume asked by operator");
+            Reply::from_result(replica.resume())
+        }
+        Request::Skip { gtid_set } => {
+            log::note(log::code::OPERATOR, "Control", &format!("skip asked by operator: {gtid_set}"));
+            let skip = || {
+                let more = crate::skip::parse(&gtid_set)?;
+                let all = crate::skip::add(replica.folder(), &more)?;
+                replica.skip(&more, &all)
+            };
+            Reply::from_result(skip())
+        }
+    })
+}
+
+/// Preflight: writes one message per problem with the statement that fixes it. Changes nothing.
+///
+/// # Errors
+/// Code 4 when replication would be refused.
+pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
+    crate::receiver::check(config, out)
+}
+
+/// Status of a stopped folder.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn stopped_status(folder: &Folder) -> Result<StatusReport, Failure> {
+    Ok(folder.last_status())
+}
+
+/// Dump from a stopped folder: its kept relay log is replayed into memory first, as far as that goes.
+///
+/// # Errors
+/// As `ReplicaHandle::dump`; code 7 or 8 after the rows when the relay log is damaged behind them.
+pub fn stopped_dump(folder: &Folder, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
+    let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
+    dump_store(&stopped.pipeline.store, options, out)?;
+    match stopped.stop.as_ref().map(replica::stop_failure) {
+        // The rows above are right, but not all that the folder should hold.
+        Some(failure) if matches!(failure.exit, Exit::Corrupt | Exit::Disk) => Err(failure),
+        Some(failure) => {
+            log::warning(log::code::REPLAY_FAILED, "Dump", &format!("replay ends here: {}", failure.text));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Verify of a stopped folder, at its own GTID set.
+///
+/// # Errors
+/// Code 1 with both sets when the source has moved on; 16 when tables differ.
+pub fn stopped_verify(folder: &Folder, options: &VerifyOptions, out: &mut dyn Write) -> Result<(), Failure> {
+    let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
+    let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
+    verify_engine(&compare::Engine { store: &stopped.pipeline.store, publisher: None }, &source, options, out)
+}
+
+/// Compares any two MySQL-protocol servers.
+///
+/// # Errors
+/// Code 16 when tables differ.
+pub fn verify_servers(
+    source: &ServerOptions,
+    replica: &ServerOptions,
+    options: &VerifyOptions,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (source, replica) = (source.connect_options()?, replica.connect_options()?);
+    verified(options, out, |out| compare::verify_servers(&source, &replica, &compare_options(options), out))
+}
+
+fn no_server() -> Failure {
+    Failure::usage("verify needs a server to compare with: give --source mysql://USER@HOST:PORT")
+}
+
+fn dump_store(store: &Arc<store::Store>, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
+    let snapshot = store::Snapshot::pin(store);
+    let options = compare::DumpOptions {
+        tables: compare::TableFilter::parse(&options.tables),
+        format: match options.format {
+            DumpFormat::Sql => compare::DumpFormat::Sql,
+            DumpFormat::Tab => compare::DumpFormat::Tab,
+        },
+        binary_as_hex: options.binary_as_hex,
+        all_columns: options.all_columns,
+    };
+    compare::dump(&snapshot, store, &options, out).map_err(compare_failure)?;
+    out.flush().map_err(|error| crate::control::output_failure(&error))
+}
+
+fn compare_options(options: &VerifyOptions) -> compare::VerifyOptions {
+    compare::VerifyOptions {
+        tables: compare::TableFilter::parse(&options.tables),
+        max_rows_shown: usize::try_from(options.differences_max).unwrap_or(usize::MAX),
+        ..compare::VerifyOptions::default()
+    }
+}
+
+fn verify_engine(
+    engine: &compare::Engine<'_>,
+    source: &source::ConnectOptions,
+    options: &VerifyOptions,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    verified(options, out, |out| compare::verify_store(engine, source, &compare_options(options), out))
+}
+
+fn verified(
+    options: &VerifyOptions,
+    out: &mut dyn Write,
+    compare: impl FnOnce(&mut dyn Write) -> Result<compare::VerifyReport, compare::CompareError>,
+) -> Result<(), Failure> {
+    let report = if options.json { compare(&mut std::io::sink()) } else { compare(out) }.map_err(compare_failure)?;
+    if options.json {
+        let text = serde_json::to_string_pretty(&verify_json(&report)).unwrap_or_default();
+        writeln!(out, "{text}").map_err(|error| crate::control::output_failure(&error))?;
+    }
+    if report.equal() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::VerifyDifferences, format!("{} tables differ", report.different())))
+}
+
+fn verify_json(report: &compare::VerifyReport) -> serde_json::Value {
+    let side = |side: &compare::SideTotals| json!({ "rows": side.rows, "bytes": side.bytes, "chunks": side.chunks });
+    let row = |row: &compare::RowDifference| {
+        let columns: Vec<_> =
+            row.columns.iter().map(|c| json!({ "column": c.column, "source": c.source, "here": c.here })).collect();
+        json!({
+            "key": row.key, "source_copies": row.source_copies, "here_copies": row.here_copies, "columns": columns,
+        })
+    };
+    let table = |table: &compare::TableReport| {
+        json!({
+            "db": table.db, "table": table.table, "equal": table.equal(), "problem": table.problem,
+            "source": side(&table.source), "here": side(&table.here), "differing_chunks": table.differing_chunks,
+            "rows_only_source": table.rows_only_source, "rows_only_here": table.rows_only_here,
+            "rows_different": table.rows_different, "rows": table.shown.iter().map(row).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "equal": report.equal(),
+        "gtid_set": report.executed.as_ref().map(ToString::to_string),
+        "lock_ms": report.lock_ms,
+        "prepared_xa": report.prepared_xa,
+        "notes": report.notes,
+        "tables": report.tables.iter().map(table).collect::<Vec<_>>(),
+    })
+}
+
+fn compare_failure(error: compare::CompareError) -> Failure {
+    let exit = match error.class() {
+        compare::ErrorClass::NotSupported => Exit::NotSupported,
+        compare::ErrorClass::Corrupt => Exit::Corrupt,
+        compare::ErrorClass::Io => Exit::Disk,
+        compare::ErrorClass::Error => Exit::Error,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+/// Replays recorded files and prints the figures.
+///
+/// # Errors
+/// When a file cannot be read or replay stops.
+pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(), Failure> {
+    let scratch = std::env::temp_dir().join(format!("slipstream-lab-replay-{}", std::process::id()));
+    let cores = replica::cores();
+    let report = lab::replay::replay(&lab::replay::ReplayOptions {
+        logs: options.logs.clone(),
+        folder: options.folder.clone().unwrap_or(scratch),
+        workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
+        decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },
+        memory_bytes: options.pipeline.queue_memory,
+        check_images: replica::check_images(options.pipeline.check_images),
+        relay_sync: replica::sync_policy(options.relay_sync),
+        hash: options.hash,
+    })
+    .map_err(|error| lab_failure(&error))?;
+    let text =
+        if options.json { serde_json::to_string_pretty(&report).unwrap_or_default() } else { report.to_string() };
+    writeln!(out, "{text}").map_err(|e| crate::control::output_failure(&e))
+}
+
+/// The failure behind a lab command's error, with its exit code.
+fn lab_failure(error: &anyhow::Error) -> Failure {
+    if let Some(stop) = error.downcast_ref::<schedule::Stop>() {
+        return replica::stop_failure(stop);
+    }
+    let exit = error.chain().find_map(|cause| {
+        let binlog = cause.downcast_ref().map(crate::receiver::binlog_exit);
+        binlog.or_else(|| cause.downcast_ref().map(replica::relay_exit))
+    });
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Some errors name their cause themselves.
+        if !text.contains(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
+    Failure::new(exit.unwrap_or(Exit::Error), text)
+}

@@ -1,0 +1,171 @@
+//! How a run ends: exit codes that scripts can rely on, and the one error type of the program.
+
+use std::fmt;
+use std::io;
+
+/// Exit codes. Numbers are part of the interface: never changed, only added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done; for `replica`: stopped as asked.
+    Done = 0,
+    /// Any error without a code of its own.
+    Error = 1,
+    /// Wrong usage or configuration.
+    Usage = 2,
+    /// Another process has the data folder.
+    FolderInUse = 3,
+    /// The source does not fulfil what replication needs.
+    PreflightRefused = 4,
+    /// The source no longer has what this replica needs (MySQL error 1236).
+    SourcePurged = 5,
+    /// An event or statement of the log is not supported.
+    NotSupported = 6,
+    /// A file is corrupt or not Slipstream's.
+    Corrupt = 7,
+    /// Disk full or I/O error.
+    Disk = 8,
+    /// Data differ from what the log expects (MySQL errors 1032 and 1062).
+    DataDiffers = 9,
+    /// `verify` found differences.
+    VerifyDifferences = 16,
+}
+
+impl Exit {
+    /// All of them.
+    pub const ALL: [Exit; 11] = [
+        Exit::Done,
+        Exit::Error,
+        Exit::Usage,
+        Exit::FolderInUse,
+        Exit::PreflightRefused,
+        Exit::SourcePurged,
+        Exit::NotSupported,
+        Exit::Corrupt,
+        Exit::Disk,
+        Exit::DataDiffers,
+        Exit::VerifyDifferences,
+    ];
+
+    /// The number given to the shell.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The code of a number that came over the socket; an unknown one is a plain error.
+    #[must_use]
+    pub fn from_code(code: u8) -> Exit {
+        Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Error)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Exit::Done => "done",
+            Exit::Error => "error",
+            Exit::Usage => "usage or configuration",
+            Exit::FolderInUse => "folder in use",
+            Exit::PreflightRefused => "preflight refused",
+            Exit::SourcePurged => "source no longer has what we need",
+            Exit::NotSupported => "event or statement not supported",
+            Exit::Corrupt => "file corrupt or not ours",
+            Exit::Disk => "disk full or I/O error",
+            Exit::DataDiffers => "data differ from what the log expects",
+            Exit::VerifyDifferences => "verify found differences",
+        })
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        std::process::ExitCode::from(exit.code())
+    }
+}
+
+/// Why a command failed: the code for the shell, the sentence for people, MySQL's error number where it has one, and
+/// the command that leads on where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Failure {
+    /// Code for the shell.
+    pub exit: Exit,
+    /// Sentence for people, with position and GTID where it is about the log. Never a password.
+    pub text: String,
+    /// MySQL's error number.
+    pub number: Option<u32>,
+    /// The command that leads on.
+    pub way_on: Option<String>,
+}
+
+impl Failure {
+    /// With a code and a sentence.
+    pub fn new(exit: Exit, text: impl Into<String>) -> Failure {
+        Failure { exit, text: text.into(), number: None, way_on: None }
+    }
+
+    /// A plain error.
+    pub fn error(text: impl Into<String>) -> Failure {
+        Failure::new(Exit::Error, text)
+    }
+
+    /// Wrong usage or configuration.
+    pub fn usage(text: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, text)
+    }
+
+    /// From an I/O error on `what` (a path, mostly).
+    pub fn io(what: impl fmt::Display, error: &io::Error) -> Failure {
+        Failure::new(exit_of_io(error), format!("{what}: {error}"))
+    }
+
+    /// Adds MySQL's error number.
+    #[must_use]
+    pub fn with_number(mut self, number: u32) -> Failure {
+        self.number = Some(number);
+        self
+    }
+
+    /// Adds the command that leads on.
+    #[must_use]
+    pub fn with_way_on(mut self, command: impl Into<String>) -> Failure {
+        self.way_on = Some(command.into());
+        self
+    }
+}
+
+/// A full or broken disk is code 8; what the caller asked wrongly (no such file, no permission) is a plain error.
+#[must_use]
+pub fn exit_of_io(error: &io::Error) -> Exit {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let disk = matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+        || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    if disk { Exit::Disk } else { Exit::Error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_the_published_ones() {
+        let codes: Vec<u8> = Exit::ALL.into_iter().map(Exit::code).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16]);
+        for exit in Exit::ALL {
+            assert_eq!(Exit::from_code(exit.code()), exit);
+            assert!(!exit.to_string().is_empty());
+        }
+        assert_eq!(Exit::from_code(77), Exit::Error);
+    }
+
+    #[test]
+    fn io_errors_of_the_disk_are_code_8() {
+        for errno in
+            [rustix::io::Errno::NOSPC, rustix::io::Errno::IO, rustix::io::Errno::ROFS, rustix::io::Errno::DQUOT]
+        {
+            assert_eq!(exit_of_io(&io::Error::from_raw_os_error(errno.raw_os_error())), Exit::Disk);
+        }
+        assert_eq!(exit_of_io(&io::Error::from(io::ErrorKind::NotFound)), Exit::Error);
+    }
+}

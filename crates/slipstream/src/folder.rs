@@ -1,0 +1,353 @@
+//! The data folder: what lies in it, whose it is, and writing its small files whole or not at all.
+//!
+//! ```text
+//! DIR/slipstream.format   "slipstream 1": format version; a folder without it, and not empty, is not ours
+//! DIR/slipstream.lock     flock, the owner's pid
+//! DIR/slipstream.sock     the control socket of a running replica
+//! DIR/auto.cnf            server-uuid, as mysqld keeps it
+//! DIR/relay-log/          the relay log and its index
+//! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
+//! DIR/last-status.json    the status report at the last stop, and every few seconds before
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base::Uuid;
+use observe::{ConnectionState, ReplayState, StatusReport};
+
+use crate::exit::{Exit, Failure};
+use crate::lock::{FolderLock, LOCK_FILE};
+
+const FORMAT_FILE: &str = "slipstream.format";
+const FORMAT_NAME: &str = "slipstream";
+const FORMAT_VERSION: u32 = 1;
+
+/// State files above this are not ours.
+const STATE_BYTES_MAX: u64 = 64 << 20;
+
+/// A data folder whose format was checked. Whether it may be written says the lock that came with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    path: PathBuf,
+    server_uuid: Uuid,
+}
+
+impl Folder {
+    /// Takes the folder for this process, and makes it when there is none or an empty one.
+    ///
+    /// # Errors
+    /// Code 3 when another process has it; 7 when it is not ours, or of another format version; 8 for disk errors.
+    pub fn own(path: &Path) -> Result<(Folder, FolderLock), Failure> {
+        let failed = |error: io::Error| Failure::io(path.display(), &error);
+        fs::DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(failed)?;
+        // Looked at before the lock file is made: nothing is left behind in a folder of someone else.
+        if !path.join(FORMAT_FILE).exists() {
+            refuse_foreign(path)?;
+        }
+        let lock = FolderLock::exclusive(path)?;
+        match read_small(&path.join(FORMAT_FILE))? {
+            Some(text) => check_format(path, &text)?,
+            None => {
+                refuse_foreign(path)?;
+                let uuid = new_uuid()?;
+                write_atomically(&path.join("auto.cnf"), format!("[auto]\nserver-uuid={uuid}\n").as_bytes())?;
+                let format = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
+                write_atomically(&path.join(FORMAT_FILE), format.as_bytes())?;
+            }
+        }
+        Ok((Folder { path: path.to_owned(), server_uuid: read_uuid(path)? }, lock))
+    }
+
+    /// Opens a stopped folder for reading.
+    ///
+    /// # Errors
+    /// Code 3 when a process has it; 7 when it is not ours; 1 when there is none.
+    pub fn open_stopped(path: &Path) -> Result<(Folder, FolderLock), Failure> {
+        Folder::check(path)?;
+        let lock = FolderLock::shared(path)?;
+        Ok((Folder { path: path.to_owned(), server_uuid: read_uuid(path)? }, lock))
+    }
+
+    /// Whether the folder is ours, without taking it.
+    ///
+    /// # Errors
+    /// Code 7 when it is not ours; 1 when there is none.
+    pub fn check(path: &Path) -> Result<(), Failure> {
+        fs::metadata(path).map_err(|error| Failure::error(format!("data folder {}: {error}", path.display())))?;
+        match read_small(&path.join(FORMAT_FILE))? {
+            Some(text) => check_format(path, &text),
+            None => Err(not_ours(path, &format!("it has no {FORMAT_FILE}"))),
+        }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Our server_uuid.
+    #[must_use]
+    pub fn server_uuid(&self) -> Uuid {
+        self.server_uuid
+    }
+
+    /// The server_id used when none is configured: from the uuid, so that it stays the same; in the upper half, away
+    /// from the small numbers people give their servers.
+    #[must_use]
+    pub fn default_server_id(&self) -> u32 {
+        let [a, b, c, d, ..] = self.server_uuid.0;
+        u32::from_be_bytes([a, b, c, d]) | 0x8000_0000
+    }
+
+    /// Folder of the relay log.
+    #[must_use]
+    pub fn relay_log(&self) -> PathBuf {
+        self.path.join("relay-log")
+    }
+
+    /// Bytes free in its file system for us.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        let facts = rustix::fs::statvfs(&self.path).ok()?;
+        facts.f_bavail.checked_mul(facts.f_frsize)
+    }
+
+    /// Keeps a report for `status` on the stopped folder. Not synced: it is not the truth of anything.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub fn keep_last_status(&self, report: &StatusReport) -> Result<(), Failure> {
+        let path = self.path.join("last-status.json");
+        let temporary = self.path.join("last-status.json.tmp");
+        let written = fs::write(&temporary, report.to_json()).and_then(|()| fs::rename(&temporary, &path));
+        written.map_err(|error| Failure::io(path.display(), &error))
+    }
+
+    /// The report kept last, made that of a stopped replica. An unreadable one counts as none.
+    #[must_use]
+    pub fn last_status(&self) -> StatusReport {
+        let text = read_small(&self.path.join("last-status.json")).ok().flatten().unwrap_or_default();
+        let mut report: StatusReport = serde_json::from_str(&text).unwrap_or_default();
+        report.running = false;
+        report.pid = None;
+        report.uptime_us = 0;
+        report.source.state = ConnectionState::Stopped;
+        if report.replay.state != ReplayState::Failed {
+            report.replay.state = ReplayState::Stopped;
+        }
+        report.replay.detail.clear();
+        report.lag.current_us = None;
+        report.lag.last_1s = observe::LagSummary::default();
+        report.lag.last_10s = observe::LagSummary::default();
+        report.rates.last_1s = observe::RateSample::default();
+        report.rates.last_10s = observe::RateSample::default();
+        report.memory = observe::MemoryReport::default();
+        report.cpu_us = 0;
+        report.threads.clear();
+        report.disk.folder_bytes = observe::folder_bytes(&self.path);
+        report.disk.relay_log_bytes = observe::folder_bytes(&self.relay_log());
+        report.disk.free_bytes = self.free_bytes();
+        report.data = self.path.display().to_string();
+        report.server_uuid = self.server_uuid.to_string();
+        if report.version.is_empty() {
+            report.version = env!("CARGO_PKG_VERSION").to_owned();
+        }
+        if report.server_id == 0 {
+            report.server_id = self.default_server_id();
+        }
+        if report.at.is_empty() {
+            report.at = observe::utc_text(observe::now_us());
+        }
+        report
+    }
+}
+
+/// Writes a file whole or not at all: new file, sync, rename, sync of the folder.
+///
+/// # Errors
+/// Code 8 for disk errors; the old content is then still there.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let write = || -> io::Result<()> {
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o640).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|error| Failure::io(path.display(), &error))
+}
+
+/// A state file's text; none if there is no such file.
+///
+/// # Errors
+/// Code 7 when it is larger than any of ours or no text; 8 for disk errors.
+pub fn read_small(path: &Path) -> Result<Option<String>, Failure> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::io(path.display(), &error)),
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(STATE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::io(path.display(), &error))?;
+    if bytes.len() as u64 > STATE_BYTES_MAX {
+        return Err(Failure::new(Exit::Corrupt, format!("{}: larger than any file of ours", path.display())));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(Failure::new(Exit::Corrupt, format!("{}: not a text file of ours", path.display()))),
+    }
+}
+
+/// A folder that holds anything but what an interrupted start of ours leaves is someone else's.
+fn refuse_foreign(path: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::io(path.display(), &error);
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let name = name.to_string_lossy();
+        let ours = [LOCK_FILE, "auto.cnf", "auto.cnf.tmp", "slipstream.format.tmp", "lost+found"];
+        if !ours.contains(&name.as_ref()) {
+            return Err(not_ours(path, &format!("it holds '{name}' and has no {FORMAT_FILE}")));
+        }
+    }
+    // mysqld keeps a file of the same name; a lone one is its, not ours.
+    if path.join("auto.cnf").exists() && !path.join(LOCK_FILE).exists() {
+        return Err(not_ours(path, "it holds 'auto.cnf' of another server"));
+    }
+    Ok(())
+}
+
+fn not_ours(path: &Path, reason: &str) -> Failure {
+    Failure::new(Exit::Corrupt, format!("{} is not a data folder of Slipstream: {reason}", path.display()))
+}
+
+fn check_format(path: &Path, text: &str) -> Result<(), Failure> {
+    match text.trim_end().split_once(' ') {
+        Some((FORMAT_NAME, version)) if version.parse() == Ok(FORMAT_VERSION) => Ok(()),
+        Some((FORMAT_NAME, version)) => Err(Failure::new(
+            Exit::Corrupt,
+            format!(
+                "{}: format version '{}', this program reads {FORMAT_VERSION}: use the release that wrote it",
+                path.display(),
+                version.escape_default()
+            ),
+        )),
+        _ => Err(not_ours(path, &format!("{FORMAT_FILE} is not one of ours"))),
+    }
+}
+
+fn read_uuid(path: &Path) -> Result<Uuid, Failure> {
+    let file = path.join("auto.cnf");
+    let text = read_small(&file)?.unwrap_or_default();
+    let uuid = text.lines().find_map(|line| line.trim().strip_prefix("server-uuid=")).and_then(|u| u.parse().ok());
+    uuid.ok_or_else(|| Failure::new(Exit::Corrupt, format!("{}: no server-uuid in it", file.display())))
+}
+
+/// A random uuid (version 4).
+fn new_uuid() -> Result<Uuid, Failure> {
+    let mut bytes = [0u8; 16];
+    let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    random.map_err(|error| Failure::io("/dev/urandom", &error))?;
+    let [_, _, _, _, _, _, version, _, variant, ..] = &mut bytes;
+    *version = (*version & 0x0f) | 0x40;
+    *variant = (*variant & 0x3f) | 0x80;
+    Ok(Uuid(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_once_then_opened_with_the_same_identity() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        let (first, lock) = Folder::own(&path).unwrap();
+        assert_eq!(Folder::own(&path).unwrap_err().exit, Exit::FolderInUse);
+        assert_eq!(Folder::open_stopped(&path).unwrap_err().exit, Exit::FolderInUse);
+        drop(lock);
+        let (again, lock) = Folder::own(&path).unwrap();
+        assert_eq!(first, again);
+        assert!(again.default_server_id() >= 0x8000_0000);
+        assert_eq!(again.server_uuid().to_string().len(), 36);
+        drop(lock);
+        let (read, lock) = Folder::open_stopped(&path).unwrap();
+        assert_eq!(read, first);
+        assert!(!lock.is_exclusive());
+        assert!(read.free_bytes().is_some());
+    }
+
+    #[test]
+    fn folders_of_others_are_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("ibdata1"), "x").unwrap();
+        let failure = Folder::own(dir.path()).unwrap_err();
+        assert_eq!(failure.exit, Exit::Corrupt);
+        assert!(failure.text.contains("'ibdata1'"), "{}", failure.text);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(Folder::open_stopped(dir.path()).unwrap_err().exit, Exit::Corrupt);
+        assert_eq!(Folder::open_stopped(&dir.path().join("none")).unwrap_err().exit, Exit::Error);
+        let mysqld = tempfile::tempdir().unwrap();
+        fs::write(mysqld.path().join("auto.cnf"), "[auto]\n").unwrap();
+        assert_eq!(Folder::own(mysqld.path()).unwrap_err().exit, Exit::Corrupt);
+    }
+
+    #[test]
+    fn an_interrupted_start_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Folder::own(dir.path()).unwrap());
+        fs::remove_file(dir.path().join(FORMAT_FILE)).unwrap();
+        assert!(Folder::own(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn other_versions_and_broken_files_are_code_7() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Folder::own(dir.path()).unwrap());
+        for text in [b"slipstream 2\n".as_slice(), b"slipstream \n", b"", b"other 1\n", b"\xff\xfe"] {
+            fs::write(dir.path().join(FORMAT_FILE), text).unwrap();
+            assert_eq!(Folder::own(dir.path()).unwrap_err().exit, Exit::Corrupt);
+            assert_eq!(Folder::open_stopped(dir.path()).unwrap_err().exit, Exit::Corrupt);
+        }
+        fs::write(dir.path().join(FORMAT_FILE), "slipstream 1\n").unwrap();
+        fs::write(dir.path().join("auto.cnf"), "[auto]\nserver-uuid=nonsense\n").unwrap();
+        assert_eq!(Folder::own(dir.path()).unwrap_err().exit, Exit::Corrupt);
+    }
+
+    #[test]
+    fn files_are_replaced_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        write_atomically(&path, b"one").unwrap();
+        write_atomically(&path, b"2").unwrap();
+        assert_eq!(read_small(&path).unwrap().as_deref(), Some("2"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(read_small(&dir.path().join("none")).unwrap(), None);
+        assert!(write_atomically(&dir.path().join("no/such"), b"x").is_err());
+    }
+
+    #[test]
+    fn the_last_status_is_that_of_a_stopped_replica() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, _lock) = Folder::own(dir.path()).unwrap();
+        assert!(!folder.last_status().running);
+        let mut report = StatusReport { running: true, pid: Some(1), ..StatusReport::default() };
+        report.replay.state = ReplayState::Failed;
+        report.lag.current_us = Some(1);
+        report.gtid.executed = "x:1-3".to_owned();
+        folder.keep_last_status(&report).unwrap();
+        let last = folder.last_status();
+        assert!(!last.running && last.pid.is_none() && last.lag.current_us.is_none());
+        assert_eq!(last.replay.state, ReplayState::Failed);
+        assert_eq!(last.gtid.executed, "x:1-3");
+        fs::write(dir.path().join("last-status.json"), "{").unwrap();
+        assert_eq!(folder.last_status().gtid.executed, "");
+    }
+}

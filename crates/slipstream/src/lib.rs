@@ -1,0 +1,25 @@
+//! The program: command line, configuration, the data folder and its socket, wiring of the stages.
+//!
+//! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for people, JSON for
+//! scripts, an exit code. Never here: anything of the log's format, of rows, or of the wire.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod cli;
+pub mod config;
+pub mod control;
+pub mod engine_api;
+pub mod exit;
+pub mod folder;
+pub mod lock;
+pub mod log;
+pub mod option_file;
+mod password;
+mod receiver;
+pub mod replica;
+pub mod report;
+pub mod run;
+pub mod signals;
+pub mod skip;
+pub mod units;
+pub mod watch;

@@ -1,0 +1,156 @@
+//! One process per data folder: `flock` on `DIR/slipstream.lock`, the owner's pid in it.
+//!
+//! The kernel lets go of the lock when its process ends, however it ends; the file stays. Whoever holds it exclusively
+//! may write the folder and owns the socket; readers of a stopped folder hold it shared.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::exit::{Exit, Failure};
+
+/// Name of the lock file.
+pub const LOCK_FILE: &str = "slipstream.lock";
+
+/// How long an owner waits for readers: `status` of a stopped folder takes milliseconds and must not keep a start from
+/// succeeding; a long dump may.
+const READERS_WAIT: Duration = Duration::from_secs(2);
+const READERS_LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Held until dropped.
+#[derive(Debug)]
+pub struct FolderLock {
+    file: File,
+    path: PathBuf,
+    exclusive: bool,
+}
+
+impl FolderLock {
+    /// For the one process that writes the folder.
+    ///
+    /// # Errors
+    /// Code 3, naming the owner's pid, when another process has it; at once, but for readers, which are waited for.
+    pub fn exclusive(folder: &Path) -> Result<FolderLock, Failure> {
+        let path = folder.join(LOCK_FILE);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(&path);
+        let file = file.map_err(|error| Failure::io(path.display(), &error))?;
+        let until = Instant::now() + READERS_WAIT;
+        loop {
+            match take(&file, folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(failure) if failure.exit != Exit::FolderInUse => return Err(failure),
+                Err(failure) if owner(folder).is_some() || Instant::now() >= until => return Err(failure),
+                Err(_) => std::thread::sleep(READERS_LOOK_EVERY),
+            }
+        }
+        // Only from here on: dropping it empties the file, which must stay the owner's.
+        let mut lock = FolderLock { file, path, exclusive: true };
+        lock.write_pid()?;
+        Ok(lock)
+    }
+
+    /// For a reader of a stopped folder. Needs no right to write there.
+    ///
+    /// # Errors
+    /// Code 3, naming the owner's pid, when a process writes the folder.
+    pub fn shared(folder: &Path) -> Result<FolderLock, Failure> {
+        let path = folder.join(LOCK_FILE);
+        let file = File::open(&path).map_err(|error| Failure::io(path.display(), &error))?;
+        take(&file, folder, FlockOperation::NonBlockingLockShared)?;
+        Ok(FolderLock { file, path, exclusive: false })
+    }
+
+    /// Whether this one may write.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    fn write_pid(&mut self) -> Result<(), Failure> {
+        let pid = format!("{}\n", std::process::id());
+        let written = self.file.set_len(0).and_then(|()| self.file.write_all(pid.as_bytes()));
+        written.map_err(|error| Failure::io(self.path.display(), &error))
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        if self.exclusive {
+            // Best effort: a pid left behind by a killed owner is told apart by the lock itself.
+            let _ = self.file.set_len(0);
+        }
+    }
+}
+
+fn take(file: &File, folder: &Path, operation: FlockOperation) -> Result<(), Failure> {
+    match flock(file, operation) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(in_use(folder)),
+        Err(error) => Err(Failure::io(folder.join(LOCK_FILE).display(), &error.into())),
+    }
+}
+
+/// The pid in the lock file of a folder, if a process of that id lives.
+#[must_use]
+pub fn owner(folder: &Path) -> Option<u32> {
+    let mut text = String::new();
+    File::open(folder.join(LOCK_FILE)).ok()?.take(32).read_to_string(&mut text).ok()?;
+    let pid: u32 = text.trim().parse().ok()?;
+    Path::new("/proc").join(pid.to_string()).exists().then_some(pid)
+}
+
+fn in_use(folder: &Path) -> Failure {
+    let who = match owner(folder) {
+        Some(pid) => format!("process {pid} has it"),
+        None => "another process is reading it".to_owned(),
+    };
+    Failure::new(Exit::FolderInUse, format!("data folder {} is in use: {who}", folder.display()))
+        .with_way_on(format!("slipstream stop --data {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_owner_is_refused_and_told_the_pid() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = FolderLock::exclusive(dir.path()).unwrap();
+        for refused in [FolderLock::exclusive(dir.path()), FolderLock::shared(dir.path())] {
+            let failure = refused.unwrap_err();
+            assert_eq!(failure.exit, Exit::FolderInUse);
+            assert!(failure.text.contains(&format!("process {} has it", std::process::id())), "{}", failure.text);
+        }
+        drop(first);
+        assert_eq!(owner(dir.path()), None);
+        assert!(FolderLock::exclusive(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn readers_share_and_keep_an_owner_out() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(FolderLock::shared(dir.path()).unwrap_err().exit, Exit::Error);
+        drop(FolderLock::exclusive(dir.path()).unwrap());
+        let (one, two) = (FolderLock::shared(dir.path()).unwrap(), FolderLock::shared(dir.path()).unwrap());
+        let failure = FolderLock::exclusive(dir.path()).unwrap_err();
+        assert!(failure.text.contains("another process is reading it"), "{}", failure.text);
+        // Readers that end are waited for.
+        let reading = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop((one, two));
+        });
+        assert!(FolderLock::exclusive(dir.path()).is_ok());
+        reading.join().unwrap();
+    }
+
+    #[test]
+    fn a_pid_left_by_a_killed_owner_does_not_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(LOCK_FILE), "4194399\n").unwrap();
+        assert!(FolderLock::exclusive(dir.path()).is_ok());
+    }
+}

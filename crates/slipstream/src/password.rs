@@ -1,0 +1,35 @@
+//! Asking for a password at the terminal, with echo off. Stdin is not touched: it may be a pipe.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use crate::config::Secret;
+use crate::exit::Failure;
+
+/// Longer lines are no passwords.
+const PASSWORD_BYTES_MAX: u64 = 4096;
+
+/// Asks and reads one line.
+///
+/// # Errors
+/// Code 2 when there is no terminal.
+pub fn ask(prompt: &str) -> Result<Secret, Failure> {
+    let terminal = File::options().read(true).write(true).open("/dev/tty");
+    let mut terminal = terminal
+        .map_err(|_| Failure::usage("no terminal to ask for the password at: use an option file or MYSQL_PWD"))?;
+    let failed = |error: std::io::Error| Failure::io("terminal", &error);
+    terminal.write_all(prompt.as_bytes()).map_err(failed)?;
+    let before = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&terminal, OptionalActions::Flush, &silent).map_err(|error| failed(error.into()))?;
+    let mut line = String::new();
+    let read = std::io::Read::take(BufReader::new(&terminal), PASSWORD_BYTES_MAX).read_line(&mut line);
+    let restored = tcsetattr(&terminal, OptionalActions::Flush, &before);
+    terminal.write_all(b"\n").map_err(failed)?;
+    restored.map_err(|error| failed(error.into()))?;
+    read.map_err(failed)?;
+    Ok(Secret(line.trim_end_matches(['\r', '\n']).to_owned()))
+}

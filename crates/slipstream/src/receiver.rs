@@ -1,0 +1,568 @@
+//! The receiver: keeps the relay log fed, whatever happens to the source.
+//!
+//! In: a source's dump stream, or binlog files. Out: appends to the relay log, acknowledgements after our sync, the
+//! connection's state. Never here: replay; an acknowledgement before the sync; a transaction torn by a reconnect.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use base::{GtidSet, LogPosition, Uuid};
+use binlog::reader::BinlogFile;
+use observe::{ConnectionState, now_us};
+use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
+use source::preflight::{self, PreflightInput, Severity};
+use source::{ConnectOptions, Connection, DumpRefusal, DumpRequest, DumpStream, SourceError, start_dump};
+
+use crate::config::{ReplicaConfig, SourceSpec};
+use crate::exit::{Exit, Failure};
+use crate::folder::{Folder, write_atomically};
+use crate::log::{self, Code};
+use crate::replica::{Link, relay_failure, shown_set};
+
+/// First pause before connecting again; doubles up to `connect_retry`.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// How long an acknowledgement waits for our sync before the source's own timeout is the better judge.
+const SYNC_WAIT: Duration = Duration::from_secs(60);
+/// How often the clocks are compared.
+const CLOCK_EVERY: Duration = Duration::from_secs(60);
+
+/// Keeps what must be known of the source before it can be reached again.
+const FACTS_FILE: &str = "source-facts";
+/// Round trips of one comparison; the shortest counts.
+const CLOCK_ROUNDS: u32 = 5;
+
+/// What a source said of itself.
+#[derive(Clone, Debug, Default)]
+pub struct SourceFacts {
+    /// `version`.
+    pub version: String,
+    /// server_id.
+    pub server_id: u32,
+    /// server_uuid.
+    pub server_uuid: String,
+    /// lower_case_table_names.
+    pub lower_case_table_names: u8,
+}
+
+enum Feed {
+    Server { options: Box<ConnectOptions>, first: Option<Box<Connection>> },
+    Files(Vec<PathBuf>),
+}
+
+/// See the module.
+pub struct Receiver {
+    config: ReplicaConfig,
+    server_id: u32,
+    server_uuid: Uuid,
+    link: Arc<Link>,
+    intake: Intake,
+    feed: Feed,
+    lower_case_table_names: u8,
+}
+
+impl Receiver {
+    /// Checks the source and makes ready to receive. A source that cannot be reached is an error only when nothing
+    /// of it was ever received.
+    ///
+    /// # Errors
+    /// What preflight found, or why the source cannot be reached.
+    pub fn prepare(
+        config: &ReplicaConfig,
+        folder: &Folder,
+        link: &Arc<Link>,
+        writer: RelayWriter,
+        retrieved: &GtidSet,
+    ) -> Result<Receiver, Failure> {
+        let start = writer.source_position().cloned();
+        let start = start.unwrap_or(LogPosition { file: Arc::from(""), offset: 4 });
+        let facts_file = folder.path().join(FACTS_FILE);
+        let mut receiver = Receiver {
+            config: config.clone(),
+            server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
+            server_uuid: folder.server_uuid(),
+            link: Arc::clone(link),
+            intake: Intake::new(writer, start),
+            feed: Feed::Files(Vec::new()),
+            lower_case_table_names: 0,
+        };
+        match &config.source {
+            SourceSpec::Files(path) => receiver.feed = Feed::Files(list_files(path)?),
+            SourceSpec::Server(server) => {
+                let mut options = server.connect_options()?;
+                options.read_timeout = Some(config.read_timeout);
+                let known = read_facts(&facts_file);
+                let first = match receiver.connect(&options, retrieved) {
+                    Ok(connection) => Some(Box::new(connection)),
+                    Err(Trouble::Fatal(failure)) => return Err(failure),
+                    Err(Trouble::Again(failure)) => {
+                        let Some(known) = known else { return Err(failure) };
+                        link.note_error(&failure);
+                        log::warning(Code(31), "Source", &format!("{}; trying again", failure.text));
+                        link.lock().facts = known;
+                        None
+                    }
+                };
+                let facts = link.lock().facts.clone();
+                write_facts(&facts_file, &facts)?;
+                receiver.lower_case_table_names = facts.lower_case_table_names;
+                receiver.feed = Feed::Server { options: Box::new(options), first };
+            }
+        }
+        Ok(receiver)
+    }
+
+    /// The source's `lower_case_table_names`.
+    #[must_use]
+    pub fn lower_case_table_names(&self) -> u8 {
+        self.lower_case_table_names
+    }
+
+    fn stopping(&self) -> bool {
+        self.link.stopping.load(Ordering::Acquire)
+    }
+
+    /// Receives until told to stop, or until something a retry cannot mend.
+    pub fn run(mut self) {
+        let result = match std::mem::replace(&mut self.feed, Feed::Files(Vec::new())) {
+            Feed::Server { options, first } => self.follow(&options, first),
+            Feed::Files(files) => self.read_files(&files),
+        };
+        if let Err(failure) = result {
+            self.link.note_error(&failure);
+            self.link.lock().failure = Some(failure);
+        }
+        let closed = self.intake.abort_partial().and_then(|()| self.intake.finish()).and_then(RelayWriter::close);
+        let mut state = self.link.lock();
+        state.connection = ConnectionState::Stopped;
+        if let Err(error) = closed
+            && state.failure.is_none()
+        {
+            state.failure = Some(relay_failure(error));
+        }
+    }
+
+    fn follow(&mut self, options: &ConnectOptions, mut first: Option<Box<Connection>>) -> Result<(), Failure> {
+        let mut pause = RETRY_FIRST;
+        let mut attempts = 0u64;
+        while !self.stopping() {
+            let received_before = self.intake.taken().1;
+            let trouble = match self.session(options, first.take()) {
+                Ok(()) => return Ok(()),
+                Err(trouble) => trouble,
+            };
+            self.intake.abort_partial().map_err(relay_failure)?;
+            if self.stopping() {
+                return Ok(());
+            }
+            let failure = match trouble {
+                Trouble::Fatal(failure) => return Err(failure),
+                Trouble::Again(failure) => failure,
+            };
+            if self.intake.taken().1 > received_before {
+                (pause, attempts) = (RETRY_FIRST, 0);
+            }
+            attempts += 1;
+            if self.config.retry_count > 0 && attempts >= self.config.retry_count {
+                return Err(failure);
+            }
+            self.link.note_error(&failure);
+            let wait = jittered(pause);
+            let text = format!(
+                "{}; connecting again in {} ms (attempt {attempts}), position {}",
+                failure.text,
+                wait.as_millis(),
+                self.intake.source_position()
+            );
+            log::warning(Code(31), "Source", &text);
+            {
+                let mut state = self.link.lock();
+                state.connection = ConnectionState::Connecting;
+                state.reconnects += 1;
+                state.since_us = now_us();
+            }
+            let until = Instant::now() + wait;
+            while Instant::now() < until && !self.stopping() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            pause = (pause * 2).min(self.config.connect_retry.max(RETRY_FIRST));
+        }
+        Ok(())
+    }
+
+    /// Connects and checks the source again: it may be another one, or have purged meanwhile.
+    fn connect(&self, options: &ConnectOptions, retrieved: &GtidSet) -> Result<Connection, Trouble> {
+        self.link.lock().connection = ConnectionState::Connecting;
+        let mut connection = Connection::connect(options).map_err(|e| trouble(&e))?;
+        let input = PreflightInput {
+            server_id: self.server_id,
+            uuid: Some(self.server_uuid),
+            executed: retrieved,
+            retrieved,
+            store_empty: retrieved.is_empty(),
+        };
+        let report = preflight::check(&mut connection, input).map_err(|e| trouble(&e))?;
+        for problem in report.problems.iter().filter(|p| p.severity != Severity::Refused) {
+            log::warning(Code(32), "Source", &problem.to_string());
+        }
+        if let Some(failure) = preflight_failure(&report) {
+            return Err(Trouble::Fatal(failure));
+        }
+        let mut state = self.link.lock();
+        state.facts = SourceFacts {
+            version: report.facts.version.clone(),
+            server_id: report.facts.server_id,
+            server_uuid: report.facts.server_uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
+            lower_case_table_names: report.facts.lower_case_table_names,
+        };
+        state.tls = connection.tls_description();
+        if let Some(clock) = report.facts.clock {
+            self.link.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
+            self.link.clock_error_us.store(clock.round_trip_us / 2, Ordering::Relaxed);
+            state.clock_measured_us = now_us();
+        }
+        drop(state);
+        Ok(connection)
+    }
+
+    fn session(&mut self, options: &ConnectOptions, ready: Option<Box<Connection>>) -> Result<(), Trouble> {
+        let retrieved = self.intake.writer().retrieved().clone();
+        let connection = match ready {
+            Some(connection) => *connection,
+            None => self.connect(options, &retrieved)?,
+        };
+        let host = self.config.report_host.clone().unwrap_or_default();
+        let mut request = DumpRequest::new(self.server_id, &retrieved);
+        request.uuid = Some(self.server_uuid);
+        request.heartbeat_period = self.config.heartbeat;
+        request.semi_sync = self.config.semi_sync;
+        request.register_host = &host;
+        request.register_port = self.config.report_port;
+        let mut stream = start_dump(connection, &request).map_err(|e| trouble(&e))?;
+        {
+            let mut state = self.link.lock();
+            state.connection = ConnectionState::Connected;
+            state.since_us = now_us();
+            state.semi_sync = stream.semi_sync();
+            state.interrupter = Some(stream.interrupter().map_err(|e| trouble(&e))?);
+        }
+        let facts = self.link.lock().facts.clone();
+        let text = format!(
+            "connected to source '{}' (server_uuid {}, version {}), receiving from {} after GTIDs {}",
+            self.config.source.shown(),
+            facts.server_uuid,
+            facts.version,
+            self.intake.source_position(),
+            shown_set(&retrieved)
+        );
+        log::system(Code(30), "Source", &text);
+        let result = self.receive(&mut stream);
+        self.link.lock().interrupter = None;
+        result
+    }
+
+    fn receive(&mut self, stream: &mut DumpStream) -> Result<(), Trouble> {
+        let mut ack: Option<LogPosition> = None;
+        loop {
+            if self.stopping() {
+                return Ok(());
+            }
+            let event = match stream.next_event() {
+                Ok(Some(event)) => event,
+                Ok(None) => return Err(again("the source ended the stream")),
+                Err(_) if self.stopping() => return Ok(()),
+                Err(error) => return Err(trouble(&error)),
+            };
+            let ack_wanted = event.ack_wanted;
+            let taken = self.intake.event(event.event).map_err(intake_trouble)?;
+            if taken == Taken::Heartbeat {
+                self.link.lock().last_received_us = now_us();
+            }
+            if ack_wanted {
+                ack = Some(self.intake.source_position().clone());
+            }
+            if stream.buffered() {
+                continue;
+            }
+            // Nothing more is at hand: what is whole goes on its way before we wait.
+            let end = self.intake.flush().map_err(|e| Trouble::Fatal(relay_failure(e)))?;
+            self.note_progress();
+            if let Some(position) = ack.take() {
+                self.acknowledge(stream, end, &position)?;
+            }
+        }
+    }
+
+    /// Tells a semi-synchronous source that everything up to `position` is safe here, once it is.
+    fn acknowledge(
+        &self,
+        stream: &mut DumpStream,
+        end: Option<RelayPosition>,
+        position: &LogPosition,
+    ) -> Result<(), Trouble> {
+        let sync = self.intake.writer().sync();
+        let end = end.unwrap_or_else(|| self.intake.writer().position());
+        sync.request_sync();
+        let synced = sync.wait_synced(end, SYNC_WAIT).map_err(|e| Trouble::Fatal(relay_failure(e)))?;
+        if synced {
+            stream.ack(&position.file, position.offset).map_err(|e| trouble(&e))?;
+        }
+        Ok(())
+    }
+
+    fn note_progress(&self) {
+        let mut state = self.link.lock();
+        state.last_received_us = now_us();
+        state.received_transactions = self.intake.taken().0;
+        state.source_position = Some(self.intake.source_position().to_string());
+        let retrieved = self.intake.writer().retrieved();
+        if state.retrieved != *retrieved {
+            state.retrieved.clone_from(retrieved);
+        }
+    }
+
+    fn read_files(&mut self, files: &[PathBuf]) -> Result<(), Failure> {
+        self.link.lock().connection = ConnectionState::Files;
+        for path in files {
+            self.read_file(path)?;
+            self.note_progress();
+            if self.stopping() {
+                return Ok(());
+            }
+        }
+        self.intake.flush().map_err(relay_failure)?;
+        self.note_progress();
+        self.link.lock().files_done = true;
+        Ok(())
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), Failure> {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut file = BinlogFile::open(path).map_err(binlog_failure)?.without_verification();
+        self.intake.begin_file(&name);
+        while let Some(event) = file.next_event().map_err(binlog_failure)? {
+            let offset = event.offset;
+            self.intake.event(event.bytes).map_err(|e| {
+                let mut failure = relay_failure(e);
+                failure.text = format!("{name} at offset {offset}: {}", failure.text);
+                failure
+            })?;
+            if self.stopping() {
+                return Ok(());
+            }
+        }
+        if self.intake.in_transaction() {
+            let text = format!("{name} ends inside a transaction: the file is cut off");
+            return Err(Failure::new(Exit::Corrupt, text));
+        }
+        Ok(())
+    }
+}
+
+/// What went wrong with the source.
+enum Trouble {
+    /// Connecting again may help.
+    Again(Failure),
+    /// It will not.
+    Fatal(Failure),
+}
+
+fn again(text: &str) -> Trouble {
+    Trouble::Again(Failure::error(text))
+}
+
+fn trouble(error: &SourceError) -> Trouble {
+    let mut failure = Failure::error(error.to_string());
+    if let Some(number) = error.server_code() {
+        failure = failure.with_number(u32::from(number));
+    }
+    // MySQL has one number, 1236, for all refusals of its dump thread.
+    let (exit, way_on) = match error.dump_refusal() {
+        Some(DumpRefusal::Purged) => (
+            Exit::SourcePurged,
+            "the source purged log this replica needs: start with an empty folder against a source whose log reaches \
+             back to its first statement",
+        ),
+        Some(DumpRefusal::MoreGtidsThanSource) => (
+            Exit::PreflightRefused,
+            "this replica holds transactions of the source that the source has lost: compare both sets, then start \
+             with an empty folder",
+        ),
+        Some(DumpRefusal::SameUuid) => (
+            Exit::PreflightRefused,
+            "another replica follows this source under the same server_uuid: give each its own data folder",
+        ),
+        Some(DumpRefusal::Other) => (Exit::SourcePurged, "look into the source's error log"),
+        None if error.is_transient() => return Trouble::Again(failure),
+        None => return Trouble::Fatal(failure),
+    };
+    failure.exit = exit;
+    Trouble::Fatal(failure.with_way_on(way_on))
+}
+
+fn intake_trouble(error: relay_log::RelayError) -> Trouble {
+    match &error {
+        // Bytes damaged on the way: another connection brings them again.
+        relay_log::RelayError::Boundary(relay_log::boundary::BoundaryError::Malformed(text)) => again(text),
+        _ => Trouble::Fatal(relay_failure(error)),
+    }
+}
+
+/// The failure preflight's problems amount to; None when there is none that stops.
+#[must_use]
+pub fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure> {
+    if report.accepted() {
+        return None;
+    }
+    let exit = if report.exit_code() == preflight::EXIT_PURGED { Exit::SourcePurged } else { Exit::PreflightRefused };
+    let problems: Vec<String> =
+        report.problems.iter().filter(|p| p.severity == Severity::Refused).map(ToString::to_string).collect();
+    Some(Failure::new(exit, format!("the source cannot be followed:\n{}", problems.join("\n"))))
+}
+
+/// `slipstream check`: preflight alone, against the data folder's GTIDs where there is one.
+///
+/// # Errors
+/// Code 4 or 5 when the source would be refused.
+pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
+    let say = |out: &mut dyn Write, text: &str| writeln!(out, "{text}").map_err(|e| crate::control::output_failure(&e));
+    let server = match &config.source {
+        SourceSpec::Server(server) => server,
+        SourceSpec::Files(path) => {
+            for file in list_files(path)? {
+                BinlogFile::open(&file).map_err(binlog_failure)?;
+                say(out, &format!("{}: a binary log Slipstream reads", file.display()))?;
+            }
+            return Ok(());
+        }
+    };
+    let retrieved = match relay_log::RelayFiles::open_read_only(config.data.join("relay-log")) {
+        Ok((_, recovery)) => recovery.retrieved,
+        Err(_) => GtidSet::new(),
+    };
+    let mut options = server.connect_options()?;
+    options.read_timeout = Some(config.read_timeout);
+    let failed = |e: SourceError| match trouble(&e) {
+        Trouble::Again(failure) | Trouble::Fatal(failure) => failure,
+    };
+    let mut connection = Connection::connect(&options).map_err(failed)?;
+    let input = PreflightInput {
+        server_id: config.server_id.unwrap_or(u32::MAX),
+        uuid: None,
+        executed: &retrieved,
+        retrieved: &retrieved,
+        store_empty: retrieved.is_empty(),
+    };
+    let report = preflight::check(&mut connection, input).map_err(failed)?;
+    say(out, &format!("source   {} version {}", config.source.shown(), report.facts.version))?;
+    say(out, &format!("account  {}", report.facts.account))?;
+    say(out, &format!("tls      {}", report.facts.tls.as_deref().unwrap_or("none")))?;
+    for problem in &report.problems {
+        say(out, &problem.to_string())?;
+    }
+    match preflight_failure(&report) {
+        Some(failure) => Err(failure),
+        None => say(out, "the source can be followed"),
+    }
+}
+
+fn binlog_failure(error: binlog::BinlogError) -> Failure {
+    Failure::new(binlog_exit(&error), error.to_string())
+}
+
+/// The exit code of what is wrong with a binary log.
+#[must_use]
+pub fn binlog_exit(error: &binlog::BinlogError) -> Exit {
+    match error.class() {
+        binlog::ErrorClass::NotSupported => Exit::NotSupported,
+        binlog::ErrorClass::Corrupt => Exit::Corrupt,
+        binlog::ErrorClass::Io => Exit::Disk,
+    }
+}
+
+/// The binlog file itself, or the files an index lists.
+fn list_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if path.extension().is_none_or(|e| e != "index") {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::io(path.display(), &e))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let files: Vec<PathBuf> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| folder.join(line)).collect();
+    if files.is_empty() {
+        return Err(Failure::new(Exit::Corrupt, format!("{} lists no file", path.display())));
+    }
+    Ok(files)
+}
+
+fn read_facts(path: &Path) -> Option<SourceFacts> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let value = |key: &str| {
+        text.lines().find_map(|line| line.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v.to_string()))
+    };
+    Some(SourceFacts {
+        version: value("version")?,
+        server_id: value("server_id")?.parse().ok()?,
+        server_uuid: value("server_uuid")?,
+        lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
+    })
+}
+
+/// The source's `lower_case_table_names` as last seen by the replica of this folder; 0 when it never connected.
+#[must_use]
+pub fn known_lower_case_table_names(data: &Path) -> u8 {
+    read_facts(&data.join(FACTS_FILE)).map_or(0, |facts| facts.lower_case_table_names)
+}
+
+fn write_facts(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
+    let text = format!(
+        "version={}\nserver_id={}\nserver_uuid={}\nlower_case_table_names={}\n",
+        facts.version, facts.server_id, facts.server_uuid, facts.lower_case_table_names
+    );
+    write_atomically(path, text.as_bytes())
+}
+
+/// Between three quarters and all of a pause, so that many replicas do not come back at once.
+fn jittered(pause: Duration) -> Duration {
+    let spread = u32::try_from(now_us() % 250).unwrap_or(0);
+    pause.mul_f64(0.75 + f64::from(spread) / 1000.0)
+}
+
+/// Compares the clocks every minute over a connection of its own.
+pub fn watch_clock(config: &ReplicaConfig, link: &Arc<Link>) {
+    let SourceSpec::Server(server) = &config.source else { return };
+    let Ok(mut options) = server.connect_options() else { return };
+    options.read_timeout = Some(Duration::from_secs(10));
+    let link = Arc::downgrade(link);
+    let work = move || {
+        let mut connection: Option<Connection> = None;
+        let mut next = Instant::now() + CLOCK_EVERY;
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let Some(link) = link.upgrade() else { return };
+            if link.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            if Instant::now() < next {
+                continue;
+            }
+            next = Instant::now() + CLOCK_EVERY;
+            if connection.is_none() {
+                connection = Connection::connect(&options).ok();
+            }
+            let measured = connection.as_mut().and_then(|c| source::clock::measure(c, CLOCK_ROUNDS).ok());
+            match measured {
+                Some(clock) => {
+                    link.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
+                    link.clock_error_us.store(clock.round_trip_us / 2, Ordering::Relaxed);
+                    link.lock().clock_measured_us = now_us();
+                }
+                None => connection = None,
+            }
+        }
+    };
+    // Without it lag is shown with the difference measured at connect.
+    let _ = std::thread::Builder::new().name("clock".into()).spawn(work);
+}

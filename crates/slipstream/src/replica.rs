@@ -1,0 +1,545 @@
+//! A running replica: relay log, receiver, pipeline, and what others may ask of them.
+//!
+//! In: a configuration and a data folder this process owns. Out: a store that follows the source, its status, and why
+//! it stopped. Never here: how rows are decoded or applied.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use apply::{ApplyOptions, Pipeline, PipelineOptions};
+use base::GtidSet;
+use observe::{
+    Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
+    ProcessFacts, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text,
+};
+use relay_log::{
+    RelayError, RelayFiles, RelayLog, RelayOptions, RelayShared, RelaySync as RelaySyncHandle, SyncPolicy,
+};
+use schedule::{SkipList, Stop, StopClass};
+
+use crate::config::{CheckImages, RelaySync, ReplicaConfig, SourceSpec};
+use crate::exit::{Exit, Failure};
+use crate::folder::Folder;
+use crate::log::{self, Code};
+use crate::receiver::{self, Receiver, SourceFacts};
+
+/// What the receiver and the rest tell each other.
+pub struct Link {
+    state: Mutex<LinkState>,
+    /// Source clock minus ours, µs.
+    pub clock_difference_us: Arc<AtomicI64>,
+    /// Half the round trip of that measurement.
+    pub clock_error_us: AtomicU64,
+    /// The receiver must end.
+    pub stopping: AtomicBool,
+}
+
+/// What the receiver knows.
+#[derive(Default)]
+pub struct LinkState {
+    /// See there.
+    pub connection: ConnectionState,
+    /// What the source said of itself.
+    pub facts: SourceFacts,
+    /// TLS version and cipher.
+    pub tls: Option<String>,
+    /// Whether the source waits for our acknowledgements.
+    pub semi_sync: bool,
+    /// Since when connected or trying, µs.
+    pub since_us: u64,
+    /// Connections made again.
+    pub reconnects: u64,
+    /// When the last event or heartbeat came, µs.
+    pub last_received_us: u64,
+    /// In the relay log.
+    pub retrieved: GtidSet,
+    /// Where in the source's log that ends.
+    pub source_position: Option<String>,
+    /// Transactions taken since the start.
+    pub received_transactions: u64,
+    /// When the clocks were compared, µs.
+    pub clock_measured_us: u64,
+    /// The last error.
+    pub last_error: Option<ErrorReport>,
+    /// The receiver ended for good.
+    pub failure: Option<Failure>,
+    /// All files of a file source are read.
+    pub files_done: bool,
+    /// Breaks a blocked read.
+    pub interrupter: Option<source::Interrupter>,
+}
+
+impl Link {
+    fn new() -> Arc<Link> {
+        Arc::new(Link {
+            state: Mutex::new(LinkState::default()),
+            clock_difference_us: Arc::new(AtomicI64::new(0)),
+            clock_error_us: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// The state, for a moment.
+    pub fn lock(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes an error for status and log.
+    pub fn note_error(&self, failure: &Failure) {
+        self.lock().last_error = Some(ErrorReport {
+            at: utc_text(now_us()),
+            exit: failure.exit.code(),
+            number: failure.number,
+            text: failure.text.clone(),
+            way_on: failure.way_on.clone(),
+        });
+    }
+}
+
+/// See the module.
+pub struct Replica {
+    data: PathBuf,
+    shown_source: String,
+    source_options: Option<source::ConnectOptions>,
+    server_id: u32,
+    server_uuid: String,
+    queue_limit_bytes: u64,
+    started: Instant,
+    /// Rows, watermark, ledger.
+    pub pipeline: Pipeline,
+    link: Arc<Link>,
+    relay: Arc<RelayShared>,
+    relay_sync: Option<Arc<RelaySyncHandle>>,
+    receiver: Mutex<Option<JoinHandle<()>>>,
+    stopping: AtomicBool,
+    skip: SkipList,
+    recovered: GtidSet,
+}
+
+/// What a stopped folder is opened for.
+pub struct ReadOnly {
+    /// The store, filled to the end of the relay log.
+    pub pipeline: Pipeline,
+    /// Where it stopped early, if it did.
+    pub stop: Option<Stop>,
+    relay_bytes: u64,
+    data: PathBuf,
+    retrieved: GtidSet,
+    skip: SkipList,
+}
+
+impl Replica {
+    /// Opens the relay log, connects to the source, starts replay. The caller owns the folder (lock, format).
+    ///
+    /// # Errors
+    /// When the source cannot be used (preflight), or the folder's files cannot.
+    pub fn start(config: &ReplicaConfig, folder: &Folder, skip: GtidSet) -> Result<Replica, Failure> {
+        let link = Link::new();
+        let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
+        let mut options = RelayOptions::new(folder.relay_log());
+        options.max_file_bytes = config.max_relay_log_size;
+        options.sync = sync_policy(config.relay_sync);
+        options.server_id = server_id;
+        let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
+        if let Some(cut) = &recovery.cut {
+            let text = format!(
+                "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",
+                cut.file, cut.from_len, cut.to_len, cut.reason
+            );
+            log::warning(Code(20), "Relay", &text);
+        }
+        if !recovery.files.is_empty() {
+            let text = format!(
+                "kept relay log: {} files, {} bytes, GTIDs {}; it is replayed from its start",
+                recovery.files.len(),
+                recovery.files.iter().map(|f| f.1).sum::<u64>(),
+                shown_set(&recovery.retrieved)
+            );
+            log::note(Code(21), "Relay", &text);
+        }
+        link.lock().retrieved.clone_from(&recovery.retrieved);
+        let (relay, relay_sync) = (writer.shared(), writer.sync());
+        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
+        let skip = SkipList::new(skip);
+        let mut tail = relay_log::RelayTail::open(Arc::clone(&relay));
+        let pipeline = Pipeline::start(
+            Box::new(move |timeout| tail.next(timeout)),
+            pipeline_options(config, &skip, receiver.lower_case_table_names(), Arc::clone(&link.clock_difference_us)),
+        );
+        let thread = std::thread::Builder::new()
+            .name("receive".into())
+            .spawn(move || receiver.run())
+            .map_err(|e| Failure::error(format!("cannot start a thread: {e}")))?;
+        if let SourceSpec::Server(_) = config.source {
+            receiver::watch_clock(config, &link);
+        }
+        Ok(Replica {
+            data: config.data.clone(),
+            shown_source: config.source.shown(),
+            source_options: match &config.source {
+                SourceSpec::Server(server) => Some(server.connect_options()?),
+                SourceSpec::Files(_) => None,
+            },
+            server_id,
+            server_uuid: folder.server_uuid().to_string(),
+            queue_limit_bytes: config.pipeline.queue_memory,
+            started: Instant::now(),
+            pipeline,
+            link,
+            relay,
+            relay_sync: Some(relay_sync),
+            receiver: Mutex::new(Some(thread)),
+            stopping: AtomicBool::new(false),
+            skip,
+            recovered: recovery.retrieved,
+        })
+    }
+
+    /// Asks receiver and replay to end at a transaction boundary.
+    pub fn stop(&self) {
+        if !self.stopping.swap(true, Ordering::AcqRel) {
+            self.pipeline.stop();
+            self.link.stopping.store(true, Ordering::Release);
+            if let Some(interrupter) = &self.link.lock().interrupter {
+                interrupter.shutdown();
+            }
+        }
+    }
+
+    /// Why the replica cannot go on, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        let replay = self.pipeline.failure().map(|stop| self.stop_failure(&stop));
+        replay.or_else(|| self.link.lock().failure.clone())
+    }
+
+    /// The stop with this replica's folder and source in the command that leads on.
+    fn stop_failure(&self, stop: &Stop) -> Failure {
+        let mut failure = stop_failure(stop);
+        failure.way_on = failure.way_on.map(|command| {
+            let data = format!("--data {}", self.data.display());
+            let source = format!("--source {}", crate::config::mask_passwords(&self.shown_source));
+            command.replace("--data DIR", &data).replace("--source URL", &source)
+        });
+        failure
+    }
+
+    /// The outcome once receiver and replay have ended; None while they run. A failure of either ends the other.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<(), Failure>> {
+        if self.pipeline.failure().is_some() {
+            self.stop();
+        }
+        let receiving = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.pipeline.is_finished() || receiving.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return None;
+        }
+        Some(self.failure().map_or(Ok(()), Err))
+    }
+
+    /// How to reach the source; None for files.
+    #[must_use]
+    pub fn source_options(&self) -> Option<source::ConnectOptions> {
+        self.source_options.clone()
+    }
+
+    /// Leaves out `all` from now on.
+    ///
+    /// # Errors
+    /// When some of `more` are visible already.
+    pub fn skip(&self, more: &GtidSet, all: &GtidSet) -> Result<(), Failure> {
+        let late = more.intersection(&self.pipeline.store.visibility().executed());
+        self.skip.replace(all.clone());
+        if late.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::error(format!("executed already, cannot be skipped any more: {late}")))
+    }
+
+    /// What `slipstream status` shows.
+    #[must_use]
+    pub fn status(&self) -> StatusReport {
+        let now = now_us();
+        let publisher = self.pipeline.publisher.status();
+        let link = self.link.lock();
+        let visible = self.pipeline.store.visibility().current();
+        let stats = self.pipeline.store.stats();
+        let process = ProcessFacts::read();
+        let relay_bytes = self.relay.total_bytes();
+        let mut waiting = link.retrieved.subtract(&visible.executed).count();
+        waiting = waiting.max(publisher.pending_transactions);
+        let queue_bytes = self.pipeline.gate.used();
+        let failed = self.pipeline.failure();
+        let state = if failed.is_some() {
+            ReplayState::Failed
+        } else if self.stopping.load(Ordering::Acquire) {
+            ReplayState::Stopping
+        } else if self.pipeline.is_paused() {
+            ReplayState::Paused
+        } else if !self.recovered.is_subset_of(&visible.executed) {
+            ReplayState::Recovering
+        } else if waiting == 0 {
+            ReplayState::CaughtUp
+        } else {
+            ReplayState::Running
+        };
+        let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        let current_us = match (link.connection, state) {
+            (ConnectionState::Connected | ConnectionState::Files, ReplayState::CaughtUp) => Some(0),
+            (_, ReplayState::CaughtUp) => None,
+            (_, ReplayState::Failed | ReplayState::Stopping | ReplayState::Stopped) => None,
+            _ => self
+                .pipeline
+                .publisher
+                .oldest_pending_commit_us()
+                .map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
+                .or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
+        };
+        let to_skip = self.skip.current().subtract(&visible.executed);
+        StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            at: utc_text(now),
+            running: true,
+            pid: Some(std::process::id()),
+            uptime_us: self.started.elapsed().as_micros() as u64,
+            data: self.data.display().to_string(),
+            server_id: self.server_id,
+            server_uuid: self.server_uuid.clone(),
+            source: SourceReport {
+                uri: self.shown_source.clone(),
+                state: link.connection,
+                server_version: link.facts.version.clone(),
+                server_id: link.facts.server_id,
+                server_uuid: link.facts.server_uuid.clone(),
+                tls: link.tls.clone(),
+                semi_sync: link.semi_sync,
+                since: (link.since_us > 0).then(|| utc_text(link.since_us)),
+                reconnects: link.reconnects,
+                last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
+            },
+            replay: ReplayReport {
+                state,
+                detail: String::new(),
+                barriers: self.pipeline.barriers.load(Ordering::Relaxed) as u64,
+                tables: visible.catalog.tables().count() as u64,
+                rows: stats.rows,
+            },
+            gtid: GtidReport {
+                retrieved: link.retrieved.to_string(),
+                executed: visible.executed.to_string(),
+                to_skip: to_skip.to_string(),
+            },
+            position: PositionReport {
+                source_received: link.source_position.clone(),
+                source_executed: if waiting == 0 { link.source_position.clone() } else { None },
+                relay_received: self.relay_sync.as_ref().map(|sync| {
+                    let end = sync.written();
+                    format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
+                }),
+                relay_executed: publisher.position.map(|end| end.to_string()),
+                watermark: visible.sequence.0,
+            },
+            lag: LagReport {
+                current_us,
+                overall: self.pipeline.lag.overall(),
+                last_1s: self.pipeline.lag.last_seconds(1, now),
+                last_10s: self.pipeline.lag.last_seconds(10, now),
+                clock_difference_us: (link.clock_measured_us > 0).then_some(clock),
+                clock_error_us: (link.clock_measured_us > 0).then(|| self.link.clock_error_us.load(Ordering::Relaxed)),
+                clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
+            },
+            backlog: Backlog { transactions: waiting, bytes: self.relay.unread_bytes() + queue_bytes },
+            rates: RatesReport {
+                last_1s: self.pipeline.rates.last_seconds(1, now),
+                last_10s: self.pipeline.rates.last_seconds(10, now),
+                total: self.pipeline.rates.total(),
+            },
+            last_error: failed.map(|stop| error_report(&self.stop_failure(&stop))).or_else(|| link.last_error.clone()),
+            ledger: self.pipeline.ledger.snapshot(binlog::event_type::name),
+            memory: MemoryReport {
+                rss_bytes: process.rss_bytes,
+                rss_peak_bytes: process.rss_peak_bytes,
+                store_bytes: stats.bytes,
+                queue_bytes,
+                queue_limit_bytes: self.queue_limit_bytes,
+            },
+            disk: disk(&self.data, relay_bytes),
+            cpu_us: process.cpu_us,
+            threads: process.threads,
+        }
+    }
+}
+
+impl ReadOnly {
+    /// Reads a stopped replica's folder into a store: for `status`, `dump` and `verify`. Changes nothing.
+    ///
+    /// # Errors
+    /// When the relay log cannot be read.
+    pub fn open(folder: &Folder, skip: GtidSet) -> Result<ReadOnly, Failure> {
+        let (files, recovery) = RelayFiles::open_read_only(folder.relay_log()).map_err(relay_failure)?;
+        let data = folder.path();
+        let lower_case_table_names = receiver::known_lower_case_table_names(data);
+        let skip = SkipList::new(skip);
+        let mut tail = files.tail();
+        let workers = cores();
+        let pipeline = Pipeline::start(
+            Box::new(move |timeout| tail.next(timeout)),
+            PipelineOptions {
+                decoders: 1,
+                workers,
+                memory_bytes: 256 << 20,
+                apply: ApplyOptions { check_images: store::CheckImages::All },
+                skip: skip.clone(),
+                executed: GtidSet::new(),
+                lower_case_table_names,
+                clock_difference_us: Arc::new(AtomicI64::new(0)),
+            },
+        );
+        while !pipeline.is_finished() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let stop = pipeline.failure();
+        Ok(ReadOnly {
+            stop,
+            relay_bytes: files.total_bytes(),
+            pipeline,
+            data: data.to_path_buf(),
+            retrieved: recovery.retrieved,
+            skip,
+        })
+    }
+
+    /// What `slipstream status` shows of a stopped replica.
+    #[must_use]
+    pub fn status(&self) -> StatusReport {
+        let visible = self.pipeline.store.visibility().current();
+        let stats = self.pipeline.store.stats();
+        StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            at: utc_text(now_us()),
+            running: false,
+            data: self.data.display().to_string(),
+            replay: ReplayReport {
+                state: ReplayState::Stopped,
+                detail: String::new(),
+                barriers: 0,
+                tables: visible.catalog.tables().count() as u64,
+                rows: stats.rows,
+            },
+            gtid: GtidReport {
+                retrieved: self.retrieved.to_string(),
+                executed: visible.executed.to_string(),
+                to_skip: self.skip.current().subtract(&visible.executed).to_string(),
+            },
+            backlog: Backlog { transactions: self.retrieved.subtract(&visible.executed).count(), bytes: 0 },
+            position: PositionReport {
+                relay_executed: Some(self.pipeline.position().to_string()),
+                watermark: visible.sequence.0,
+                ..PositionReport::default()
+            },
+            last_error: self.stop.as_ref().map(|stop| error_report(&stop_failure(stop))),
+            ledger: self.pipeline.ledger.snapshot(binlog::event_type::name),
+            disk: disk(&self.data, self.relay_bytes),
+            ..StatusReport::default()
+        }
+    }
+}
+
+fn disk(data: &Path, relay_log_bytes: u64) -> DiskReport {
+    let free = rustix::fs::statvfs(data).ok().map(|fs| fs.f_bavail * fs.f_frsize);
+    DiskReport { folder_bytes: observe::folder_bytes(data), relay_log_bytes, free_bytes: free }
+}
+
+fn error_report(failure: &Failure) -> ErrorReport {
+    ErrorReport {
+        at: utc_text(now_us()),
+        exit: failure.exit.code(),
+        number: failure.number,
+        text: failure.text.clone(),
+        way_on: failure.way_on.clone(),
+    }
+}
+
+fn pipeline_options(
+    config: &ReplicaConfig,
+    skip: &SkipList,
+    lower_case_table_names: u8,
+    clock_difference_us: Arc<AtomicI64>,
+) -> PipelineOptions {
+    let or_cores = |n: usize| if n == 0 { cores() } else { n };
+    PipelineOptions {
+        decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
+        workers: or_cores(config.pipeline.workers),
+        memory_bytes: config.pipeline.queue_memory,
+        apply: ApplyOptions { check_images: check_images(config.pipeline.check_images) },
+        skip: skip.clone(),
+        executed: GtidSet::new(),
+        lower_case_table_names,
+        clock_difference_us,
+    }
+}
+
+/// The store's word for the option.
+#[must_use]
+pub fn check_images(option: CheckImages) -> store::CheckImages {
+    match option {
+        CheckImages::Off => store::CheckImages::Off,
+        CheckImages::Sample => store::CheckImages::Sample,
+        CheckImages::All => store::CheckImages::All,
+    }
+}
+
+/// The relay log's word for the option.
+#[must_use]
+pub fn sync_policy(option: RelaySync) -> SyncPolicy {
+    match option {
+        RelaySync::EveryTransaction => SyncPolicy::EveryTransaction,
+        RelaySync::Interval { every, bytes } => SyncPolicy::Interval { ms: every.as_millis() as u64, bytes },
+        RelaySync::Never => SyncPolicy::Never,
+    }
+}
+
+/// Cores this process may use.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A stop of replay as the program's failure.
+#[must_use]
+pub fn stop_failure(stop: &Stop) -> Failure {
+    let exit = match stop.class {
+        StopClass::NotSupported => Exit::NotSupported,
+        StopClass::Corrupt => Exit::Corrupt,
+        StopClass::DataDiffers => Exit::DataDiffers,
+        StopClass::Io => Exit::Disk,
+    };
+    Failure::new(exit, stop.to_string()).with_way_on(stop.help())
+}
+
+/// A fault of the relay log as the program's failure.
+#[must_use]
+pub fn relay_failure(error: RelayError) -> Failure {
+    Failure::new(relay_exit(&error), error.to_string())
+}
+
+/// The exit code of a fault of the relay log.
+#[must_use]
+pub fn relay_exit(error: &RelayError) -> Exit {
+    match error {
+        RelayError::Corrupt { .. } | RelayError::Missing { .. } | RelayError::Index { .. } => Exit::Corrupt,
+        RelayError::Boundary(relay_log::boundary::BoundaryError::NotSupported(_)) => Exit::NotSupported,
+        RelayError::Boundary(_) => Exit::Corrupt,
+        RelayError::Io { .. } | RelayError::DiskFull { .. } => Exit::Disk,
+        RelayError::Misuse(_) | RelayError::Purged { .. } | RelayError::Closed => Exit::Error,
+    }
+}
+
+/// A GTID set for a message; empty is said in words.
+#[must_use]
+pub fn shown_set(set: &GtidSet) -> String {
+    if set.is_empty() { "(none)".into() } else { set.to_string() }
+}

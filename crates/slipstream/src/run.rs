@@ -1,0 +1,408 @@
+//! From arguments to exit code: each subcommand's way through the modules.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use clap::Parser as _;
+use observe::{ErrorReport, ReplayState};
+
+use crate::cli::{
+    Cli, Command, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags, SkipFlags,
+    StatusFlags, VerifyFlags, normalised,
+};
+use crate::config::{ReplicaConfig, Settings, SourceSpec, url_has_password};
+use crate::control::{Client, ControlServer, Request, output_failure};
+use crate::engine_api::{self, DumpOptions, LabReplayOptions, ReplicaHandle, VerifyOptions};
+use crate::exit::{Exit, Failure};
+use crate::folder::Folder;
+use crate::lock::FolderLock;
+use crate::log::{self, code};
+use crate::signals::Signals;
+use crate::units::parse_span;
+use crate::{skip, watch};
+
+/// How often the main thread looks at signals and at the replica's outcome.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A stop that takes longer ends the process: the folder is then as after a crash, which every start copes with.
+const STOP_WITHIN: Duration = Duration::from_millis(4500);
+
+/// How often the status is kept for `status` after a crash.
+const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
+
+/// Runs the program.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(normalised(arguments)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()));
+        }
+    };
+    match dispatch(cli) {
+        Ok(()) => Exit::Done.into(),
+        Err(failure) => {
+            if !failure.text.is_empty() {
+                eprintln!("slipstream: {}", crate::config::mask_passwords(&failure.text));
+                if let Some(way_on) = &failure.way_on {
+                    eprintln!("slipstream: way on: {way_on}");
+                }
+            }
+            failure.exit.into()
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<(), Failure> {
+    let files = &cli.files;
+    let mut out = std::io::stdout().lock();
+    match cli.command {
+        Command::Replica(flags) => {
+            drop(out);
+            replica(files, &flags)
+        }
+        Command::Check(flags) => check(files, &flags, &mut out),
+        Command::Status(flags) => status(files, &flags, &mut out),
+        Command::Verify(flags) => verify(files, flags, &mut out),
+        Command::Dump(flags) => dump(files, flags, &mut out),
+        Command::Skip(flags) => skip_gtids(files, &flags, &mut out),
+        Command::Stop(flags) => stop(&data(files, &flags)?),
+        Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
+        Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
+        Command::Lab(LabCommand::Replay(flags)) => lab_replay(files, flags, &mut out),
+        Command::Lab(LabCommand::Record(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Record(arguments))
+        }
+        Command::Lab(LabCommand::Tpcc(command)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Tpcc(command))
+        }
+    }
+}
+
+fn settings(
+    files: &FileFlags,
+    flags: &[(&'static str, Option<String>)],
+    password: Option<&PasswordFlag>,
+) -> Result<Settings, Failure> {
+    let mut settings = Settings::load(&files.files(), flags)?;
+    if password.is_some_and(|flag| flag.ask_password) {
+        settings.set_password(crate::password::ask("Enter password: ")?);
+    }
+    Ok(settings)
+}
+
+fn data(files: &FileFlags, flag: &DataFlag) -> Result<PathBuf, Failure> {
+    settings(files, &flag.pairs(), None)?.data()
+}
+
+/// A command that only makes sense on a running replica.
+fn ask_running(folder: &Path, request: &Request) -> Result<Option<serde_json::Value>, Failure> {
+    match Client::connect(folder)? {
+        Some(client) => client.ask(request, &mut std::io::sink()),
+        None => {
+            Folder::check(folder)?;
+            Err(Failure::error(format!("no replica runs on {}", folder.display())))
+        }
+    }
+}
+
+fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
+    let settings = settings(files, &flags.pairs(), Some(&flags.password))?;
+    let config = settings.replica()?;
+    log::init(&config.log)?;
+    if flags.source.source.as_deref().is_some_and(url_has_password) {
+        let text = "a password stands on the command line, where other users see it: use an option file or MYSQL_PWD";
+        log::warning(code::PASSWORD_ON_COMMAND_LINE, "Server", text);
+    }
+    let signals = Signals::install()?;
+    let log_is_stderr = config.log.file.is_none();
+    let result = own_and_follow(config, &signals);
+    match &result {
+        Ok(()) => log::system(code::STOPPED, "Server", "stopped at a transaction boundary"),
+        Err(failure) => log_failure(failure),
+    }
+    // Not said twice on stderr.
+    result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
+}
+
+fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failure> {
+    let (folder, lock) = Folder::own(&config.data)?;
+    let about = format!(
+        "slipstream {} starting as process {}: source {}, data {}, relay-sync {}",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id(),
+        config.source.shown(),
+        config.data.display(),
+        config.relay_sync
+    );
+    log::system(code::STARTED, "Server", &about);
+    let source = config.source.shown();
+    let result = follow(config, &folder, &lock, signals);
+    if let Err(failure) = &result {
+        keep_failure(&folder, source, failure);
+    }
+    result
+}
+
+/// So that `status` on the stopped folder shows why, even if the engine never started.
+fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
+    let mut report = folder.last_status();
+    report.source.uri = source;
+    report.replay.state = ReplayState::Failed;
+    report.last_error = Some(ErrorReport {
+        at: observe::utc_text(observe::now_us()),
+        exit: failure.exit.code(),
+        number: failure.number,
+        text: failure.text.clone(),
+        way_on: failure.way_on.clone(),
+    });
+    let _ = folder.keep_last_status(&report);
+}
+
+/// Starts the engine, opens the socket, and looks after both until the end.
+fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
+    let started = Arc::new(AtomicBool::new(false));
+    end_while_starting(signals.stop_flag(), Arc::clone(&started));
+    let replica = ReplicaHandle::start(config, folder.clone());
+    started.store(true, SeqCst);
+    let replica = Arc::new(replica?);
+    let handler = engine_api::control_handler(Arc::clone(&replica));
+    let mut control = match ControlServer::start(folder.path(), lock, handler) {
+        Ok(control) => control,
+        Err(failure) => {
+            replica.stop();
+            wait_for_outcome(&replica);
+            return Err(failure);
+        }
+    };
+    let mut stopping: Option<Instant> = None;
+    let mut kept = Instant::now();
+    let outcome = loop {
+        if let Some(outcome) = replica.outcome() {
+            break outcome;
+        }
+        if stopping.is_some_and(|since| since.elapsed() >= STOP_WITHIN) {
+            log::warning(code::SIGNAL, "Server", "the receiver did not end in time; the relay log is checked at start");
+            break Ok(());
+        }
+        if signals.stop_asked() && stopping.is_none() {
+            stopping = Some(Instant::now());
+            log::system(code::SIGNAL, "Server", "a signal asks to stop; stopping at a transaction boundary");
+            replica.stop();
+        }
+        if signals.take_reopen() {
+            match log::reopen() {
+                Ok(()) => log::note(code::LOG_REOPENED, "Server", "log file opened again"),
+                Err(failure) => log::warning(code::LOG_REOPENED, "Server", &failure.text),
+            }
+        }
+        if kept.elapsed() >= KEEP_STATUS_EVERY {
+            kept = Instant::now();
+            // A full disk is noticed by the relay log; this report is a convenience.
+            let _ = folder.keep_last_status(&replica.status());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    let _ = folder.keep_last_status(&replica.status());
+    control.stop();
+    outcome
+}
+
+/// Nothing is running yet while the source is connected to for the first time, and that may take its time: a stop
+/// asked for meanwhile ends the process.
+fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>) {
+    let look = move || {
+        while !started.load(SeqCst) {
+            if stop.load(SeqCst) {
+                std::process::exit(Exit::Done.code().into());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    };
+    // Without it a stop waits for the connection's own time limit.
+    let _ = std::thread::Builder::new().name("starting".into()).spawn(look);
+}
+
+fn wait_for_outcome(replica: &ReplicaHandle) {
+    while replica.outcome().is_none() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn log_failure(failure: &Failure) {
+    let number = failure.number.map(|number| format!("Error {number}: ")).unwrap_or_default();
+    let way_on = failure.way_on.as_ref().map(|command| format!(" Way on: {command}")).unwrap_or_default();
+    let text = format!("{number}{} (exit {}: {}){way_on}", failure.text, failure.exit.code(), failure.exit);
+    log::error(code::REPLAY_FAILED, "Replica", &text);
+}
+
+fn check(files: &FileFlags, flags: &ReplicaFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut settings = settings(files, &flags.pairs(), Some(&flags.password))?;
+    if !settings.has_data() {
+        settings = settings.with_data(PathBuf::new());
+    }
+    let result = engine_api::check(&settings.replica()?, out);
+    out.flush().map_err(|error| output_failure(&error))?;
+    result
+}
+
+fn status(files: &FileFlags, flags: &StatusFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let data = data(files, &flags.data)?;
+    if flags.watch {
+        let interval = span_flag("interval", &flags.interval)?;
+        let in_place = std::io::stdout().is_terminal();
+        let options = watch::WatchOptions { interval, count: flags.count, in_place };
+        return watch::watch(&data, options, &Signals::install()?, out);
+    }
+    let lag_max = flags.max_lag.as_deref().map(|text| span_flag("max-lag", text)).transpose()?;
+    let report = match watch::poll(&data)? {
+        Some(report) => report,
+        None => {
+            let (folder, _lock) = Folder::open_stopped(&data)?;
+            engine_api::stopped_status(&folder)?
+        }
+    };
+    let text = if flags.json { report.to_json() + "\n" } else { report.to_text() };
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| output_failure(&error))?;
+    let above = lag_max.and_then(|span| report.lag_above(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)));
+    above.map_or(Ok(()), |reason| Err(Failure::error(reason)))
+}
+
+fn span_flag(name: &str, text: &str) -> Result<Duration, Failure> {
+    parse_span(text, "s").map_err(|reason| Failure::usage(format!("--{name}: {reason}")))
+}
+
+fn verify(files: &FileFlags, flags: VerifyFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let pairs = [flags.data.pairs(), flags.source.pairs()].concat();
+    let settings = settings(files, &pairs, Some(&flags.password))?;
+    let source = match settings.source() {
+        None => None,
+        Some(SourceSpec::Server(server)) => Some(server),
+        Some(SourceSpec::Files(_)) if flags.source.source.is_none() => None,
+        Some(SourceSpec::Files(_)) => {
+            return Err(Failure::usage("verify needs a server: --source mysql://USER@HOST:PORT"));
+        }
+    };
+    let mut options =
+        VerifyOptions { source, tables: flags.tables, differences_max: flags.max_differences, json: flags.json };
+    check_table_names(&options.tables)?;
+    if let Some(replica) = &flags.replica {
+        let missing = || Failure::usage("name both servers: --source URL --replica URL");
+        let source = options.source.take().ok_or_else(missing)?;
+        let result = engine_api::verify_servers(&source, &settings.server(replica), &options, out);
+        out.flush().map_err(|error| output_failure(&error))?;
+        return result;
+    }
+    on_folder(
+        &settings.data()?,
+        &Request::Verify(options.clone()),
+        |folder, out| engine_api::stopped_verify(folder, &options, out),
+        out,
+    )
+}
+
+fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let data = data(files, &flags.data)?;
+    check_table_names(&flags.tables)?;
+    let options = DumpOptions {
+        tables: flags.tables,
+        format: flags.format.into(),
+        all_columns: flags.all_columns,
+        binary_as_hex: flags.binary_as_hex,
+    };
+    on_folder(
+        &data,
+        &Request::Dump(options.clone()),
+        |folder, out| engine_api::stopped_dump(folder, &options, out),
+        out,
+    )
+}
+
+fn check_table_names(tables: &[String]) -> Result<(), Failure> {
+    let wrong = tables
+        .iter()
+        .find(|name| !matches!(name.split_once('.'), Some((db, table)) if !db.is_empty() && !table.is_empty()));
+    wrong.map_or(Ok(()), |name| Err(Failure::usage(format!("'{name}' is not SCHEMA.TABLE"))))
+}
+
+/// Asks the running replica, or opens the stopped folder for reading.
+fn on_folder(
+    data: &Path,
+    request: &Request,
+    stopped: impl FnOnce(&Folder, &mut dyn Write) -> Result<(), Failure>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    if let Some(client) = Client::connect(data)? {
+        return client.ask(request, out).map(|_| ());
+    }
+    let (folder, _lock) = Folder::open_stopped(data)?;
+    let mut out = std::io::BufWriter::with_capacity(64 << 10, out);
+    let result = stopped(&folder, &mut out);
+    out.flush().map_err(|error| output_failure(&error))?;
+    result
+}
+
+fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let data = data(files, &flags.data)?;
+    let set = skip::parse(&flags.gtid_set)?;
+    let say = |out: &mut dyn Write, when: &str| {
+        writeln!(out, "{set} will be committed empty {when}").map_err(|error| output_failure(&error))
+    };
+    if let Some(client) = Client::connect(&data)? {
+        client.ask(&Request::Skip { gtid_set: set.to_string() }, &mut std::io::sink())?;
+        return say(out, "when replay meets it");
+    }
+    // A folder that is not there, or not ours, must not be made by this.
+    Folder::check(&data)?;
+    let (folder, _lock) = Folder::own(&data)?;
+    skip::add(&folder, &set)?;
+    say(out, "at the next start")
+}
+
+/// Asks to stop, and returns once the folder is free.
+fn stop(data: &Path) -> Result<(), Failure> {
+    ask_running(data, &Request::Stop {})?;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match FolderLock::shared(data) {
+            Ok(_) => return Ok(()),
+            Err(failure) if failure.exit == Exit::FolderInUse && Instant::now() < deadline => {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            Err(failure) if failure.exit == Exit::FolderInUse => {
+                return Err(Failure::error("the replica was asked to stop 60 s ago and still runs"));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let settings = settings(files, &flags.pipeline.pairs(), None)?;
+    let options = LabReplayOptions {
+        logs: flags.logs,
+        folder: flags.folder,
+        pipeline: settings.pipeline(),
+        relay_sync: settings.relay_sync(),
+        json: flags.json,
+        hash: flags.hash,
+    };
+    engine_api::lab_replay(&options, out)
+}
+
+/// The lab crate's commands that work on a server.
+fn lab_command(command: &lab::cli::LabCommand) -> Result<(), Failure> {
+    match lab::cli::run(command) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::error("the check does not hold")),
+        Err(error) => Err(Failure::error(format!("{error:#}"))),
+    }
+}

@@ -1,0 +1,273 @@
+//! How to reach and log in to a server: URL, ssl modes, passwords.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::option_file::OptionFile;
+use crate::{Result, SourceError};
+
+/// MySQL's `--ssl-mode`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SslMode {
+    /// No TLS.
+    Disabled,
+    /// TLS where the server has it (not over a unix socket); any certificate.
+    #[default]
+    Preferred,
+    /// TLS or nothing; any certificate.
+    Required,
+    /// TLS with a certificate of a known authority.
+    VerifyCa,
+    /// The same, and the certificate names the host.
+    VerifyIdentity,
+}
+
+impl FromStr for SslMode {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text.to_ascii_uppercase().replace('-', "_").as_str() {
+            "DISABLED" => SslMode::Disabled,
+            "PREFERRED" => SslMode::Preferred,
+            "REQUIRED" => SslMode::Required,
+            "VERIFY_CA" => SslMode::VerifyCa,
+            "VERIFY_IDENTITY" => SslMode::VerifyIdentity,
+            _ => {
+                return Err(SourceError::usage(format!(
+                    "ssl-mode '{text}' is unknown (DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY)"
+                )));
+            }
+        })
+    }
+}
+
+/// How to reach and log in to a server.
+#[derive(Clone)]
+pub struct ConnectOptions {
+    /// Host name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// A unix socket, used instead of host and port.
+    pub socket: Option<PathBuf>,
+    /// Account.
+    pub user: String,
+    /// Password; `None` = not given yet (logs in without one).
+    pub password: Option<String>,
+    /// TLS or not.
+    pub ssl_mode: SslMode,
+    /// PEM file of the authorities to trust (default: the system's).
+    pub ssl_ca: Option<PathBuf>,
+    /// PEM file of our certificate.
+    pub ssl_cert: Option<PathBuf>,
+    /// PEM file of our private key.
+    pub ssl_key: Option<PathBuf>,
+    /// PEM file of the server's RSA key, for caching_sha2_password without TLS.
+    pub server_public_key_path: Option<PathBuf>,
+    /// Ask the server for that key.
+    pub get_server_public_key: bool,
+    /// Limit for connecting and logging in.
+    pub connect_timeout: Duration,
+    /// Limit for a single read or write; `None` waits for ever.
+    pub read_timeout: Option<Duration>,
+    /// Default database.
+    pub database: Option<String>,
+    /// Allow several statements in one query.
+    pub multi_statements: bool,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions {
+            host: "127.0.0.1".into(),
+            port: 3306,
+            socket: None,
+            user: "root".into(),
+            password: None,
+            ssl_mode: SslMode::default(),
+            ssl_ca: None,
+            ssl_cert: None,
+            ssl_key: None,
+            server_public_key_path: None,
+            get_server_public_key: false,
+            connect_timeout: Duration::from_secs(10),
+            read_timeout: None,
+            database: None,
+            multi_statements: false,
+        }
+    }
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectOptions")
+            .field("url", &self.to_string())
+            .field("ssl_mode", &self.ssl_mode)
+            .field("database", &self.database)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The address without the password: `mysql://user@host:port`.
+impl fmt::Display for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mysql://{}@", self.user)?;
+        match &self.socket {
+            Some(path) => write!(f, "localhost?socket={}", path.display()),
+            None if self.host.contains(':') => write!(f, "[{}]:{}", self.host, self.port),
+            None => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+const URL_OPTIONS: &str = "ssl-mode, ssl-ca, ssl-cert, ssl-key, socket, server-public-key-path, \
+get-server-public-key, connect-timeout, read-timeout";
+
+impl ConnectOptions {
+    /// Reads `mysql://user[:password]@host[:port][/database][?option=value&…]`; every part may be percent-encoded.
+    /// Options: ssl-mode, ssl-ca, ssl-cert, ssl-key, socket, server-public-key-path, get-server-public-key,
+    /// connect-timeout, read-timeout (seconds).
+    pub fn from_url(url: &str) -> Result<Self> {
+        let mut options = ConnectOptions::default();
+        let rest = url
+            .strip_prefix("mysql://")
+            .ok_or_else(|| SourceError::usage("a source is written mysql://user@host:port or file:PATH"))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+        if !database.is_empty() {
+            options.database = Some(decode(database)?);
+        }
+        if !login.is_empty() {
+            let (user, password) = login.split_once(':').map_or((login, None), |(user, pw)| (user, Some(pw)));
+            options.user = decode(user)?;
+            options.password = password.map(decode).transpose()?;
+        }
+        options.set_address(address)?;
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            options.set_option(&decode(key)?, decode(value)?)?;
+        }
+        Ok(options)
+    }
+
+    fn set_address(&mut self, address: &str) -> Result<()> {
+        let (host, port) = if let Some(rest) = address.strip_prefix('[') {
+            let (host, rest) =
+                rest.split_once(']').ok_or_else(|| SourceError::usage("an IPv6 address misses its ']'"))?;
+            (host, rest.strip_prefix(':'))
+        } else {
+            address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port)))
+        };
+        if !host.is_empty() {
+            self.host = decode(host)?;
+        }
+        if let Some(port) = port.filter(|port| !port.is_empty()) {
+            self.port = port.parse().map_err(|_| SourceError::usage(format!("'{port}' is not a port number")))?;
+        }
+        Ok(())
+    }
+
+    fn set_option(&mut self, key: &str, value: String) -> Result<()> {
+        let seconds = |value: &str| {
+            value
+                .parse()
+                .map(Duration::from_secs)
+                .map_err(|_| SourceError::usage(format!("{key}: '{value}' is not a number of seconds")))
+        };
+        match key.replace('_', "-").as_str() {
+            "ssl-mode" => self.ssl_mode = value.parse()?,
+            "ssl-ca" => self.ssl_ca = Some(value.into()),
+            "ssl-cert" => self.ssl_cert = Some(value.into()),
+            "ssl-key" => self.ssl_key = Some(value.into()),
+            "socket" => self.socket = Some(value.into()),
+            "server-public-key-path" => self.server_public_key_path = Some(value.into()),
+            "get-server-public-key" => {
+                self.get_server_public_key = match value.to_ascii_lowercase().as_str() {
+                    "" | "1" | "on" | "true" => true,
+                    "0" | "off" | "false" => false,
+                    _ => return Err(SourceError::usage(format!("{key}: '{value}' is neither on nor off"))),
+                }
+            }
+            "connect-timeout" => self.connect_timeout = seconds(&value)?,
+            "read-timeout" => self.read_timeout = Some(seconds(&value)?).filter(|timeout| !timeout.is_zero()),
+            _ => {
+                return Err(SourceError::usage(format!(
+                    "unknown option '{key}' in the source's URL (known: {URL_OPTIONS})"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in a missing password: from groups `[client]` and `[slipstream]` of `defaults_file` (else of `~/.my.cnf`
+    /// where there is one), then from the environment's `MYSQL_PWD`. Returns whether there is one now; asking the person
+    /// is the program's business.
+    pub fn complete_password(&mut self, defaults_file: Option<&Path>) -> Result<bool> {
+        if self.password.is_some() {
+            return Ok(true);
+        }
+        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".my.cnf"));
+        let file = match defaults_file {
+            Some(path) => Some(OptionFile::read(path)?),
+            None => home.filter(|path| path.is_file()).and_then(|path| OptionFile::read(&path).ok()),
+        };
+        self.password = file
+            .and_then(|file| file.value(&["client", "slipstream"], "password").map(str::to_owned))
+            .or_else(|| std::env::var("MYSQL_PWD").ok());
+        Ok(self.password.is_some())
+    }
+}
+
+/// Percent-decoding to UTF-8.
+fn decode(text: &str) -> Result<String> {
+    let bad = || SourceError::usage(format!("'{text}' is not valid percent-encoding"));
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let mut digit = || (bytes.next()? as char).to_digit(16);
+        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(bad()) };
+        out.push((high << 4 | low) as u8);
+    }
+    String::from_utf8(out).map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_url() {
+        let url = "mysql://re%40pl:p%3A%2F%25w@db.example:3307/shop?ssl-mode=verify_ca&ssl_ca=/a%20b.pem\
+                   &get-server-public-key&read-timeout=7&socket=/s";
+        let options = ConnectOptions::from_url(url).unwrap();
+        assert_eq!((options.user.as_str(), options.password.as_deref()), ("re@pl", Some("p:/%w")));
+        assert_eq!((options.host.as_str(), options.port), ("db.example", 3307));
+        assert_eq!(options.database.as_deref(), Some("shop"));
+        assert_eq!(options.ssl_mode, SslMode::VerifyCa);
+        assert_eq!(options.ssl_ca, Some("/a b.pem".into()));
+        assert!(options.get_server_public_key);
+        assert_eq!(options.read_timeout, Some(Duration::from_secs(7)));
+        assert_eq!(options.socket, Some("/s".into()));
+        assert!(!format!("{options:?}{options}").contains("p:/%w"));
+    }
+
+    #[test]
+    fn short_urls_and_addresses() {
+        let options = ConnectOptions::from_url("mysql://u@[::1]:3310").unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.password), ("::1", 3310, None));
+        assert_eq!(ConnectOptions::from_url("mysql://host").unwrap().port, 3306);
+        assert_eq!(ConnectOptions::from_url("mysql://u:@h").unwrap().password.as_deref(), Some(""));
+        for bad in
+            ["", "h:1", "mysql://h:x", "mysql://h?nix=1", "mysql://%zz@h", "mysql://h?ssl-mode=x", "mysql://[::1"]
+        {
+            assert!(matches!(ConnectOptions::from_url(bad), Err(SourceError::Usage { .. })), "{bad}");
+        }
+    }
+}

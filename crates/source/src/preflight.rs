@@ -1,0 +1,447 @@
+//! Whether a source can be followed: asks much, changes nothing, and names for each problem the statement that helps.
+
+use std::fmt;
+
+use base::{GtidSet, Uuid};
+
+use crate::clock::{self, ClockDifference};
+use crate::replication::{semi_sync_state, version_number};
+use crate::{Connection, Result, ResultSet, SourceError};
+
+/// Exit code of a refused preflight.
+pub const EXIT_REFUSED: i32 = 4;
+/// Exit code where the source no longer has what we need (MySQL's error 1236).
+pub const EXIT_PURGED: i32 = 5;
+/// Oldest version followed.
+const VERSION_MIN: u32 = 80_000;
+/// First version beyond those tested.
+const VERSION_UNTESTED: u32 = 90_800;
+/// Round trips of the clock measurement.
+const CLOCK_ROUNDS: u32 = 7;
+
+/// What we are and have.
+#[derive(Debug, Clone, Copy)]
+pub struct PreflightInput<'a> {
+    /// Our server id.
+    pub server_id: u32,
+    /// Our uuid, so that an earlier connection of ours is not taken for another replica.
+    pub uuid: Option<Uuid>,
+    /// What is replayed.
+    pub executed: &'a GtidSet,
+    /// What lies in the relay log.
+    pub retrieved: &'a GtidSet,
+    /// Nothing was ever replayed into the store.
+    pub store_empty: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct PreflightReport {
+    /// The server behind the connection.
+    pub facts: SourceFacts,
+    /// What stands in the way, worst first.
+    pub problems: Vec<Problem>,
+}
+
+/// Facts about the source.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct SourceFacts {
+    /// E.g. `9.7.4`.
+    pub version: String,
+    /// `@@server_uuid`; `None` for MariaDB.
+    pub server_uuid: Option<Uuid>,
+    /// `@@server_id`.
+    pub server_id: u32,
+    /// 0 names compare as written, 1 stored in lower case, 2 compared in lower case.
+    pub lower_case_table_names: u8,
+    /// `CRC32` or `NONE`.
+    pub binlog_checksum: String,
+    /// `@@global.gtid_executed`.
+    pub gtid_executed: GtidSet,
+    /// `@@global.gtid_purged`.
+    pub gtid_purged: GtidSet,
+    /// The source's clock against ours.
+    pub clock: Option<ClockDifference>,
+    /// Semi-synchronous replication: on, off, or not installed.
+    pub semi_sync: Option<bool>,
+    /// The account logged in, e.g. `'repl'@'%'`.
+    pub account: String,
+    /// TLS version and cipher.
+    pub tls: Option<String>,
+}
+
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Replication must not start.
+    Refused,
+    /// It works, but somebody should look.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+/// One problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong.
+    pub what: String,
+    /// The statement or option that helps; may be empty.
+    pub fix: String,
+    /// How bad.
+    pub severity: Severity,
+    /// Exit code when it stops the program; 0 where it does not.
+    pub exit_code: i32,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if !self.fix.is_empty() {
+            write!(f, "\n    fix: {}", self.fix)?;
+        }
+        Ok(())
+    }
+}
+
+impl PreflightReport {
+    /// True when nothing stands in the way.
+    pub fn accepted(&self) -> bool {
+        self.exit_code() == 0
+    }
+
+    /// 0, or the exit code of the worst problem.
+    pub fn exit_code(&self) -> i32 {
+        self.problems.iter().map(|problem| problem.exit_code).find(|&code| code != 0).unwrap_or(0)
+    }
+
+    fn refuse(&mut self, what: impl Into<String>, fix: impl Into<String>) {
+        self.add(Severity::Refused, EXIT_REFUSED, what.into(), fix.into());
+    }
+
+    fn warn(&mut self, what: impl Into<String>, fix: impl Into<String>) {
+        self.add(Severity::Warning, 0, what.into(), fix.into());
+    }
+
+    fn note(&mut self, what: impl Into<String>) {
+        self.add(Severity::Note, 0, what.into(), String::new());
+    }
+
+    fn add(&mut self, severity: Severity, exit_code: i32, what: String, fix: String) {
+        self.problems.push(Problem { what, fix, severity, exit_code });
+    }
+}
+
+/// Checks a source. An `Err` is a failing connection; what is wrong with the source itself is in the report.
+pub fn check(connection: &mut Connection, input: PreflightInput<'_>) -> Result<PreflightReport> {
+    let version = connection.server_version().to_owned();
+    let facts = SourceFacts { version: version.clone(), tls: connection.tls_description(), ..SourceFacts::default() };
+    let mut report = PreflightReport { facts, problems: Vec::new() };
+    if connection.is_mariadb() {
+        let what = format!("the source is MariaDB ({version}); its binary log and GTIDs are not MySQL's");
+        report.refuse(what, "use a MySQL 8.0 to 9.7 source");
+        return Ok(report);
+    }
+    if !check_version(&mut report, &version) {
+        return Ok(report);
+    }
+    let variables = Variables::read(connection)?;
+    read_facts(connection, &variables, &mut report)?;
+    check_log_settings(&variables, &mut report);
+    check_privileges(connection, &mut report)?;
+    check_server_id(connection, &input, &mut report)?;
+    check_gtids(&input, &mut report);
+    report.problems.sort_by_key(|problem| problem.severity);
+    Ok(report)
+}
+
+/// False when there is no point in asking on.
+fn check_version(report: &mut PreflightReport, version: &str) -> bool {
+    match version_number(version) {
+        Some(number) if number < VERSION_MIN => {
+            let what = format!("the source is MySQL {version}; versions before 8.0 are not supported");
+            report.refuse(what, "upgrade the source to 8.0 or later");
+            false
+        }
+        Some(number) if number >= VERSION_UNTESTED => {
+            report.warn(format!("the source is MySQL {version}; versions after 9.7 have not been tested"), "");
+            true
+        }
+        Some(_) => true,
+        None => {
+            report.warn(format!("the source's version '{version}' is not understood"), "");
+            true
+        }
+    }
+}
+
+/// Global variables by name; one that the server does not have is empty.
+struct Variables(ResultSet);
+
+impl Variables {
+    fn read(connection: &mut Connection) -> Result<Self> {
+        const NAMES: &[&str] = &[
+            "log_bin",
+            "binlog_format",
+            "gtid_mode",
+            "enforce_gtid_consistency",
+            "server_id",
+            "server_uuid",
+            "lower_case_table_names",
+            "binlog_checksum",
+            "binlog_row_value_options",
+            "binlog_encryption",
+            "binlog_row_image",
+            "binlog_transaction_compression",
+        ];
+        let list = NAMES.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
+        connection.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})")).map(Variables)
+    }
+
+    fn get(&self, name: &str) -> String {
+        let row = (0..self.0.rows.len()).find(|&row| self.0.text(row, 0).as_deref() == Some(name));
+        row.and_then(|row| self.0.text(row, 1)).unwrap_or_default()
+    }
+}
+
+fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut PreflightReport) -> Result<()> {
+    let sets = connection.query("SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()")?;
+    let set = |column| -> Result<GtidSet> {
+        let text = sets.text(0, column).unwrap_or_default();
+        text.parse().map_err(|_| SourceError::UnexpectedAnswer { what: "SELECT @@global.gtid_executed" })
+    };
+    let facts = &mut report.facts;
+    facts.gtid_executed = set(0)?;
+    facts.gtid_purged = set(1)?;
+    facts.account = quote_account(&sets.text(0, 2).unwrap_or_default());
+    facts.server_uuid = variables.get("server_uuid").parse().ok();
+    facts.server_id = variables.get("server_id").parse().unwrap_or(0);
+    facts.lower_case_table_names = variables.get("lower_case_table_names").parse().unwrap_or(0);
+    facts.binlog_checksum = variables.get("binlog_checksum");
+    facts.clock = Some(clock::measure(connection, CLOCK_ROUNDS)?);
+    facts.semi_sync = semi_sync_state(connection)?;
+    Ok(())
+}
+
+fn check_log_settings(variables: &Variables, report: &mut PreflightReport) {
+    let is_on = |name: &str| matches!(variables.get(name).as_str(), "ON" | "1");
+    if !is_on("log_bin") {
+        report.refuse("the source writes no binary log (log_bin is OFF)", "restart it with log_bin=binlog in [mysqld]");
+    }
+    let format = variables.get("binlog_format");
+    if !format.is_empty() && format != "ROW" {
+        report.refuse(
+            format!("binlog_format is {format}; only ROW can be replayed"),
+            "SET PERSIST binlog_format = ROW; (sessions that are open keep the old value until they reconnect)",
+        );
+    }
+    let mode = variables.get("gtid_mode");
+    if mode != "ON" {
+        let steps = gtid_mode_steps(&mode, &variables.get("enforce_gtid_consistency"));
+        report.refuse(format!("gtid_mode is {mode}; transactions need GTIDs"), steps);
+    }
+    if !variables.get("binlog_row_value_options").is_empty() {
+        report.note("binlog_row_value_options=PARTIAL_JSON: JSON updates are logged as differences");
+    }
+    if is_on("binlog_encryption") {
+        report.note("binlog_encryption is ON: the stream can be followed, files copied from the source cannot be read");
+    }
+    let image = variables.get("binlog_row_image");
+    if !image.is_empty() && image != "FULL" {
+        report.note(format!("binlog_row_image is {image}: rows are logged in part"));
+    }
+}
+
+/// The way to gtid_mode=ON goes step by step.
+fn gtid_mode_steps(mode: &str, enforce: &str) -> String {
+    let mut steps = String::new();
+    if enforce != "ON" {
+        steps.push_str("SET PERSIST enforce_gtid_consistency = ON; ");
+    }
+    let all = ["OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"];
+    let from = all.iter().position(|step| *step == mode).map_or(1, |at| at + 1);
+    for step in all.iter().skip(from) {
+        steps.push_str(&format!("SET PERSIST gtid_mode = {step}; "));
+    }
+    steps.trim_end().to_owned()
+}
+
+/// `repl@%` as `'repl'@'%'`.
+fn quote_account(account: &str) -> String {
+    let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
+    let quote = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
+    format!("{}@{}", quote(user), quote(host))
+}
+
+fn check_privileges(connection: &mut Connection, report: &mut PreflightReport) -> Result<()> {
+    let roles = connection.query_value("SELECT CURRENT_ROLE()")?.filter(|roles| roles != "NONE");
+    let grants = match roles {
+        // Without USING the privileges that come through roles are not listed.
+        Some(roles) => connection.query(&format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}"))?,
+        None => connection.query("SHOW GRANTS FOR CURRENT_USER()")?,
+    };
+    let lines: Vec<String> = (0..grants.rows.len()).filter_map(|row| grants.text(row, 0)).collect();
+    let missing = missing_privileges(&lines);
+    if !missing.is_empty() {
+        let account = report.facts.account.clone();
+        let list = missing.join(", ");
+        report.refuse(
+            format!("the account {account} misses the privileges {list}"),
+            format!("GRANT {list} ON *.* TO {account};"),
+        );
+    }
+    Ok(())
+}
+
+/// Which of the needed global privileges no line of SHOW GRANTS gives.
+fn missing_privileges(grants: &[String]) -> Vec<&'static str> {
+    let mut missing = vec!["REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT"];
+    for grant in grants {
+        let upper = grant.to_ascii_uppercase();
+        let Some((list, _)) = upper.strip_prefix("GRANT ").and_then(|rest| rest.split_once(" ON *.* TO ")) else {
+            continue;
+        };
+        let given: Vec<&str> = list.split(',').map(str::trim).collect();
+        missing
+            .retain(|needed| !given.contains(needed) && !given.contains(&"ALL PRIVILEGES") && !given.contains(&"ALL"));
+    }
+    missing
+}
+
+fn check_server_id(
+    connection: &mut Connection,
+    input: &PreflightInput<'_>,
+    report: &mut PreflightReport,
+) -> Result<()> {
+    let ours = input.server_id;
+    if ours == 0 {
+        report.refuse("our server id is 0", "give a server id of our own: --server-id=N, 1 to 4294967295");
+    }
+    if report.facts.server_id == 0 {
+        report.refuse("the source's server_id is 0: it refuses replicas", "SET PERSIST server_id = 1;");
+    } else if report.facts.server_id == ours {
+        let what = format!("our server id {ours} is the source's own");
+        report.refuse(what, "choose another: --server-id=N");
+    }
+    // SHOW REPLICAS needs REPLICATION SLAVE, whose lack is reported already; it came with 8.0.22.
+    let replicas = match connection.query("SHOW REPLICAS") {
+        Err(error) if error.server_code() == Some(1064) => connection.query("SHOW SLAVE HOSTS"),
+        answer => answer,
+    };
+    let replicas = match replicas {
+        Err(error) if error.server_code().is_some() => return Ok(()),
+        answer => answer?,
+    };
+    let uuid_column = replicas.column("Replica_UUID").or_else(|| replicas.column("Slave_UUID")).unwrap_or(4);
+    for row in 0..replicas.rows.len() {
+        let uuid = replicas.text(row, uuid_column).unwrap_or_default();
+        let is_ours = input.uuid.is_some_and(|ours| uuid.parse() == Ok(ours));
+        if !is_ours && replicas.text(row, 0).and_then(|id| id.parse().ok()) == Some(ours) && ours != 0 {
+            let host = replicas.text(row, 1).unwrap_or_default();
+            let what =
+                format!("another replica (host '{host}', uuid {uuid}) follows this source under our server id {ours}");
+            report.refuse(what, "choose another: --server-id=N");
+        }
+    }
+    Ok(())
+}
+
+fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
+    let mut ours = input.executed.clone();
+    ours.union_with(input.retrieved);
+    let facts = &report.facts;
+    let purged_and_needed = facts.gtid_purged.subtract(&ours);
+    let errant = ours.subtract(&facts.gtid_executed);
+    if !purged_and_needed.is_empty() {
+        let missing = facts.gtid_executed.subtract(&ours);
+        let what = format!(
+            "the source has purged binary logs with transactions we need (as error 1789)\n    purged and needed: {purged_and_needed}\n    \
+             all that we miss:  {missing}\n    gtid_purged:       {}\n    ours:              {}",
+            facts.gtid_purged,
+            or_empty(&ours)
+        );
+        let fix = if input.store_empty && ours.is_empty() {
+            "follow a source whose log reaches back to its first statement; the initial copy of an older one is not there yet"
+        } else {
+            "follow a server that still has these transactions, or start anew in an empty folder"
+        };
+        report.add(Severity::Refused, EXIT_PURGED, what, fix.into());
+    }
+    if !errant.is_empty() {
+        let what = format!(
+            "we have transactions that the source does not have (errant GTIDs, as error 1885)\n    not on the source: {errant}\n    \
+             ours:              {ours}\n    source:            {}",
+            or_empty(&report.facts.gtid_executed)
+        );
+        let fix = "follow the server these transactions came from, or start anew in an empty folder";
+        report.refuse(what, fix);
+    }
+}
+
+fn or_empty(set: &GtidSet) -> String {
+    if set.is_empty() { "(empty)".into() } else { set.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|line| line.to_string()).collect()
+    }
+
+    #[test]
+    fn privileges_from_grants() {
+        assert!(missing_privileges(&lines(&["GRANT ALL PRIVILEGES ON *.* TO `r`@`%` WITH GRANT OPTION"])).is_empty());
+        let grants = lines(&["GRANT SELECT, REPLICATION SLAVE ON *.* TO `r`@`%`", "GRANT SELECT ON `a`.* TO `r`@`%`"]);
+        assert_eq!(missing_privileges(&grants), ["REPLICATION CLIENT"]);
+        let grants =
+            lines(&["GRANT USAGE ON *.* TO `r`@`%`", "GRANT SELECT ON `a`.* TO `r`@`%`", "GRANT `x`@`%` TO `r`@`%`"]);
+        assert_eq!(missing_privileges(&grants), ["REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT"]);
+        // A grant of columns or of a like-named privilege is not the global one.
+        let grants = lines(&["GRANT REPLICATION_APPLIER,SELECT ON *.* TO `r`@`%`"]);
+        assert_eq!(missing_privileges(&grants), ["REPLICATION SLAVE", "REPLICATION CLIENT"]);
+    }
+
+    #[test]
+    fn the_way_to_gtid_mode_on() {
+        assert_eq!(
+            gtid_mode_steps("OFF", "OFF"),
+            "SET PERSIST enforce_gtid_consistency = ON; SET PERSIST gtid_mode = OFF_PERMISSIVE; \
+             SET PERSIST gtid_mode = ON_PERMISSIVE; SET PERSIST gtid_mode = ON;"
+        );
+        assert_eq!(gtid_mode_steps("ON_PERMISSIVE", "ON"), "SET PERSIST gtid_mode = ON;");
+        assert_eq!(quote_account("o'x@h%"), "'o''x'@'h%'");
+    }
+
+    fn gtid_report(executed: &str, purged: &str, ours: &str) -> PreflightReport {
+        let facts = SourceFacts {
+            gtid_executed: executed.parse().unwrap(),
+            gtid_purged: purged.parse().unwrap(),
+            ..SourceFacts::default()
+        };
+        let mut report = PreflightReport { facts, problems: Vec::new() };
+        let (ours, none) = (ours.parse().unwrap(), GtidSet::new());
+        let store_empty = false;
+        check_gtids(
+            &PreflightInput { server_id: 1, uuid: None, executed: &ours, retrieved: &none, store_empty },
+            &mut report,
+        );
+        report
+    }
+
+    #[test]
+    fn purged_and_errant_gtids() {
+        const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        const B: &str = "4e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let report = gtid_report(&format!("{A}:1-10"), &format!("{A}:1-5"), &format!("{A}:1-3"));
+        assert_eq!(report.exit_code(), EXIT_PURGED);
+        assert!(report.problems[0].what.contains(&format!("purged and needed: {A}:4-5\n")));
+        assert!(report.problems[0].what.contains(&format!("all that we miss:  {A}:4-10\n")));
+        let report = gtid_report(&format!("{A}:1-10"), "", &format!("{A}:1-3,{B}:7"));
+        assert_eq!(report.exit_code(), EXIT_REFUSED);
+        assert!(report.problems[0].what.contains(&format!("not on the source: {B}:7\n")));
+        assert!(gtid_report(&format!("{A}:1-10"), &format!("{A}:1-3"), &format!("{A}:1-3")).accepted());
+    }
+}

@@ -1,0 +1,210 @@
+//! A byte stream to a server: TCP or unix socket, clear or TLS.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use socket2::{SockRef, TcpKeepalive};
+
+use crate::tls::TlsStream;
+use crate::{ConnectOptions, Result, SourceError};
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(crate) fn connect(options: &ConnectOptions) -> Result<Socket> {
+        if let Some(path) = &options.socket {
+            let connect_error = |error| SourceError::Connect { address: path.display().to_string(), error };
+            return UnixStream::connect(path).map(Socket::Unix).map_err(connect_error);
+        }
+        let resolve_error = |error| SourceError::Resolve { host: options.host.clone(), error };
+        let addresses = (options.host.as_str(), options.port).to_socket_addrs().map_err(resolve_error)?;
+        let deadline = Instant::now() + options.connect_timeout;
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
+        for address in addresses {
+            // A zero timeout is an error to connect_timeout.
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            match TcpStream::connect_timeout(&address, left) {
+                Ok(socket) => {
+                    let _ = socket.set_nodelay(true);
+                    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60));
+                    let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
+                    return Ok(Socket::Tcp(socket));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(SourceError::Connect { address: format!("{}:{}", options.host, options.port), error: last })
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        // The system takes a zero timeout for "none", the standard library for an error.
+        let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
+        match self {
+            Socket::Tcp(socket) => socket.set_read_timeout(timeout).and(socket.set_write_timeout(timeout)),
+            Socket::Unix(socket) => socket.set_read_timeout(timeout).and(socket.set_write_timeout(timeout)),
+        }
+    }
+
+    fn try_clone(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
+            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
+        })
+    }
+
+    fn shutdown(&self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => socket.shutdown(Shutdown::Both),
+            Socket::Unix(socket) => socket.shutdown(Shutdown::Both),
+        }
+    }
+}
+
+impl Read for Socket {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read(buffer),
+            Socket::Unix(socket) => socket.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.write(bytes),
+            Socket::Unix(socket) => socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Ends a blocked read from another thread: the reader gets [`SourceError::Interrupted`].
+#[derive(Debug, Clone)]
+pub struct Interrupter {
+    socket: Arc<Socket>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Interrupter {
+    /// Shuts the connection down, both ways. May be called more than once.
+    pub fn shutdown(&self) {
+        self.interrupted.store(true, Ordering::Release);
+        // Fails only where the connection is gone already.
+        let _ = self.socket.shutdown();
+    }
+}
+
+enum Transport {
+    Clear(Socket),
+    Tls(Box<TlsStream>),
+}
+
+/// The stream that a connection reads and writes.
+pub(crate) struct Stream {
+    transport: Option<Transport>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Stream {
+    pub(crate) fn new(socket: Socket) -> Self {
+        Stream { transport: Some(Transport::Clear(socket)), interrupted: Arc::default() }
+    }
+
+    /// Shakes hands for TLS over the clear stream.
+    pub(crate) fn start_tls(&mut self, options: &ConnectOptions) -> Result<()> {
+        match self.transport.take() {
+            Some(Transport::Clear(socket)) => {
+                self.transport = Some(Transport::Tls(Box::new(TlsStream::connect(socket, options)?)));
+                Ok(())
+            }
+            _ => Err(SourceError::Broken),
+        }
+    }
+
+    fn socket(&self) -> Result<&Socket> {
+        match &self.transport {
+            Some(Transport::Clear(socket)) => Ok(socket),
+            Some(Transport::Tls(tls)) => Ok(tls.socket()),
+            None => Err(SourceError::Broken),
+        }
+    }
+
+    pub(crate) fn tls_description(&self) -> Option<String> {
+        match &self.transport {
+            Some(Transport::Tls(tls)) => Some(tls.description()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> Result<()> {
+        self.socket()?.set_timeout(timeout).map_err(|error| SourceError::Io { error })
+    }
+
+    pub(crate) fn interrupter(&self) -> Result<Interrupter> {
+        let socket = self.socket()?.try_clone().map_err(|error| SourceError::Io { error })?;
+        Ok(Interrupter { socket: Arc::new(socket), interrupted: Arc::clone(&self.interrupted) })
+    }
+
+    /// Reads at least one byte.
+    #[inline]
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        loop {
+            let read = match &mut self.transport {
+                Some(Transport::Clear(socket)) => socket.read(buffer),
+                Some(Transport::Tls(tls)) => tls.read(buffer),
+                None => return Err(SourceError::Broken),
+            };
+            match read {
+                Ok(0) if self.interrupted.load(Ordering::Acquire) => return Err(SourceError::Interrupted),
+                Ok(0) => return Err(SourceError::Closed),
+                Ok(len) => return Ok(len),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.io_error(error)),
+            }
+        }
+    }
+
+    /// Reads what is in memory already (decrypted or not), without a system call; 0 when nothing is.
+    pub(crate) fn read_buffered(&mut self, buffer: &mut [u8]) -> usize {
+        match &mut self.transport {
+            Some(Transport::Tls(tls)) => tls.read_buffered(buffer),
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match &mut self.transport {
+            Some(Transport::Clear(socket)) => socket.write_all(bytes),
+            Some(Transport::Tls(tls)) => tls.write_all(bytes),
+            None => return Err(SourceError::Broken),
+        };
+        written.map_err(|error| self.io_error(error))
+    }
+
+    fn io_error(&self, error: io::Error) -> SourceError {
+        if self.interrupted.load(Ordering::Acquire) {
+            return SourceError::Interrupted;
+        }
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => SourceError::ReadTimeout,
+            io::ErrorKind::UnexpectedEof => SourceError::Closed,
+            _ => SourceError::Io { error },
+        }
+    }
+}

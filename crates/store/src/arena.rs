@@ -1,0 +1,225 @@
+//! Append-only segments that hold versions, with the bytes of dead ones counted per segment.
+//!
+//! In: records. Out: references that stay good until the record is marked dead and its segment is emptied.
+//! Never here: who is dead (the table decides).
+
+/// Place of a record: segment in the high half, offset in the low half. Zero is no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct RecordRef(u64);
+
+impl RecordRef {
+    pub(crate) const NONE: RecordRef = RecordRef(0);
+
+    fn new(segment: usize, offset: usize) -> RecordRef {
+        RecordRef(((segment as u64 + 1) << 32) | offset as u64)
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn segment(self) -> usize {
+        (self.0 >> 32) as usize - 1
+    }
+
+    fn offset(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+}
+
+/// Fixed front of a record; the key and the image follow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    /// The next older version.
+    pub prev: RecordRef,
+    /// Sequence number of the transaction that wrote it.
+    pub sequence: u64,
+    /// The slot of its row.
+    pub slot: u32,
+    pub key_len: u32,
+    pub image_len: u32,
+    /// [`DELETED`] or nothing.
+    pub flags: u32,
+}
+
+/// The version says that the row is gone.
+pub(crate) const DELETED: u32 = 1;
+
+const HEADER_LEN: usize = 32;
+const SEGMENT_BYTES_MIN: usize = 4 << 10;
+/// Large enough that the allocator maps it on its own and gives it back on free.
+const SEGMENT_BYTES_MAX: usize = 1 << 20;
+
+impl Header {
+    fn read(bytes: &[u8; HEADER_LEN]) -> Header {
+        let u64_at = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[i + k]));
+        let u32_at = |i: usize| u32::from_le_bytes(std::array::from_fn(|k| bytes[i + k]));
+        Header {
+            prev: RecordRef(u64_at(0)),
+            sequence: u64_at(8),
+            slot: u32_at(16),
+            key_len: u32_at(20),
+            image_len: u32_at(24),
+            flags: u32_at(28),
+        }
+    }
+
+    fn write(&self) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        out[0..8].copy_from_slice(&self.prev.0.to_le_bytes());
+        out[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        out[16..20].copy_from_slice(&self.slot.to_le_bytes());
+        out[20..24].copy_from_slice(&self.key_len.to_le_bytes());
+        out[24..28].copy_from_slice(&self.image_len.to_le_bytes());
+        out[28..32].copy_from_slice(&self.flags.to_le_bytes());
+        out
+    }
+
+    fn record_len(&self) -> usize {
+        HEADER_LEN + self.key_len as usize + self.image_len as usize
+    }
+}
+
+#[derive(Default)]
+struct Segment {
+    bytes: Vec<u8>,
+    dead: usize,
+}
+
+/// The segments of one table in one lane.
+#[derive(Default)]
+pub(crate) struct Arena {
+    segments: Vec<Segment>,
+    free: Vec<usize>,
+    active: Option<usize>,
+    used: usize,
+    dead: usize,
+    capacity: usize,
+}
+
+impl Arena {
+    /// Appends a record.
+    pub(crate) fn push(&mut self, header: &Header, key: &[u8], image: &[u8]) -> RecordRef {
+        let len = header.record_len();
+        debug_assert_eq!(len, HEADER_LEN + key.len() + image.len());
+        let index = self.room_for(len);
+        let segment = &mut self.segments[index];
+        let offset = segment.bytes.len();
+        segment.bytes.extend_from_slice(&header.write());
+        segment.bytes.extend_from_slice(key);
+        segment.bytes.extend_from_slice(image);
+        self.used += len;
+        RecordRef::new(index, offset)
+    }
+
+    fn room_for(&mut self, len: usize) -> usize {
+        if let Some(active) = self.active {
+            let bytes = &self.segments[active].bytes;
+            if bytes.capacity() - bytes.len() >= len {
+                return active;
+            }
+        }
+        let size = self.capacity.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX).max(len);
+        let segment = Segment { bytes: Vec::with_capacity(size), dead: 0 };
+        self.capacity += segment.bytes.capacity();
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.segments[index] = segment;
+                index
+            }
+            None => {
+                self.segments.push(segment);
+                self.segments.len() - 1
+            }
+        };
+        self.active = Some(index);
+        index
+    }
+
+    /// The front of a record.
+    pub(crate) fn header(&self, at: RecordRef) -> Header {
+        let bytes = &self.segments[at.segment()].bytes[at.offset()..];
+        match bytes.first_chunk::<HEADER_LEN>() {
+            Some(chunk) => Header::read(chunk),
+            // A reference is only ever made by `push`, and a record is never cut.
+            None => unreachable!("record reference outside its segment"),
+        }
+    }
+
+    /// Key and image of a record.
+    pub(crate) fn body(&self, at: RecordRef, header: &Header) -> (&[u8], &[u8]) {
+        let start = at.offset() + HEADER_LEN;
+        let bytes =
+            &self.segments[at.segment()].bytes[start..start + header.key_len as usize + header.image_len as usize];
+        bytes.split_at(header.key_len as usize)
+    }
+
+    /// Changes which older version a record leads to.
+    pub(crate) fn set_prev(&mut self, at: RecordRef, prev: RecordRef) {
+        let offset = at.offset();
+        self.segments[at.segment()].bytes[offset..offset + 8].copy_from_slice(&prev.0.to_le_bytes());
+    }
+
+    /// Counts a record as dead.
+    pub(crate) fn mark_dead(&mut self, at: RecordRef, header: &Header) {
+        let len = header.record_len();
+        self.segments[at.segment()].dead += len;
+        self.dead += len;
+    }
+
+    /// Bytes taken from the allocator, and of them dead.
+    pub(crate) fn bytes(&self) -> (usize, usize) {
+        (self.capacity, self.dead)
+    }
+
+    /// A segment worth emptying: more than half of all used bytes are dead, and most of this one's.
+    pub(crate) fn victim(&self) -> Option<usize> {
+        if self.dead < SEGMENT_BYTES_MAX || self.dead * 2 < self.used {
+            return None;
+        }
+        let mut best = None;
+        for (index, segment) in self.segments.iter().enumerate() {
+            if Some(index) == self.active || segment.bytes.is_empty() {
+                continue;
+            }
+            let share = segment.dead as f64 / segment.bytes.len() as f64;
+            if best.is_none_or(|(_, most)| share > most) {
+                best = Some((index, share));
+            }
+        }
+        best.map(|(index, _)| index)
+    }
+
+    /// The records of a segment, in the order they were written.
+    pub(crate) fn records_of(&self, segment: usize) -> Vec<RecordRef> {
+        let len = self.segments[segment].bytes.len();
+        let mut all = Vec::new();
+        let mut offset = 0;
+        while offset < len {
+            let at = RecordRef::new(segment, offset);
+            offset += self.header(at).record_len();
+            all.push(at);
+        }
+        all
+    }
+
+    /// Copies a record of another segment to the end; the old place is dead after it.
+    pub(crate) fn relocate(&mut self, at: RecordRef) -> RecordRef {
+        let header = self.header(at);
+        let (key, image) = self.body(at, &header);
+        let (key, image) = (key.to_vec(), image.to_vec());
+        let to = self.push(&header, &key, &image);
+        self.mark_dead(at, &header);
+        to
+    }
+
+    /// Gives an emptied segment back.
+    pub(crate) fn release(&mut self, segment: usize) {
+        let old = std::mem::take(&mut self.segments[segment]);
+        debug_assert_eq!(old.dead, old.bytes.len(), "a live version is in a segment given back");
+        self.used -= old.bytes.len();
+        self.dead -= old.dead;
+        self.capacity -= old.bytes.capacity();
+        self.free.push(segment);
+    }
+}

@@ -1,0 +1,263 @@
+//! One table's rows in one lane: newest version by key, older ones behind it.
+//!
+//! In: versions in log order. Out: the version of a key at a sequence number. Never here: a version that a pinned
+//! snapshot or a coming watermark can see is dropped.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+
+use crate::arena::{Arena, DELETED, Header, RecordRef};
+
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: u64,
+    newest: RecordRef,
+    /// Versions appended since the chain was last looked through, and at which count to look again: a hot row under
+    /// an old snapshot must not cost a walk over all its versions with every change.
+    since_trim: u32,
+    trim_at: u32,
+}
+
+const TRIM_AT_MIN: u32 = 8;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct LaneTable {
+    index: HashTable<u32>,
+    slots: Vec<Slot>,
+    free_slots: Vec<u32>,
+    arena: Arena,
+    /// Deleted rows whose slot goes once nobody can see them: (sequence number of the deletion, slot).
+    graves: VecDeque<(u64, u32)>,
+    /// Rows whose newest version is not a deletion.
+    live: usize,
+}
+
+/// The newest version of a key.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub slot: u32,
+    at: RecordRef,
+    header: Header,
+}
+
+impl Found {
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.header.flags & DELETED != 0
+    }
+}
+
+impl LaneTable {
+    /// The newest version of a key, a deletion included.
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Found> {
+        let slot = *self.index.find(hash, |&slot| {
+            let slot = &self.slots[slot as usize];
+            slot.hash == hash && {
+                let header = self.arena.header(slot.newest);
+                self.arena.body(slot.newest, &header).0 == key
+            }
+        })?;
+        let at = self.slots[slot as usize].newest;
+        Some(Found { slot, at, header: self.arena.header(at) })
+    }
+
+    /// The image of a found version.
+    pub(crate) fn image(&self, found: &Found) -> &[u8] {
+        self.arena.body(found.at, &found.header).1
+    }
+
+    /// Appends a version of a key; `found` is what `find` said of it just before.
+    pub(crate) fn append(
+        &mut self,
+        found: Option<Found>,
+        hash: u64,
+        key: &[u8],
+        version: Version<'_>,
+        oldest_needed: u64,
+    ) {
+        let (slot, prev) = match found {
+            Some(found) => (found.slot, found.at),
+            None => (self.new_slot(hash), RecordRef::NONE),
+        };
+        let header = Header {
+            prev,
+            sequence: version.sequence,
+            slot,
+            key_len: key.len() as u32,
+            image_len: version.image.len() as u32,
+            flags: if version.deleted { DELETED } else { 0 },
+        };
+        let at = self.arena.push(&header, key, version.image);
+        self.slots[slot as usize].newest = at;
+        let was_live = found.is_some_and(|found| !found.is_deleted());
+        if version.deleted {
+            self.graves.push_back((version.sequence, slot));
+            self.live -= usize::from(was_live);
+        } else {
+            self.live += usize::from(!was_live);
+        }
+        if !prev.is_none() {
+            self.trim(slot, at, oldest_needed);
+        }
+    }
+
+    fn new_slot(&mut self, hash: u64) -> u32 {
+        let entry = Slot { hash, newest: RecordRef::NONE, since_trim: 0, trim_at: TRIM_AT_MIN };
+        let slot = match self.free_slots.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.slots.push(entry);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let slots = &self.slots;
+        self.index.insert_unique(hash, slot, |&s| slots[s as usize].hash);
+        slot
+    }
+
+    /// Unlinks what nobody can see any more: everything older than the newest version at or below `oldest_needed`.
+    fn trim(&mut self, slot: u32, newest: RecordRef, oldest_needed: u64) {
+        let entry = &mut self.slots[slot as usize];
+        entry.since_trim += 1;
+        let before = self.arena.header(self.arena.header(newest).prev);
+        if before.sequence > oldest_needed && entry.since_trim < entry.trim_at {
+            return;
+        }
+        let mut kept = 0;
+        let mut at = newest;
+        loop {
+            let header = self.arena.header(at);
+            if header.sequence <= oldest_needed {
+                self.arena.set_prev(at, RecordRef::NONE);
+                self.drop_chain(header.prev);
+                break;
+            }
+            if header.prev.is_none() {
+                break;
+            }
+            kept += 1;
+            at = header.prev;
+        }
+        let entry = &mut self.slots[slot as usize];
+        entry.since_trim = 0;
+        entry.trim_at = TRIM_AT_MIN.max(kept);
+    }
+
+    fn drop_chain(&mut self, mut at: RecordRef) {
+        while !at.is_none() {
+            let header = self.arena.header(at);
+            self.arena.mark_dead(at, &header);
+            at = header.prev;
+        }
+    }
+
+    /// Frees rows whose deletion everybody sees, and empties one segment that is mostly dead.
+    pub(crate) fn tidy(&mut self, oldest_needed: u64) {
+        while let Some(&(sequence, slot)) = self.graves.front() {
+            if sequence > oldest_needed {
+                break;
+            }
+            self.graves.pop_front();
+            let entry = self.slots[slot as usize];
+            if entry.newest.is_none() {
+                continue;
+            }
+            let header = self.arena.header(entry.newest);
+            if header.sequence == sequence && header.flags & DELETED != 0 {
+                self.drop_chain(entry.newest);
+                if let Ok(found) = self.index.find_entry(entry.hash, |&s| s == slot) {
+                    found.remove();
+                }
+                self.slots[slot as usize].newest = RecordRef::NONE;
+                self.free_slots.push(slot);
+            }
+        }
+        if let Some(victim) = self.arena.victim() {
+            self.empty_segment(victim);
+        }
+    }
+
+    fn empty_segment(&mut self, victim: usize) {
+        for at in self.arena.records_of(victim) {
+            let slot = self.arena.header(at).slot;
+            // A record is live when its row's chain leads to it.
+            let newest = self.slots[slot as usize].newest;
+            if newest == at {
+                self.slots[slot as usize].newest = self.arena.relocate(at);
+                continue;
+            }
+            let mut newer = newest;
+            while !newer.is_none() {
+                let prev = self.arena.header(newer).prev;
+                if prev == at {
+                    let moved = self.arena.relocate(at);
+                    self.arena.set_prev(newer, moved);
+                    break;
+                }
+                newer = prev;
+            }
+        }
+        self.arena.release(victim);
+    }
+
+    fn visible(&self, slot: &Slot, sequence: u64) -> Option<(RecordRef, Header)> {
+        let mut at = slot.newest;
+        while !at.is_none() {
+            let header = self.arena.header(at);
+            if header.sequence <= sequence {
+                return (header.flags & DELETED == 0).then_some((at, header));
+            }
+            at = header.prev;
+        }
+        None
+    }
+
+    /// Key and image of the version of a key that is visible at `sequence`.
+    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<(&[u8], &[u8])> {
+        let found = self.find(hash, key)?;
+        let (at, header) = self.visible(&self.slots[found.slot as usize], sequence)?;
+        Some(self.arena.body(at, &header))
+    }
+
+    /// Calls `each` with key and image of the rows of up to `count` slots from `from` on that are visible at
+    /// `sequence`; returns where to go on.
+    pub(crate) fn slots(
+        &self,
+        sequence: u64,
+        from: u32,
+        count: u32,
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> Option<u32> {
+        let start = (from as usize).min(self.slots.len());
+        let end = start.saturating_add(count as usize).min(self.slots.len());
+        for slot in &self.slots[start..end] {
+            if let Some((at, header)) = self.visible(slot, sequence) {
+                let (key, image) = self.arena.body(at, &header);
+                each(key, image);
+            }
+        }
+        (end < self.slots.len()).then_some(end as u32)
+    }
+
+    pub(crate) fn row_count(&self) -> usize {
+        self.live
+    }
+
+    /// (bytes taken, of them dead)
+    pub(crate) fn bytes(&self) -> (usize, usize) {
+        let (taken, dead) = self.arena.bytes();
+        (taken + self.slots.capacity() * size_of::<Slot>() + self.index.capacity() * 5, dead)
+    }
+}
+
+/// What `append` writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Version<'a> {
+    pub sequence: u64,
+    pub image: &'a [u8],
+    pub deleted: bool,
+}

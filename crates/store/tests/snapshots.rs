@@ -1,0 +1,255 @@
+//! The store against a `BTreeMap` of whole histories: every pinned snapshot sees its prefix, whatever comes later.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use base::{SequenceNumber, key_hash};
+use catalog::{Catalog, TableId};
+use proptest::prelude::*;
+use store::{BeforeImage, CheckImages, RowChange, RowErrorKind, Snapshot, Store};
+use values::{ColumnType, RowLayout, type_code};
+
+const TABLE: TableId = TableId(3);
+
+fn types() -> Vec<ColumnType> {
+    vec![ColumnType::new(type_code::LONG, 0), ColumnType::new(type_code::VARCHAR, 2000)]
+}
+
+fn image(key: u8, fill: u8, len: usize) -> Vec<u8> {
+    let mut image = vec![0u8];
+    image.extend_from_slice(&u32::from(key).to_le_bytes());
+    image.extend_from_slice(&(len as u16).to_le_bytes());
+    image.extend(std::iter::repeat_n(fill, len));
+    image
+}
+
+struct World {
+    store: Arc<Store>,
+    layout: RowLayout,
+    types: Vec<ColumnType>,
+    now: BTreeMap<u8, Vec<u8>>,
+    sequence: u64,
+}
+
+impl World {
+    fn new(lanes: usize) -> World {
+        let types = types();
+        World {
+            store: Arc::new(Store::new(lanes, Catalog::new(0))),
+            layout: RowLayout::new(&types),
+            types,
+            now: BTreeMap::new(),
+            sequence: 0,
+        }
+    }
+
+    fn apply(&mut self, key: u8, change: RowChange<'_>) -> Result<(), RowErrorKind> {
+        let bytes = u32::from(key).to_le_bytes();
+        let hash = key_hash(TABLE.0, &bytes);
+        let oldest = self.store.visibility().oldest_needed();
+        let mut lane = self.store.lane_mut(self.store.lane_of(hash)).unwrap();
+        let result = lane.apply(
+            TABLE,
+            &self.layout,
+            &self.types,
+            hash,
+            &bytes,
+            change,
+            self.sequence + 1,
+            oldest,
+            CheckImages::All,
+        );
+        lane.tidy([TABLE].into_iter(), oldest);
+        result.map_err(|e| e.kind)
+    }
+
+    fn commit(&mut self) {
+        self.sequence += 1;
+        self.store.visibility().advance(SequenceNumber(self.sequence), |_| {});
+    }
+
+    fn seen(&self, snapshot: &Snapshot) -> BTreeMap<u8, Vec<u8>> {
+        let mut rows = BTreeMap::new();
+        let _ = self.store.scan::<()>(snapshot, TABLE, |row| {
+            assert_eq!(row.count, 1);
+            assert!(rows.insert(row.key[0], row.image.to_vec()).is_none(), "a row seen twice");
+            ControlFlow::Continue(())
+        });
+        rows
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_snapshot_sees_its_prefix(
+        steps in proptest::collection::vec((0u8..12, any::<u8>(), 0usize..900, 0u8..8), 1..400),
+        lanes in 1usize..5,
+    ) {
+        let mut world = World::new(lanes);
+        let mut pinned: Vec<(Snapshot, BTreeMap<u8, Vec<u8>>)> = Vec::new();
+        for (key, fill, len, action) in steps {
+            let new = image(key, fill, len);
+            let old = world.now.get(&key).cloned();
+            match (&old, action) {
+                (None, _) => {
+                    prop_assert_eq!(world.apply(key, RowChange::Delete { before: BeforeImage::None }), Err(RowErrorKind::NotFound));
+                    world.apply(key, RowChange::Insert { image: &new }).unwrap();
+                    world.now.insert(key, new);
+                }
+                (Some(old), 0 | 1) => {
+                    world.apply(key, RowChange::Delete { before: BeforeImage::Full(old) }).unwrap();
+                    world.now.remove(&key);
+                }
+                (Some(old), _) => {
+                    prop_assert_eq!(world.apply(key, RowChange::Insert { image: &new }), Err(RowErrorKind::Duplicate));
+                    if *old != new {
+                        prop_assert_eq!(
+                            world.apply(key, RowChange::Update { before: BeforeImage::Full(&new), image: &new }),
+                            Err(RowErrorKind::Differs)
+                        );
+                    }
+                    world.apply(key, RowChange::Update { before: BeforeImage::Full(old), image: &new }).unwrap();
+                    world.now.insert(key, new);
+                }
+            }
+            world.commit();
+            if action == 3 && pinned.len() < 6 {
+                pinned.push((Snapshot::pin(&world.store), world.now.clone()));
+            }
+            if action == 4 && !pinned.is_empty() {
+                let (snapshot, expected) = pinned.remove(0);
+                prop_assert_eq!(world.seen(&snapshot), expected);
+            }
+        }
+        for (snapshot, expected) in &pinned {
+            prop_assert_eq!(&world.seen(snapshot), expected);
+            for key in 0..12u8 {
+                let bytes = u32::from(key).to_le_bytes();
+                prop_assert_eq!(world.store.get(snapshot, TABLE, &bytes), expected.get(&key).cloned());
+            }
+        }
+        drop(pinned);
+        prop_assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now.clone());
+    }
+}
+
+#[test]
+fn memory_of_overwritten_versions_comes_back() {
+    let mut world = World::new(1);
+    let mut old = image(1, 0, 800);
+    world.apply(1, RowChange::Insert { image: &old }).unwrap();
+    world.commit();
+    for round in 0..200_000u32 {
+        let new = image(1, round as u8, 800);
+        world.apply(1, RowChange::Update { before: BeforeImage::Full(&old), image: &new }).unwrap();
+        world.commit();
+        old = new;
+    }
+    // 200,000 versions of 850 bytes are 170 MB; what is left is a few segments.
+    assert!(world.store.stats().bytes < 8 << 20, "{:?}", world.store.stats());
+}
+
+#[test]
+fn a_pinned_snapshot_keeps_a_hot_row_and_bounds_the_work() {
+    let mut world = World::new(1);
+    let mut old = image(1, 0, 10);
+    world.apply(1, RowChange::Insert { image: &old }).unwrap();
+    world.commit();
+    let pinned = Snapshot::pin(&world.store);
+    for round in 0..100_000u32 {
+        let new = image(1, round as u8, 10);
+        world.apply(1, RowChange::Update { before: BeforeImage::Full(&old), image: &new }).unwrap();
+        world.commit();
+        old = new;
+    }
+    assert_eq!(world.seen(&pinned).get(&1), Some(&image(1, 0, 10)));
+}
+
+#[test]
+fn keyless_rows_are_counted() {
+    let mut world = World::new(2);
+    let row = image(7, 1, 3);
+    let hash = key_hash(TABLE.0, &row);
+    let step = |change: RowChange<'_>, sequence: u64, world: &mut World| {
+        let mut lane = world.store.lane_mut(world.store.lane_of(hash)).unwrap();
+        lane.apply(TABLE, &world.layout, &world.types, hash, &row, change, sequence, 0, CheckImages::All)
+            .map_err(|e| e.kind)
+    };
+    assert_eq!(step(RowChange::RemoveCopy, 1, &mut world), Err(RowErrorKind::NotFound));
+    for sequence in 1..=3 {
+        step(RowChange::AddCopy, sequence, &mut world).unwrap();
+    }
+    world.store.visibility().advance(SequenceNumber(3), |_| {});
+    let three = Snapshot::pin(&world.store);
+    step(RowChange::RemoveCopy, 4, &mut world).unwrap();
+    world.store.visibility().advance(SequenceNumber(4), |_| {});
+    let count = |snapshot: &Snapshot| {
+        let mut counts = Vec::new();
+        let _ = world.store.scan::<()>(snapshot, TABLE, |r| {
+            assert_eq!(r.image, row.as_slice());
+            counts.push(r.count);
+            ControlFlow::Continue(())
+        });
+        counts
+    };
+    assert_eq!(count(&three), vec![3]);
+    assert_eq!(count(&Snapshot::pin(&world.store)), vec![2]);
+}
+
+/// A source that updates a JSON document in place logs it with another layout than the after image before.
+#[test]
+fn the_same_json_document_laid_out_differently() {
+    // {"a": 1} as a small and as a large object; {"a": 2}.
+    let small = [0u8, 1, 0, 12, 0, 11, 0, 1, 0, 5, 1, 0, b'a'];
+    let large = [1u8, 1, 0, 0, 0, 20, 0, 0, 0, 19, 0, 0, 0, 1, 0, 5, 1, 0, 0, 0, b'a'];
+    let mut other = small;
+    other[10] = 2;
+    let types = vec![ColumnType::new(type_code::LONG, 0), ColumnType::new(type_code::JSON, 4)];
+    let layout = RowLayout::new(&types);
+    let image = |id: u32, document: &[u8]| {
+        let mut image = vec![0u8];
+        image.extend(id.to_le_bytes());
+        image.extend((document.len() as u32).to_le_bytes());
+        image.extend_from_slice(document);
+        image
+    };
+    let store = Store::new(1, Catalog::new(0));
+    let mut lane = store.lane_mut(0).unwrap();
+    let key = 1u32.to_le_bytes();
+    let mut sequence = 0;
+    let mut apply = |change: RowChange<'_>| {
+        sequence += 1;
+        lane.apply(TABLE, &layout, &types, 77, &key, change, sequence, 0, CheckImages::All).map_err(|e| e.kind)
+    };
+    let (stored, logged) = (image(1, &small), image(1, &large));
+    let (differs, wrong_id) = (image(1, &other), image(2, &large));
+    let mut partial = vec![0u8];
+    partial.extend_from_slice(&logged[5..]);
+    apply(RowChange::Insert { image: &stored }).unwrap();
+    apply(RowChange::Update { before: BeforeImage::Full(&logged), image: &stored }).unwrap();
+    let before = BeforeImage::Partial { present: &[0b10], image: &partial };
+    apply(RowChange::Update { before, image: &stored }).unwrap();
+    let change = RowChange::Delete { before: BeforeImage::Full(&differs) };
+    assert_eq!(apply(change), Err(RowErrorKind::Differs));
+    let change = RowChange::Delete { before: BeforeImage::Full(&wrong_id) };
+    assert_eq!(apply(change), Err(RowErrorKind::Differs));
+    apply(RowChange::Delete { before: BeforeImage::Full(&logged) }).unwrap();
+}
+
+/// Deleted rows wait for their readers but are no rows any more.
+#[test]
+fn rows_are_counted_as_the_newest_versions_have_them() {
+    let mut world = World::new(2);
+    for key in 0..10 {
+        world.apply(key, RowChange::Insert { image: &image(key, 1, 3) }).unwrap();
+    }
+    for key in 0..4 {
+        world.apply(key, RowChange::Delete { before: BeforeImage::None }).unwrap();
+    }
+    world.apply(2, RowChange::Insert { image: &image(2, 9, 3) }).unwrap();
+    world.apply(5, RowChange::Update { before: BeforeImage::None, image: &image(5, 9, 3) }).unwrap();
+    assert_eq!(world.store.stats().rows, 7);
+}

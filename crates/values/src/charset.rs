@@ -1,0 +1,217 @@
+//! Text of a column's character set as utf8mb4 and back.
+//!
+//! In: bytes and a collation. Out: the bytes a client with character_set_results=utf8mb4 sees, or the column's bytes.
+//! Never here: a guess: a character set that is not here is `ValueError::Unsupported`.
+
+use std::borrow::Cow;
+
+use encoding_rs::Encoding;
+
+use crate::charset_data::UPPER_HALVES;
+use crate::collation::{self, Collation};
+use crate::error::ValueError;
+
+/// A character set whose conversion is known.
+#[derive(Debug, Clone, Copy)]
+enum Charset {
+    /// utf8mb4, utf8mb3 and binary: the client gets the bytes.
+    AsIs,
+    /// One byte a character, ASCII below 0x80.
+    Single(&'static [u16; 128]),
+    Utf16(fn([u8; 2]) -> u16),
+    Utf32,
+    /// Several bytes a character. The encoding agrees with a 9.7 server in all of its characters but those named, which
+    /// are given as the encoding's and the server's.
+    Multi(&'static Encoding, &'static [(char, char)]),
+}
+
+fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
+    let Some(found) = collation::by_id(collation) else {
+        return Err(ValueError::unsupported(format!("text with the collation id {collation}")));
+    };
+    let charset = match found.charset {
+        "utf8mb4" | "utf8mb3" | "binary" => Charset::AsIs,
+        "ucs2" | "utf16" => Charset::Utf16(u16::from_be_bytes),
+        "utf16le" => Charset::Utf16(u16::from_le_bytes),
+        "utf32" => Charset::Utf32,
+        name => match UPPER_HALVES.iter().find(|(charset, _)| *charset == name) {
+            Some((_, upper)) => Charset::Single(upper),
+            None => multi(name)?,
+        },
+    };
+    Ok((charset, found))
+}
+
+/// The other sets (big5, ujis, eucjpms, gb18030, swe7) differ from the encodings of this name in too many characters.
+fn multi(name: &str) -> Result<Charset, ValueError> {
+    match name {
+        "gbk" => Ok(Charset::Multi(encoding_rs::GBK, &[])),
+        "euckr" => Ok(Charset::Multi(encoding_rs::EUC_KR, &[])),
+        "cp932" => Ok(Charset::Multi(encoding_rs::SHIFT_JIS, &[])),
+        "gb2312" => Ok(Charset::Multi(encoding_rs::GBK, &[('·', '・'), ('—', '―')])),
+        "sjis" => Ok(Charset::Multi(
+            encoding_rs::SHIFT_JIS,
+            &[('＼', '\\'), ('～', '〜'), ('∥', '‖'), ('－', '−'), ('￠', '¢'), ('￡', '£'), ('￢', '¬')],
+        )),
+        _ => Err(ValueError::unsupported(format!("text in character set {name}"))),
+    }
+}
+
+/// Whether text of this collation can be converted.
+#[must_use]
+pub fn is_supported(collation: u16) -> bool {
+    resolve(collation).is_ok()
+}
+
+/// The text as utf8mb4.
+///
+/// # Errors
+/// The character set is not implemented, or the bytes are no text of it.
+pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
+    let (charset, found) = resolve(collation)?;
+    let invalid = ValueError::Invalid { what: found.charset };
+    match charset {
+        Charset::AsIs => Ok(Cow::Borrowed(text)),
+        Charset::Single(_) if text.is_ascii() => Ok(Cow::Borrowed(text)),
+        Charset::Single(upper) => {
+            let chars = text.iter().map(|byte| match byte {
+                0..=0x7f => char::from(*byte),
+                _ => upper.get(usize::from(byte & 0x7f)).and_then(|c| char::from_u32(u32::from(*c))).unwrap_or('?'),
+            });
+            Ok(Cow::Owned(chars.collect::<String>().into_bytes()))
+        }
+        Charset::Utf16(unit) => {
+            let (units, rest) = text.as_chunks::<2>();
+            let decoded = char::decode_utf16(units.iter().map(|u| unit(*u))).collect::<Result<String, _>>();
+            match decoded {
+                Ok(decoded) if rest.is_empty() => Ok(Cow::Owned(decoded.into_bytes())),
+                _ => Err(invalid),
+            }
+        }
+        Charset::Utf32 => {
+            let (units, rest) = text.as_chunks::<4>();
+            let decoded = units.iter().map(|u| char::from_u32(u32::from_be_bytes(*u))).collect::<Option<String>>();
+            match decoded {
+                Some(decoded) if rest.is_empty() => Ok(Cow::Owned(decoded.into_bytes())),
+                _ => Err(invalid),
+            }
+        }
+        Charset::Multi(encoding, changed) => match encoding.decode_without_bom_handling_and_without_replacement(text) {
+            Some(Cow::Borrowed(decoded)) => Ok(Cow::Borrowed(decoded.as_bytes())),
+            Some(Cow::Owned(decoded)) if changed.is_empty() => Ok(Cow::Owned(decoded.into_bytes())),
+            Some(Cow::Owned(decoded)) => {
+                let server = |c: char| changed.iter().find(|(other, _)| *other == c).map_or(c, |(_, server)| *server);
+                Ok(Cow::Owned(decoded.chars().map(server).collect::<String>().into_bytes()))
+            }
+            None => Err(invalid),
+        },
+    }
+}
+
+/// utf8mb4 text in the character set of `collation`.
+///
+/// # Errors
+/// The character set is not implemented, the bytes are no utf8mb4, or a character does not exist in the set.
+pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
+    let (charset, found) = resolve(collation)?;
+    if matches!(charset, Charset::AsIs) && found.id == collation::BINARY {
+        return Ok(Cow::Borrowed(text));
+    }
+    let unicode = std::str::from_utf8(text).map_err(|_| ValueError::Invalid { what: "utf8mb4 text" })?;
+    let missing = || ValueError::BadLiteral { what: found.charset, literal: unicode.into() };
+    match charset {
+        Charset::AsIs if found.mbmaxlen < 4 && unicode.chars().any(|c| c.len_utf8() > 3) => Err(missing()),
+        Charset::AsIs => Ok(Cow::Borrowed(text)),
+        Charset::Single(_) if text.is_ascii() => Ok(Cow::Borrowed(text)),
+        Charset::Single(upper) => {
+            let byte = |c: char| match u8::try_from(c) {
+                Ok(byte) if byte.is_ascii() => Some(byte),
+                _ => upper.iter().position(|u| u32::from(*u) == u32::from(c)).map(|at| at as u8 | 0x80),
+            };
+            unicode.chars().map(byte).collect::<Option<Vec<u8>>>().map(Cow::Owned).ok_or_else(missing)
+        }
+        Charset::Utf16(unit) => {
+            if found.mbmaxlen < 4 && unicode.chars().any(|c| c.len_utf16() > 1) {
+                return Err(missing());
+            }
+            // Tells which byte comes first.
+            let big = unit([0, 1]) == 1;
+            let bytes = |u: u16| if big { u.to_be_bytes() } else { u.to_le_bytes() };
+            Ok(Cow::Owned(unicode.encode_utf16().flat_map(bytes).collect()))
+        }
+        Charset::Utf32 => Ok(Cow::Owned(unicode.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect())),
+        Charset::Multi(..) if text.is_ascii() => Ok(Cow::Borrowed(text)),
+        Charset::Multi(_, [_, ..]) => Err(ValueError::unsupported(format!("text into {}", found.charset))),
+        Charset::Multi(encoding, []) => {
+            let (bytes, _, unmappable) = encoding.encode(unicode);
+            // What does not come back the same way was written by a rule of browsers, not of the server.
+            let same = !unmappable
+                && encoding.decode_without_bom_handling_and_without_replacement(&bytes).as_deref() == Some(unicode);
+            if same { Ok(Cow::Owned(bytes.into_owned())) } else { Err(missing()) }
+        }
+    }
+}
+
+/// The bytes that pad and that are stripped from the end of CHAR text.
+pub(crate) fn pad(collation: u16) -> &'static [u8] {
+    match collation::by_id(collation).map(|found| found.charset) {
+        Some("binary") => &[0],
+        Some("ucs2" | "utf16") => &[0, b' '],
+        Some("utf16le") => &[b' ', 0],
+        Some("utf32") => &[0, 0, 0, b' '],
+        _ => b" ",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(name: &str) -> u16 {
+        collation::charset_default(name).unwrap().id
+    }
+
+    #[test]
+    fn latin1_is_windows_1252_with_five_more() {
+        assert_eq!(to_utf8mb4(8, b"caf\xe9 \x80\x81").unwrap(), "café €\u{81}".as_bytes());
+        assert_eq!(from_utf8mb4(8, "café €\u{81}".as_bytes()).unwrap().as_ref(), b"caf\xe9 \x80\x81");
+        assert!(from_utf8mb4(8, "日".as_bytes()).is_err());
+    }
+
+    #[test]
+    fn others() {
+        assert_eq!(to_utf8mb4(id("utf16"), &[0xd8, 0x3d, 0xde, 0x00]).unwrap(), "😀".as_bytes());
+        assert_eq!(to_utf8mb4(id("utf16le"), &[0xe9, 0]).unwrap(), "é".as_bytes());
+        assert_eq!(to_utf8mb4(id("utf32"), &[0, 1, 0xf6, 0]).unwrap(), "😀".as_bytes());
+        assert_eq!(to_utf8mb4(id("gbk"), &[0xc4, 0xe3, b'a']).unwrap(), "你a".as_bytes());
+        assert_eq!(to_utf8mb4(id("sjis"), &[0x81, 0x60]).unwrap(), "〜".as_bytes());
+        assert_eq!(to_utf8mb4(id("cp932"), &[0x81, 0x60]).unwrap(), "～".as_bytes());
+        assert_eq!(to_utf8mb4(id("gb2312"), &[0xa1, 0xa4]).unwrap(), "・".as_bytes());
+        assert_eq!(from_utf8mb4(id("gbk"), "你a".as_bytes()).unwrap().as_ref(), [0xc4, 0xe3, b'a']);
+        assert_eq!(to_utf8mb4(id("cp1251"), &[0xcf, b'a']).unwrap(), "Пa".as_bytes());
+        assert_eq!(from_utf8mb4(id("utf16le"), "é".as_bytes()).unwrap().as_ref(), [0xe9, 0]);
+        assert!(from_utf8mb4(id("ucs2"), "😀".as_bytes()).is_err());
+        assert!(from_utf8mb4(id("utf8mb3"), "😀".as_bytes()).is_err());
+        assert!(to_utf8mb4(id("utf16"), &[0xd8, 0x3d]).is_err());
+        assert!(to_utf8mb4(id("utf32"), &[0, 1]).is_err());
+        assert!(matches!(to_utf8mb4(id("swe7"), b"a"), Err(ValueError::Unsupported { .. })));
+        assert!(matches!(to_utf8mb4(0, b"a"), Err(ValueError::Unsupported { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn what_converts_comes_back(text: String, collation in 1u16..330) {
+            if let Ok(bytes) = from_utf8mb4(collation, text.as_bytes()) {
+                let back = to_utf8mb4(collation, &bytes).unwrap().into_owned();
+                prop_assert_eq!(back, text.as_bytes());
+            }
+        }
+
+        #[test]
+        fn never_panics(text: Vec<u8>, collation in 0u16..330) {
+            let _ = to_utf8mb4(collation, &text);
+            let _ = from_utf8mb4(collation, &text);
+        }
+    }
+}

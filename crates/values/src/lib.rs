@@ -1,0 +1,26 @@
+//! MySQL's values as bytes.
+//!
+//! In: column types, and stored bytes as row images carry them. Out: where rows and columns end, values as the text and
+//! SQL a client of the server sees, and images built from result rows. Never here: I/O, table names, DDL literals (catalog),
+//! panics on outside bytes, a guessed value: what is not implemented is `ValueError::Unsupported`.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod binary_protocol;
+pub mod charset;
+mod charset_data;
+pub mod collation;
+mod collation_data;
+mod column_type;
+mod decimal;
+mod error;
+mod float;
+pub mod json;
+mod layout;
+mod temporal;
+pub mod text;
+
+pub use collation::Collation;
+pub use column_type::{ColumnType, type_code};
+pub use error::ValueError;
+pub use layout::{OFFSET_ABSENT, OFFSET_NULL, RowLayout};

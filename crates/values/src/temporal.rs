@@ -1,0 +1,439 @@
+//! DATE, TIME, DATETIME, TIMESTAMP, YEAR: stored bytes to fields and back, fields to text.
+//!
+//! In: stored bytes, packed integers of JSON, fields of a result row. Out: fields, text in UTC, stored bytes. Never
+//! here: a time zone, a field out of range passed on.
+
+use std::io::Write as _;
+
+use crate::error::ValueError;
+
+/// A date with a time of day; all zero is MySQL's zero date. Month and day may be zero alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DateTime {
+    pub(crate) year: u32,
+    pub(crate) month: u32,
+    pub(crate) day: u32,
+    pub(crate) hour: u32,
+    pub(crate) minute: u32,
+    pub(crate) second: u32,
+    pub(crate) micros: u32,
+}
+
+/// A signed duration of up to 838:59:59.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Time {
+    pub(crate) negative: bool,
+    pub(crate) hour: u32,
+    pub(crate) minute: u32,
+    pub(crate) second: u32,
+    pub(crate) micros: u32,
+}
+
+/// Seconds of a day.
+const DAY_SECONDS: u32 = 86_400;
+/// Days from 0000-03-01 to 1970-01-01.
+const EPOCH_DAYS: u32 = 719_468;
+/// Days of 400 Gregorian years.
+const ERA_DAYS: u32 = 146_097;
+
+fn wrong_length(what: &'static str, stored: &[u8]) -> ValueError {
+    ValueError::WrongLength { what, len: stored.len() }
+}
+
+fn big_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// Bytes of the fraction for so many digits.
+fn fraction_len(digits: u16) -> usize {
+    usize::from(digits.div_ceil(2))
+}
+
+/// Microseconds of one unit of a fraction stored in so many bytes.
+fn fraction_unit(len: usize) -> u32 {
+    match len {
+        1 => 10_000,
+        2 => 100,
+        _ => 1,
+    }
+}
+
+fn micros(fraction: &[u8]) -> Result<u32, ValueError> {
+    let value = big_endian(fraction) as u32;
+    value
+        .checked_mul(fraction_unit(fraction.len()))
+        .filter(|micros| *micros < 1_000_000)
+        .ok_or(ValueError::Invalid { what: "fraction of a second" })
+}
+
+fn push_fraction(digits: u16, micros: u32, out: &mut Vec<u8>) {
+    let len = fraction_len(digits);
+    if len > 0 {
+        let value = micros / fraction_unit(len);
+        out.extend(value.to_be_bytes().iter().skip(4 - len));
+    }
+}
+
+impl DateTime {
+    fn checked(self, what: &'static str) -> Result<DateTime, ValueError> {
+        let good = self.year <= 9999
+            && self.month <= 12
+            && self.day <= 31
+            && self.hour <= 23
+            && self.minute <= 59
+            && self.second <= 59
+            && self.micros <= 999_999;
+        if good { Ok(self) } else { Err(ValueError::Invalid { what }) }
+    }
+
+    /// From a stored DATE.
+    pub(crate) fn from_date(stored: &[u8]) -> Result<DateTime, ValueError> {
+        if stored.len() != 3 {
+            return Err(wrong_length("DATE", stored));
+        }
+        let bits = little_endian(stored) as u32;
+        DateTime { year: bits >> 9, month: bits >> 5 & 15, day: bits & 31, ..DateTime::default() }.checked("DATE")
+    }
+
+    /// From a stored DATETIME with so many fractional digits.
+    pub(crate) fn from_datetime(digits: u16, stored: &[u8]) -> Result<DateTime, ValueError> {
+        if stored.len() != 5 + fraction_len(digits) {
+            return Err(wrong_length("DATETIME", stored));
+        }
+        let (whole, fraction) = stored.split_at_checked(5).unwrap_or((stored, &[]));
+        let bits = big_endian(whole).checked_sub(1 << 39).ok_or(ValueError::Invalid { what: "DATETIME" })?;
+        DateTime::from_bits(bits, micros(fraction)?)
+    }
+
+    fn from_bits(bits: u64, micros: u32) -> Result<DateTime, ValueError> {
+        let months = (bits >> 22) as u32;
+        let field = |shift: u32, mask: u64| (bits >> shift & mask) as u32;
+        DateTime {
+            year: months / 13,
+            month: months % 13,
+            day: field(17, 31),
+            hour: field(12, 31),
+            minute: field(6, 63),
+            second: field(0, 63),
+            micros,
+        }
+        .checked("DATETIME")
+    }
+
+    /// From the packed integer JSON holds.
+    pub(crate) fn from_packed(packed: i64) -> Result<DateTime, ValueError> {
+        let bits = u64::try_from(packed).map_err(|_| ValueError::Invalid { what: "DATETIME" })?;
+        if bits >> 24 >= 1 << 39 {
+            return Err(ValueError::Invalid { what: "DATETIME" });
+        }
+        DateTime::from_bits(bits >> 24, (bits & 0xff_ffff) as u32)
+    }
+
+    /// From a stored TIMESTAMP with so many fractional digits, in UTC.
+    pub(crate) fn from_timestamp(digits: u16, stored: &[u8]) -> Result<DateTime, ValueError> {
+        if stored.len() != 4 + fraction_len(digits) {
+            return Err(wrong_length("TIMESTAMP", stored));
+        }
+        let (whole, fraction) = stored.split_at_checked(4).unwrap_or((stored, &[]));
+        Ok(DateTime::from_seconds(big_endian(whole) as u32, micros(fraction)?))
+    }
+
+    /// From a DATETIME as 5.5 stored it: its digits as one number.
+    pub(crate) fn from_old_datetime(stored: &[u8]) -> Result<DateTime, ValueError> {
+        if stored.len() != 8 {
+            return Err(wrong_length("DATETIME", stored));
+        }
+        let number = little_endian(stored);
+        let date = u32::try_from(number / 1_000_000).map_err(|_| ValueError::Invalid { what: "DATETIME" })?;
+        let time = (number % 1_000_000) as u32;
+        DateTime {
+            year: date / 10_000,
+            month: date / 100 % 100,
+            day: date % 100,
+            hour: time / 10_000,
+            minute: time / 100 % 100,
+            second: time % 100,
+            micros: 0,
+        }
+        .checked("DATETIME")
+    }
+
+    /// Seconds since 1970 in UTC; 0 is the zero date.
+    pub(crate) fn from_seconds(seconds: u32, micros: u32) -> DateTime {
+        if seconds == 0 {
+            return DateTime { micros, ..DateTime::default() };
+        }
+        // Years counted from March, so that the leap day is the last of its year.
+        let days = seconds / DAY_SECONDS + EPOCH_DAYS;
+        let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+        let second_of_day = seconds % DAY_SECONDS;
+        DateTime {
+            year: era * 400 + year_of_era + u32::from(month <= 2),
+            month,
+            day: day_of_year - (153 * month_from_march + 2) / 5 + 1,
+            hour: second_of_day / 3600,
+            minute: second_of_day / 60 % 60,
+            second: second_of_day % 60,
+            micros,
+        }
+    }
+
+    fn is_zero_date(&self) -> bool {
+        self.year == 0 && self.month == 0 && self.day == 0
+    }
+
+    /// Whether the day exists.
+    pub(crate) fn is_calendar_day(&self) -> bool {
+        let leap = self.year.is_multiple_of(4) && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400));
+        let days = match self.month {
+            4 | 6 | 9 | 11 => 30,
+            2 => 28 + u32::from(leap),
+            1..=12 => 31,
+            _ => return false,
+        };
+        (1..=days).contains(&self.day)
+    }
+
+    fn seconds(&self) -> Result<u32, ValueError> {
+        let invalid = ValueError::Invalid { what: "TIMESTAMP" };
+        if self.is_zero_date() && self.hour == 0 && self.minute == 0 && self.second == 0 {
+            return Ok(0);
+        }
+        if self.year < 1970 || !self.is_calendar_day() {
+            return Err(invalid);
+        }
+        let year = self.year - u32::from(self.month <= 2);
+        let (era, year_of_era) = (year / 400, year % 400);
+        let month_from_march = if self.month > 2 { self.month - 3 } else { self.month + 9 };
+        let day_of_year = (153 * month_from_march + 2) / 5 + self.day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        let days = (era * ERA_DAYS + day_of_era).checked_sub(EPOCH_DAYS).ok_or(invalid.clone())?;
+        let of_day = self.hour * 3600 + self.minute * 60 + self.second;
+        u32::try_from(u64::from(days) * u64::from(DAY_SECONDS) + u64::from(of_day)).map_err(|_| invalid)
+    }
+
+    /// Appends the stored DATE.
+    pub(crate) fn push_date(self, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let this = self.checked("DATE")?;
+        out.extend((this.year << 9 | this.month << 5 | this.day).to_le_bytes().iter().take(3));
+        Ok(())
+    }
+
+    /// Appends the stored DATETIME.
+    pub(crate) fn push_datetime(self, digits: u16, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let this = self.checked("DATETIME")?;
+        let date = u64::from(this.year * 13 + this.month) << 5 | u64::from(this.day);
+        let time = u64::from(this.hour << 12 | this.minute << 6 | this.second);
+        out.extend((1 << 39 | date << 17 | time).to_be_bytes().iter().skip(3));
+        push_fraction(digits, this.micros, out);
+        Ok(())
+    }
+
+    /// Appends the stored TIMESTAMP of a time in UTC.
+    pub(crate) fn push_timestamp(self, digits: u16, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let this = self.checked("TIMESTAMP")?;
+        out.extend(this.seconds()?.to_be_bytes());
+        push_fraction(digits, this.micros, out);
+        Ok(())
+    }
+
+    /// Appends `YYYY-MM-DD`.
+    pub(crate) fn write_date(&self, out: &mut Vec<u8>) {
+        push_digits(self.year, 4, out);
+        out.push(b'-');
+        push_digits(self.month, 2, out);
+        out.push(b'-');
+        push_digits(self.day, 2, out);
+    }
+
+    /// Appends `YYYY-MM-DD hh:mm:ss` with so many fractional digits.
+    pub(crate) fn write(&self, digits: u16, out: &mut Vec<u8>) {
+        self.write_date(out);
+        out.push(b' ');
+        write_clock(self.hour, self.minute, self.second, self.micros, digits, out);
+    }
+}
+
+impl Time {
+    fn checked(self) -> Result<Time, ValueError> {
+        let good = self.hour <= 838 && self.minute <= 59 && self.second <= 59 && self.micros <= 999_999;
+        if good { Ok(self) } else { Err(ValueError::Invalid { what: "TIME" }) }
+    }
+
+    /// From a stored TIME with so many fractional digits.
+    pub(crate) fn from_time(digits: u16, stored: &[u8]) -> Result<Time, ValueError> {
+        let fraction = fraction_len(digits);
+        if stored.len() != 3 + fraction || stored.len() > 6 {
+            return Err(wrong_length("TIME", stored));
+        }
+        // One number of all bytes; negative values lie below the middle.
+        let middle = 1i64 << (8 * stored.len() - 1);
+        let value = big_endian(stored) as i64 - middle;
+        let magnitude = value.unsigned_abs();
+        let part = (magnitude & ((1 << (8 * fraction)) - 1)) as u32;
+        Time::from_bits(value < 0, magnitude >> (8 * fraction), u64::from(part) * u64::from(fraction_unit(fraction)))
+    }
+
+    fn from_bits(negative: bool, bits: u64, micros: u64) -> Result<Time, ValueError> {
+        let time = Time {
+            negative,
+            hour: u32::try_from(bits >> 12).unwrap_or(u32::MAX),
+            minute: (bits >> 6 & 63) as u32,
+            second: (bits & 63) as u32,
+            micros: u32::try_from(micros).unwrap_or(u32::MAX),
+        };
+        time.checked()
+    }
+
+    /// From the packed integer JSON holds.
+    pub(crate) fn from_packed(packed: i64) -> Result<Time, ValueError> {
+        let magnitude = packed.unsigned_abs();
+        Time::from_bits(packed < 0, magnitude >> 24, magnitude & 0xff_ffff)
+    }
+
+    /// From a TIME as 5.5 stored it: its digits as one signed number.
+    pub(crate) fn from_old_time(stored: &[u8]) -> Result<Time, ValueError> {
+        let [a, b, c] = <[u8; 3]>::try_from(stored).map_err(|_| wrong_length("TIME", stored))?;
+        let value = i32::from_le_bytes([0, a, b, c]) >> 8;
+        let number = value.unsigned_abs();
+        let (hour, minute, second) = (number / 10_000, number / 100 % 100, number % 100);
+        Time { negative: value < 0, hour, minute, second, micros: 0 }.checked()
+    }
+
+    /// Appends the stored TIME.
+    pub(crate) fn push(self, digits: u16, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let this = self.checked()?;
+        let fraction = fraction_len(digits);
+        let bits = u64::from(this.hour << 12 | this.minute << 6 | this.second);
+        let part = if fraction == 0 { 0 } else { this.micros / fraction_unit(fraction) };
+        let magnitude = (bits << (8 * fraction) | u64::from(part)) as i64;
+        let value = if this.negative { -magnitude } else { magnitude };
+        let len = 3 + fraction;
+        let shifted = value + (1i64 << (8 * len - 1));
+        out.extend(shifted.to_be_bytes().iter().skip(8 - len));
+        Ok(())
+    }
+
+    /// Appends `[-]hh:mm:ss` with so many fractional digits.
+    pub(crate) fn write(&self, digits: u16, out: &mut Vec<u8>) {
+        if self.negative {
+            out.push(b'-');
+        }
+        write_clock(self.hour, self.minute, self.second, self.micros, digits, out);
+    }
+}
+
+fn write_clock(hour: u32, minute: u32, second: u32, micros: u32, digits: u16, out: &mut Vec<u8>) {
+    push_digits(hour, 2, out);
+    out.push(b':');
+    push_digits(minute, 2, out);
+    out.push(b':');
+    push_digits(second, 2, out);
+    if digits > 0 {
+        out.push(b'.');
+        let start = out.len();
+        push_digits(micros, 6, out);
+        out.truncate(start + usize::from(digits.min(6)));
+    }
+}
+
+fn push_digits(value: u32, width: usize, out: &mut Vec<u8>) {
+    // Writing to a Vec does not fail.
+    let _ = write!(out, "{value:0width$}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn datetime(digits: u16, stored: &[u8]) -> String {
+        let mut out = Vec::new();
+        DateTime::from_datetime(digits, stored).unwrap().write(digits, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn time(digits: u16, stored: &[u8]) -> String {
+        let mut out = Vec::new();
+        Time::from_time(digits, stored).unwrap().write(digits, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn known_bytes() {
+        assert_eq!(datetime(0, &[0x99, 0xa5, 0x44, 0x31, 0x05]), "2020-01-02 03:04:05");
+        assert_eq!(datetime(0, &[0x80, 0, 0, 0, 0]), "0000-00-00 00:00:00");
+        assert_eq!(time(0, &[0x80, 0, 0]), "00:00:00");
+        assert_eq!(time(0, &[0x7f, 0xff, 0xff]), "-00:00:01");
+        assert_eq!(time(2, &[0x7f, 0xff, 0xfe, 0xce]), "-00:00:01.50");
+        assert_eq!(time(6, &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff]), "-00:00:00.000001");
+        assert_eq!(time(0, &[0xb4, 0x6e, 0xfb]), "838:59:59");
+        assert_eq!(time(0, &[0x4b, 0x91, 0x05]), "-838:59:59");
+        assert!(DateTime::from_datetime(0, &[0x7f, 0, 0, 0, 0]).is_err());
+        assert!(DateTime::from_date(&[0xff, 0xff, 0xff]).is_err());
+        assert!(DateTime::from_datetime(2, &[0x80, 0, 0, 0, 0, 100]).is_err());
+    }
+
+    #[test]
+    fn days_since_the_epoch() {
+        let mut out = Vec::new();
+        for (seconds, text) in [
+            (1, "1970-01-01 00:00:01"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (951_868_799, "2000-02-29 23:59:59"),
+            (i32::MAX as u32, "2038-01-19 03:14:07"),
+            (u32::MAX, "2106-02-07 06:28:15"),
+        ] {
+            out.clear();
+            DateTime::from_seconds(seconds, 0).write(0, &mut out);
+            assert_eq!(out, text.as_bytes());
+        }
+        assert!(DateTime { year: 2021, month: 2, day: 29, ..DateTime::default() }.seconds().is_err());
+        assert!(DateTime { year: 9999, month: 2, day: 28, ..DateTime::default() }.seconds().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn stored_forms_come_back(seconds: u32, micros in 0u32..1_000_000, digits in 0u16..=6, negative: bool, hour in 0u32..=838) {
+            let unit = 10u32.pow(6 - u32::from(digits.div_ceil(2) * 2));
+            let micros = micros / unit * unit;
+            let when = DateTime::from_seconds(seconds, micros);
+            let mut out = Vec::new();
+            when.push_timestamp(digits, &mut out).unwrap();
+            prop_assert_eq!(DateTime::from_timestamp(digits, &out).unwrap(), when);
+            out.clear();
+            when.push_datetime(digits, &mut out).unwrap();
+            prop_assert_eq!(DateTime::from_datetime(digits, &out).unwrap(), when);
+            out.clear();
+            when.push_date(&mut out).unwrap();
+            let date = DateTime { year: when.year, month: when.month, day: when.day, ..DateTime::default() };
+            prop_assert_eq!(DateTime::from_date(&out).unwrap(), date);
+            let time = Time { negative, hour, minute: when.minute, second: when.second, micros };
+            out.clear();
+            time.push(digits, &mut out).unwrap();
+            let back = Time::from_time(digits, &out).unwrap();
+            let zero = hour == 0 && time.minute == 0 && time.second == 0 && micros == 0;
+            prop_assert_eq!(back, Time { negative: negative && !zero, ..time });
+        }
+
+        #[test]
+        fn never_panics(digits in 0u16..10, stored: Vec<u8>, packed: i64) {
+            let _ = DateTime::from_date(&stored);
+            let _ = DateTime::from_datetime(digits, &stored);
+            let _ = DateTime::from_timestamp(digits, &stored);
+            let _ = DateTime::from_old_datetime(&stored);
+            let _ = Time::from_time(digits, &stored);
+            let _ = Time::from_old_time(&stored);
+            let _ = DateTime::from_packed(packed);
+            let _ = Time::from_packed(packed);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Commands as payloads. Each function appends to `out`, behind a header begun with [`crate::packet::start`].
+
+use crate::read::Reader;
+use crate::row::{Param, put_params};
+use crate::{Result, WireError};
+
+/// Ends the session.
+pub const QUIT: u8 = 0x01;
+/// Changes the default database.
+pub const INIT_DB: u8 = 0x02;
+/// Runs a statement; its text follows.
+pub const QUERY: u8 = 0x03;
+/// Asks for an OK.
+pub const PING: u8 = 0x0e;
+/// Asks for the log from a file and position.
+pub const BINLOG_DUMP: u8 = 0x12;
+/// Makes us visible in SHOW REPLICAS.
+pub const REGISTER_SLAVE: u8 = 0x15;
+/// Prepares a statement; its text follows.
+pub const STMT_PREPARE: u8 = 0x16;
+/// Executes a prepared statement.
+pub const STMT_EXECUTE: u8 = 0x17;
+/// Closes a prepared statement; no answer.
+pub const STMT_CLOSE: u8 = 0x19;
+/// Asks for the log by GTID set.
+pub const BINLOG_DUMP_GTID: u8 = 0x1e;
+/// Resets session state.
+pub const RESET_CONNECTION: u8 = 0x1f;
+
+/// Dump flag: end with EOF at the end of the log instead of waiting.
+pub const DUMP_NON_BLOCK: u16 = 0x01;
+/// Dump flag: heartbeats as HEARTBEAT_V2 (8.0.26 and later).
+pub const DUMP_HEARTBEAT_V2: u16 = 0x02;
+
+/// COM_QUERY and its like: the command byte and text.
+pub fn put_text(out: &mut Vec<u8>, command: u8, text: &[u8]) {
+    out.push(command);
+    out.extend_from_slice(text);
+}
+
+/// COM_STMT_EXECUTE without a cursor.
+pub fn put_execute(out: &mut Vec<u8>, statement_id: u32, params: &[Param<'_>]) {
+    out.push(STMT_EXECUTE);
+    out.extend_from_slice(&statement_id.to_le_bytes());
+    out.push(0);
+    out.extend_from_slice(&1u32.to_le_bytes());
+    put_params(out, params);
+}
+
+/// COM_STMT_CLOSE.
+pub fn put_close(out: &mut Vec<u8>, statement_id: u32) {
+    out.push(STMT_CLOSE);
+    out.extend_from_slice(&statement_id.to_le_bytes());
+}
+
+/// What SHOW REPLICAS shows of us.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Registration<'a> {
+    /// Our server id.
+    pub server_id: u32,
+    /// Host name (cut at 255 bytes).
+    pub host: &'a str,
+    /// Port.
+    pub port: u16,
+}
+
+/// COM_REGISTER_SLAVE. No user or password is ever sent.
+pub fn put_register(out: &mut Vec<u8>, registration: &Registration<'_>) {
+    out.push(REGISTER_SLAVE);
+    out.extend_from_slice(&registration.server_id.to_le_bytes());
+    let host = registration.host.as_bytes();
+    let host = host.get(..host.len().min(255)).unwrap_or_default();
+    out.push(host.len() as u8);
+    out.extend_from_slice(host);
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&registration.port.to_le_bytes());
+    out.extend_from_slice(&[0; 8]);
+}
+
+/// COM_BINLOG_DUMP.
+pub fn put_dump(out: &mut Vec<u8>, server_id: u32, file: &str, position: u32, flags: u16) {
+    out.push(BINLOG_DUMP);
+    out.extend_from_slice(&position.to_le_bytes());
+    out.extend_from_slice(&flags.to_le_bytes());
+    out.extend_from_slice(&server_id.to_le_bytes());
+    out.extend_from_slice(file.as_bytes());
+}
+
+/// COM_BINLOG_DUMP_GTID from the first transaction outside `gtid_set` (binary form).
+pub fn put_dump_gtid(out: &mut Vec<u8>, server_id: u32, gtid_set: &[u8], flags: u16) {
+    out.push(BINLOG_DUMP_GTID);
+    out.extend_from_slice(&flags.to_le_bytes());
+    out.extend_from_slice(&server_id.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&4u64.to_le_bytes());
+    out.extend_from_slice(&(gtid_set.len() as u32).to_le_bytes());
+    out.extend_from_slice(gtid_set);
+}
+
+/// First byte of semi-synchronous packets, both ways.
+pub const SEMI_SYNC_MAGIC: u8 = 0xef;
+
+/// A semi-synchronous acknowledgement: everything up to `position` in `file` is safe.
+pub fn put_semi_sync_ack(out: &mut Vec<u8>, file: &str, position: u64) {
+    out.push(SEMI_SYNC_MAGIC);
+    out.extend_from_slice(&position.to_le_bytes());
+    out.extend_from_slice(file.as_bytes());
+}
+
+/// An event of the dump, without its packet's leading bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DumpEvent<'a> {
+    /// The event: header, body, checksum.
+    pub event: &'a [u8],
+    /// The source waits for an acknowledgement of this event.
+    pub ack_wanted: bool,
+}
+
+/// Reads a dump packet that is neither ERR nor EOF.
+#[inline]
+pub fn parse_dump_event(payload: &[u8], semi_sync: bool) -> Result<DumpEvent<'_>> {
+    let mut reader = Reader::new(payload);
+    if reader.u8("dump packet")? != 0 {
+        return Err(WireError::Malformed { what: "dump packet" });
+    }
+    if !semi_sync {
+        return Ok(DumpEvent { event: reader.rest(), ack_wanted: false });
+    }
+    if reader.u8("semi-sync mark")? != SEMI_SYNC_MAGIC {
+        return Err(WireError::Malformed { what: "semi-sync mark" });
+    }
+    let ack_wanted = reader.u8("semi-sync flag")? & 1 != 0;
+    Ok(DumpEvent { event: reader.rest(), ack_wanted })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts() {
+        let mut out = Vec::new();
+        put_execute(&mut out, 7, &[Param::Int(1)]);
+        assert_eq!(out, b"\x17\x07\0\0\0\0\x01\0\0\0\0\x01\x08\0\x01\0\0\0\0\0\0\0");
+        out.clear();
+        put_register(&mut out, &Registration { server_id: 9, host: "h", port: 3306 });
+        assert_eq!(out, b"\x15\x09\0\0\0\x01h\0\0\xea\x0c\0\0\0\0\0\0\0\0");
+        out.clear();
+        put_dump_gtid(&mut out, 9, b"set", DUMP_HEARTBEAT_V2);
+        assert_eq!(out, b"\x1e\x02\0\x09\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x03\0\0\0set");
+        out.clear();
+        put_dump(&mut out, 9, "b.1", 4, 0);
+        assert_eq!(out, b"\x12\x04\0\0\0\0\0\x09\0\0\0b.1");
+        out.clear();
+        put_semi_sync_ack(&mut out, "b.1", 260);
+        assert_eq!(out, b"\xef\x04\x01\0\0\0\0\0\0b.1");
+    }
+
+    #[test]
+    fn dump_packets() {
+        let event = parse_dump_event(b"\0\xef\x01xy", true).unwrap();
+        assert_eq!(event, DumpEvent { event: b"xy", ack_wanted: true });
+        assert!(!parse_dump_event(b"\0\xef\x00xy", true).unwrap().ack_wanted);
+        assert_eq!(parse_dump_event(b"\0xy", false).unwrap().event, b"xy");
+        for bad in [&b""[..], b"\0", b"\0\xee\x01", b"\0\xef", b"\x01"] {
+            assert!(parse_dump_event(bad, true).is_err());
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Framing: a 3-byte length, a sequence id, and payloads of 16 MiB − 1 joined until a shorter one ends them.
+
+use crate::{Result, WireError};
+
+/// Bytes of a packet header.
+pub const HEADER_LEN: usize = 4;
+/// The largest payload of one frame; a payload of this size or more goes on in the next frame.
+pub const MAX_FRAME_LEN: usize = 0xff_ffff;
+/// The largest payload accepted by default: MySQL's largest event or packet (1 GiB) and its framing.
+pub const MAX_PAYLOAD_LEN: usize = (1 << 30) + (1 << 16);
+/// What one read asks the socket for.
+pub const READ_LEN: usize = 256 * 1024;
+
+/// Starts a packet in `out`; write the payload behind it, then call [`finish`].
+pub fn start(out: &mut Vec<u8>) -> usize {
+    let at = out.len();
+    out.extend_from_slice(&[0; HEADER_LEN]);
+    at
+}
+
+/// Completes the packet that [`start`] began at `at`: sets lengths and sequence ids, splitting at 16 MiB.
+pub fn finish(out: &mut Vec<u8>, at: usize, sequence: &mut u8) {
+    let payload_len = out.len().saturating_sub(at + HEADER_LEN);
+    if payload_len < MAX_FRAME_LEN {
+        if let Some(header) = out.get_mut(at..at + HEADER_LEN) {
+            header.copy_from_slice(&frame_header(payload_len, *sequence));
+        }
+        *sequence = sequence.wrapping_add(1);
+        return;
+    }
+    let payload = out.split_off(at + HEADER_LEN);
+    out.truncate(at);
+    write(out, sequence, &payload);
+}
+
+/// Appends `payload` as one packet, in as many frames as it needs.
+pub fn write(out: &mut Vec<u8>, sequence: &mut u8, payload: &[u8]) {
+    let mut rest = payload;
+    loop {
+        let (frame, tail) = rest.split_at(rest.len().min(MAX_FRAME_LEN));
+        out.extend_from_slice(&frame_header(frame.len(), *sequence));
+        out.extend_from_slice(frame);
+        *sequence = sequence.wrapping_add(1);
+        rest = tail;
+        if frame.len() < MAX_FRAME_LEN {
+            return;
+        }
+    }
+}
+
+fn frame_header(len: usize, sequence: u8) -> [u8; HEADER_LEN] {
+    let [a, b, c, ..] = (len as u32).to_le_bytes();
+    [a, b, c, sequence]
+}
+
+/// A packet's payload inside a [`PacketBuffer`]; valid until the buffer is next changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadRange {
+    start: usize,
+    len: usize,
+}
+
+/// Collects bytes from a peer and hands out whole packets without copying them.
+///
+/// Grows only with bytes that really arrived (doubling), never by a claimed length, and never past `limit`.
+#[derive(Debug)]
+pub struct PacketBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Payload bytes of earlier full frames of the packet at `start`, already joined there behind its header.
+    joined: usize,
+    sequence: u8,
+    ordered: bool,
+    limit: usize,
+}
+
+impl PacketBuffer {
+    /// An empty buffer that refuses payloads above `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        PacketBuffer { bytes: Vec::new(), start: 0, end: 0, joined: 0, sequence: 0, ordered: true, limit }
+    }
+
+    /// The sequence id the next frame must carry.
+    pub fn expect_sequence(&mut self, sequence: u8) {
+        self.sequence = sequence;
+    }
+
+    /// From now on takes sequence ids as they come: a semi-synchronous source restarts them after an acknowledgement.
+    pub fn accept_any_sequence(&mut self) {
+        self.ordered = false;
+    }
+
+    /// The sequence id after the last frame taken.
+    pub fn sequence(&self) -> u8 {
+        self.sequence
+    }
+
+    /// Bytes received and not yet taken.
+    pub fn pending_len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Room for the next read; tell [`PacketBuffer::filled`] how much of it was used.
+    pub fn spare(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            // One huge packet must not keep its memory for the life of the connection.
+            if self.bytes.len() > 64 * READ_LEN {
+                self.bytes.truncate(READ_LEN);
+                self.bytes.shrink_to_fit();
+            }
+        }
+        let wanted = READ_LEN / 2;
+        if self.bytes.len() - self.end < wanted {
+            if self.start > 0 {
+                self.bytes.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            }
+            if self.bytes.len() - self.end < wanted {
+                let len = (self.bytes.len() * 2).max(READ_LEN);
+                self.bytes.resize(len, 0);
+            }
+        }
+        self.bytes.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// `len` bytes of [`PacketBuffer::spare`] now hold data.
+    pub fn filled(&mut self, len: usize) {
+        self.end = (self.end + len).min(self.bytes.len());
+    }
+
+    /// Takes the next whole packet, or `None` when more bytes must be read first.
+    #[inline]
+    pub fn take(&mut self) -> Result<Option<PayloadRange>> {
+        loop {
+            let at = if self.joined == 0 { self.start } else { self.start + HEADER_LEN + self.joined };
+            let Some(&[a, b, c, sequence]) =
+                self.bytes.get(at..self.end).and_then(|bytes| bytes.first_chunk::<HEADER_LEN>())
+            else {
+                return Ok(None);
+            };
+            let len = u32::from_le_bytes([a, b, c, 0]) as usize;
+            if sequence != self.sequence && self.ordered {
+                // A server that ends an idle session says so out of turn, with an ERR packet.
+                let first = self.bytes.get(at + HEADER_LEN..self.end).and_then(<[u8]>::first);
+                match first {
+                    Some(0xff) if len > 0 && self.joined == 0 => {}
+                    None if len > 0 && self.joined == 0 => return Ok(None),
+                    _ => return Err(WireError::OutOfOrder { expected: self.sequence, got: sequence }),
+                }
+            }
+            if self.joined + len > self.limit {
+                return Err(WireError::TooLarge { limit: self.limit });
+            }
+            if self.end - at < HEADER_LEN + len {
+                return Ok(None);
+            }
+            self.sequence = sequence.wrapping_add(1);
+            if self.joined > 0 {
+                // Close the gap that this frame's header leaves in the payload.
+                self.bytes.copy_within(at + HEADER_LEN..self.end, at);
+                self.end -= HEADER_LEN;
+            }
+            self.joined += len;
+            if len < MAX_FRAME_LEN {
+                let payload = PayloadRange { start: self.start + HEADER_LEN, len: self.joined };
+                self.start = payload.start + payload.len;
+                self.joined = 0;
+                return Ok(Some(payload));
+            }
+        }
+    }
+
+    /// True when [`PacketBuffer::take`] would hand out a packet (or an error) without another read.
+    pub fn has_packet(&self) -> bool {
+        let mut at = if self.joined == 0 { self.start } else { self.start + HEADER_LEN + self.joined };
+        loop {
+            let Some(&[a, b, c, _]) = self.bytes.get(at..self.end).and_then(|bytes| bytes.first_chunk::<HEADER_LEN>())
+            else {
+                return false;
+            };
+            let len = u32::from_le_bytes([a, b, c, 0]) as usize;
+            if self.end - at < HEADER_LEN + len {
+                return false;
+            }
+            if len < MAX_FRAME_LEN {
+                return true;
+            }
+            at += HEADER_LEN + len;
+        }
+    }
+
+    /// The bytes of a packet just taken.
+    #[inline]
+    pub fn payload(&self, range: PayloadRange) -> &[u8] {
+        self.bytes.get(range.start..range.start + range.len).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn feed(buffer: &mut PacketBuffer, mut bytes: &[u8], step: usize) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        loop {
+            assert_eq!(buffer.has_packet(), matches!(buffer_clone_take(buffer), Ok(Some(_)) | Err(_)));
+            while let Some(range) = buffer.take().unwrap() {
+                packets.push(buffer.payload(range).to_vec());
+            }
+            if bytes.is_empty() {
+                return packets;
+            }
+            let spare = buffer.spare();
+            let len = spare.len().min(bytes.len()).min(step);
+            spare[..len].copy_from_slice(&bytes[..len]);
+            buffer.filled(len);
+            bytes = &bytes[len..];
+        }
+    }
+
+    fn buffer_clone_take(buffer: &PacketBuffer) -> Result<Option<PayloadRange>> {
+        if buffer.bytes.len() > 1 << 22 {
+            return if buffer.has_packet() { Ok(Some(PayloadRange { start: 0, len: 0 })) } else { Ok(None) };
+        }
+        PacketBuffer { bytes: buffer.bytes.clone(), ..*buffer }.take()
+    }
+
+    #[test]
+    fn payloads_around_the_frame_limit_come_back_whole() {
+        for len in [0, 1, MAX_FRAME_LEN - 1, MAX_FRAME_LEN, MAX_FRAME_LEN + 1, 2 * MAX_FRAME_LEN + 5] {
+            let payload: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            let (mut out, mut sequence) = (Vec::new(), 7);
+            let at = start(&mut out);
+            out.extend_from_slice(&payload);
+            finish(&mut out, at, &mut sequence);
+            write(&mut out, &mut sequence, b"next");
+            let mut buffer = PacketBuffer::new(MAX_PAYLOAD_LEN);
+            buffer.expect_sequence(7);
+            let packets = feed(&mut buffer, &out, 1 << 20);
+            assert_eq!(packets.len(), 2);
+            assert!(packets[0] == payload);
+            assert_eq!(packets[1], b"next");
+            assert_eq!(buffer.sequence(), sequence);
+        }
+    }
+
+    #[test]
+    fn limit_and_order_are_enforced() {
+        let mut buffer = PacketBuffer::new(10);
+        buffer.spare()[..4].copy_from_slice(&[11, 0, 0, 0]);
+        buffer.filled(4);
+        assert_eq!(buffer.take(), Err(WireError::TooLarge { limit: 10 }));
+        let mut buffer = PacketBuffer::new(10);
+        buffer.spare()[..5].copy_from_slice(&[1, 0, 0, 3, 0]);
+        buffer.filled(5);
+        assert_eq!(buffer.take(), Err(WireError::OutOfOrder { expected: 0, got: 3 }));
+    }
+
+    #[test]
+    fn an_error_out_of_turn_may_arrive_in_two_reads() {
+        let mut buffer = PacketBuffer::new(10);
+        buffer.spare()[..5].copy_from_slice(&[1, 0, 0, 3, 0xff]);
+        buffer.filled(4);
+        assert_eq!(buffer.take(), Ok(None));
+        buffer.filled(1);
+        let range = buffer.take().unwrap().unwrap();
+        assert_eq!(buffer.payload(range), [0xff]);
+        // An empty frame is no ERR packet, whatever follows it.
+        buffer.spare()[..5].copy_from_slice(&[0, 0, 0, 9, 0xff]);
+        buffer.filled(5);
+        assert_eq!(buffer.take(), Err(WireError::OutOfOrder { expected: 4, got: 9 }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_the_stream_gives_the_same_packets(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..20),
+            step in 1usize..400,
+        ) {
+            let (mut out, mut sequence) = (Vec::new(), 0);
+            for payload in &payloads {
+                write(&mut out, &mut sequence, payload);
+            }
+            let mut buffer = PacketBuffer::new(MAX_PAYLOAD_LEN);
+            prop_assert_eq!(feed(&mut buffer, &out, step), payloads);
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut buffer = PacketBuffer::new(MAX_PAYLOAD_LEN);
+            let len = bytes.len();
+            buffer.spare()[..len].copy_from_slice(&bytes);
+            buffer.filled(len);
+            while let Ok(Some(range)) = buffer.take() {
+                let _ = buffer.payload(range);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! One input, taken apart from the front.
+
+/// Bytes not yet taken. At the end it gives zeros and empty slices: no input is too short.
+#[derive(Clone, Copy)]
+pub struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    pub fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input(bytes)
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        *first
+    }
+
+    pub fn u16(&mut self) -> u16 {
+        u16::from_le_bytes([self.byte(), self.byte()])
+    }
+
+    /// Two bytes of length, then so many bytes or what there is.
+    pub fn chunk(&mut self) -> &'a [u8] {
+        let len = usize::from(self.u16());
+        let (chunk, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        chunk
+    }
+
+    /// All chunks that are left.
+    pub fn chunks(mut self) -> impl Iterator<Item = &'a [u8]> {
+        std::iter::from_fn(move || (!self.0.is_empty()).then(|| self.chunk()))
+    }
+
+    pub fn rest(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// Bytes as [`Input::chunk`] reads them.
+pub fn chunk(bytes: &[u8]) -> Vec<u8> {
+    let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];
+    [&(bytes.len() as u16).to_le_bytes()[..], bytes].concat()
+}
+
+/// Parts one behind the other.
+pub fn join(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}

@@ -1,0 +1,198 @@
+//! The command line of `slipstream lab tpcc …` and `slipstream lab record`, for the program crate to hang in.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use source::ConnectOptions;
+
+use crate::record::{self, RecordOptions};
+use crate::tpcc::{self, Limit, Style, TpccOptions};
+
+/// `lab` commands that work on a server.
+#[derive(Debug, Clone, Subcommand)]
+pub enum LabCommand {
+    /// TPC-C against any MySQL-protocol server (no think time: not a TPC-C result)
+    #[command(subcommand)]
+    Tpcc(TpccCommand),
+    /// Keep a primary's binary log, from its first statement on, as files
+    Record(RecordArgs),
+}
+
+/// `lab tpcc` commands.
+#[derive(Debug, Clone, Subcommand)]
+pub enum TpccCommand {
+    /// Make the database anew and load it
+    Prepare(TpccArgs),
+    /// Run the five transactions in the standard mix
+    Run(TpccArgs),
+    /// Check consistency conditions 3.3.2.1 to 3.3.2.4
+    Check(TpccArgs),
+}
+
+/// Options of `lab tpcc`.
+#[derive(Debug, Clone, Args)]
+pub struct TpccArgs {
+    /// mysql://user[:password]@host:port (password also from MYSQL_PWD)
+    #[arg(long, value_name = "URL")]
+    pub server: String,
+    /// Database
+    #[arg(long, default_value = "tpcc")]
+    pub database: String,
+    /// Warehouses to load (a run uses all it finds)
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub warehouses: u32,
+    /// Terminals: threads with a connection each
+    #[arg(long, default_value_t = 4)]
+    pub terminals: usize,
+    /// Same seed, same load, same inputs per terminal
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// statements: one round trip each; procedures: one per transaction
+    #[arg(long, default_value = "statements", value_name = "STYLE")]
+    pub style: String,
+    /// How long to run (90, 90s, 10m, 2h)
+    #[arg(long, default_value = "60s", value_parser = parse_duration, conflicts_with_all = ["transactions", "write_transactions"])]
+    pub duration: Duration,
+    /// Run this many transactions instead
+    #[arg(long, conflicts_with = "write_transactions")]
+    pub transactions: Option<u64>,
+    /// Run this many New-Order, Payment and Delivery transactions instead
+    #[arg(long)]
+    pub write_transactions: Option<u64>,
+    /// Fraction of items, stock, customers and orders to load; below 1 it is not TPC-C's population
+    #[arg(long, default_value_t = 1.0)]
+    pub scale: f64,
+    /// Declare the specification's foreign keys
+    #[arg(long)]
+    pub foreign_keys: bool,
+    /// Connections loading at once
+    #[arg(long, default_value_t = 4)]
+    pub load_threads: usize,
+    /// How long a terminal tries to reach a lost server again
+    #[arg(long, default_value = "30s", value_parser = parse_duration)]
+    pub reconnect_for: Duration,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `lab record`.
+#[derive(Debug, Clone, Args)]
+pub struct RecordArgs {
+    /// The primary: mysql://user[:password]@host:port (password also from MYSQL_PWD)
+    #[arg(long, value_name = "URL")]
+    pub source: String,
+    /// Folder for the files; made, and refused where it holds a recording
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Server id to ask with
+    #[arg(long, default_value_t = 4_294_000_001)]
+    pub server_id: u32,
+}
+
+impl TpccArgs {
+    /// As the library wants them.
+    pub fn options(&self) -> anyhow::Result<TpccOptions> {
+        let limit = match (self.transactions, self.write_transactions) {
+            (Some(count), _) => Limit::Transactions(count),
+            (None, Some(count)) => Limit::WriteTransactions(count),
+            (None, None) => Limit::Duration(self.duration),
+        };
+        Ok(TpccOptions {
+            server: server(&self.server)?,
+            database: self.database.clone(),
+            warehouses: self.warehouses,
+            terminals: self.terminals,
+            seed: self.seed,
+            style: self.style.parse::<Style>()?,
+            limit,
+            scale: self.scale,
+            foreign_keys: self.foreign_keys,
+            load_threads: self.load_threads,
+            reconnect_for: self.reconnect_for,
+        })
+    }
+}
+
+/// Runs the command; results go to standard output. `Ok(false)`: it ran, and what it checks does not hold.
+pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
+    let out = &mut std::io::stdout();
+    match command {
+        LabCommand::Tpcc(TpccCommand::Prepare(args)) => tpcc::prepare(&args.options()?, out)?,
+        LabCommand::Tpcc(TpccCommand::Run(args)) => {
+            if args.json {
+                let report = tpcc::run(&args.options()?, &mut std::io::stderr())?;
+                writeln!(out, "{}", serde_json::to_string(&report)?)?;
+            } else {
+                let report = tpcc::run(&args.options()?, out)?;
+                write!(out, "{report}")?;
+            }
+        }
+        LabCommand::Tpcc(TpccCommand::Check(args)) => {
+            let report = tpcc::check(&args.options()?)?;
+            write!(out, "{report}")?;
+            return Ok(report.is_consistent());
+        }
+        LabCommand::Record(args) => {
+            let options =
+                RecordOptions { source: server(&args.source)?, folder: args.out.clone(), server_id: args.server_id };
+            let report = record::record(&options)?;
+            writeln!(out, "{report}")?;
+        }
+    }
+    Ok(true)
+}
+
+fn server(url: &str) -> anyhow::Result<ConnectOptions> {
+    let mut options = ConnectOptions::from_url(url).context("the server's URL")?;
+    if options.password.is_none() {
+        options.password = std::env::var("MYSQL_PWD").ok();
+    }
+    Ok(options)
+}
+
+fn parse_duration(text: &str) -> anyhow::Result<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..) {
+        Some("" | "s") => 1,
+        Some("m") => 60,
+        Some("h") => 3600,
+        _ => bail!("'{text}': seconds, or a number with s, m or h"),
+    };
+    let seconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    seconds.map(Duration::from_secs).with_context(|| format!("'{text}': seconds, or a number with s, m or h"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(subcommand)]
+        command: LabCommand,
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("90").unwrap(), Duration::from_secs(90));
+        assert_eq!(parse_duration("10m").unwrap(), Duration::from_secs(600));
+        assert_eq!(parse_duration("2h").unwrap(), Duration::from_secs(7200));
+        assert!(parse_duration("5d").is_err() && parse_duration("s").is_err() && parse_duration("-1s").is_err());
+    }
+
+    #[test]
+    fn a_count_replaces_the_default_duration() {
+        let url = "mysql://root@127.0.0.1:3306";
+        let cli = Cli::try_parse_from(["lab", "tpcc", "run", "--server", url, "--write-transactions", "5"]).unwrap();
+        let LabCommand::Tpcc(TpccCommand::Run(args)) = cli.command else { panic!("not a run") };
+        assert_eq!(args.options().unwrap().limit, Limit::WriteTransactions(5));
+        let cli = Cli::try_parse_from(["lab", "tpcc", "run", "--server", url]).unwrap();
+        let LabCommand::Tpcc(TpccCommand::Run(args)) = cli.command else { panic!("not a run") };
+        assert_eq!(args.options().unwrap().limit, Limit::Duration(Duration::from_secs(60)));
+    }
+}

@@ -1,0 +1,10 @@
+//! The laboratory: workloads, recordings and experiments around the pipeline.
+//!
+//! In: a server's address, or recorded logs. Out: load, files, measured figures. Never here: anything a replica needs to
+//! do its work.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod cli;
+pub mod record;
+pub mod replay;
+pub mod tpcc;

@@ -1,0 +1,110 @@
+//! Is the copy equal? By the mysql client's own text of every row, not by what `slipstream verify` says; and by that too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Replica, Server, slipstream, slipstream_with};
+
+/// Lines of each table (sorted), by `db.table`.
+type Tables = BTreeMap<String, Vec<String>>;
+
+/// Waits until the replica is current, then compares all tables of these databases, twice over.
+#[track_caller]
+pub fn assert_equal(server: &Server, replica: &mut Replica, dbs: &[&str]) {
+    replica.catch_up(server);
+    assert_equal_at_rest(server, replica.data(), dbs);
+    verify_equal(server, replica.data(), dbs);
+}
+
+/// Compares dumped text with what the mysql client prints. Nothing may write to these databases meanwhile.
+#[track_caller]
+pub fn assert_equal_at_rest(server: &Server, data: &str, dbs: &[&str]) {
+    let there = source_tables(server, dbs);
+    let here = dumped_tables(data, dbs, &there);
+    let names = |tables: &Tables| tables.keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(names(&there), names(&here), "tables");
+    for (name, rows) in &there {
+        let copy = &here[name];
+        if rows != copy {
+            let (missing, extra) = (only_in(rows, copy), only_in(copy, rows));
+            panic!(
+                "{name} differs: {} lines at the source, {} here\nonly at the source: {missing:#?}\nonly here: {extra:#?}",
+                rows.len(),
+                copy.len()
+            );
+        }
+    }
+}
+
+/// The first lines of `these` that `others` lack, cut.
+fn only_in(these: &[String], others: &[String]) -> Vec<String> {
+    let lines = these.iter().filter(|line| others.binary_search(line).is_err());
+    lines.take(5).map(|line| line.chars().take(300).collect()).collect()
+}
+
+/// `slipstream verify` must find every table of these databases equal.
+#[track_caller]
+pub fn verify_equal(server: &Server, data: &str, dbs: &[&str]) {
+    // As root: without RELOAD a snapshot has to wait for a moment when nobody commits.
+    let mut arguments = vec!["verify".to_owned(), "--data".into(), data.into(), "--source".into(), server.url("root")];
+    arguments.extend(table_names(server, dbs));
+    let with = |command: &mut std::process::Command| {
+        command.env_remove("MYSQL_PWD");
+    };
+    slipstream_with(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), with).expect(0, &["EQUAL"]);
+}
+
+/// Tables of these databases as `db.table`.
+#[must_use]
+pub fn table_names(server: &Server, dbs: &[&str]) -> Vec<String> {
+    let list = dbs.iter().map(|db| format!("'{db}'")).collect::<Vec<_>>().join(",");
+    let sql = format!(
+        "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema IN ({list}) \
+         AND table_type = 'BASE TABLE'"
+    );
+    server.sql(&sql).lines().map(str::to_owned).collect()
+}
+
+fn source_tables(server: &Server, dbs: &[&str]) -> Tables {
+    let mut sql = "SET time_zone = '+00:00';\n".to_owned();
+    for name in table_names(server, dbs) {
+        let (db, table) = name.split_once('.').unwrap();
+        sql.push_str(&format!("SELECT '-- {name}'; SELECT * FROM `{db}`.`{table}`;\n"));
+    }
+    tables_of(&server.client(&["--binary-as-hex"], &sql).unwrap(), false)
+}
+
+fn dumped_tables(data: &str, dbs: &[&str], there: &Tables) -> Tables {
+    let names: Vec<&str> = there.keys().map(String::as_str).collect();
+    let mut arguments = vec!["dump", "--data", data, "--format", "tab", "--binary-as-hex"];
+    let mut text = String::new();
+    match names.as_slice() {
+        [] => {}
+        [one] => {
+            // A single table is dumped without its name.
+            arguments.push(one);
+            text = format!("-- {one}\n{}", slipstream(&arguments).expect(0, &[]).out);
+        }
+        // All of them: a table that should not be there shows.
+        _ => text = slipstream(&arguments).expect(0, &[]).out.clone(),
+    }
+    let mut tables = tables_of(&text, true);
+    tables.retain(|name, _| dbs.contains(&name.split_once('.').unwrap().0));
+    tables
+}
+
+/// Text with a line `-- db.table` before each table's rows. A row with a line break in it is several lines, on both sides.
+fn tables_of(text: &str, with_header: bool) -> Tables {
+    let mut tables = Tables::new();
+    let (mut name, mut header) = (String::new(), false);
+    for line in text.split_terminator('\n') {
+        if let Some(next) = line.strip_prefix("-- ").filter(|next| next.contains('.')) {
+            name = next.to_owned();
+            tables.insert(name.clone(), Vec::new());
+            header = with_header;
+        } else if !std::mem::take(&mut header) {
+            tables.get_mut(&name).unwrap_or_else(|| panic!("rows before a table's name: {line}")).push(line.to_owned());
+        }
+    }
+    tables.values_mut().for_each(|rows| rows.sort_unstable());
+    tables
+}

@@ -1,0 +1,153 @@
+//! A TCP proxy between replica and server that can cut the dump stream at a chosen byte.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Command byte of COM_BINLOG_DUMP_GTID.
+const DUMP_GTID: u8 = 0x1e;
+const NEVER: i64 = i64::MAX;
+
+/// Listens until dropped.
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    server_port: u16,
+    ended: AtomicBool,
+    /// Bytes of dump streams still let through; then that connection is cut, once.
+    let_through: AtomicI64,
+    dump_bytes: AtomicU64,
+    cuts: AtomicU64,
+    /// Refuse everybody.
+    closed: AtomicBool,
+    /// Pass nothing on, and say nothing.
+    silent: AtomicBool,
+}
+
+impl Proxy {
+    /// To a server on this machine.
+    #[must_use]
+    pub fn start(server_port: u16) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = Arc::new(Shared {
+            server_port,
+            ended: AtomicBool::new(false),
+            let_through: AtomicI64::new(NEVER),
+            dump_bytes: AtomicU64::new(0),
+            cuts: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+        });
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if accepting.ended.load(SeqCst) {
+                    return;
+                }
+                let Ok(client) = client else { continue };
+                if accepting.closed.load(SeqCst) {
+                    let _ = client.shutdown(Shutdown::Both);
+                    continue;
+                }
+                let shared = Arc::clone(&accepting);
+                std::thread::spawn(move || shared.connection(client));
+            }
+        });
+        Proxy { port, shared }
+    }
+
+    /// For a replica; in clear text, so that a byte here is a byte of the stream.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("mysql://repl@127.0.0.1:{}/?ssl-mode=DISABLED", self.port)
+    }
+
+    /// The dump stream is cut after this many bytes more.
+    pub fn cut_after(&self, bytes: u64) {
+        self.shared.let_through.store(i64::try_from(bytes).unwrap(), SeqCst);
+    }
+
+    /// Bytes of dump streams that have passed.
+    #[must_use]
+    pub fn dump_bytes(&self) -> u64 {
+        self.shared.dump_bytes.load(SeqCst)
+    }
+
+    /// How often a stream was cut.
+    #[must_use]
+    pub fn cuts(&self) -> u64 {
+        self.shared.cuts.load(SeqCst)
+    }
+
+    /// From now on nothing the server says is passed on, as when a cable is cut; or no more.
+    pub fn silence(&self, silent: bool) {
+        self.shared.silent.store(silent, SeqCst);
+    }
+
+    /// From now on everybody is refused, or no more.
+    pub fn close(&self, closed: bool) {
+        self.shared.closed.store(closed, SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, SeqCst);
+        // Wakes the listener.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+impl Shared {
+    fn connection(self: Arc<Self>, client: TcpStream) {
+        let Ok(server) = TcpStream::connect(("127.0.0.1", self.server_port)) else { return };
+        let _ = (client.set_nodelay(true), server.set_nodelay(true));
+        let is_dump = Arc::new(AtomicBool::new(false));
+        let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let dump = Arc::clone(&is_dump);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 16 << 10];
+            while let Ok(read @ 1..) = from_client.read(&mut buffer) {
+                if buffer[..read].get(3..5) == Some(&[0, DUMP_GTID]) {
+                    dump.store(true, SeqCst);
+                }
+                if to_server.write_all(&buffer[..read]).is_err() {
+                    break;
+                }
+            }
+            let _ = (to_server.shutdown(Shutdown::Both), from_client.shutdown(Shutdown::Both));
+        });
+        self.downstream(server, client, &is_dump);
+    }
+
+    fn downstream(&self, mut server: TcpStream, mut client: TcpStream, is_dump: &AtomicBool) {
+        let mut buffer = [0; 16 << 10];
+        while let Ok(read @ 1..) = server.read(&mut buffer) {
+            while self.silent.load(SeqCst) && !self.ended.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let mut pass = read;
+            let mut cut = false;
+            if is_dump.load(SeqCst) {
+                let left = self.let_through.load(SeqCst);
+                if left != NEVER {
+                    cut = left <= read as i64;
+                    pass = read.min(usize::try_from(left).unwrap());
+                    self.let_through.store(if cut { NEVER } else { left - read as i64 }, SeqCst);
+                }
+                self.dump_bytes.fetch_add(pass as u64, SeqCst);
+            }
+            if client.write_all(&buffer[..pass]).is_err() || cut {
+                self.cuts.fetch_add(u64::from(cut), SeqCst);
+                break;
+            }
+        }
+        let _ = (server.shutdown(Shutdown::Both), client.shutdown(Shutdown::Both));
+    }
+}

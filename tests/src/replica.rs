@@ -1,0 +1,267 @@
+//! The program under test: runs of it to their end, and replicas in the background.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{Server, binary, wait_for};
+
+/// What a program left behind. A death by signal N is code 128 + N.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// Exit code.
+    pub code: i32,
+    /// Its stdout.
+    pub out: String,
+    /// Its stderr.
+    pub err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Ran {
+        Ran {
+            code: code_of(output.status),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ran {
+    /// Checks code and message: every text must stand in stdout or stderr, and no panic.
+    #[track_caller]
+    pub fn expect(&self, code: i32, texts: &[&str]) -> &Ran {
+        let all = format!("{}{}", self.out, self.err);
+        assert_eq!(self.code, code, "exit code; it said:\n{all}");
+        for text in texts {
+            assert!(all.to_lowercase().contains(&text.to_lowercase()), "no {text:?} in:\n{all}");
+        }
+        assert!(!all.contains("panicked"), "{all}");
+        self
+    }
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(arguments).arg("--no-defaults").env("MYSQL_PWD", "repl").env_remove("SLIPSTREAM_FAILPOINT");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+#[track_caller]
+pub fn slipstream(arguments: &[&str]) -> Ran {
+    slipstream_with(arguments, |_| ())
+}
+
+/// The same with changes to its environment.
+pub fn slipstream_with(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Ran {
+    let mut command = command(arguments);
+    change(&mut command);
+    Ran::from(command.output().unwrap())
+}
+
+/// A replica process, killed when dropped. Its folder stays for the next one.
+pub struct Replica {
+    /// The data folder.
+    pub data: PathBuf,
+    log: PathBuf,
+    child: Child,
+}
+
+impl Replica {
+    /// Follows a server into a folder, every image checked; returns once it answers.
+    #[track_caller]
+    pub fn follow(server: &Server, data: &Path, options: &[&str]) -> Replica {
+        Replica::start(&server.url("repl"), data, options)
+    }
+
+    /// The same from any source.
+    #[track_caller]
+    pub fn start(source: &str, data: &Path, options: &[&str]) -> Replica {
+        let mut replica = Replica::spawn(source, data, options, |_| ());
+        replica.wait_until("an answer", |_| true);
+        replica
+    }
+
+    /// Starts the process and waits for nothing.
+    pub fn spawn(source: &str, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
+        let log = data.with_extension("log");
+        let text = data.to_str().unwrap();
+        let mut command = command(&["replica", "--source", source, "--data", text, "--check-images=all"]);
+        command.args(options).stdout(Stdio::null());
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        command.stderr(file);
+        change(&mut command);
+        Replica { data: data.to_owned(), log, child: command.spawn().unwrap() }
+    }
+
+    /// All runs' log lines of this folder.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The folder as an argument.
+    #[must_use]
+    pub fn data(&self) -> &str {
+        self.data.to_str().unwrap()
+    }
+
+    /// `status --json`; None while it cannot be had.
+    #[must_use]
+    pub fn status(&self) -> Option<Value> {
+        let ran = slipstream(&["status", "--json", "--data", self.data()]);
+        (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("status is JSON"))
+    }
+
+    /// Polls the status of the running process.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, mut is: impl FnMut(&Value) -> bool) -> Value {
+        let (log, data) = (self.log.clone(), self.data.clone());
+        let (child, mut last) = (&mut self.child, String::new());
+        let until = Instant::now() + crate::DEADLINE;
+        loop {
+            let ran = slipstream(&["status", "--json", "--data", data.to_str().unwrap()]);
+            if let Ok(status) = serde_json::from_str::<Value>(&ran.out) {
+                if status["running"] == true && is(&status) {
+                    return status;
+                }
+                last = status.to_string();
+            }
+            let ended = child.try_wait().unwrap();
+            if ended.is_some() || Instant::now() > until {
+                let log = std::fs::read_to_string(&log).unwrap_or_default();
+                let log: String = log
+                    .lines()
+                    .rev()
+                    .take(30)
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .rev()
+                    .fold(String::new(), |a, l| a + l + "\n");
+                panic!("waiting for {what}: ended {ended:?}\nlog ends:\n{log}\nlast status: {last}");
+            }
+            std::thread::sleep(Duration::from_millis(25));
+        }
+    }
+
+    /// Waits until all the server has executed so far is visible here.
+    #[track_caller]
+    pub fn catch_up(&mut self, server: &Server) -> Value {
+        let goal = server.gtid_executed();
+        self.wait_until(&format!("GTIDs {goal}"), |status| goal.is_subset_of(&executed(status)))
+    }
+
+    /// Waits until this set is visible here, or the process ends before.
+    pub fn reaches(&mut self, goal: &GtidSet) -> bool {
+        let look = || {
+            let there = self.status().is_some_and(|status| goal.is_subset_of(&executed(&status)));
+            if there { Some(true) } else { self.child.try_wait().unwrap().map(|_| false) }
+        };
+        wait_for("the end of the log", look, String::new)
+    }
+
+    /// Waits for the end of the process.
+    #[track_caller]
+    pub fn wait_exit(&mut self) -> i32 {
+        let child = &mut self.child;
+        let log = self.log.clone();
+        let look = || child.try_wait().unwrap().map(code_of);
+        wait_for("the replica's end", look, || std::fs::read_to_string(&log).unwrap_or_default())
+    }
+
+    /// `slipstream stop`, which must end it with code 0.
+    #[track_caller]
+    pub fn stop(mut self) {
+        slipstream(&["stop", "--data", self.data()]).expect(0, &[]);
+        let code = self.wait_exit();
+        assert_eq!(code, 0, "{}", self.log());
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for an end by itself with this code and these texts in the log.
+    #[track_caller]
+    pub fn expect_exit(mut self, code: i32, texts: &[&str]) -> String {
+        let got = self.wait_exit();
+        let log = self.log();
+        assert_eq!(got, code, "{log}");
+        for text in texts {
+            assert!(log.to_lowercase().contains(&text.to_lowercase()), "no {text:?} in:\n{log}");
+        }
+        assert!(!log.contains("panicked"), "{log}");
+        log
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if self.child.try_wait().ok().flatten().is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if !std::thread::panicking() {
+            assert!(!self.log().contains("panicked"), "{}", self.log());
+        }
+    }
+}
+
+/// gtid.executed of a status.
+#[must_use]
+pub fn executed(status: &Value) -> GtidSet {
+    set_of(&status["gtid"]["executed"])
+}
+
+/// What a stopped folder holds.
+#[must_use]
+pub fn stopped_executed(data: &Path) -> GtidSet {
+    let ran = slipstream(&["status", "--json", "--data", data.to_str().unwrap()]);
+    executed(&serde_json::from_str(&ran.expect(0, &[]).out).unwrap())
+}
+
+/// gtid.retrieved of a status.
+#[must_use]
+pub fn retrieved(status: &Value) -> GtidSet {
+    set_of(&status["gtid"]["retrieved"])
+}
+
+fn set_of(value: &Value) -> GtidSet {
+    value.as_str().unwrap_or_default().replace('\n', "").parse().unwrap()
+}
+
+/// One column of the ledger summed over the event types: (name, count) where it is not 0.
+#[must_use]
+pub fn ledger(status: &Value, category: &str) -> Vec<(String, u64)> {
+    let rows = status["ledger"]["rows"].as_array().expect("ledger rows");
+    let of = |row: &Value| (row["name"].as_str().unwrap().to_owned(), row[category].as_u64().unwrap_or(0));
+    let mut counts: Vec<_> = rows.iter().map(of).filter(|(_, count)| *count > 0).collect();
+    counts.sort();
+    counts
+}

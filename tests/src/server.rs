@@ -1,0 +1,154 @@
+//! Throw-away servers, made and run by testbed/mysql and testbed/mariadb.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use base::GtidSet;
+
+use crate::{Ran, repository, run_with_input, scratch};
+
+/// A server; destroyed with its data when dropped.
+pub struct Server {
+    script: &'static str,
+    name: String,
+    port: u16,
+}
+
+impl Server {
+    /// A MySQL server with these mysqld options.
+    #[must_use]
+    pub fn start(name: &str, options: &[&str]) -> Server {
+        Server::start_with("mysql", name, options).unwrap_or_else(|error| panic!("no server: {error}"))
+    }
+
+    /// A MariaDB server; None, with a message, where there is none to be had.
+    #[must_use]
+    pub fn mariadb(name: &str) -> Option<Server> {
+        Server::start_with("mariadb", name, &[]).map_err(|error| eprintln!("skipped: no MariaDB: {error}")).ok()
+    }
+
+    fn start_with(script: &'static str, name: &str, options: &[&str]) -> Result<Server, String> {
+        // Names are used once: the last holder of a shared server may still be taking it down.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut server = Server { script, name, port: 0 };
+        let ran = Ran::from(server.command("start").args(options).output().unwrap());
+        if ran.code != 0 {
+            return Err(ran.err);
+        }
+        server.port = server.ask("port").parse().unwrap();
+        Ok(server)
+    }
+
+    /// One server that the tests of this process share while any of them holds it.
+    pub fn shared(place: &'static Mutex<Weak<Server>>, name: &str, options: &[&str]) -> Arc<Server> {
+        let mut place = place.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        place.upgrade().unwrap_or_else(|| {
+            let server = Arc::new(Server::start(name, options));
+            *place = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(repository().join("testbed").join(self.script));
+        command.args([verb, &self.name]).env("SLIPSTREAM_TESTBED_RUN", scratch().join("run"));
+        command
+    }
+
+    fn ask(&self, verb: &str) -> String {
+        let ran = Ran::from(self.command(verb).output().unwrap());
+        assert_eq!(ran.code, 0, "testbed {verb}: {}", ran.err);
+        ran.out.trim().to_owned()
+    }
+
+    /// Runs statements as root; their rows without headers, tab-separated.
+    ///
+    /// # Errors
+    /// The client's message.
+    pub fn try_sql(&self, sql: &str) -> Result<String, String> {
+        self.client(&[], sql)
+    }
+
+    /// Runs statements that must succeed.
+    pub fn sql(&self, sql: &str) -> String {
+        let start: String = sql.chars().take(300).collect();
+        self.try_sql(sql).unwrap_or_else(|error| panic!("{}: {error}\nin: {start}", self.name))
+    }
+
+    /// The same with more options of the mysql client.
+    ///
+    /// # Errors
+    /// The client's message.
+    pub fn client(&self, options: &[&str], sql: &str) -> Result<String, String> {
+        let fixed =
+            ["--batch", "--raw", "--skip-column-names", "--default-character-set=utf8mb4", "--max-allowed-packet=1G"];
+        let ran = run_with_input(self.command("sql").args(fixed).args(options), sql);
+        if ran.code == 0 { Ok(ran.out) } else { Err(ran.err) }
+    }
+
+    /// `mysql://USER@127.0.0.1:PORT`; the password of `repl` comes from MYSQL_PWD.
+    #[must_use]
+    pub fn url(&self, user: &str) -> String {
+        format!("mysql://{user}@127.0.0.1:{}", self.port)
+    }
+
+    /// TCP port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Unix socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.ask("socket").into()
+    }
+
+    /// Data folder.
+    #[must_use]
+    pub fn dir(&self) -> PathBuf {
+        self.ask("dir").into()
+    }
+
+    /// gtid_executed.
+    #[must_use]
+    pub fn gtid_executed(&self) -> GtidSet {
+        self.sql("SELECT @@GLOBAL.gtid_executed").replace('\n', "").parse().unwrap()
+    }
+
+    /// Clean shutdown.
+    pub fn stop(&self) {
+        self.ask("stop");
+    }
+
+    /// SIGKILL.
+    pub fn kill(&self) {
+        self.ask("kill");
+    }
+
+    /// Starts it again, on the same port, with the options kept and these.
+    pub fn restart(&self, options: &[&str]) {
+        let ran = Ran::from(self.command("restart").args(options).output().unwrap());
+        assert_eq!(ran.code, 0, "restart: {}", ran.err);
+    }
+
+    /// mysqlbinlog with these arguments.
+    #[must_use]
+    pub fn mysqlbinlog(&self, arguments: &[&str]) -> Ran {
+        Ran::from(self.command("binlog").args(arguments).output().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() && std::env::var_os("SLIPSTREAM_TEST_KEEP").is_some() {
+            let _ = std::fs::write(scratch().join("keep"), "");
+            eprintln!("kept: {}", scratch().display());
+            return;
+        }
+        let _ = self.command("destroy").output();
+    }
+}

@@ -1,0 +1,153 @@
+//! Preflight: one clear message per problem, with the statement that fixes it and the exit code.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::{Arc, Mutex, Weak};
+
+use whole_program_tests::{Ran, Replica, Server, assert_equal, copy_folder, folder, slipstream};
+
+static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+
+/// One server whose settings change: the test that changes global settings is one test.
+fn server() -> Arc<Server> {
+    Server::shared(&SERVER, "preflight", &[])
+}
+
+fn check(server: &Server, user: &str, options: &[&str]) -> Ran {
+    let url = server.url(user);
+    slipstream(&[&["check", "--source", &url], options].concat())
+}
+
+/// `replica` must refuse in the same words, and leave the source as it was.
+fn replica_refuses(server: &Server, code: i32, texts: &[&str]) {
+    let (url, data) = (server.url("repl"), folder("refused"));
+    slipstream(&["replica", "--source", &url, "--data", data.to_str().unwrap()]).expect(code, texts);
+}
+
+#[test]
+fn settings_privileges_and_server_ids() {
+    let server = server();
+    let before = server.gtid_executed();
+    check(&server, "repl", &[]).expect(0, &["can be followed", "9."]);
+
+    server.sql("SET GLOBAL binlog_format = STATEMENT");
+    let texts = ["binlog_format is STATEMENT", "SET PERSIST binlog_format = ROW"];
+    check(&server, "repl", &[]).expect(4, &texts);
+    replica_refuses(&server, 4, &texts);
+    // Two problems are two messages.
+    server.sql("SET GLOBAL gtid_mode = ON_PERMISSIVE");
+    check(&server, "repl", &[])
+        .expect(4, &["binlog_format is STATEMENT", "gtid_mode is ON_PERMISSIVE", "SET PERSIST gtid_mode = ON"]);
+    server.sql("SET GLOBAL gtid_mode = ON; SET GLOBAL binlog_format = ROW");
+    check(&server, "repl", &[]).expect(0, &[]);
+
+    server.sql(
+        "SET sql_log_bin = 0; CREATE USER nothing@'%' IDENTIFIED BY 'repl'; CREATE USER part@'127.0.0.1' IDENTIFIED BY 'repl';
+         GRANT REPLICATION SLAVE, SELECT ON *.* TO part@'127.0.0.1'; CREATE USER byrole@'%' IDENTIFIED BY 'repl'; CREATE ROLE follows;
+         GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO follows; GRANT follows TO byrole@'%'; SET DEFAULT ROLE follows TO byrole@'%';",
+    );
+    check(&server, "nothing", &[])
+        .expect(4, &["GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO 'nothing'@'%'"]);
+    check(&server, "part", &[]).expect(4, &["GRANT REPLICATION CLIENT ON *.* TO 'part'@'127.0.0.1'"]);
+    check(&server, "byrole", &[]).expect(0, &[]);
+
+    let own = server.sql("SELECT @@server_id");
+    check(&server, "repl", &["--server-id", own.trim()]).expect(4, &["source's own", "--server-id"]);
+    let mut first =
+        Replica::follow(&server, &folder("first"), &["--server-id=4711", "--report-host=berlin", "--report-port=3999"]);
+    first.catch_up(&server);
+    let seen = server.sql("SHOW REPLICAS");
+    assert!(seen.contains("4711\tberlin\t3999"), "{seen}");
+    check(&server, "repl", &["--server-id", "4711"]).expect(4, &["another replica", "4711", "berlin"]);
+    // Its own folder is no clash: the same replica, started again.
+    let data = first.data.clone();
+    first.stop();
+    Replica::follow(&server, &data, &["--server-id=4711"]).stop();
+    assert_eq!(server.gtid_executed(), before, "preflight changes nothing");
+    // A copy of a folder has its identity, too: the source puts out whoever came first, and says why.
+    let copy = folder("copy");
+    copy_folder(&data, &copy);
+    let first = Replica::follow(&server, &data, &[]);
+    let mut second = Replica::follow(&server, &copy, &[]);
+    second.catch_up(&server);
+    first.expect_exit(4, &["same server_uuid", "its own data folder"]);
+    second.stop();
+}
+
+#[test]
+fn purged_and_errant() {
+    let server = Server::start("purged", &[]);
+    let mut early = Replica::follow(&server, &folder("early"), &[]);
+    server.sql("CREATE DATABASE p; CREATE TABLE p.t (id INT PRIMARY KEY); INSERT INTO p.t VALUES (1)");
+    early.catch_up(&server);
+    let data = early.data.clone();
+    early.stop();
+    // What the stopped one has is purged: it goes on; a new one cannot start.
+    server.sql("INSERT INTO p.t VALUES (2); FLUSH BINARY LOGS");
+    let mut early = Replica::follow(&server, &data, &[]);
+    early.catch_up(&server);
+    early.stop();
+    let current = server.sql("SHOW BINARY LOGS").lines().last().unwrap().split('\t').next().unwrap().to_owned();
+    server.sql(&format!("PURGE BINARY LOGS TO '{current}'; INSERT INTO p.t VALUES (3)"));
+    let mut early = Replica::follow(&server, &data, &[]);
+    assert_equal(&server, &mut early, &["p"]);
+    early.stop();
+    let purged = server.sql("SELECT @@gtid_purged");
+    let texts = ["purged", purged.trim(), "1789"];
+    check(&server, "repl", &[]).expect(5, &texts);
+    replica_refuses(&server, 5, &texts);
+    // Purged behind its back while it was away.
+    server.sql("INSERT INTO p.t VALUES (4); FLUSH BINARY LOGS; INSERT INTO p.t VALUES (5)");
+    let current = server.sql("SHOW BINARY LOGS").lines().last().unwrap().split('\t').next().unwrap().to_owned();
+    server.sql(&format!("PURGE BINARY LOGS TO '{current}'"));
+    let url = server.url("repl");
+    let path = data.to_str().unwrap();
+    slipstream(&["replica", "--source", &url, "--data", path]).expect(5, &["purged and needed", "purge"]);
+    slipstream(&["check", "--source", &url, "--data", path]).expect(5, &["purged and needed"]);
+
+    // A source that lost its history: what we have is not there.
+    let executed = server.gtid_executed();
+    server.sql("RESET BINARY LOGS AND GTIDS; CREATE DATABASE other");
+    let late = folder("late");
+    let mut running = Replica::follow(&server, &late, &[]);
+    running.catch_up(&server);
+    let uuid = executed.to_string().split(':').next().unwrap().to_owned();
+    slipstream(&["replica", "--source", &url, "--data", path])
+        .expect(4, &["errant", &uuid, "not on the source", "1885"]);
+    // The same under a running one.
+    server.sql(
+        "CREATE TABLE other.t (id INT); INSERT INTO other.t VALUES (1); DROP DATABASE other; CREATE DATABASE more",
+    );
+    running.catch_up(&server);
+    server.sql("RESET BINARY LOGS AND GTIDS; CREATE DATABASE another");
+    server.restart(&[]);
+    let code = running.wait_exit();
+    assert_eq!(code, 4, "{}", running.log());
+    slipstream(&["replica", "--source", &url, "--data", late.to_str().unwrap()]).expect(4, &["errant"]);
+}
+
+#[test]
+fn no_binary_log() {
+    let server = Server::start("nolog", &["--skip-log-bin", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"]);
+    let texts = [
+        "log_bin is OFF",
+        "log_bin=binlog",
+        "gtid_mode is OFF",
+        "SET PERSIST enforce_gtid_consistency = ON",
+        "SET PERSIST gtid_mode = OFF_PERMISSIVE",
+    ];
+    check(&server, "repl", &[]).expect(4, &texts);
+    replica_refuses(&server, 4, &texts);
+}
+
+#[test]
+fn mariadb_is_refused_after_its_native_password_login() {
+    let Some(server) = Server::mariadb("maria") else { return };
+    server.sql("CREATE USER native@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('repl'); GRANT ALL ON *.* TO native@'%'");
+    for mode in ["--ssl-mode=DISABLED", "--ssl-mode=PREFERRED"] {
+        check(&server, "native", &[mode]).expect(4, &["MariaDB", "8.0 to 9.7"]);
+    }
+    let ran = check(&server, "native", &["--password-file-that-is-not"]);
+    ran.expect(2, &[]);
+    let (url, data) = (server.url("native"), folder("maria"));
+    slipstream(&["replica", "--source", &url, "--data", data.to_str().unwrap()]).expect(4, &["MariaDB"]);
+}
