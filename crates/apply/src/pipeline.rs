@@ -76,15 +76,23 @@ struct Control {
     stages: Mutex<Vec<StageTime>>,
     /// End of what split has handed on.
     split_file: Mutex<LogPosition>,
+    /// When the source committed the first transaction of the piece that waits for `resume`, µs; 0: none waits.
+    held_commit_us: AtomicU64,
 }
 
 impl Control {
-    /// Waits while replay is paused.
-    fn wait_while_paused(&self) {
+    /// Holds a piece back while replay is paused.
+    fn wait_while_paused(&self, piece: &DecodedPiece) {
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if *paused {
+            let first = piece.transactions.iter().map(|transaction| transaction.commit_us).find(|at| *at > 0);
+            self.held_commit_us.store(first.unwrap_or(0), Ordering::Relaxed);
+        }
         while *paused && !self.ending.is_asked() {
             paused = self.resumed.wait(paused).unwrap_or_else(PoisonError::into_inner);
         }
+        drop(paused);
+        self.held_commit_us.store(0, Ordering::Relaxed);
     }
 
     fn set_paused(&self, to: bool) {
@@ -171,6 +179,7 @@ impl Pipeline {
             fault: Mutex::new(None),
             stages: Mutex::new(Vec::new()),
             split_file: Mutex::new(LogPosition { file: Arc::from(""), offset: 0 }),
+            held_commit_us: AtomicU64::new(0),
         });
         let barriers = Arc::new(AtomicUsize::new(0));
         let pieces = Arc::new(AtomicU64::new(0));
@@ -246,6 +255,13 @@ impl Pipeline {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         *self.control.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the source committed the oldest transaction that replay has in hand and that is not visible, µs.
+    #[must_use]
+    pub fn oldest_pending_commit_us(&self) -> Option<u64> {
+        let held = self.control.held_commit_us.load(Ordering::Relaxed);
+        self.publisher.oldest_pending_commit_us().or((held > 0).then_some(held))
     }
 
     /// End of what was taken from the relay log.
@@ -387,7 +403,7 @@ fn sequence(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        control.wait_while_paused();
+        control.wait_while_paused(&piece);
         if control.ending.stops_handing_on() {
             break;
         }

@@ -293,7 +293,6 @@ impl Replica {
             (_, ReplayState::Failed | ReplayState::Stopping | ReplayState::Stopped) => None,
             _ => self
                 .pipeline
-                .publisher
                 .oldest_pending_commit_us()
                 .map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
                 .or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
