@@ -34,7 +34,7 @@ pub fn replay(log: &[u8], chunk_len: usize, split: SplitOptions, catalog: &Catal
     let options = DecodeOptions { lanes: 2, skip: SkipList::new(GtidSet::new()) };
     let mut splitter = Splitter::with_options(MemoryGate::new(u64::MAX), split);
     let mut decoder = Decoder::new(options.clone());
-    let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new());
+    let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new(), base::SequenceNumber::ZERO);
     let shared = SharedCatalog::new(catalog.clone());
     let file = Arc::from("relay-bin.000001");
     let mut offset = 4;

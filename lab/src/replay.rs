@@ -160,8 +160,8 @@ fn run(logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport
             memory_bytes: options.memory_bytes,
             apply: ApplyOptions { check_images: options.check_images },
             skip: schedule::SkipList::default(),
-            executed: GtidSet::new(),
-            lower_case_table_names: 0,
+            store: Arc::new(store::Store::new(apply::lanes_for(options.workers), catalog::Catalog::new(0))),
+            cuts: None,
             clock_difference_us: Arc::new(AtomicI64::new(0)),
         },
     );
@@ -216,9 +216,9 @@ fn run(logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport
         peak_rss_bytes: process.rss_peak_bytes,
         memory_waits: gate.waits(),
         barriers: barriers.load(std::sync::atomic::Ordering::Relaxed) as u64,
-        rows_stored: stats.rows,
-        store_bytes: stats.bytes,
-        hash: options.hash.then(|| hash(&store)),
+        rows_stored: stats.memory.rows,
+        store_bytes: stats.memory.bytes,
+        hash: if options.hash { Some(hash(&store)?) } else { None },
         machine: machine(),
         load: load.split_whitespace().next().unwrap_or("?").to_string(),
     })
@@ -276,12 +276,12 @@ fn thread_cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn hash(store: &Arc<store::Store>) -> String {
+fn hash(store: &Arc<store::Store>) -> Result<String, store::StoreError> {
     let snapshot = Snapshot::pin(store);
     let mut sum = 0u128;
     for table in snapshot.catalog().tables() {
         let name = format!("{}.{}", table.db, table.name);
-        let _ = store.scan::<()>(&snapshot, table.id, |row| {
+        let flow = store.scan::<()>(&snapshot, table, |row| {
             let mut bytes = name.clone().into_bytes();
             bytes.push(0);
             bytes.extend_from_slice(row.image);
@@ -289,8 +289,9 @@ fn hash(store: &Arc<store::Store>) -> String {
             sum = sum.wrapping_add(one.wrapping_mul(u128::from(row.count)));
             ControlFlow::Continue(())
         });
+        let _ = flow?;
     }
-    format!("{sum:032x}")
+    Ok(format!("{sum:032x}"))
 }
 
 fn machine() -> String {

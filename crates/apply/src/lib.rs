@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod cutter;
 mod ending;
 mod pipeline;
 mod publish;
 mod worker;
 
-pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime};
+pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};
+pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};
 pub use worker::ApplyOptions;

@@ -10,17 +10,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::{GtidSet, LogPosition};
-use catalog::Catalog;
+use base::LogPosition;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, SkipList,
     SpareBuffers, SplitOptions, Splitter, Stop, StopClass,
 };
 use store::Store;
 
+use crate::cutter::{self, CutOptions, CutState, CutWait, Sealer, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
 use crate::worker::{ApplyOptions, InFlight, Worker};
@@ -40,10 +40,10 @@ pub struct PipelineOptions {
     pub apply: ApplyOptions,
     /// Transactions to leave out.
     pub skip: SkipList,
-    /// What the store holds already.
-    pub executed: GtidSet,
-    /// The source's `lower_case_table_names`.
-    pub lower_case_table_names: u8,
+    /// Where the rows go, with as many lanes as [`lanes_for`] says; replay goes on behind what it holds.
+    pub store: Arc<Store>,
+    /// When the store is cut; None for a store in memory, and for a look at a stopped one.
+    pub cuts: Option<CutOptions>,
     /// Source clock minus ours, µs.
     pub clock_difference_us: Arc<AtomicI64>,
 }
@@ -132,8 +132,17 @@ pub struct Pipeline {
     pub barriers: Arc<AtomicUsize>,
     /// Pieces sequenced.
     pub pieces: Arc<AtomicU64>,
+    cut_state: Arc<CutState>,
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
+    /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
+    compaction: Option<JoinHandle<()>>,
+}
+
+/// Lanes of a store that so many workers fill.
+#[must_use]
+pub fn lanes_for(workers: usize) -> usize {
+    workers.max(1) * LANES_PER_WORKER
 }
 
 /// Lanes per worker: more spread the work of a moderately hot row; each costs a lock per piece.
@@ -157,8 +166,9 @@ impl Pipeline {
     pub fn start_with(source: LogSource, options: PipelineOptions, sizes: SplitOptions) -> Pipeline {
         let workers = options.workers.max(1);
         let decoders = options.decoders.max(1);
-        let catalog = Catalog::new(options.lower_case_table_names);
-        let store = Arc::new(Store::new(workers * LANES_PER_WORKER, catalog.clone()));
+        let store = options.store;
+        let start = store.visibility().current();
+        let catalog = start.catalog.clone();
         let lanes = store.lane_count();
         let (lag, rates, ledger) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()), Arc::new(Ledger::new()));
         let publisher = Arc::new(Publisher::new(
@@ -200,6 +210,32 @@ impl Pipeline {
             threads.push(spawn(&format!("decode-{i}"), &control, work));
         }
         drop((from_split, to_sequence, spare));
+        let cut_state = Arc::new(CutState::default());
+        let (mut sealer, mut compaction) = (None, None);
+        // Lives as long as a worker: the cutter's last cut comes when all are done.
+        let (working, all_done) = bounded::<()>(1);
+        if let Some(cuts) = options.cuts {
+            let (own, cutter, kicked) = cutter::pair(&store, &publisher, &ending, &cut_state, cuts);
+            sealer = Some(own);
+            threads.push(spawn("cut", &control, {
+                let control = Arc::clone(&control);
+                move || {
+                    if let Err(stop) = cutter.run(&all_done) {
+                        control.break_off(*stop);
+                    }
+                }
+            }));
+            compaction = Some(spawn("compact", &control, {
+                let (store, control, ending) = (Arc::clone(&store), Arc::clone(&control), Arc::clone(&ending));
+                move || {
+                    if let Err(error) = cutter::compact(&store, &ending, &kicked) {
+                        let position = LogPosition { file: Arc::from(""), offset: 0 };
+                        let (class, reason) = (class_of(&error), error.to_string());
+                        control.break_off(Stop { class, position, gtid: None, reason });
+                    }
+                }
+            }));
+        }
         let mut to_workers = Vec::new();
         for i in 0..workers {
             let (sender, receiver) = bounded::<Arc<InFlight>>(QUEUE_PIECES);
@@ -215,7 +251,9 @@ impl Pipeline {
                 Arc::clone(&barriers),
                 Arc::clone(&ending),
             );
+            let working = working.clone();
             threads.push(spawn(&format!("apply-{i}"), &control, move || {
+                let _working = working;
                 for flight in receiver {
                     worker.step(&flight);
                     if let Some(done) = Arc::into_inner(flight) {
@@ -226,12 +264,33 @@ impl Pipeline {
             }));
         }
         threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options, catalog, options.executed);
-            let (control, publisher, ledger) = (Arc::clone(&control), Arc::clone(&publisher), Arc::clone(&ledger));
-            let pieces = Arc::clone(&pieces);
-            move || sequence(&from_decode, &to_workers, sequencer, &control, &publisher, &ledger, &pieces)
+            let sequencer = Sequencer::new(decode_options, catalog, start.executed, start.sequence);
+            let sequencing = Sequencing {
+                control: Arc::clone(&control),
+                store: Arc::clone(&store),
+                publisher: Arc::clone(&publisher),
+                ledger: Arc::clone(&ledger),
+                pieces: Arc::clone(&pieces),
+                workers: to_workers,
+                sealer,
+            };
+            move || sequencing.run(&from_decode, sequencer)
         }));
-        Pipeline { store, publisher, ledger, lag, rates, gate, barriers, pieces, control, threads }
+        drop(working);
+        Pipeline {
+            store,
+            publisher,
+            ledger,
+            lag,
+            rates,
+            gate,
+            barriers,
+            pieces,
+            cut_state,
+            control,
+            threads,
+            compaction,
+        }
     }
 
     /// Asks replay to end at a transaction boundary within a few seconds: what is split already is still applied for
@@ -262,6 +321,24 @@ impl Pipeline {
     pub fn oldest_pending_commit_us(&self) -> Option<u64> {
         let held = self.control.held_commit_us.load(Ordering::Relaxed);
         self.publisher.oldest_pending_commit_us().or((held > 0).then_some(held))
+    }
+
+    /// What replay waits for in the store.
+    #[must_use]
+    pub fn waits_for(&self) -> CutWait {
+        self.cut_state.wait()
+    }
+
+    /// Asks for a cut at the next transaction boundary.
+    pub fn ask_for_cut(&self) {
+        self.cut_state.ask();
+    }
+
+    /// Waits for compaction too, after `join`: for tests that open the folder again in the same process.
+    pub fn end_compaction(&mut self) {
+        if let Some(thread) = self.compaction.take() {
+            let _ = thread.join();
+        }
     }
 
     /// End of what was taken from the relay log.
@@ -388,39 +465,65 @@ fn decode(
     }
 }
 
-fn sequence(
-    input: &Receiver<DecodedPiece>,
-    workers: &[Sender<Arc<InFlight>>],
-    mut sequencer: Sequencer,
-    control: &Control,
-    publisher: &Publisher,
-    ledger: &Ledger,
-    pieces: &AtomicU64,
-) {
-    while publisher.failure().is_none() {
-        let piece = match input.recv_timeout(IDLE_WAIT) {
-            Ok(piece) => piece,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => break,
-        };
-        control.wait_while_paused(&piece);
-        if control.ending.stops_handing_on() {
-            break;
-        }
-        sequencer.step(piece, &control.shared, |mut sequenced| {
-            ledger.merge(&mut sequenced.decoded.ledger);
-            let index = publisher.enqueue(&sequenced);
-            pieces.fetch_add(1, Ordering::Relaxed);
-            let flight = Arc::new(InFlight::new(sequenced, index, workers.len()));
-            for worker in workers {
-                // A worker only goes away when this thread does, or breaks off.
-                let _ = worker.send(Arc::clone(&flight));
+/// What the sequencing thread works with.
+struct Sequencing {
+    control: Arc<Control>,
+    store: Arc<Store>,
+    publisher: Arc<Publisher>,
+    ledger: Arc<Ledger>,
+    pieces: Arc<AtomicU64>,
+    workers: Vec<Sender<Arc<InFlight>>>,
+    sealer: Option<Sealer>,
+}
+
+impl Sequencing {
+    fn run(mut self, input: &Receiver<DecodedPiece>, mut sequencer: Sequencer) {
+        while self.publisher.failure().is_none() {
+            let piece = match input.recv_timeout(IDLE_WAIT) {
+                Ok(piece) => piece,
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(sealer) = &mut self.sealer {
+                        sealer.idle(&sequencer);
+                    }
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            self.control.wait_while_paused(&piece);
+            if self.control.ending.stops_handing_on() {
+                break;
             }
-        });
+            sequencer.take(piece);
+            while let Some(coming) = sequencer.coming() {
+                if let Some(sealer) = &mut self.sealer {
+                    sealer.before(coming, &sequencer);
+                    if self.control.ending.stops_handing_on() {
+                        break;
+                    }
+                }
+                let Some(sequenced) = sequencer.next(&self.control.shared) else { break };
+                self.hand_on(sequenced);
+            }
+        }
+        // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders
+        // that wait for an epoch that will not come go home; the others find their queue closed.
+        self.control.ending.close();
+        self.control.gate.open();
+        self.control.shared.close();
     }
-    // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders that
-    // wait for an epoch that will not come go home; the others find their queue closed.
-    control.ending.close();
-    control.gate.open();
-    control.shared.close();
+
+    fn hand_on(&mut self, mut sequenced: SequencedPiece) {
+        self.ledger.merge(&mut sequenced.decoded.ledger);
+        let index = self.publisher.enqueue(&sequenced);
+        self.pieces.fetch_add(1, Ordering::Relaxed);
+        if let Some(sealer) = &mut self.sealer {
+            sealer.after(index, &sequenced);
+        }
+        let layers = self.store.visibility().layers();
+        let flight = Arc::new(InFlight::new(sequenced, index, self.workers.len(), layers));
+        for worker in &self.workers {
+            // A worker only goes away when this thread does, or breaks off.
+            let _ = worker.send(Arc::clone(&flight));
+        }
+    }
 }

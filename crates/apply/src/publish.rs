@@ -185,6 +185,22 @@ impl Publisher {
         self.advance(&mut state);
     }
 
+    /// Waits until the piece of this index and all before it are applied and visible; false when `timeout` passes.
+    pub(crate) fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
+        let state = self.lock();
+        if state.front > index {
+            return true;
+        }
+        let state = self.moved.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
+        state.front > index
+    }
+
+    /// Everything that was sequenced is visible, and no transaction is open.
+    pub(crate) fn is_drained(&self) -> bool {
+        let state = self.lock();
+        state.queue.is_empty() && state.open.is_none() && state.failed.is_none()
+    }
+
     /// Nothing from `at` on may become visible.
     pub(crate) fn fail(&self, at: SequenceNumber, stop: Stop) {
         let mut state = self.lock();
@@ -239,6 +255,7 @@ impl Publisher {
             }
             queue.pop_front();
             *front += 1;
+            any = true;
         }
         if any {
             self.moved.notify_all();

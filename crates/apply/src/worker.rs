@@ -11,8 +11,9 @@ use base::SequenceNumber;
 use catalog::TableId;
 use observe::{Category, Ledger, LedgerBatch};
 use schedule::{DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, SpareBuffers, Stop, StopClass};
-use store::{BeforeImage, CheckImages, Lane, RowChange, RowError, RowErrorKind, Store};
+use store::{BeforeImage, CheckImages, Lane, Layers, RowChange, RowError, RowErrorKind, Store, TableShape};
 
+use crate::cutter::class_of;
 use crate::ending::Ending;
 use crate::publish::Publisher;
 
@@ -34,12 +35,14 @@ pub(crate) struct InFlight {
     /// Workers that reached the barrier, and whether it is passed.
     barrier: Option<(Mutex<(usize, bool)>, Condvar)>,
     workers: usize,
+    /// The store as it was when the piece was sequenced: the active generation takes its rows.
+    layers: Arc<Layers>,
 }
 
 impl InFlight {
-    pub(crate) fn new(piece: SequencedPiece, index: u64, workers: usize) -> InFlight {
+    pub(crate) fn new(piece: SequencedPiece, index: u64, workers: usize, layers: Arc<Layers>) -> InFlight {
         let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
-        InFlight { piece, index, remaining: AtomicUsize::new(workers), barrier, workers }
+        InFlight { piece, index, remaining: AtomicUsize::new(workers), barrier, workers, layers }
     }
 
     /// The buffers, for the next piece to be decoded. Frees the piece's memory.
@@ -96,7 +99,7 @@ impl Worker {
             // Not finished by all, so never visible.
             return;
         }
-        self.apply_lanes(&flight.piece);
+        self.apply_lanes(&flight.piece, &flight.layers);
         if let Some((state, passed)) = &flight.barrier
             && !self.meet(flight, state, passed)
         {
@@ -116,7 +119,7 @@ impl Worker {
         guard.0 += 1;
         if guard.0 == flight.workers {
             self.barriers.fetch_add(1, Ordering::Relaxed);
-            self.apply_barrier(&flight.piece);
+            self.apply_barrier(&flight.piece, &flight.layers);
             guard.1 = true;
             passed.notify_all();
         }
@@ -129,7 +132,7 @@ impl Worker {
         true
     }
 
-    fn apply_lanes(&mut self, piece: &SequencedPiece) {
+    fn apply_lanes(&mut self, piece: &SequencedPiece, layers: &Layers) {
         let decoded = &piece.decoded;
         self.tables.clear();
         for shape in &decoded.shapes {
@@ -146,7 +149,7 @@ impl Worker {
             if ops.is_empty() && piece.dropped.is_empty() {
                 continue;
             }
-            let Some(mut lane) = self.store.lane_mut(lane_index) else { continue };
+            let Some(mut lane) = layers.active.lane_mut(lane_index) else { continue };
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
             }
@@ -157,7 +160,7 @@ impl Worker {
                     Category::Refused
                 } else {
                     let change = change(decoded, shape, op);
-                    match self.put(&mut lane, decoded, shape, op, change, sequence, oldest_needed) {
+                    match self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers) {
                         Ok(()) => Category::Applied,
                         Err(error) => {
                             report(&self.publisher, piece, op, &error);
@@ -179,28 +182,30 @@ impl Worker {
     fn put(
         &self,
         lane: &mut Lane,
+        lane_index: usize,
         decoded: &DecodedPiece,
         shape: &Shape,
         op: &RowOp,
         change: RowChange<'_>,
         sequence: u64,
         oldest_needed: u64,
+        layers: &Layers,
     ) -> Result<(), RowError> {
         lane.apply(
-            shape.plan.def.id,
-            &shape.plan.layout,
-            &shape.plan.types,
+            lane_index,
+            &table_shape(shape),
             op.hash,
             decoded.bytes(op.key),
             change,
             sequence,
             oldest_needed,
             self.options.check_images,
+            layers,
         )
     }
 
     /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
-    fn apply_barrier(&mut self, piece: &SequencedPiece) {
+    fn apply_barrier(&mut self, piece: &SequencedPiece, layers: &Layers) {
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
         // All lanes are through with their part, so a failure there is known.
@@ -211,7 +216,7 @@ impl Worker {
             let category = if sequence >= limit {
                 Category::Refused
             } else {
-                match self.apply_across(decoded, shape, op, sequence, oldest_needed) {
+                match self.apply_across(decoded, shape, op, sequence, oldest_needed, layers) {
                     Ok(()) => Category::Applied,
                     Err(error) => {
                         report(&self.publisher, piece, op, &error);
@@ -233,16 +238,16 @@ impl Worker {
         op: &RowOp,
         sequence: u64,
         oldest_needed: u64,
+        layers: &Layers,
     ) -> Result<(), RowError> {
         let lane_index = self.store.lane_of(op.hash);
-        let Some(mut lane) = self.store.lane_mut(lane_index) else { return Ok(()) };
+        let Some(mut lane) = layers.active.lane_mut(lane_index) else { return Ok(()) };
         let change = match op.kind {
             OpKind::MoveFrom => {
-                let Some(image) = lane.newest(shape.plan.def.id, op.hash, decoded.bytes(op.key)) else {
+                let (table, key) = (table_shape(shape), decoded.bytes(op.key));
+                if !lane.newest(lane_index, &table, op.hash, key, layers, &mut self.moved)? {
                     return Err(RowError { kind: RowErrorKind::NotFound });
-                };
-                self.moved.clear();
-                self.moved.extend_from_slice(image);
+                }
                 RowChange::Delete { before: before(decoded, shape, op) }
             }
             OpKind::MoveTo => {
@@ -256,8 +261,14 @@ impl Worker {
             }
             _ => change(decoded, shape, op),
         };
-        self.put(&mut lane, decoded, shape, op, change, sequence, oldest_needed)
+        self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers)
     }
+}
+
+#[inline]
+fn table_shape(shape: &Shape) -> TableShape<'_> {
+    let plan = &shape.plan;
+    TableShape { id: plan.def.id, layout: &plan.layout, types: &plan.types, order: &plan.order }
 }
 
 #[inline]
@@ -297,10 +308,14 @@ fn report(publisher: &Publisher, piece: &SequencedPiece, op: &RowOp, error: &Row
     let key = decoded.bytes(op.key);
     let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
     let more = if key.len() > 32 { "…" } else { "" };
+    let class = match &error.kind {
+        RowErrorKind::Store(error) => class_of(error),
+        _ => StopClass::DataDiffers,
+    };
     publisher.fail(
         SequenceNumber(piece.sequence_of(op.transaction).0),
         Stop {
-            class: StopClass::DataDiffers,
+            class,
             position: decoded.piece.position(transaction.map_or(decoded.piece.start, |t| t.start)),
             gtid,
             reason: format!("{error}; table {table}, key bytes 0x{shown}{more}"),
@@ -332,10 +347,10 @@ mod tests {
         splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take()), true, emit).unwrap();
         let (catalog, options) = (Catalog::new(0), DecodeOptions { lanes: 1, ..DecodeOptions::default() });
         let decoded = Decoder::new(options.clone()).decode(pieces.remove(0), &catalog, 0);
-        let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new());
+        let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new(), SequenceNumber::ZERO);
         let mut sequenced = None;
         sequencer.step(decoded, &SharedCatalog::new(catalog), |piece| sequenced = Some(piece));
-        let mut flight = InFlight::new(sequenced.unwrap(), 0, workers);
+        let mut flight = InFlight::new(sequenced.unwrap(), 0, workers, Store::new(1, Catalog::new(0)).visibility().layers());
         flight.barrier = Some((Mutex::new((0, false)), Condvar::new()));
         flight
     }

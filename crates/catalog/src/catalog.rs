@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
@@ -40,6 +42,23 @@ struct Database {
     /// By name as compared.
     tables: BTreeMap<String, Arc<TableDef>>,
     /// Names, as compared, of views: they are in the tables' name space and can be renamed like tables.
+    views: BTreeSet<String>,
+}
+
+/// A catalog as the store keeps it.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    lower_case_table_names: u8,
+    epoch: u64,
+    next_table_id: u32,
+    databases: Vec<StoredDatabase>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredDatabase {
+    name: String,
+    collation: Option<u16>,
+    tables: Vec<Arc<TableDef>>,
     views: BTreeSet<String>,
 }
 
@@ -87,6 +106,63 @@ impl Catalog {
                 by_id: BTreeMap::new(),
             }),
         }
+    }
+
+    /// The whole catalog as JSON, for the store's cut.
+    ///
+    /// # Errors
+    /// Never for a catalog made here; the library's error otherwise.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&Stored {
+            lower_case_table_names: self.inner.lower_case_table_names,
+            epoch: self.inner.epoch,
+            next_table_id: self.inner.next_table_id,
+            databases: (self.inner.databases.values())
+                .map(|database| StoredDatabase {
+                    name: database.name.clone(),
+                    collation: database.collation,
+                    tables: database.tables.values().cloned().collect(),
+                    views: database.views.clone(),
+                })
+                .collect(),
+        })
+    }
+
+    /// What [`Catalog::to_json`] wrote.
+    ///
+    /// # Errors
+    /// When it is not such a text.
+    pub fn from_json(text: &[u8]) -> Result<Catalog, serde_json::Error> {
+        let stored: Stored = serde_json::from_slice(text)?;
+        let mut inner = Inner {
+            lower_case_table_names: stored.lower_case_table_names,
+            epoch: stored.epoch,
+            next_table_id: stored.next_table_id,
+            databases: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+        };
+        for database in stored.databases {
+            let mut tables = BTreeMap::new();
+            for table in database.tables {
+                inner.by_id.insert(table.id, Arc::clone(&table));
+                tables.insert(inner.folded(&table.name), table);
+            }
+            let key = inner.folded(&database.name);
+            let database =
+                Database { name: database.name, collation: database.collation, tables, views: database.views };
+            inner.databases.insert(key, Arc::new(database));
+        }
+        Ok(Catalog { inner: Arc::new(inner) })
+    }
+
+    /// Whether both are the very same snapshot. False for equal ones made apart.
+    pub fn is_same(&self, other: &Catalog) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The id that the next new table gets.
+    pub fn next_table_id(&self) -> TableId {
+        TableId(self.inner.next_table_id)
     }
 
     /// Counts the changes; 0 is the empty catalog.

@@ -16,6 +16,7 @@ mod default_value;
 mod define;
 mod error;
 mod identity;
+mod key_order;
 mod lexer;
 mod mask;
 mod parser;
@@ -27,6 +28,7 @@ mod type_syntax;
 pub use catalog::{Catalog, DdlEffect, DdlOutcome};
 pub use context::StatementContext;
 pub use error::DdlError;
+pub use key_order::KeyOrder;
 pub use mask::masked;
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,

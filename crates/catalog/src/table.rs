@@ -6,10 +6,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use values::ColumnType;
 
 /// Names one table's rows for ever: TRUNCATE, DROP and re-creation give a new one, none is used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TableId(pub u32);
 
 impl std::fmt::Display for TableId {
@@ -19,7 +20,7 @@ impl std::fmt::Display for TableId {
 }
 
 /// One table at one epoch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableDef {
     /// Fresh at CREATE and TRUNCATE; kept by RENAME and index changes.
     pub id: TableId,
@@ -51,7 +52,7 @@ pub struct TableDef {
 }
 
 /// One column.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Name as written; compared without regard to case.
     pub name: String,
@@ -76,7 +77,7 @@ pub struct Column {
 }
 
 /// What ZEROFILL and FLOAT(M,D) add to the text of a number.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumberDisplay {
     /// Zeros go before the digits up to this many characters; 0: none do.
     pub zerofill_width: u16,
@@ -85,7 +86,7 @@ pub struct NumberDisplay {
 }
 
 /// How a generated column is kept by the source. Row images hold both kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GeneratedKind {
     /// Computed when read.
     Virtual,
@@ -94,7 +95,7 @@ pub enum GeneratedKind {
 }
 
 /// A column's DEFAULT.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnDefault {
     /// No DEFAULT: NULL where nullable, else the type's implicit value.
     None,
@@ -121,7 +122,7 @@ pub enum OmittedValue {
 }
 
 /// What tells one row of a table from another (RULES 4).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Identity {
     /// These columns, by position, in key order: PRIMARY, else the first UNIQUE key in MySQL's order that qualifies.
     Columns(Vec<usize>),
@@ -130,7 +131,7 @@ pub enum Identity {
 }
 
 /// One index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// `PRIMARY` for the primary key.
     pub name: String,
@@ -151,7 +152,7 @@ pub struct Key {
 }
 
 /// The index's structure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// Ordered.
     Ordered,
@@ -162,7 +163,7 @@ pub enum IndexKind {
 }
 
 /// One column of an index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyPart {
     /// Position in [`TableDef::columns`].
     pub column: usize,
@@ -173,7 +174,7 @@ pub struct KeyPart {
 }
 
 /// A foreign key of the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// Given, or generated as `table_ibfk_N`.
     pub name: String,
@@ -192,7 +193,7 @@ pub struct ForeignKey {
 }
 
 /// What a foreign key does when the parent changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ReferenceAction {
     /// NO ACTION, also when nothing is said.
     #[default]

@@ -109,14 +109,14 @@ fn sorted_rows(
 ) -> Result<Vec<SortedRow>, CompareError> {
     let mut rows = Vec::new();
     let mut offsets = Vec::new();
-    let flow = store.scan(snapshot, table.id, |row| match shape.sort_key(row.image, &mut offsets) {
+    let flow = store.scan(snapshot, table, |row| match shape.sort_key(row.image, &mut offsets) {
         Ok(key) => {
             rows.push((key, row.image.to_vec(), row.count));
             ControlFlow::Continue(())
         }
         Err(error) => ControlFlow::Break(damaged(shape, error)),
     });
-    if let ControlFlow::Break(error) = flow {
+    if let ControlFlow::Break(error) = flow.map_err(CompareError::Store)? {
         return Err(error);
     }
     rows.sort_unstable();

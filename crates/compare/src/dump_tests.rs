@@ -1,6 +1,6 @@
 use base::{Gtid, SequenceNumber, key_hash};
-use catalog::{Catalog, StatementContext};
-use store::{CheckImages, RowChange};
+use catalog::{Catalog, KeyOrder, StatementContext};
+use store::{CheckImages, RowChange, TableShape};
 
 use super::*;
 use crate::row_source::table_checksum;
@@ -26,9 +26,11 @@ impl Rows {
         let types = def.column_types();
         let hash = key_hash(def.id.0, key);
         self.sequence += 1;
-        let mut lane = self.store.lane_mut(self.store.lane_of(hash)).unwrap();
-        let layout = values::RowLayout::new(&types);
-        lane.apply(def.id, &layout, &types, hash, key, change, self.sequence, 0, CheckImages::All).unwrap();
+        let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
+        let mut lane = layers.active.lane_mut(lane_index).unwrap();
+        let (layout, order) = (values::RowLayout::new(&types), KeyOrder::of(&def));
+        let shape = TableShape { id: def.id, layout: &layout, types: &types, order: &order };
+        lane.apply(lane_index, &shape, hash, key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
         drop(lane);
         let gtid: Gtid = format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{}", self.sequence).parse().unwrap();
         self.store.visibility().advance(SequenceNumber(self.sequence), |set| {

@@ -64,6 +64,9 @@ pub enum CompareError {
         /// What is wrong with it.
         error: ValueError,
     },
+    /// Our store cannot be read.
+    #[error("{0}")]
+    Store(store::StoreError),
     /// A table was asked for that is not there.
     #[error("no table {0}")]
     NoSuchTable(String),

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use catalog::TableId;
+use catalog::TableDef;
 use source::{Connection, SourceError};
 use store::{Snapshot, Store};
 use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image, select_expression};
@@ -33,8 +33,8 @@ pub struct StoreRows<'a> {
     pub store: &'a Arc<Store>,
     /// What of them is seen.
     pub snapshot: &'a Snapshot,
-    /// Its id at that snapshot.
-    pub id: TableId,
+    /// Its definition at that snapshot.
+    pub table: &'a TableDef,
     /// Its columns.
     pub shape: &'a Shape,
 }
@@ -43,7 +43,7 @@ impl RowSource for StoreRows<'_> {
     fn rows(&mut self, each: EachRow<'_>) -> Result<(), CompareError> {
         let shape = self.shape;
         let (mut offsets, mut image) = (Vec::new(), Vec::new());
-        let flow = self.store.scan(self.snapshot, self.id, |row| {
+        let flow = self.store.scan(self.snapshot, self.table, |row| {
             image.clear();
             let result = comparable_image(&shape.types, &shape.layout, row.image, &mut offsets, &mut image)
                 .map_err(|error| damaged(shape, error))
@@ -53,7 +53,7 @@ impl RowSource for StoreRows<'_> {
                 Err(error) => ControlFlow::Break(error),
             }
         });
-        match flow {
+        match flow.map_err(CompareError::Store)? {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         }
@@ -126,7 +126,7 @@ pub fn table_checksum(
 ) -> Result<Cell, CompareError> {
     let shape = Shape::of(table);
     let mut sums = Checksums::default();
-    StoreRows { store, snapshot, id: table.id, shape: &shape }.rows(&mut |image, copies| {
+    StoreRows { store, snapshot, table, shape: &shape }.rows(&mut |image, copies| {
         // Which cell a row is in does not matter to the total.
         sums.add(&[], image, copies);
         Ok(())

@@ -128,7 +128,7 @@ pub fn verify_store(
         }
         let at = (table.db.as_str(), table.name.as_str());
         let mut theirs = ServerRows { connection, server: &name, table: at, shape: &shape };
-        let mut ours = StoreRows { store: engine.store, snapshot: &snapshot, id: def.id, shape: &shape };
+        let mut ours = StoreRows { store: engine.store, snapshot: &snapshot, table: def, shape: &shape };
         Ok(annotated(compare_rows(&shape, &mut theirs, &mut ours, options.max_rows_shown)?, table))
     })?;
     finish(report, out)

@@ -111,8 +111,8 @@ impl Replica {
                 memory_bytes: 256 << 20,
                 apply: ApplyOptions { check_images: CheckImages::All },
                 skip: Default::default(),
-                executed: GtidSet::new(),
-                lower_case_table_names: 0,
+                store: Arc::new(store::Store::new(apply::lanes_for(2), catalog::Catalog::new(0))),
+                cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
             },
         );

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Identity, OmittedValue, TableDef};
+use catalog::{Catalog, Identity, KeyOrder, OmittedValue, TableDef};
 use values::{ColumnType, RowLayout};
 
 /// How a row's identifying key is found in its image.
@@ -24,6 +24,8 @@ pub struct TablePlan {
     pub layout: RowLayout,
     /// Type of each column.
     pub types: Vec<ColumnType>,
+    /// Where its rows stand on disk.
+    pub order: KeyOrder,
     pub(crate) key: KeyPlan,
     /// The identifying columns in table order; empty without a key.
     pub(crate) key_columns: Vec<usize>,
@@ -51,6 +53,7 @@ impl TablePlan {
         let mut plan = TablePlan {
             layout: RowLayout::new(&types),
             types,
+            order: KeyOrder::of(def),
             key,
             key_columns,
             cascades_on_delete: false,

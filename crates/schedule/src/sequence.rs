@@ -121,15 +121,16 @@ struct State {
 }
 
 impl Sequencer {
-    /// A sequencer at the start of replay: `executed` is what the store holds already.
+    /// A sequencer at the start of replay: `executed` is what the store holds already, `last` the number of its last
+    /// transaction.
     #[must_use]
-    pub fn new(options: DecodeOptions, catalog: Catalog, executed: GtidSet) -> Sequencer {
+    pub fn new(options: DecodeOptions, catalog: Catalog, executed: GtidSet, last: SequenceNumber) -> Sequencer {
         Sequencer {
             waiting: BTreeMap::new(),
             next_piece: 0,
             state: State {
-                last: SequenceNumber::ZERO,
-                first: SequenceNumber::ZERO,
+                last,
+                first: last,
                 executed,
                 catalog,
                 version: 0,
@@ -144,17 +145,52 @@ impl Sequencer {
 
     /// Takes a decoded piece and hands on what is next in order.
     pub fn step(&mut self, piece: DecodedPiece, shared: &SharedCatalog, mut emit: impl FnMut(SequencedPiece)) {
-        self.waiting.insert(piece.piece.number, piece);
-        while let Some(piece) = self.waiting.remove(&self.next_piece) {
-            self.next_piece += 1;
-            let sequenced = self.sequence(piece, shared);
-            let stop = sequenced.decoded.stop.is_some();
+        self.take(piece);
+        while let Some(sequenced) = self.next(shared) {
             emit(sequenced);
-            if stop {
-                self.waiting.clear();
-                return;
-            }
         }
+    }
+
+    /// Takes a decoded piece, in any order.
+    pub fn take(&mut self, piece: DecodedPiece) {
+        self.waiting.insert(piece.piece.number, piece);
+    }
+
+    /// The piece that comes next, not sequenced yet; None when it was not taken yet.
+    #[must_use]
+    pub fn coming(&self) -> Option<&DecodedPiece> {
+        self.waiting.get(&self.next_piece)
+    }
+
+    /// Sequences the piece that comes next. After one with a stop there is none.
+    pub fn next(&mut self, shared: &SharedCatalog) -> Option<SequencedPiece> {
+        let piece = self.waiting.remove(&self.next_piece)?;
+        self.next_piece += 1;
+        let sequenced = self.sequence(piece, shared);
+        if sequenced.decoded.stop.is_some() {
+            self.waiting.clear();
+            // Nothing that comes later has the number waited for.
+            self.next_piece = u64::MAX;
+        }
+        Some(sequenced)
+    }
+
+    /// Number of the last transaction sequenced.
+    #[must_use]
+    pub fn last(&self) -> SequenceNumber {
+        self.state.last
+    }
+
+    /// Everything executed once what was sequenced is; at a transaction boundary an exact prefix.
+    #[must_use]
+    pub fn executed(&self) -> &GtidSet {
+        &self.state.executed
+    }
+
+    /// Table definitions behind what was sequenced.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.state.catalog
     }
 
     /// Pieces that wait for an earlier one.

@@ -14,6 +14,15 @@ impl RecordRef {
         RecordRef(((segment as u64 + 1) << 32) | offset as u64)
     }
 
+    pub(crate) fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// A reference that `as_u64` gave.
+    pub(crate) fn from_u64(place: u64) -> RecordRef {
+        RecordRef(place)
+    }
+
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
     }

@@ -3,11 +3,26 @@
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
 //! passes unseen while `check_images` asks to look (RULES 20).
 
-use catalog::TableId;
+use catalog::{KeyOrder, TableId};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
 
-use crate::ScanBuffer;
+use crate::scan::ScanBuffer;
+use crate::error::StoreError;
+use crate::layers::{Below, Depth, Layers};
 use crate::table::{LaneTable, Version};
+
+/// What a lane must know of a table.
+#[derive(Clone, Copy)]
+pub struct TableShape<'a> {
+    /// Names its rows.
+    pub id: TableId,
+    /// How to walk its images.
+    pub layout: &'a RowLayout,
+    /// Type of each column.
+    pub types: &'a [ColumnType],
+    /// Where its rows stand on disk.
+    pub order: &'a KeyOrder,
+}
 
 /// How far the stored row is compared with what the log says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -73,7 +88,7 @@ pub enum RowChange<'a> {
 }
 
 /// Why a row change does not fit the stored row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowErrorKind {
     /// ER_KEY_NOT_FOUND (1032): the row to change is not there.
     NotFound,
@@ -83,25 +98,28 @@ pub enum RowErrorKind {
     Differs,
     /// The stored image and the table's definition do not fit together.
     Damaged,
+    /// The store's files cannot be read.
+    Store(StoreError),
 }
 
 /// A row change that does not fit; nothing of it was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", match kind {
-    RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica",
-    RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already",
-    RowErrorKind::Differs => "the row in the replica differs from the before image in the log",
-    RowErrorKind::Damaged => "a stored row does not fit its table's definition",
+    RowErrorKind::Store(error) => error.to_string(),
+    RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica".to_owned(),
+    RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
+    RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
+    RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
 })]
 pub struct RowError {
     /// What does not fit.
     pub kind: RowErrorKind,
 }
 
-/// Memory and counts of a lane.
+/// Memory and counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneStats {
-    /// Rows as their newest versions have them; copies of a row without a key count once.
+    /// Rows of the tables there are, as their newest versions have them.
     pub rows: u64,
     /// Bytes taken from the allocator.
     pub bytes: u64,
@@ -109,104 +127,130 @@ pub struct LaneStats {
     pub dead_bytes: u64,
 }
 
-impl LaneStats {
-    pub(crate) fn add(&mut self, other: &LaneStats) {
-        self.rows += other.rows;
-        self.bytes += other.bytes;
-        self.dead_bytes += other.dead_bytes;
-    }
-}
-
 #[derive(Default)]
 struct Table {
     rows: LaneTable,
     keyless: bool,
+    /// Rows that came less rows that went.
+    balance: i64,
+    /// Bytes counted in the lane's.
+    counted: usize,
+}
+
+/// One version in the order of the table's slots, for a cut.
+pub(crate) struct Held<'a> {
+    pub key: &'a [u8],
+    /// None: deleted.
+    pub image: Option<&'a [u8]>,
+    /// How many copies of the row, without a key.
+    pub copies: u64,
 }
 
 /// See the module.
-#[derive(Default)]
 pub struct Lane {
+    /// Nothing lies below: deleted rows leave no trace.
+    bottom: bool,
+    bytes: usize,
     /// By table id: ids are small and dense.
     tables: Vec<Option<Box<Table>>>,
     /// Tables that DDL took away, and the sequence number of that DDL.
     dying: Vec<(u64, TableId)>,
     /// Merged images are built here.
     scratch: Vec<u8>,
+    /// Old images from below are copied here.
+    below: Vec<u8>,
+}
+
+/// What a row was before a change.
+#[derive(Clone, Copy)]
+enum Old<'a> {
+    Live(&'a [u8]),
+    Gone,
+    /// Nobody looked.
+    Unknown,
 }
 
 impl Lane {
-    /// Applies one change of the row `key` (whose hash is `hash`) of `table` at `sequence`.
+    pub(crate) fn new(bottom: bool) -> Lane {
+        Lane { bottom, bytes: 0, tables: Vec::new(), dying: Vec::new(), scratch: Vec::new(), below: Vec::new() }
+    }
+
+    /// Applies one change of the row `key` (whose hash is `hash`) of a table at `sequence`. `lane` is this lane's
+    /// number; what is not in this generation is looked for in `layers`, of which this lane is in the active one.
     ///
     /// # Errors
-    /// When the stored row is not as the log says; nothing was changed then.
+    /// When the stored row is not as the log says, or the store cannot be read; nothing was changed then.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     pub fn apply(
         &mut self,
-        table: TableId,
-        layout: &RowLayout,
-        types: &[ColumnType],
+        lane: usize,
+        shape: &TableShape<'_>,
         hash: u64,
         key: &[u8],
         change: RowChange<'_>,
         sequence: u64,
         oldest_needed: u64,
         check: CheckImages,
+        layers: &Layers,
     ) -> Result<(), RowError> {
-        let index = table.0 as usize;
+        let index = shape.id.0 as usize;
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || None);
         }
         let entry = self.tables[index].get_or_insert_with(Box::default);
         let rows = &mut entry.rows;
         let found = rows.find(hash, key);
-        let live = found.filter(|f| !f.is_deleted());
-        let fail = |kind| Err(RowError { kind });
         let compare = match check {
             CheckImages::Off => false,
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
-        match change {
+        let below = &mut self.below;
+        let old = match &found {
+            Some(found) if found.is_deleted() => Old::Gone,
+            Some(found) => Old::Live(rows.image(found)),
+            None if self.bottom => Old::Gone,
+            None => match look_below(lane, shape, hash, key, &change, compare, check, layers, below)? {
+                Below::Live => Old::Live(below),
+                Below::Gone => Old::Gone,
+                Below::Unknown => Old::Unknown,
+            },
+        };
+        let fail = |kind| Err(RowError { kind });
+        // What the row is after it: its image, or None when it goes.
+        let image = match change {
             RowChange::Insert { image } => {
-                if live.is_some() && check != CheckImages::Off {
+                if matches!(old, Old::Live(_)) && check != CheckImages::Off {
                     return fail(RowErrorKind::Duplicate);
                 }
-                rows.append(found, hash, key, Version { sequence, image, deleted: false }, oldest_needed);
+                Some(image)
             }
             RowChange::Update { before, image } => {
-                match &live {
-                    Some(f) if compare => compare_before(layout, types, rows.image(f), before)?,
-                    None if check != CheckImages::Off => return fail(RowErrorKind::NotFound),
-                    _ => {}
-                }
-                rows.append(found, hash, key, Version { sequence, image, deleted: false }, oldest_needed);
+                check_old(shape, &old, before, compare, check)?;
+                Some(image)
             }
             RowChange::Merge { before, present, image } => {
-                let Some(f) = &live else { return fail(RowErrorKind::NotFound) };
-                let stored = rows.image(f);
-                if compare {
-                    compare_before(layout, types, stored, before)?;
-                }
+                let Old::Live(stored) = old else { return fail(RowErrorKind::NotFound) };
+                check_old(shape, &old, before, compare, check)?;
                 self.scratch.clear();
-                layout
-                    .merge(stored, present, image, &mut self.scratch)
-                    .map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
-                let version = Version { sequence, image: &self.scratch, deleted: false };
-                rows.append(found, hash, key, version, oldest_needed);
+                let merged = shape.layout.merge(stored, present, image, &mut self.scratch);
+                merged.map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
+                Some(self.scratch.as_slice())
             }
             RowChange::Delete { before } => {
-                match &live {
-                    Some(f) if compare => compare_before(layout, types, rows.image(f), before)?,
-                    None if check != CheckImages::Off => return fail(RowErrorKind::NotFound),
-                    None => return Ok(()),
-                    _ => {}
+                check_old(shape, &old, before, compare, check)?;
+                if matches!(old, Old::Gone) {
+                    return Ok(());
                 }
-                rows.append(found, hash, key, Version { sequence, image: &[], deleted: true }, oldest_needed);
+                None
             }
             RowChange::AddCopy | RowChange::RemoveCopy => {
                 entry.keyless = true;
-                let copies = live.map_or(0, |f| copies_of(entry.rows.image(&f)));
+                let copies = match old {
+                    Old::Live(bytes) => copies_of(bytes),
+                    _ => 0,
+                };
                 let now = if matches!(change, RowChange::AddCopy) {
                     copies + 1
                 } else if copies == 0 {
@@ -215,24 +259,103 @@ impl Lane {
                 } else {
                     copies - 1
                 };
-                let image = now.to_le_bytes();
-                let version = if now == 0 {
-                    Version { sequence, image: &[], deleted: true }
-                } else {
-                    Version { sequence, image: &image, deleted: false }
-                };
-                entry.rows.append(found, hash, key, version, oldest_needed);
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&now.to_le_bytes());
+                (now > 0).then_some(self.scratch.as_slice())
             }
-        }
+        };
+        entry.balance += match change {
+            RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
+            RowChange::Delete { .. } | RowChange::RemoveCopy => -1,
+            RowChange::AddCopy => 1,
+            _ => 0,
+        };
+        let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none() };
+        // The borrow of the old image ends here.
+        let keep_graves = self.bottom;
+        entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
         Ok(())
     }
 
-    /// The newest image of a row, whatever is visible: for the one writer that moves a row between lanes.
-    #[must_use]
-    pub fn newest(&self, table: TableId, hash: u64, key: &[u8]) -> Option<&[u8]> {
+    /// The newest image of a row, whatever is visible: for the one writer that moves a row between lanes. In this
+    /// generation or below it; None when there is no such row.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn newest(
+        &self,
+        lane: usize,
+        shape: &TableShape<'_>,
+        hash: u64,
+        key: &[u8],
+        layers: &Layers,
+        image: &mut Vec<u8>,
+    ) -> Result<bool, RowError> {
+        match self.newest_version(shape.id, hash, key) {
+            Some(Some(found)) => {
+                image.clear();
+                image.extend_from_slice(found);
+                Ok(true)
+            }
+            Some(None) => Ok(false),
+            None if self.bottom => Ok(false),
+            None => {
+                let below = layers.newest_below(shape, lane, hash, key, Depth::Disk, image);
+                Ok(below.map_err(store_error)? == Below::Live)
+            }
+        }
+    }
+
+    /// The newest version in this generation: None when it has none, Some(None) when the row is deleted.
+    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<Option<&[u8]>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let found = entry.rows.find(hash, key).filter(|f| !f.is_deleted())?;
-        Some(entry.rows.image(&found))
+        let found = entry.rows.find(hash, key)?;
+        Some((!found.is_deleted()).then(|| entry.rows.image(&found)))
+    }
+
+    /// Whether this generation has a version visible at `sequence`, a deletion included.
+    pub(crate) fn has_version(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> bool {
+        let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return false };
+        entry.rows.has_version(hash, key, sequence)
+    }
+
+    /// Bytes taken from the allocator, as of the last `tidy`.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    pub(crate) fn table_ids(&self) -> impl Iterator<Item = TableId> {
+        let held = self.tables.iter().enumerate().filter(|(_, entry)| entry.is_some());
+        held.map(|(index, _)| TableId(index as u32))
+    }
+
+    pub(crate) fn is_keyless(&self, table: TableId) -> bool {
+        self.tables.get(table.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.keyless)
+    }
+
+    /// Rows that came to a table here, less those that went.
+    pub(crate) fn balance(&self, table: TableId) -> i64 {
+        self.tables.get(table.0 as usize).and_then(Option::as_ref).map_or(0, |entry| entry.balance)
+    }
+
+    /// Calls `each` for every row of a table with its newest version at or below `sequence`; rows without one are
+    /// left out.
+    pub(crate) fn each_held(&self, table: TableId, sequence: u64, mut each: impl FnMut(u64, Held<'_>)) {
+        let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return };
+        let keyless = entry.keyless;
+        entry.rows.each_newest(sequence, |place, key, image| {
+            let copies = if keyless { image.map_or(0, copies_of) } else { 1 };
+            each(place, Held { key, image, copies });
+        });
+    }
+
+    /// The version at a place that `each_held` gave.
+    pub(crate) fn held_at(&self, table: TableId, place: u64) -> Option<Held<'_>> {
+        let entry = self.tables.get(table.0 as usize)?.as_ref()?;
+        let (key, image) = entry.rows.at(place);
+        let copies = if entry.keyless { image.map_or(0, copies_of) } else { 1 };
+        Some(Held { key, image, copies })
     }
 
     /// A table goes with transaction `sequence`; its rows stay for those who can see them.
@@ -245,28 +368,39 @@ impl Lane {
         for table in tables {
             if let Some(Some(entry)) = self.tables.get_mut(table.0 as usize) {
                 entry.rows.tidy(oldest_needed);
+                let now = entry.rows.bytes().0;
+                self.bytes = self.bytes + now - entry.counted;
+                entry.counted = now;
             }
         }
         if !self.dying.is_empty() {
-            let tables = &mut self.tables;
+            let (tables, bytes) = (&mut self.tables, &mut self.bytes);
             self.dying.retain(|(sequence, table)| {
                 let keep = *sequence > oldest_needed;
                 if !keep && let Some(slot) = tables.get_mut(table.0 as usize) {
-                    *slot = None;
+                    *bytes -= slot.take().map_or(0, |entry| entry.counted);
                 }
                 keep
             });
         }
     }
 
-    pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<crate::Row<'_>> {
+    /// The version of a row visible at `sequence`: None when this generation has none, Some(None) when it is deleted.
+    pub(crate) fn get(
+        &self,
+        table: TableId,
+        hash: u64,
+        key: &[u8],
+        sequence: u64,
+    ) -> Option<Option<crate::Row<'_>>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let (key, image) = entry.rows.get(hash, key, sequence)?;
-        Some(if entry.keyless {
-            crate::Row { key, image: key, count: copies_of(image) }
-        } else {
-            crate::Row { key, image, count: 1 }
-        })
+        Some(entry.rows.get(hash, key, sequence)?.map(|(key, image)| {
+            if entry.keyless {
+                crate::Row { key, image: key, count: copies_of(image) }
+            } else {
+                crate::Row { key, image, count: 1 }
+            }
+        }))
     }
 
     pub(crate) fn copy_slots(
@@ -278,25 +412,63 @@ impl Lane {
         out: &mut ScanBuffer,
     ) -> Option<u32> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.slots(sequence, from, count, |key, image| {
+        entry.rows.slots(sequence, from, count, |hash, key, image| {
             if entry.keyless {
-                out.push(key, &[], copies_of(image));
+                out.push(hash, key, &[], copies_of(image));
             } else {
-                out.push(key, image, 1);
+                out.push(hash, key, image, 1);
             }
         })
     }
 
-    pub(crate) fn stats(&self) -> LaneStats {
-        let mut stats = LaneStats::default();
-        for (index, entry) in self.tables.iter().enumerate() {
-            let Some(entry) = entry else { continue };
-            let (bytes, dead) = entry.rows.bytes();
-            let gone = self.dying.iter().any(|(_, table)| table.0 as usize == index);
-            let rows = if gone { 0 } else { entry.rows.row_count() as u64 };
-            stats.add(&LaneStats { rows, bytes: bytes as u64, dead_bytes: dead as u64 });
-        }
-        stats
+    /// Bytes taken from the allocator, and of them dead.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let tables = self.tables.iter().flatten().map(|entry| entry.rows.bytes());
+        tables.fold((0, 0), |sum, (bytes, dead)| (sum.0 + bytes as u64, sum.1 + dead as u64))
+    }
+}
+
+fn store_error(error: StoreError) -> RowError {
+    RowError { kind: RowErrorKind::Store(error) }
+}
+
+/// Looks below the active generation as far as the change needs it.
+#[allow(clippy::too_many_arguments)]
+fn look_below(
+    lane: usize,
+    shape: &TableShape<'_>,
+    hash: u64,
+    key: &[u8],
+    change: &RowChange<'_>,
+    compare: bool,
+    check: CheckImages,
+    layers: &Layers,
+    image: &mut Vec<u8>,
+) -> Result<Below, RowError> {
+    let depth = match change {
+        // These cannot be carried out without the old row.
+        RowChange::Merge { .. } | RowChange::AddCopy | RowChange::RemoveCopy => Depth::Disk,
+        _ if compare => Depth::Disk,
+        // In memory it is at hand (RULES 20).
+        _ if check != CheckImages::Off => Depth::Memory,
+        _ => return Ok(Below::Unknown),
+    };
+    layers.newest_below(shape, lane, hash, key, depth, image).map_err(store_error)
+}
+
+/// An UPDATE or DELETE must find its row, and find it as the log says.
+#[inline]
+fn check_old(
+    shape: &TableShape<'_>,
+    old: &Old<'_>,
+    before: BeforeImage<'_>,
+    compare: bool,
+    check: CheckImages,
+) -> Result<(), RowError> {
+    match old {
+        Old::Live(stored) if compare => compare_before(shape.layout, shape.types, stored, before),
+        Old::Gone if check != CheckImages::Off => Err(RowError { kind: RowErrorKind::NotFound }),
+        _ => Ok(()),
     }
 }
 

@@ -1,32 +1,58 @@
-//! The embedded store: rows in lanes, versions, snapshots at the watermark.
+//! The embedded store: rows in lanes, versions, snapshots at the watermark, one tree on disk below.
 //!
-//! In: row changes of one lane in log order, each with its transaction's sequence number. Out: rows at a snapshot,
-//! which is always a prefix of the source's history. Never here: order between lanes (the watermark of `apply` makes
-//! it), reading events, files (in this form the store is memory only and is rebuilt from the relay log).
+//! In: row changes of one lane in log order, each with its transaction's sequence number; cuts at transaction
+//! boundaries. Out: rows at a snapshot, which is always a prefix of the source's history. Never here: order between
+//! lanes (the watermark of `apply` makes it), reading events, a log (the relay log is the only one).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod arena;
+mod compaction;
+mod copy;
+mod cut;
+mod disk;
+mod entry;
+mod error;
 mod lane;
+mod layers;
+mod scan;
 mod snapshot;
 mod table;
 
-pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind};
+pub use copy::CopyWriter;
+pub use cut::CutReport;
+pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
+pub use error::StoreError;
+pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
+pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use snapshot::{Snapshot, Visibility, WatermarkState};
 
-use std::ops::ControlFlow;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use catalog::TableId;
+use base::{GtidSet, SequenceNumber};
+use catalog::{Catalog, KeyOrder, TableId};
 
-/// Rows a reader copies out of a lane under one hold of its lock: bounds how long replay of that lane can wait for
-/// a reader (about 50 µs).
-const SCAN_SLICE_SLOTS: u32 = 1024;
+use crate::layers::{Layer, Spill};
 
-/// All lanes and what of them is visible.
+/// All lanes, the tree below, and what of them is visible.
 pub struct Store {
-    lanes: Box<[RwLock<Lane>]>,
+    lanes: usize,
     visibility: Visibility,
+    disk: Option<Arc<Disk>>,
+    /// Folder for what outgrows memory.
+    scratch: Option<PathBuf>,
+    next_generation: AtomicU64,
+    last_cut: Mutex<LastCut>,
+}
+
+/// What the newest cut holds.
+struct LastCut {
+    sequence: u64,
+    rows: BTreeMap<u32, i64>,
+    catalog: Option<Catalog>,
 }
 
 /// A row as a reader sees it.
@@ -40,36 +66,95 @@ pub struct Row<'a> {
     pub count: u64,
 }
 
+/// Memory, disk and counts of a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreStats {
+    /// Rows and memory.
+    pub memory: LaneStats,
+    /// Generations sealed and not cut yet.
+    pub sealed: u64,
+    /// The tree; None for a store in memory.
+    pub disk: Option<DiskStats>,
+}
+
+fn lanes_rounded(lanes: usize) -> usize {
+    lanes.clamp(1, 1 << 12).next_power_of_two()
+}
+
 impl Store {
-    /// A store of `lanes` lanes, rounded up to a power of two.
+    /// A store in memory of `lanes` lanes, rounded up to a power of two.
     #[must_use]
-    pub fn new(lanes: usize, catalog: catalog::Catalog) -> Store {
-        let lanes = lanes.clamp(1, 1 << 12).next_power_of_two();
+    pub fn new(lanes: usize, catalog: Catalog) -> Store {
+        Store::assemble(lanes, None, None, catalog, None)
+    }
+
+    /// A store in memory that goes on behind something executed elsewhere.
+    #[must_use]
+    pub fn behind(lanes: usize, start: Recovered) -> Store {
+        Store::assemble(lanes, None, None, start.catalog.clone(), Some(start))
+    }
+
+    /// A store over a tree on disk. `recovered` is what [`Disk::open`] found; `catalog` the one to begin with when it
+    /// found nothing. `scratch` is a folder for what outgrows memory; whatever lies in it is removed.
+    ///
+    /// # Errors
+    /// When the scratch folder cannot be emptied.
+    pub fn over(
+        lanes: usize,
+        disk: Disk,
+        scratch: PathBuf,
+        recovered: Option<Recovered>,
+        catalog: Catalog,
+    ) -> Result<Store, StoreError> {
+        disk::remove_folder(&scratch)?;
+        Ok(Store::assemble(lanes, Some(Arc::new(disk)), Some(scratch), catalog, recovered))
+    }
+
+    fn assemble(
+        lanes: usize,
+        disk: Option<Arc<Disk>>,
+        scratch: Option<PathBuf>,
+        catalog: Catalog,
+        recovered: Option<Recovered>,
+    ) -> Store {
+        let lanes = lanes_rounded(lanes);
+        let active = Arc::new(Generation::new(0, lanes, disk.is_none()));
+        let base = disk.as_ref().map(|disk| (Arc::clone(disk), disk.read_at()));
+        let layers = Layers { active, below: Vec::new(), base };
+        let (watermark, last_cut) = match recovered {
+            Some(recovered) => (
+                WatermarkState {
+                    sequence: SequenceNumber(recovered.sequence),
+                    executed: recovered.executed,
+                    catalog: recovered.catalog.clone(),
+                },
+                LastCut { sequence: recovered.sequence, rows: recovered.rows, catalog: Some(recovered.catalog) },
+            ),
+            None => (
+                WatermarkState { sequence: SequenceNumber::ZERO, executed: GtidSet::new(), catalog },
+                LastCut { sequence: 0, rows: BTreeMap::new(), catalog: None },
+            ),
+        };
         Store {
-            lanes: (0..lanes).map(|_| RwLock::new(Lane::default())).collect(),
-            visibility: Visibility::new(catalog),
+            lanes,
+            visibility: Visibility::new(watermark, layers),
+            disk,
+            scratch,
+            next_generation: AtomicU64::new(1),
+            last_cut: Mutex::new(last_cut),
         }
     }
 
     /// Number of lanes, a power of two.
     #[must_use]
     pub fn lane_count(&self) -> usize {
-        self.lanes.len()
+        self.lanes
     }
 
     /// The lane a key hash belongs to.
     #[must_use]
     pub fn lane_of(&self, hash: u64) -> usize {
-        base::lane_of(hash, self.lanes.len())
-    }
-
-    /// The lane for its one writer; held for one piece of work at a time.
-    pub fn lane_mut(&self, lane: usize) -> Option<RwLockWriteGuard<'_, Lane>> {
-        self.lanes.get(lane).map(|l| l.write().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn lane(&self, lane: usize) -> Option<RwLockReadGuard<'_, Lane>> {
-        self.lanes.get(lane).map(|l| l.read().unwrap_or_else(PoisonError::into_inner))
+        base::lane_of(hash, self.lanes)
     }
 
     /// What is visible, and who looks.
@@ -78,80 +163,151 @@ impl Store {
         &self.visibility
     }
 
-    /// One row by its identifying key at a snapshot; None when it is not there.
+    /// The tree; None for a store in memory.
     #[must_use]
-    pub fn get(&self, snapshot: &Snapshot, table: TableId, key: &[u8]) -> Option<Vec<u8>> {
-        let hash = base::key_hash(table.0, key);
-        let lane = self.lane(self.lane_of(hash))?;
-        lane.get(table, hash, key, snapshot.sequence()).map(|row| row.image.to_vec())
+    pub fn disk(&self) -> Option<&Arc<Disk>> {
+        self.disk.as_ref()
     }
 
-    /// Every row of a table at a snapshot, in no order. Replay of a lane waits at most for the copying of
-    /// a thousand rows; `each` runs without any lock.
-    pub fn scan<B>(
-        &self,
-        snapshot: &Snapshot,
-        table: TableId,
-        mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        let mut copied = ScanBuffer::default();
-        for lane in 0..self.lanes.len() {
-            let mut next = Some(0u32);
-            while let Some(from) = next {
-                copied.clear();
-                next = match self.lane(lane) {
-                    Some(guard) => guard.copy_slots(table, snapshot.sequence(), from, SCAN_SLICE_SLOTS, &mut copied),
-                    None => None,
-                };
-                for row in copied.rows() {
-                    each(row)?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
+    /// Sequence number of the newest cut.
+    #[must_use]
+    pub fn last_cut(&self) -> u64 {
+        self.cut_state().sequence
     }
 
-    /// Memory and counts, summed over lanes.
+    fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {
+        self.last_cut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seals the active generation: what is written from here on goes into a new one. With a point, the sealed one
+    /// ends at that transaction boundary and can be cut; without, it belongs to a transaction that goes on. Called
+    /// by the one thread that sequences, before it hands on what follows. Returns the sealed generation.
+    pub fn seal(&self, point: Option<CutPoint>) -> Arc<Generation> {
+        let number = self.next_generation.fetch_add(1, Ordering::Relaxed);
+        let sealed = Arc::clone(&self.visibility.layers().active);
+        if let Some(point) = point {
+            sealed.seal(point);
+        }
+        self.visibility.put_on_top(Generation::new(number, self.lanes, self.disk.is_none()));
+        sealed
+    }
+
+    /// Cuts a sealed generation, with everything below it. All its pieces must be applied and visible. When it
+    /// returns, the cut is durable.
+    ///
+    /// # Errors
+    /// When the tree cannot be written; what is in memory stays.
+    pub fn cut(&self, sealed: &Generation) -> Result<CutReport, StoreError> {
+        let (Some(disk), Some(point)) = (&self.disk, sealed.point()) else { return Ok(CutReport::default()) };
+        let layers = self.visibility.layers();
+        let from = layers.below.iter().position(
+            |layer| matches!(layer, Layer::Memory(generation) if generation.number() == sealed.number()),
+        );
+        let Some(cutting) = from.and_then(|from| layers.below.get(from..)) else { return Ok(CutReport::default()) };
+        let mut state = self.cut_state();
+        let rows = self.rows_at(&state, cutting, &point.catalog);
+        let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
+        let (run, mut report) = cut::write(disk, cutting, point, rows.clone(), with_catalog)?;
+        let ending = disk.ending();
+        report.bytes = run.finish(&ending)?;
+        let at = disk.take_over(&ending);
+        self.visibility.put_base(sealed.number(), disk, at);
+        drop(ending);
+        disk.dead().set_alive(&point.catalog);
+        *state = LastCut { sequence: point.sequence, rows, catalog: Some(point.catalog.clone()) };
+        Ok(report)
+    }
+
+    fn rows_at(&self, last: &LastCut, layers: &[Layer], catalog: &Catalog) -> BTreeMap<u32, i64> {
+        let mut rows = BTreeMap::new();
+        for id in disk::ids_of(catalog) {
+            let more: i64 = layers.iter().map(|layer| balance(layer, id)).sum();
+            rows.insert(id.0, last.rows.get(&id.0).unwrap_or(&0) + more);
+        }
+        rows
+    }
+
+    /// Moves a sealed generation of an unfinished transaction to disk, out of memory. All its pieces must be applied.
+    ///
+    /// # Errors
+    /// When the scratch folder cannot be written.
+    pub fn spill(&self, sealed: &Arc<Generation>, sequence: u64, catalog: &Catalog) -> Result<(), StoreError> {
+        let Some(scratch) = &self.scratch else { return Ok(()) };
+        let folder = scratch.join(sealed.number().to_string());
+        let (disk, _) = Disk::open(&folder, DiskOptions { cache_bytes: SPILL_CACHE_BYTES })?;
+        cut::spill(&disk, sealed, &|id| {
+            catalog.table_by_id(id).map(|table| (KeyOrder::of(table), table.version))
+        })?;
+        let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
+        self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances });
+        Ok(())
+    }
+
+    /// One step of compaction; false when there is nothing to do.
+    ///
+    /// # Errors
+    /// When the tree cannot be read or written.
+    pub fn compact(&self) -> Result<bool, StoreError> {
+        let Some(disk) = &self.disk else { return Ok(false) };
+        let did = disk.compact(self.visibility.oldest_read())?;
+        if did {
+            self.take_over(disk);
+        }
+        Ok(did)
+    }
+
+    /// Merges the whole tree into one run: for measurements and tests.
+    ///
+    /// # Errors
+    /// As `compact`.
+    pub fn compact_fully(&self) -> Result<(), StoreError> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        disk.compact_fully(self.visibility.oldest_read())?;
+        self.take_over(disk);
+        Ok(())
+    }
+
+    /// Lets new snapshots read the tree at its newest number, so that replaced files can go.
+    fn take_over(&self, disk: &Arc<Disk>) {
+        let ending = disk.ending();
+        let at = disk.take_over(&ending);
+        self.visibility.move_base(at);
+    }
+
+    /// Memory and counts. Walks all lanes: for status, not for every piece.
     #[must_use]
-    pub fn stats(&self) -> LaneStats {
-        let mut sum = LaneStats::default();
-        for lane in 0..self.lanes.len() {
-            if let Some(guard) = self.lane(lane) {
-                sum.add(&guard.stats());
+    pub fn stats(&self) -> StoreStats {
+        let layers = self.visibility.layers();
+        let catalog = self.visibility.current().catalog;
+        let mut stats = StoreStats { disk: self.disk.as_ref().map(|disk| disk.stats()), ..StoreStats::default() };
+        let mut all = vec![Layer::Memory(Arc::clone(&layers.active))];
+        all.extend(layers.below.iter().cloned());
+        stats.sealed = layers.below.len() as u64;
+        let rows = self.rows_at(&self.cut_state(), &all, &catalog);
+        stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
+        for layer in &all {
+            let Layer::Memory(generation) = layer else { continue };
+            for lane in (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)) {
+                let (bytes, dead) = lane.memory();
+                stats.memory.bytes += bytes;
+                stats.memory.dead_bytes += dead;
             }
         }
-        sum
+        stats
     }
 }
 
-/// Rows copied out of a lane.
-#[derive(Default)]
-pub(crate) struct ScanBuffer {
-    bytes: Vec<u8>,
-    rows: Vec<(u32, u32, u64)>,
+/// Blocks of a spilled generation kept in memory.
+const SPILL_CACHE_BYTES: u64 = 8 << 20;
+
+fn balance_of(generation: &Generation, table: TableId) -> i64 {
+    (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)).map(|lane| lane.balance(table)).sum()
 }
 
-impl ScanBuffer {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.rows.clear();
-    }
-
-    pub(crate) fn push(&mut self, key: &[u8], image: &[u8], count: u64) {
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(image);
-        self.rows.push((key.len() as u32, image.len() as u32, count));
-    }
-
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        let mut rest = self.bytes.as_slice();
-        self.rows.iter().map(move |&(key_len, image_len, count)| {
-            let (key, tail) = rest.split_at(key_len as usize);
-            let (image, tail) = tail.split_at(image_len as usize);
-            rest = tail;
-            // A table without a key stores its image as the key, once.
-            Row { key, image: if image.is_empty() { key } else { image }, count }
-        })
+fn balance(layer: &Layer, table: TableId) -> i64 {
+    match layer {
+        Layer::Memory(generation) => balance_of(generation, table),
+        Layer::Spill(spill) => spill.balances.get(&table.0).copied().unwrap_or(0),
     }
 }
 

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
 
+use crate::layers::{Generation, Layer, Layers, Spill};
+
 /// What is visible now.
 #[derive(Clone)]
 pub struct WatermarkState {
@@ -27,6 +29,10 @@ struct State {
     /// Catalogs of transactions that are not visible yet.
     coming: VecDeque<(SequenceNumber, Catalog)>,
     pins: BTreeMap<u64, usize>,
+    /// Changed under this lock only: a snapshot's watermark and layers belong together.
+    layers: Arc<Layers>,
+    /// Tree numbers that snapshots read at.
+    read_pins: BTreeMap<u64, usize>,
 }
 
 /// See the module.
@@ -40,18 +46,83 @@ pub struct Visibility {
 /// A reader's view. While it lives, nothing it can see is dropped.
 pub struct Snapshot {
     state: WatermarkState,
+    layers: Arc<Layers>,
     store: Arc<crate::Store>,
 }
 
 impl Visibility {
-    pub(crate) fn new(catalog: Catalog) -> Visibility {
-        let watermark = WatermarkState { sequence: SequenceNumber::ZERO, executed: GtidSet::new(), catalog };
+    pub(crate) fn new(watermark: WatermarkState, layers: Layers) -> Visibility {
+        let sequence = watermark.sequence.0;
         Visibility {
-            state: Mutex::new(State { watermark, coming: VecDeque::new(), pins: BTreeMap::new() }),
+            state: Mutex::new(State {
+                watermark,
+                coming: VecDeque::new(),
+                pins: BTreeMap::new(),
+                layers: Arc::new(layers),
+                read_pins: BTreeMap::new(),
+            }),
             moved: Condvar::new(),
-            watermark: AtomicU64::new(0),
-            oldest_needed: AtomicU64::new(0),
+            watermark: AtomicU64::new(sequence),
+            oldest_needed: AtomicU64::new(sequence),
         }
+    }
+
+    /// The store's parts as they are now.
+    #[must_use]
+    pub fn layers(&self) -> Arc<Layers> {
+        Arc::clone(&self.lock().layers)
+    }
+
+    /// Puts a new generation on top.
+    pub(crate) fn put_on_top(&self, fresh: Generation) {
+        let mut state = self.lock();
+        let old = &state.layers;
+        let mut below = vec![Layer::Memory(Arc::clone(&old.active))];
+        below.extend(old.below.iter().cloned());
+        state.layers = Arc::new(Layers { active: Arc::new(fresh), below, base: old.base.clone() });
+    }
+
+    /// The generation `number` lies in this tree of its own now.
+    pub(crate) fn put_spill(&self, number: u64, spill: Spill) {
+        let mut state = self.lock();
+        let spill = Layer::Spill(Arc::new(spill));
+        let replace = |layer: &Layer| match layer {
+            Layer::Memory(generation) if generation.number() == number => spill.clone(),
+            other => other.clone(),
+        };
+        let old = &state.layers;
+        let below = old.below.iter().map(replace).collect();
+        state.layers = Arc::new(Layers { active: Arc::clone(&old.active), below, base: old.base.clone() });
+    }
+
+    /// The generation `number` and all below it are in the tree, which is read at `at` from now on.
+    pub(crate) fn put_base(&self, number: u64, disk: &Arc<crate::Disk>, at: u64) {
+        let mut state = self.lock();
+        let old = &state.layers;
+        let kept = old.below.iter().take_while(|layer| match layer {
+            Layer::Memory(generation) => generation.number() != number,
+            Layer::Spill(_) => true,
+        });
+        let below = kept.cloned().collect();
+        let base = Some((Arc::clone(disk), at));
+        state.layers = Arc::new(Layers { active: Arc::clone(&old.active), below, base });
+    }
+
+    /// The tree is read at `at` from now on; it holds what it held.
+    pub(crate) fn move_base(&self, at: u64) {
+        let mut state = self.lock();
+        let old = &state.layers;
+        let Some((disk, _)) = &old.base else { return };
+        let base = Some((Arc::clone(disk), at));
+        state.layers = Arc::new(Layers { active: Arc::clone(&old.active), below: old.below.clone(), base });
+    }
+
+    /// The oldest number that a snapshot, or a coming one, reads the tree at.
+    #[must_use]
+    pub fn oldest_read(&self) -> u64 {
+        let state = self.lock();
+        let now = state.layers.base.as_ref().map_or(0, |(_, at)| *at);
+        state.read_pins.keys().next().map_or(now, |pin| now.min(*pin))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -130,6 +201,15 @@ fn oldest(state: &State) -> u64 {
     state.pins.keys().next().map_or(mark, |pin| mark.min(*pin))
 }
 
+fn unpin(pins: &mut BTreeMap<u64, usize>, at: u64) {
+    if let Some(count) = pins.get_mut(&at) {
+        *count -= 1;
+        if *count == 0 {
+            pins.remove(&at);
+        }
+    }
+}
+
 impl Snapshot {
     /// Pins the watermark as it is.
     #[must_use]
@@ -137,10 +217,18 @@ impl Snapshot {
         let visibility = store.visibility();
         let mut state = visibility.lock();
         let watermark = state.watermark.clone();
+        let layers = Arc::clone(&state.layers);
         *state.pins.entry(watermark.sequence.0).or_insert(0) += 1;
+        if let Some((_, at)) = &layers.base {
+            *state.read_pins.entry(*at).or_insert(0) += 1;
+        }
         visibility.oldest_needed.store(oldest(&state), Ordering::Release);
         drop(state);
-        Snapshot { state: watermark, store: Arc::clone(store) }
+        Snapshot { state: watermark, layers, store: Arc::clone(store) }
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
     }
 
     /// The sequence number it sees up to.
@@ -167,11 +255,9 @@ impl Drop for Snapshot {
         let visibility = self.store.visibility();
         let mut state = visibility.lock();
         let at = self.state.sequence.0;
-        if let Some(count) = state.pins.get_mut(&at) {
-            *count -= 1;
-            if *count == 0 {
-                state.pins.remove(&at);
-            }
+        unpin(&mut state.pins, at);
+        if let Some((_, at)) = &self.layers.base {
+            unpin(&mut state.read_pins, *at);
         }
         visibility.oldest_needed.store(oldest(&state), Ordering::Release);
     }

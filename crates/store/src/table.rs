@@ -30,8 +30,6 @@ pub(crate) struct LaneTable {
     arena: Arena,
     /// Deleted rows whose slot goes once nobody can see them: (sequence number of the deletion, slot).
     graves: VecDeque<(u64, u32)>,
-    /// Rows whose newest version is not a deletion.
-    live: usize,
 }
 
 /// The newest version of a key.
@@ -67,7 +65,8 @@ impl LaneTable {
         self.arena.body(found.at, &found.header).1
     }
 
-    /// Appends a version of a key; `found` is what `find` said of it just before.
+    /// Appends a version of a key; `found` is what `find` said of it just before. `bury`: a deleted row's slot goes
+    /// once nobody can see it; otherwise the deletion stays, for it hides what lies below.
     pub(crate) fn append(
         &mut self,
         found: Option<Found>,
@@ -75,6 +74,7 @@ impl LaneTable {
         key: &[u8],
         version: Version<'_>,
         oldest_needed: u64,
+        bury: bool,
     ) {
         let (slot, prev) = match found {
             Some(found) => (found.slot, found.at),
@@ -90,12 +90,8 @@ impl LaneTable {
         };
         let at = self.arena.push(&header, key, version.image);
         self.slots[slot as usize].newest = at;
-        let was_live = found.is_some_and(|found| !found.is_deleted());
-        if version.deleted {
+        if version.deleted && bury {
             self.graves.push_back((version.sequence, slot));
-            self.live -= usize::from(was_live);
-        } else {
-            self.live += usize::from(!was_live);
         }
         if !prev.is_none() {
             self.trim(slot, at, oldest_needed);
@@ -204,47 +200,72 @@ impl LaneTable {
         self.arena.release(victim);
     }
 
-    fn visible(&self, slot: &Slot, sequence: u64) -> Option<(RecordRef, Header)> {
+    /// The newest version at or below `sequence`, a deletion included.
+    fn newest_at(&self, slot: &Slot, sequence: u64) -> Option<(RecordRef, Header)> {
         let mut at = slot.newest;
         while !at.is_none() {
             let header = self.arena.header(at);
             if header.sequence <= sequence {
-                return (header.flags & DELETED == 0).then_some((at, header));
+                return Some((at, header));
             }
             at = header.prev;
         }
         None
     }
 
-    /// Key and image of the version of a key that is visible at `sequence`.
-    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<(&[u8], &[u8])> {
+    /// Key and image of the version of a key that is visible at `sequence`: None when there is no version,
+    /// Some(None) when it is a deletion.
+    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<Option<(&[u8], &[u8])>> {
         let found = self.find(hash, key)?;
-        let (at, header) = self.visible(&self.slots[found.slot as usize], sequence)?;
-        Some(self.arena.body(at, &header))
+        let (at, header) = self.newest_at(self.slots.get(found.slot as usize)?, sequence)?;
+        Some((header.flags & DELETED == 0).then(|| self.arena.body(at, &header)))
     }
 
-    /// Calls `each` with key and image of the rows of up to `count` slots from `from` on that are visible at
+    /// Whether a version of a key is visible at `sequence`, a deletion included.
+    pub(crate) fn has_version(&self, hash: u64, key: &[u8], sequence: u64) -> bool {
+        let found = self.find(hash, key).and_then(|found| self.slots.get(found.slot as usize));
+        found.is_some_and(|slot| self.newest_at(slot, sequence).is_some())
+    }
+
+    /// Calls `each` with place, key and image (None: deleted) of the newest version at or below `sequence` of every
+    /// key that has one.
+    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8], Option<&[u8]>)) {
+        for slot in &self.slots {
+            if let Some((at, header)) = self.newest_at(slot, sequence) {
+                let (key, image) = self.arena.body(at, &header);
+                each(at.as_u64(), key, (header.flags & DELETED == 0).then_some(image));
+            }
+        }
+    }
+
+    /// Key and image of the version at a place that `each_newest` gave.
+    pub(crate) fn at(&self, place: u64) -> (&[u8], Option<&[u8]>) {
+        let at = RecordRef::from_u64(place);
+        let header = self.arena.header(at);
+        let (key, image) = self.arena.body(at, &header);
+        (key, (header.flags & DELETED == 0).then_some(image))
+    }
+
+    /// Calls `each` with hash, key and image of the rows of up to `count` slots from `from` on that are visible at
     /// `sequence`; returns where to go on.
     pub(crate) fn slots(
         &self,
         sequence: u64,
         from: u32,
         count: u32,
-        mut each: impl FnMut(&[u8], &[u8]),
+        mut each: impl FnMut(u64, &[u8], &[u8]),
     ) -> Option<u32> {
         let start = (from as usize).min(self.slots.len());
         let end = start.saturating_add(count as usize).min(self.slots.len());
         for slot in &self.slots[start..end] {
-            if let Some((at, header)) = self.visible(slot, sequence) {
+            if let Some((at, header)) = self.newest_at(slot, sequence)
+                && header.flags & DELETED == 0
+            {
                 let (key, image) = self.arena.body(at, &header);
-                each(key, image);
+                each(slot.hash, key, image);
             }
         }
         (end < self.slots.len()).then_some(end as u32)
-    }
-
-    pub(crate) fn row_count(&self) -> usize {
-        self.live
     }
 
     /// (bytes taken, of them dead)

@@ -6,12 +6,18 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{SequenceNumber, key_hash};
-use catalog::{Catalog, TableId};
+use catalog::{Catalog, KeyOrder, StatementContext, TableDef, TableId};
 use proptest::prelude::*;
-use store::{BeforeImage, CheckImages, RowChange, RowErrorKind, Snapshot, Store};
+use store::{BeforeImage, CheckImages, RowChange, RowErrorKind, Snapshot, Store, TableShape};
 use values::{ColumnType, RowLayout, type_code};
 
-const TABLE: TableId = TableId(3);
+const TABLE: TableId = TableId(1);
+
+fn catalog() -> Catalog {
+    let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+    let sql = "CREATE TABLE t (id INT PRIMARY KEY, v VARBINARY(2000))";
+    Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog
+}
 
 fn types() -> Vec<ColumnType> {
     vec![ColumnType::new(type_code::LONG, 0), ColumnType::new(type_code::VARCHAR, 2000)]
@@ -27,6 +33,7 @@ fn image(key: u8, fill: u8, len: usize) -> Vec<u8> {
 
 struct World {
     store: Arc<Store>,
+    def: Arc<TableDef>,
     layout: RowLayout,
     types: Vec<ColumnType>,
     now: BTreeMap<u8, Vec<u8>>,
@@ -37,7 +44,8 @@ impl World {
     fn new(lanes: usize) -> World {
         let types = types();
         World {
-            store: Arc::new(Store::new(lanes, Catalog::new(0))),
+            store: Arc::new(Store::new(lanes, catalog())),
+            def: Arc::clone(catalog().table("d", "t").unwrap()),
             layout: RowLayout::new(&types),
             types,
             now: BTreeMap::new(),
@@ -49,17 +57,20 @@ impl World {
         let bytes = u32::from(key).to_le_bytes();
         let hash = key_hash(TABLE.0, &bytes);
         let oldest = self.store.visibility().oldest_needed();
-        let mut lane = self.store.lane_mut(self.store.lane_of(hash)).unwrap();
+        let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
+        let mut lane = layers.active.lane_mut(lane_index).unwrap();
+        let order = KeyOrder::of(&self.def);
+        let shape = TableShape { id: TABLE, layout: &self.layout, types: &self.types, order: &order };
         let result = lane.apply(
-            TABLE,
-            &self.layout,
-            &self.types,
+            lane_index,
+            &shape,
             hash,
             &bytes,
             change,
             self.sequence + 1,
             oldest,
             CheckImages::All,
+            &layers,
         );
         lane.tidy([TABLE].into_iter(), oldest);
         result.map_err(|e| e.kind)
@@ -72,11 +83,12 @@ impl World {
 
     fn seen(&self, snapshot: &Snapshot) -> BTreeMap<u8, Vec<u8>> {
         let mut rows = BTreeMap::new();
-        let _ = self.store.scan::<()>(snapshot, TABLE, |row| {
+        let flow = self.store.scan::<()>(snapshot, &self.def, |row| {
             assert_eq!(row.count, 1);
             assert!(rows.insert(row.key[0], row.image.to_vec()).is_none(), "a row seen twice");
             ControlFlow::Continue(())
         });
+        let _ = flow.unwrap();
         rows
     }
 }
@@ -128,7 +140,7 @@ proptest! {
             prop_assert_eq!(&world.seen(snapshot), expected);
             for key in 0..12u8 {
                 let bytes = u32::from(key).to_le_bytes();
-                prop_assert_eq!(world.store.get(snapshot, TABLE, &bytes), expected.get(&key).cloned());
+                prop_assert_eq!(world.store.get(snapshot, &world.def, &bytes).unwrap(), expected.get(&key).cloned());
             }
         }
         drop(pinned);
@@ -149,7 +161,7 @@ fn memory_of_overwritten_versions_comes_back() {
         old = new;
     }
     // 200,000 versions of 850 bytes are 170 MB; what is left is a few segments.
-    assert!(world.store.stats().bytes < 8 << 20, "{:?}", world.store.stats());
+    assert!(world.store.stats().memory.bytes < 8 << 20, "{:?}", world.store.stats());
 }
 
 #[test]
@@ -174,9 +186,12 @@ fn keyless_rows_are_counted() {
     let row = image(7, 1, 3);
     let hash = key_hash(TABLE.0, &row);
     let step = |change: RowChange<'_>, sequence: u64, world: &mut World| {
-        let mut lane = world.store.lane_mut(world.store.lane_of(hash)).unwrap();
-        lane.apply(TABLE, &world.layout, &world.types, hash, &row, change, sequence, 0, CheckImages::All)
-            .map_err(|e| e.kind)
+        let (layers, lane_index) = (world.store.visibility().layers(), world.store.lane_of(hash));
+        let mut lane = layers.active.lane_mut(lane_index).unwrap();
+        let order = KeyOrder::of(&world.def);
+        let shape = TableShape { id: TABLE, layout: &world.layout, types: &world.types, order: &order };
+        let result = lane.apply(lane_index, &shape, hash, &row, change, sequence, 0, CheckImages::All, &layers);
+        result.map_err(|e| e.kind)
     };
     assert_eq!(step(RowChange::RemoveCopy, 1, &mut world), Err(RowErrorKind::NotFound));
     for sequence in 1..=3 {
@@ -188,11 +203,12 @@ fn keyless_rows_are_counted() {
     world.store.visibility().advance(SequenceNumber(4), |_| {});
     let count = |snapshot: &Snapshot| {
         let mut counts = Vec::new();
-        let _ = world.store.scan::<()>(snapshot, TABLE, |r| {
+        let flow = world.store.scan::<()>(snapshot, &world.def, |r| {
             assert_eq!(r.image, row.as_slice());
             counts.push(r.count);
             ControlFlow::Continue(())
         });
+        let _ = flow.unwrap();
         counts
     };
     assert_eq!(count(&three), vec![3]);
@@ -217,12 +233,15 @@ fn the_same_json_document_laid_out_differently() {
         image
     };
     let store = Store::new(1, Catalog::new(0));
-    let mut lane = store.lane_mut(0).unwrap();
+    let layers = store.visibility().layers();
+    let mut lane = layers.active.lane_mut(0).unwrap();
+    let order = KeyOrder::of(catalog().table("d", "t").unwrap());
+    let shape = TableShape { id: TABLE, layout: &layout, types: &types, order: &order };
     let key = 1u32.to_le_bytes();
     let mut sequence = 0;
     let mut apply = |change: RowChange<'_>| {
         sequence += 1;
-        lane.apply(TABLE, &layout, &types, 77, &key, change, sequence, 0, CheckImages::All).map_err(|e| e.kind)
+        lane.apply(0, &shape, 77, &key, change, sequence, 0, CheckImages::All, &layers).map_err(|e| e.kind)
     };
     let (stored, logged) = (image(1, &small), image(1, &large));
     let (differs, wrong_id) = (image(1, &other), image(2, &large));
@@ -251,5 +270,5 @@ fn rows_are_counted_as_the_newest_versions_have_them() {
     }
     world.apply(2, RowChange::Insert { image: &image(2, 9, 3) }).unwrap();
     world.apply(5, RowChange::Update { before: BeforeImage::None, image: &image(5, 9, 3) }).unwrap();
-    assert_eq!(world.store.stats().rows, 7);
+    assert_eq!(world.store.stats().memory.rows, 7);
 }

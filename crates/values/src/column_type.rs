@@ -50,7 +50,7 @@ pub mod type_code {
 use type_code as t;
 
 /// A column's type.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ColumnType {
     /// One of `type_code`, the real type.
     pub code: u8,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::{Duration, Instant};
 
-use apply::{ApplyOptions, Finished, LogSource, Pipeline, PipelineOptions};
+use apply::{ApplyOptions, Finished, LogSource, Pipeline, PipelineOptions, lanes_for};
 use base::GtidSet;
 use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, TransactionPayload, event_body, event_type};
+use catalog::Catalog;
 use observe::LedgerSnapshot;
 use relay_log::{Chunk, TailItem};
 use schedule::{SkipList, SplitOptions};
-use store::{CheckImages, Snapshot, Store};
+use store::{CheckImages, Recovered, Snapshot, Store};
 
 use crate::kit::{History, Random, State, row_digest};
 
@@ -43,6 +44,17 @@ impl Setup {
         }
     }
 
+    fn store(&self) -> Arc<Store> {
+        let start = Recovered {
+            sequence: 0,
+            executed: self.executed.clone(),
+            catalog: Catalog::new(0),
+            position: None,
+            rows: BTreeMap::new(),
+        };
+        Arc::new(Store::behind(lanes_for(self.workers), start))
+    }
+
     pub fn start(&self, source: LogSource) -> Pipeline {
         Pipeline::start_with(
             source,
@@ -52,8 +64,8 @@ impl Setup {
                 memory_bytes: self.memory_bytes,
                 apply: ApplyOptions { check_images: self.check },
                 skip: SkipList::new(self.skip.clone()),
-                executed: self.executed.clone(),
-                lower_case_table_names: 0,
+                store: self.store(),
+                cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
             },
             self.sizes,
@@ -110,7 +122,7 @@ pub fn seen(store: &Arc<Store>, snapshot: &Snapshot) -> (u64, Vec<String>) {
     for def in snapshot.catalog().tables() {
         let name = format!("{}.{}", def.db, def.name);
         let columns = def.columns.len();
-        let _ = store.scan::<()>(snapshot, def.id, |row| {
+        let flow = store.scan::<()>(snapshot, def, |row| {
             let mut image = row.image.to_vec();
             if columns % 8 != 0 {
                 image[columns / 8] &= !(0xff << (columns % 8));
@@ -118,6 +130,7 @@ pub fn seen(store: &Arc<Store>, snapshot: &Snapshot) -> (u64, Vec<String>) {
             digest = digest.wrapping_add(row_digest(&name, &image, row.count));
             ControlFlow::Continue(())
         });
+        let _ = flow.unwrap();
         tables.push(name);
     }
     tables.sort();

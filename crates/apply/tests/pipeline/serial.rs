@@ -60,7 +60,7 @@ fn transactions_executed_before_are_left_out() {
     let store = std::sync::Arc::clone(&pipeline.store);
     let finished = pipeline.join();
     assert!(finished.stop.is_none(), "{:?}", finished.stop);
-    assert_eq!(store.stats().rows, 0);
+    assert_eq!(store.stats().memory.rows, 0);
     let ledger = ledger.snapshot(binlog::event_type::name);
     check_ledger(&ledger, &expected).unwrap();
     assert_eq!(ledger.totals().applied, 0);

@@ -35,7 +35,7 @@ fn step(files: &[(String, Vec<u8>)], sizes: SplitOptions, mut cut: impl FnMut() 
     let options = DecodeOptions { lanes: 4, ..DecodeOptions::default() };
     let mut splitter = Splitter::with_options(MemoryGate::new(1 << 40), sizes);
     let mut decoder = Decoder::new(options.clone());
-    let mut sequencer = Sequencer::new(options, Catalog::new(0), base::GtidSet::new());
+    let mut sequencer = Sequencer::new(options, Catalog::new(0), base::GtidSet::new(), base::SequenceNumber::ZERO);
     let mut out = Stepped { transactions: Vec::new(), pieces: 0, largest: 0, bytes: Vec::new() };
     for (name, bytes) in files {
         let name: Arc<str> = name.as_str().into();

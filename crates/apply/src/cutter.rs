@@ -1,0 +1,368 @@
+//! Cutting: sealed generations go to disk beside replay, and compaction beside both.
+//!
+//! In: boundaries and memory from the sequencing thread, sealed generations from a queue. Out: durable cuts, oldest
+//! first. Invariants: a generation is cut only when all of it is applied and visible, and when the relay log is
+//! durable up to it (RULES 11); sequencing waits when a second generation would have to be sealed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use base::LogPosition;
+use catalog::Catalog;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
+use store::{CutPoint, CutReport, Generation, L0_RUNS_MAX, Store, StoreError};
+
+use crate::ending::Ending;
+use crate::publish::Publisher;
+
+/// Makes the relay log durable up to a position.
+pub type SyncRelay = Box<dyn Fn(&CutPoint) -> Result<(), String> + Send>;
+/// Is told of every durable cut.
+pub type AfterCut = Box<dyn Fn(&CutPoint, &CutReport) + Send>;
+
+/// When and how cuts are taken.
+pub struct CutOptions {
+    /// A generation of this size is sealed and cut. About three times as much memory is used: one generation grows
+    /// while another is cut, which takes sorted references to all its keys.
+    pub generation_bytes: u64,
+    /// What is older than this is cut, whatever its size.
+    pub interval: Duration,
+    /// Called before every cut.
+    pub sync_relay: SyncRelay,
+    /// Called after every cut.
+    pub after_cut: AfterCut,
+}
+
+/// What replay waits for, for status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutWait {
+    /// Nothing.
+    None,
+    /// A generation is being cut and the next one is full.
+    Cut,
+    /// Level 0 is full.
+    Compaction,
+}
+
+/// A cut of at most this much is taken when replay ends, so that the next start has nothing to replay.
+const LAST_CUT_BYTES_MAX: u64 = 64 << 20;
+/// How long anything waits before it looks whether replay ends.
+const LOOK: Duration = Duration::from_millis(50);
+/// A generation with next to nothing in it is not worth a cut because a huge transaction begins.
+const SEAL_BYTES_MIN: u64 = 1 << 20;
+
+/// A sealed generation on its way to disk.
+struct Sealed {
+    generation: Arc<Generation>,
+    /// The publisher's index of the last piece in it.
+    last_piece: Option<u64>,
+    /// Of an unfinished transaction: its number, and the catalog for its tables.
+    unfinished: Option<(u64, Catalog)>,
+}
+
+/// Shared by the sequencing thread, the cutter and status.
+#[derive(Default)]
+pub(crate) struct CutState {
+    /// Sealed and not on disk yet.
+    pending: Mutex<usize>,
+    less: Condvar,
+    waits_for_cut: AtomicBool,
+    waits_for_compaction: AtomicBool,
+    asked: AtomicBool,
+}
+
+impl CutState {
+    pub(crate) fn wait(&self) -> CutWait {
+        if self.waits_for_compaction.load(Ordering::Relaxed) {
+            CutWait::Compaction
+        } else if self.waits_for_cut.load(Ordering::Relaxed) {
+            CutWait::Cut
+        } else {
+            CutWait::None
+        }
+    }
+
+    /// Asks for a cut at the next boundary.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    fn pending(&self) -> usize {
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sequencing thread's side: decides when a generation is sealed.
+pub(crate) struct Sealer {
+    store: Arc<Store>,
+    state: Arc<CutState>,
+    ending: Arc<Ending>,
+    publisher: Arc<Publisher>,
+    to_cutter: Sender<Sealed>,
+    generation_bytes: u64,
+    interval: Duration,
+    /// Since when something waits to be cut.
+    since: Instant,
+    sealed_at: u64,
+    last_piece: Option<u64>,
+    last_end: Option<LogPosition>,
+    /// The last piece's transaction goes on.
+    unfinished: bool,
+}
+
+/// The cutter's side.
+pub(crate) struct Cutter {
+    store: Arc<Store>,
+    state: Arc<CutState>,
+    ending: Arc<Ending>,
+    publisher: Arc<Publisher>,
+    from_sealer: Receiver<Sealed>,
+    sync_relay: SyncRelay,
+    after_cut: AfterCut,
+    kick: Sender<()>,
+}
+
+/// Both sides, and what wakes the compaction thread.
+pub(crate) fn pair(
+    store: &Arc<Store>,
+    publisher: &Arc<Publisher>,
+    ending: &Arc<Ending>,
+    state: &Arc<CutState>,
+    options: CutOptions,
+) -> (Sealer, Cutter, Receiver<()>) {
+    let (to_cutter, from_sealer) = bounded(4);
+    let (kick, kicked) = bounded(1);
+    let sealer = Sealer {
+        store: Arc::clone(store),
+        state: Arc::clone(state),
+        ending: Arc::clone(ending),
+        publisher: Arc::clone(publisher),
+        to_cutter,
+        generation_bytes: options.generation_bytes,
+        interval: options.interval,
+        since: Instant::now(),
+        sealed_at: store.last_cut(),
+        last_piece: None,
+        last_end: None,
+        unfinished: false,
+    };
+    let cutter = Cutter {
+        store: Arc::clone(store),
+        state: Arc::clone(state),
+        ending: Arc::clone(ending),
+        publisher: Arc::clone(publisher),
+        from_sealer,
+        sync_relay: options.sync_relay,
+        after_cut: options.after_cut,
+        kick,
+    };
+    (sealer, cutter, kicked)
+}
+
+impl Sealer {
+    /// Looks, before `coming` is sequenced, whether a generation ends here.
+    pub(crate) fn before(&mut self, coming: &DecodedPiece, sequencer: &Sequencer) {
+        let bytes = self.store.visibility().layers().active.bytes();
+        if self.unfinished {
+            if bytes >= self.generation_bytes && self.make_room() {
+                // The open transaction has its number since its first slice.
+                let number = sequencer.last().0;
+                self.hand_over(None, Some((number, sequencer.catalog().clone())));
+            }
+            return;
+        }
+        let huge_begins = coming.piece.unfinished && bytes >= SEAL_BYTES_MIN.min(self.generation_bytes);
+        if bytes >= self.generation_bytes || huge_begins || self.is_due() {
+            self.seal_here(sequencer);
+        }
+    }
+
+    /// Nothing comes just now.
+    pub(crate) fn idle(&mut self, sequencer: &Sequencer) {
+        if !self.unfinished && self.is_due() {
+            self.seal_here(sequencer);
+        }
+    }
+
+    /// Takes note of a piece that was handed to the workers.
+    pub(crate) fn after(&mut self, index: u64, piece: &SequencedPiece) {
+        if self.last_piece.is_none() {
+            self.since = Instant::now();
+        }
+        self.last_piece = Some(index);
+        let bytes = &piece.decoded.piece;
+        self.last_end = Some(bytes.position(bytes.end));
+        self.unfinished = bytes.unfinished;
+    }
+
+    fn is_due(&self) -> bool {
+        self.last_piece.is_some()
+            && (self.state.asked.load(Ordering::Relaxed)
+                || self.since.elapsed() >= self.interval && self.state.pending() == 0)
+    }
+
+    fn seal_here(&mut self, sequencer: &Sequencer) {
+        let sequence = sequencer.last().0;
+        if sequence <= self.sealed_at || !self.make_room() {
+            return;
+        }
+        self.state.asked.store(false, Ordering::Relaxed);
+        self.sealed_at = sequence;
+        let point = CutPoint {
+            sequence,
+            executed: sequencer.executed().clone(),
+            catalog: sequencer.catalog().clone(),
+            position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
+        };
+        self.hand_over(Some(point), None);
+    }
+
+    fn hand_over(&mut self, point: Option<CutPoint>, unfinished: Option<(u64, Catalog)>) {
+        let generation = self.store.seal(point);
+        *self.state.pending.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        // The cutter only goes away when replay ends.
+        let _ = self.to_cutter.send(Sealed { generation, last_piece: self.last_piece.take(), unfinished });
+    }
+
+    /// Waits until no sealed generation is left; false when replay ends first.
+    fn make_room(&self) -> bool {
+        let mut pending = self.state.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = *pending > 0;
+        self.state.waits_for_cut.store(waits, Ordering::Relaxed);
+        while *pending > 0 {
+            if self.ending.stops_handing_on() || self.publisher.failure().is_some() {
+                self.state.waits_for_cut.store(false, Ordering::Relaxed);
+                return false;
+            }
+            pending = self.state.less.wait_timeout(pending, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.state.waits_for_cut.store(false, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Cutter {
+    /// Cuts what is sealed until the sequencing thread is gone, then once more if that is quickly done.
+    ///
+    /// # Errors
+    /// When the relay log or the store cannot be written.
+    pub(crate) fn run(self, workers_done: &Receiver<()>) -> Result<(), Box<Stop>> {
+        loop {
+            match self.from_sealer.recv_timeout(LOOK) {
+                Ok(sealed) => {
+                    if !self.put_away(&sealed)? {
+                        return Ok(());
+                    }
+                    *self.state.pending.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+                    self.state.less.notify_all();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    // Closed by the last worker; nothing is ever sent.
+                    let _ = workers_done.recv();
+                    return self.last_cut();
+                }
+            }
+        }
+    }
+
+    /// False when replay ends first.
+    fn put_away(&self, sealed: &Sealed) -> Result<bool, Box<Stop>> {
+        if let Some(last) = sealed.last_piece {
+            while !self.publisher.wait_passed(last, LOOK) {
+                if self.ending.gives_up() || self.publisher.failure().is_some() && self.is_ended() {
+                    return Ok(false);
+                }
+            }
+        }
+        match (&sealed.unfinished, sealed.generation.point()) {
+            (Some((sequence, catalog)), _) => {
+                self.store.spill(&sealed.generation, *sequence, catalog).map_err(|error| self.stop(&error))?;
+                Ok(true)
+            }
+            (None, Some(point)) => self.cut(&sealed.generation, point),
+            (None, None) => Ok(true),
+        }
+    }
+
+    /// No more pieces come: what has not passed by now never will.
+    fn is_ended(&self) -> bool {
+        self.ending.takes_no_more()
+    }
+
+    fn cut(&self, generation: &Generation, point: &CutPoint) -> Result<bool, Box<Stop>> {
+        (self.sync_relay)(point).map_err(|text| self.stop_with(StopClass::Io, text))?;
+        let Some(disk) = self.store.disk() else { return Ok(true) };
+        while disk.l0_runs() >= L0_RUNS_MAX {
+            self.state.waits_for_compaction.store(true, Ordering::Relaxed);
+            let _ = self.kick.try_send(());
+            std::thread::sleep(LOOK);
+            if self.ending.gives_up() {
+                return Ok(false);
+            }
+        }
+        self.state.waits_for_compaction.store(false, Ordering::Relaxed);
+        let report = self.store.cut(generation).map_err(|error| self.stop(&error))?;
+        let _ = self.kick.try_send(());
+        (self.after_cut)(point, &report);
+        Ok(true)
+    }
+
+    /// Replay is over: what is visible is cut, where nothing above it was applied.
+    fn last_cut(&self) -> Result<(), Box<Stop>> {
+        let store = &self.store;
+        let visible = store.visibility().current();
+        let bytes = store.visibility().layers().active.bytes();
+        if self.ending.gives_up()
+            || !self.publisher.is_drained()
+            || visible.sequence.0 <= store.last_cut()
+            || bytes > LAST_CUT_BYTES_MAX
+        {
+            return Ok(());
+        }
+        let position = self.publisher.status().position;
+        let point = CutPoint {
+            sequence: visible.sequence.0,
+            executed: visible.executed,
+            catalog: visible.catalog,
+            position: position.map(|end| (end.file.to_string(), end.offset)),
+        };
+        let sealed = store.seal(Some(point.clone()));
+        self.cut(&sealed, &point).map(|_| ())
+    }
+
+    fn stop(&self, error: &StoreError) -> Box<Stop> {
+        self.stop_with(class_of(error), error.to_string())
+    }
+
+    fn stop_with(&self, class: StopClass, reason: String) -> Box<Stop> {
+        let position = self.publisher.status().position;
+        let position = position.unwrap_or_else(|| LogPosition { file: Arc::from(""), offset: 0 });
+        Box::new(Stop { class, position, gtid: None, reason })
+    }
+}
+
+/// What kind of stop a fault of the store is.
+pub(crate) fn class_of(error: &StoreError) -> StopClass {
+    match error {
+        StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
+        StoreError::DiskFull { .. } | StoreError::Io { .. } | StoreError::SnapshotTooOld => StopClass::Io,
+    }
+}
+
+/// Compacts whenever there is something to do, until replay ends.
+///
+/// # Errors
+/// When the store cannot be read or written.
+pub(crate) fn compact(store: &Store, ending: &Ending, kicked: &Receiver<()>) -> Result<(), StoreError> {
+    while !ending.is_asked() {
+        match kicked.recv_timeout(Duration::from_secs(1)) {
+            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        while !ending.is_asked() && store.compact()? {}
+    }
+    Ok(())
+}

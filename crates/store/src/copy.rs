@@ -1,0 +1,167 @@
+//! Rows of an initial copy, on their way into the tree.
+//!
+//! In: rows of tables as the source has them at one GTID set, from several threads, in any order. Out: sorted runs,
+//! and at the end one cut that makes them all the store's content. Never here: a generation; anything of an
+//! unfinished copy after a restart (without a cut the tree is thrown away).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use base::GtidSet;
+use catalog::{Catalog, KeyOrder, TableDef};
+
+use crate::disk::{CutFacts, Disk};
+use crate::entry;
+use crate::error::StoreError;
+
+/// Takes the rows of a copy.
+pub struct CopyWriter<'a> {
+    disk: &'a Disk,
+    /// One table's rows are gathered up to this many bytes, then sorted and written.
+    buffer_bytes: usize,
+    buffers: Mutex<BTreeMap<u32, Buffer>>,
+    rows: Mutex<BTreeMap<u32, i64>>,
+}
+
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Start of key, start of value, end.
+    entries: Vec<(usize, usize, usize)>,
+}
+
+impl<'a> CopyWriter<'a> {
+    /// A writer that holds at most about `memory_bytes`.
+    #[must_use]
+    pub fn new(disk: &'a Disk, memory_bytes: usize) -> CopyWriter<'a> {
+        CopyWriter {
+            disk,
+            buffer_bytes: memory_bytes / 2,
+            buffers: Mutex::new(BTreeMap::new()),
+            rows: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Takes rows of a table: stored key bytes and image each; for a table without a key the image alone counts.
+    ///
+    /// # Errors
+    /// When the tree cannot be written.
+    pub fn rows<'r>(
+        &self,
+        table: &TableDef,
+        rows: impl Iterator<Item = (&'r [u8], &'r [u8])>,
+    ) -> Result<(), StoreError> {
+        let order = KeyOrder::of(table);
+        let keyless = order.is_keyless();
+        let mut buffer = self.take(table.id.0);
+        let mut count = 0;
+        for (key, image) in rows {
+            let key = if keyless { image } else { key };
+            let start = buffer.bytes.len();
+            entry::append_row_key(&order, table.id, key, &mut buffer.bytes);
+            let value_at = buffer.bytes.len();
+            entry::append_value(keyless, table.version, key, image, 1, &mut buffer.bytes);
+            let end = buffer.bytes.len();
+            buffer.entries.push((start, value_at, end));
+            count += 1;
+        }
+        *self.rows.lock().unwrap_or_else(PoisonError::into_inner).entry(table.id.0).or_insert(0) += count;
+        if buffer.held() >= self.buffer_bytes {
+            return self.write(buffer);
+        }
+        self.put_back(table.id.0, buffer)
+    }
+
+    fn take(&self, table: u32) -> Buffer {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).remove(&table).unwrap_or_default()
+    }
+
+    /// Another thread may have begun a buffer for the table meanwhile.
+    fn put_back(&self, table: u32, buffer: Buffer) -> Result<(), StoreError> {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        match buffers.get_mut(&table) {
+            Some(other) => other.append(&buffer),
+            None => {
+                buffers.insert(table, buffer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts and writes what was gathered of a table.
+    fn write(&self, mut buffer: Buffer) -> Result<(), StoreError> {
+        if buffer.entries.is_empty() {
+            return Ok(());
+        }
+        let Buffer { bytes, entries } = &mut buffer;
+        let key = |entry: &(usize, usize, usize)| bytes.get(entry.0..entry.1).unwrap_or(&[]);
+        entries.sort_unstable_by(|left, right| key(left).cmp(key(right)));
+        let mut run = self.disk.begin()?;
+        let mut at = 0;
+        let mut merged = Vec::new();
+        while let Some(entry) = entries.get(at) {
+            let same = entries.get(at..).unwrap_or(&[]).iter().take_while(|other| key(other) == key(entry)).count();
+            let value = bytes.get(entry.1..entry.2).unwrap_or(&[]);
+            let others = entries.get(at + 1..at + same).unwrap_or(&[]);
+            let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
+            // Equal rows of a table without a key are counted, those of earlier runs too: one connection copies it.
+            let earlier = if entry::is_keyless(value) { self.disk.get(self.disk.read_at(), key(entry))? } else { None };
+            let copies = same as u64 + earlier.as_deref().map_or(0, entry::copies_of);
+            merged.clear();
+            if copies == 1 {
+                run.put(key(entry), value)?;
+            } else if alike && entry::with_copies(value, copies, &mut merged) {
+                run.put(key(entry), &merged)?;
+            } else {
+                return Err(self.disk.damaged("two rows of the copy have the same key"));
+            }
+            at += same;
+        }
+        let ending = self.disk.ending();
+        run.finish(&ending)?;
+        self.disk.take_over(&ending);
+        Ok(())
+    }
+
+    /// All rows of the table were taken: what is left of it is written.
+    ///
+    /// # Errors
+    /// When the tree cannot be written.
+    pub fn table_done(&self, table: &TableDef) -> Result<(), StoreError> {
+        let buffer = self.take(table.id.0);
+        self.write(buffer)
+    }
+
+    /// Ends the copy: one cut at `executed` with these tables. From here on the store is what was copied.
+    ///
+    /// # Errors
+    /// When the tree cannot be written.
+    pub fn finish(self, executed: &GtidSet, catalog: &Catalog) -> Result<(), StoreError> {
+        let buffers = std::mem::take(&mut *self.buffers.lock().unwrap_or_else(PoisonError::into_inner));
+        for buffer in buffers.into_values() {
+            self.write(buffer)?;
+        }
+        let mut rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for table in catalog.tables() {
+            rows.entry(table.id.0).or_insert(0);
+        }
+        let mut run = self.disk.begin()?;
+        run.records(CutFacts { sequence: 0, executed, position: None, rows, catalog: Some(catalog) })?;
+        let ending = self.disk.ending();
+        run.finish(&ending)?;
+        self.disk.take_over(&ending);
+        Ok(())
+    }
+}
+
+impl Buffer {
+    fn held(&self) -> usize {
+        self.bytes.len() + self.entries.len() * size_of::<(usize, usize, usize)>()
+    }
+
+    fn append(&mut self, other: &Buffer) {
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.entries.extend(other.entries.iter().map(|(a, b, c)| (a + base, b + base, c + base)));
+    }
+}

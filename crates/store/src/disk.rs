@@ -1,0 +1,400 @@
+//! The one tree on disk.
+//!
+//! In: sorted rows with the record of their cut, in one ingestion (RULES 1). Out: rows at a tree number, the newest
+//! cut's record. Never here: a log, a row above the cut, a deletion that a DDL asked for (RULES 2).
+//!
+//! Tree numbers count the tree's changes and are not source sequence numbers (RULES 5); the cut's record maps one to
+//! the other. Reads are exclusive: reading at n sees what is below n.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::GtidSet;
+use catalog::{Catalog, TableId};
+use lsm_tree::compaction::Leveled;
+use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
+use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, Guard, SequenceNumberCounter, Slice};
+use serde::{Deserialize, Serialize};
+
+use crate::compaction::DeadRows;
+use crate::entry;
+use crate::error::StoreError;
+
+/// Version of all that lies in the store's folder.
+const FORMAT: u32 = 1;
+
+/// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
+pub const L0_RUNS_MAX: usize = 24;
+
+/// Files of level 0 that are merged together.
+const L0_FILES: u8 = 4;
+const FILE_BYTES: u64 = 64 << 20;
+/// Less than this is not worth a rewrite.
+const DEAD_BYTES_MIN: u64 = 32 << 20;
+
+const CUT_RECORD: &str = "cut";
+const CATALOG_RECORD: &str = "catalog";
+
+/// Where replay goes on after the newest cut.
+#[derive(Clone)]
+pub struct Recovered {
+    /// The cut's sequence number.
+    pub sequence: u64,
+    /// Everything in the store.
+    pub executed: GtidSet,
+    /// Table definitions there.
+    pub catalog: Catalog,
+    /// End of the last transaction in the relay log: file and offset; a hint (RULES 11). None after a copy.
+    pub position: Option<(String, u64)>,
+    /// Rows by table.
+    pub rows: BTreeMap<u32, i64>,
+}
+
+/// The cut's record as it lies in the tree, JSON.
+#[derive(Serialize, Deserialize)]
+struct CutRecord {
+    format: u32,
+    sequence: u64,
+    gtid_executed: String,
+    relay_file: Option<String>,
+    relay_offset: u64,
+    rows: BTreeMap<u32, i64>,
+}
+
+/// Sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskOptions {
+    /// Bytes of blocks kept in memory.
+    pub cache_bytes: u64,
+}
+
+/// See the module.
+pub struct Disk {
+    folder: PathBuf,
+    tree: AnyTree,
+    counter: SequenceNumberCounter,
+    /// What new readers read at. Changed under `ending` only.
+    read_at: AtomicU64,
+    /// Held while an ingestion ends and its number is taken over, so that nobody reads at a number in between.
+    ending: Mutex<()>,
+    dead: Arc<DeadRows>,
+    written: AtomicU64,
+    compacted: AtomicU64,
+}
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Disk").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+/// The tree's size and debt.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskStats {
+    /// Bytes of the tree's files.
+    pub bytes: u64,
+    /// Sorted runs in level 0: each cut makes one, compaction merges them.
+    pub l0_runs: u64,
+    /// Bytes in level 0: what compaction has yet to merge.
+    pub l0_bytes: u64,
+    /// Bytes of rows written by cuts since start.
+    pub written_bytes: u64,
+    /// Compactions done since start.
+    pub compactions: u64,
+}
+
+impl Disk {
+    /// Opens the tree in `folder`, or makes one. What a cut that was not finished left is not seen. Without any cut
+    /// (a copy was interrupted) the tree is thrown away and made anew.
+    ///
+    /// # Errors
+    /// When its files are damaged, of another version, or cannot be read.
+    pub fn open(folder: &Path, options: DiskOptions) -> Result<(Disk, Option<Recovered>), StoreError> {
+        let disk = Disk::open_tree(folder, options)?;
+        let recovered = disk.recover()?;
+        if recovered.is_none() && disk.tree.table_count() > 0 {
+            drop(disk);
+            fs::remove_dir_all(folder).map_err(|error| StoreError::io(folder, &error))?;
+            return Ok((Disk::open_tree(folder, options)?, None));
+        }
+        if let Some(recovered) = &recovered {
+            disk.dead.set_alive(&recovered.catalog);
+        }
+        Ok((disk, recovered))
+    }
+
+    fn open_tree(folder: &Path, options: DiskOptions) -> Result<Disk, StoreError> {
+        fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, &error))?;
+        let counter = SequenceNumberCounter::default();
+        let visible = SequenceNumberCounter::default();
+        let dead = Arc::new(DeadRows::default());
+        let config = Config::new(folder, counter.clone(), visible.clone())
+            .use_cache(Arc::new(Cache::with_capacity_bytes(options.cache_bytes)))
+            .data_block_size_policy(BlockSizePolicy::all(8 * 1024))
+            .filter_block_pinning_policy(PinningPolicy::all(false))
+            .index_block_pinning_policy(PinningPolicy::all(false))
+            .with_compaction_filter_factory(Some(Arc::clone(&dead) as _));
+        let tree = config.open().map_err(|error| StoreError::tree(folder, &error))?;
+        // The tree does not restore its counter (RULES 5).
+        let next = tree.get_highest_persisted_seqno().map_or(0, |highest| highest + 1);
+        counter.fetch_max(next + 1);
+        visible.fetch_max(next + 1);
+        Ok(Disk {
+            folder: folder.to_owned(),
+            tree,
+            read_at: AtomicU64::new(counter.get()),
+            counter,
+            ending: Mutex::new(()),
+            dead,
+            written: AtomicU64::new(0),
+            compacted: AtomicU64::new(0),
+        })
+    }
+
+    fn recover(&self) -> Result<Option<Recovered>, StoreError> {
+        let Some(text) = self.get(self.read_at(), &entry::record_key(CUT_RECORD))? else { return Ok(None) };
+        let damaged = |what: &str, error: &dyn std::fmt::Display| {
+            StoreError::damaged(&self.folder, format!("the {what} record of the newest cut: {error}"))
+        };
+        let format = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
+        let found = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
+        if found != FORMAT {
+            return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
+        }
+        let record: CutRecord = serde_json::from_slice(&text).map_err(|error| damaged("cut", &error))?;
+        let catalog = self.get(self.read_at(), &entry::record_key(CATALOG_RECORD))?;
+        let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
+        Ok(Some(Recovered {
+            sequence: record.sequence,
+            executed: record.gtid_executed.parse().map_err(|error| damaged("cut", &error))?,
+            catalog: Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?,
+            position: record.relay_file.map(|file| (file, record.relay_offset)),
+            rows: record.rows,
+        }))
+    }
+
+    /// The store's folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The number to read at for what the newest cut left.
+    pub(crate) fn read_at(&self) -> u64 {
+        self.read_at.load(Ordering::Acquire)
+    }
+
+    fn fault(&self, error: &lsm_tree::Error) -> StoreError {
+        StoreError::tree(&self.folder, error)
+    }
+
+    pub(crate) fn damaged(&self, text: impl Into<String>) -> StoreError {
+        StoreError::damaged(&self.folder, text)
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, at: u64, key: &[u8]) -> Result<Option<Slice>, StoreError> {
+        self.tree.get(key, at).map_err(|error| self.fault(&error))
+    }
+
+    /// Whether there is such a key.
+    pub(crate) fn contains(&self, at: u64, key: &[u8]) -> Result<bool, StoreError> {
+        self.tree.contains_key(key, at).map_err(|error| self.fault(&error))
+    }
+
+    /// Entries from `from` (inclusive) to `to` (exclusive), in order.
+    pub(crate) fn range(
+        &self,
+        at: u64,
+        from: &[u8],
+        to: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
+        let folder = self.folder.clone();
+        let entries = self.tree.range(from.to_vec()..to.to_vec(), at, None);
+        entries.map(move |guard| guard.into_inner().map_err(|error| StoreError::tree(&folder, &error)))
+    }
+
+    /// Begins to write a sorted run.
+    pub(crate) fn begin(&self) -> Result<Run<'_>, StoreError> {
+        let ingestion = self.tree.ingestion().map_err(|error| self.fault(&error))?;
+        Ok(Run { disk: self, ingestion, bytes: 0 })
+    }
+
+    /// Taken by whoever ends a run or takes over a new number; `Visibility` changes its layers under it.
+    pub(crate) fn ending(&self) -> MutexGuard<'_, ()> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Readers see from now on what the tree holds now.
+    pub(crate) fn take_over(&self, _ending: &MutexGuard<'_, ()>) -> u64 {
+        let at = self.counter.get();
+        self.read_at.fetch_max(at, Ordering::AcqRel);
+        at
+    }
+
+    /// Which rows compaction may drop.
+    pub(crate) fn dead(&self) -> &DeadRows {
+        &self.dead
+    }
+
+    /// One step of compaction: drops files of dead tables, or merges or moves what is due; false when there is
+    /// nothing to do. `oldest_read` is the oldest number anybody reads at.
+    ///
+    /// # Errors
+    /// When the tree's files cannot be read or written.
+    pub fn compact(&self, oldest_read: u64) -> Result<bool, StoreError> {
+        let before = self.tree.current_version().id();
+        if let Some((first, last)) = self.dead_file() {
+            self.tree.drop_range(first..=last).map_err(|error| self.fault(&error))?;
+        } else if self.is_mostly_dead() {
+            self.tree.major_compact(FILE_BYTES, oldest_read).map_err(|error| self.fault(&error))?;
+        } else {
+            let leveled = Leveled::default().with_l0_threshold(L0_FILES).with_table_target_size(FILE_BYTES);
+            self.tree.compact(Arc::new(leveled), oldest_read).map_err(|error| self.fault(&error))?;
+        }
+        // A cut that ended meanwhile counts as work too: one more look does no harm.
+        let did = self.tree.current_version().id() != before;
+        if did {
+            self.compacted.fetch_add(1, Ordering::Relaxed);
+            // The tree's content is the same under the new number; only now may the old files go.
+            let ending = self.ending();
+            self.take_over(&ending);
+        }
+        Ok(did)
+    }
+
+    /// First and last key of a file that holds nothing but rows of dead tables.
+    fn dead_file(&self) -> Option<(Slice, Slice)> {
+        let known = self.dead.known();
+        let version = self.tree.current_version();
+        version.iter_tables().find_map(|file| {
+            let range = &file.metadata.key_range;
+            known.all_dead(range.min(), range.max()).then(|| (range.min().clone(), range.max().clone()))
+        })
+    }
+
+    /// Whether files that begin or end with a dead table are so much of the tree that it is worth writing it anew.
+    fn is_mostly_dead(&self) -> bool {
+        let known = self.dead.known();
+        let version = self.tree.current_version();
+        let (mut all, mut some_dead) = (0, 0);
+        for file in version.iter_tables() {
+            let range = &file.metadata.key_range;
+            all += file.metadata.file_size;
+            if known.dead_at_ends(range.min(), range.max()) {
+                some_dead += file.metadata.file_size;
+            }
+        }
+        some_dead > DEAD_BYTES_MIN && some_dead * 2 > all
+    }
+
+    /// Merges everything into one run. For measurements and tests.
+    ///
+    /// # Errors
+    /// As `compact`.
+    pub fn compact_fully(&self, oldest_read: u64) -> Result<(), StoreError> {
+        self.tree.major_compact(FILE_BYTES, oldest_read).map_err(|error| self.fault(&error))?;
+        let ending = self.ending();
+        self.take_over(&ending);
+        Ok(())
+    }
+
+    /// Sorted runs in level 0.
+    #[must_use]
+    pub fn l0_runs(&self) -> usize {
+        self.tree.l0_run_count()
+    }
+
+    /// See the type.
+    #[must_use]
+    pub fn stats(&self) -> DiskStats {
+        let version = self.tree.current_version();
+        DiskStats {
+            bytes: self.tree.disk_space(),
+            l0_runs: self.tree.l0_run_count() as u64,
+            l0_bytes: version.l0().size(),
+            written_bytes: self.written.load(Ordering::Relaxed),
+            compactions: self.compacted.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A sorted run on its way into the tree.
+pub(crate) struct Run<'a> {
+    disk: &'a Disk,
+    ingestion: AnyIngestion<'a>,
+    bytes: u64,
+}
+
+/// What a run stands for.
+pub(crate) struct CutFacts<'a> {
+    pub sequence: u64,
+    pub executed: &'a GtidSet,
+    pub position: Option<(&'a str, u64)>,
+    pub rows: BTreeMap<u32, i64>,
+    /// Written only when it is not the one of the last cut.
+    pub catalog: Option<&'a Catalog>,
+}
+
+impl Run<'_> {
+    /// Keys must come in ascending order.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.bytes += (key.len() + value.len()) as u64;
+        self.ingestion.write(key, value).map_err(|error| self.disk.fault(&error))
+    }
+
+    /// The key is no more.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.bytes += key.len() as u64;
+        self.ingestion.write_tombstone(key).map_err(|error| self.disk.fault(&error))
+    }
+
+    /// Appends the cut's records, the last keys of all.
+    pub(crate) fn records(&mut self, facts: CutFacts<'_>) -> Result<(), StoreError> {
+        if let Some(catalog) = facts.catalog {
+            let text = catalog.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
+            self.put(&entry::record_key(CATALOG_RECORD), &text)?;
+        }
+        let record = CutRecord {
+            format: FORMAT,
+            sequence: facts.sequence,
+            gtid_executed: facts.executed.to_string(),
+            relay_file: facts.position.map(|(file, _)| file.to_owned()),
+            relay_offset: facts.position.map_or(0, |(_, offset)| offset),
+            rows: facts.rows,
+        };
+        let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
+        self.put(&entry::record_key(CUT_RECORD), &text)
+    }
+
+    /// Makes the run part of the tree, durably, at once. The caller holds `ending` and takes the new number over.
+    pub(crate) fn finish(self, _ending: &MutexGuard<'_, ()>) -> Result<u64, StoreError> {
+        let disk = self.disk;
+        let highest = disk.tree.get_highest_persisted_seqno().unwrap_or(0);
+        assert!(disk.counter.get() > highest, "the tree's counter is behind its files (RULES 5)");
+        self.ingestion.finish().map_err(|error| disk.fault(&error))?;
+        disk.written.fetch_add(self.bytes, Ordering::Relaxed);
+        Ok(self.bytes)
+    }
+}
+
+/// Removes a folder with everything in it; none there is fine.
+///
+/// # Errors
+/// When the operating system refuses.
+pub(crate) fn remove_folder(folder: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(folder) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(StoreError::io(folder, &error)),
+    }
+}
+
+/// Ids of a catalog's tables.
+pub(crate) fn ids_of(catalog: &Catalog) -> BTreeSet<TableId> {
+    catalog.tables().map(|table| table.id).collect()
+}

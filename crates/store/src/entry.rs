@@ -1,0 +1,124 @@
+//! Keys and values of the tree, byte by byte (docs/formats.md).
+//!
+//! ```text
+//! row key    table id u32 BE · index id u16 BE (0: the rows) · sort key · stored key bytes
+//!            without a key: table id · index id · XXH3-128 of the image, BE
+//! row value  kind u8 (1) · definition version u32 LE · length of the stored key u16 LE · image
+//!            without a key: kind u8 (2) · definition version u32 LE · copies u64 LE · image
+//! spill      kind u8 (3): the row was deleted by the transaction
+//! record     table id 0xffffffff · name
+//! ```
+
+use catalog::{KeyOrder, TableId};
+
+/// Table id of the records that are no rows; behind all tables.
+pub(crate) const RECORDS: u32 = u32::MAX;
+
+const KEYED: u8 = 1;
+const KEYLESS: u8 = 2;
+/// In a spill only: the row is deleted.
+const GONE: u8 = 3;
+const KEYED_HEAD: usize = 7;
+const KEYLESS_HEAD: usize = 13;
+
+/// Length of table id and index id.
+pub(crate) const PREFIX_LEN: usize = 6;
+
+/// Start of all rows of a table.
+pub(crate) fn table_prefix(table: TableId) -> [u8; PREFIX_LEN] {
+    let [a, b, c, d] = table.0.to_be_bytes();
+    [a, b, c, d, 0, 0]
+}
+
+/// Key of a record.
+pub(crate) fn record_key(name: &str) -> Vec<u8> {
+    let mut key = RECORDS.to_be_bytes().to_vec();
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// Table id of a key of the tree.
+pub(crate) fn table_of(key: &[u8]) -> Option<u32> {
+    key.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Appends the tree's key of a row.
+pub(crate) fn append_row_key(order: &KeyOrder, table: TableId, key: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&table_prefix(table));
+    if order.is_keyless() {
+        out.extend_from_slice(&xxhash_rust::xxh3::xxh3_128(key).to_be_bytes());
+    } else {
+        order.append(key, out);
+        out.extend_from_slice(key);
+    }
+}
+
+/// Appends the tree's value of a row: `image` and `copies` as a lane holds them.
+pub(crate) fn append_value(keyless: bool, version: u32, key: &[u8], image: &[u8], copies: u64, out: &mut Vec<u8>) {
+    out.push(if keyless { KEYLESS } else { KEYED });
+    out.extend_from_slice(&version.to_le_bytes());
+    if keyless {
+        out.extend_from_slice(&copies.to_le_bytes());
+        out.extend_from_slice(key);
+    } else {
+        // Keys of MySQL are 3,072 bytes at most.
+        out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        out.extend_from_slice(image);
+    }
+}
+
+/// Whether a value is of a table without a key.
+pub(crate) fn is_keyless(value: &[u8]) -> bool {
+    value.first() == Some(&KEYLESS)
+}
+
+/// Copies of a keyless row's value.
+pub(crate) fn copies_of(value: &[u8]) -> u64 {
+    value.get(5..KEYLESS_HEAD).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Appends the value of a keyless row with another number of copies; false when it is none.
+pub(crate) fn with_copies(value: &[u8], copies: u64, out: &mut Vec<u8>) -> bool {
+    if value.first() != Some(&KEYLESS) || value.len() < KEYLESS_HEAD {
+        return false;
+    }
+    out.extend_from_slice(value.get(..5).unwrap_or(&[]));
+    out.extend_from_slice(&copies.to_le_bytes());
+    out.extend_from_slice(value.get(KEYLESS_HEAD..).unwrap_or(&[]));
+    true
+}
+
+/// The value that marks a deleted row in a spill.
+pub(crate) const GONE_VALUE: [u8; 1] = [GONE];
+
+/// Whether a value of a spill says that the row was deleted.
+pub(crate) fn is_gone(value: &[u8]) -> bool {
+    value.first() == Some(&GONE)
+}
+
+/// A row as the tree has it.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredRow<'a> {
+    /// Stored key bytes; the image without a key.
+    pub key: &'a [u8],
+    pub image: &'a [u8],
+    pub copies: u64,
+}
+
+/// Reads an entry of the tree back; None when it is not one of ours.
+pub(crate) fn parse_row<'a>(tree_key: &'a [u8], value: &'a [u8]) -> Option<StoredRow<'a>> {
+    match *value.first()? {
+        KEYED => {
+            let head = value.first_chunk::<KEYED_HEAD>()?;
+            let key_len = usize::from(u16::from_le_bytes([head[5], head[6]]));
+            let at = tree_key.len().checked_sub(key_len).filter(|at| *at >= PREFIX_LEN)?;
+            Some(StoredRow { key: tree_key.get(at..)?, image: value.get(KEYED_HEAD..)?, copies: 1 })
+        }
+        KEYLESS => {
+            let copies = u64::from_le_bytes(*value.get(5..KEYLESS_HEAD)?.first_chunk()?);
+            let image = value.get(KEYLESS_HEAD..)?;
+            Some(StoredRow { key: image, image, copies })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! What can go wrong with the store's files.
+
+use std::path::{Path, PathBuf};
+
+/// Why the store cannot be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No space left in the file system.
+    #[error("store {}: no space left on the device", folder.display())]
+    DiskFull {
+        /// The store's folder.
+        folder: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("store {}: {text}", folder.display())]
+    Io {
+        /// The store's folder.
+        folder: PathBuf,
+        /// What failed.
+        text: String,
+    },
+    /// A file is not what this program wrote.
+    #[error("store {}: damaged: {text}", folder.display())]
+    Damaged {
+        /// The store's folder.
+        folder: PathBuf,
+        /// What does not fit.
+        text: String,
+    },
+    /// Written by another version of this program.
+    #[error("store {}: format version {found}, this program reads {expected}: use the release that wrote it", folder.display())]
+    Version {
+        /// The store's folder.
+        folder: PathBuf,
+        /// What it is.
+        found: u32,
+        /// What we read.
+        expected: u32,
+    },
+    /// A snapshot was given up because it held too much memory.
+    #[error("snapshot too old: what it sees was given up to stay within --memory; take a new one")]
+    SnapshotTooOld,
+}
+
+impl StoreError {
+    pub(crate) fn io(folder: &Path, error: &std::io::Error) -> StoreError {
+        if error.kind() == std::io::ErrorKind::StorageFull {
+            StoreError::DiskFull { folder: folder.to_owned() }
+        } else {
+            StoreError::Io { folder: folder.to_owned(), text: error.to_string() }
+        }
+    }
+
+    pub(crate) fn tree(folder: &Path, error: &lsm_tree::Error) -> StoreError {
+        match error {
+            lsm_tree::Error::Io(error) => StoreError::io(folder, error),
+            other => StoreError::damaged(folder, other.to_string()),
+        }
+    }
+
+    pub(crate) fn damaged(folder: &Path, text: impl Into<String>) -> StoreError {
+        StoreError::Damaged { folder: folder.to_owned(), text: text.into() }
+    }
+}

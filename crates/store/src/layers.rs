@@ -1,0 +1,296 @@
+//! Generations in memory, one above the other, over the tree.
+//!
+//! In: sealed generations from the sequencer's thread, cuts from the cutter's. Out: immutable lists that writers and
+//! readers hold. Invariant: a key's version in a layer is newer than any of it in the layers below; the tree holds
+//! nothing above the newest cut.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use base::GtidSet;
+use catalog::{Catalog, TableId};
+
+use crate::disk::{Disk, remove_folder};
+use crate::entry;
+use crate::error::StoreError;
+use crate::lane::{Lane, TableShape};
+
+/// A transaction boundary: the state of everything up to it.
+#[derive(Clone)]
+pub struct CutPoint {
+    /// Number of the last transaction.
+    pub sequence: u64,
+    /// Everything executed.
+    pub executed: GtidSet,
+    /// Table definitions.
+    pub catalog: Catalog,
+    /// End of it in the relay log: file and offset.
+    pub position: Option<(String, u64)>,
+}
+
+/// Rows in memory: one [`Lane`] per lane.
+pub struct Generation {
+    number: u64,
+    lanes: Box<[RwLock<Lane>]>,
+    bytes: Box<[AtomicU64]>,
+    /// Set when the generation is sealed at a boundary: it can be cut.
+    point: OnceLock<CutPoint>,
+}
+
+impl Generation {
+    /// `bottom`: nothing lies below, so deleted rows need no trace.
+    pub(crate) fn new(number: u64, lanes: usize, bottom: bool) -> Generation {
+        Generation {
+            number,
+            lanes: (0..lanes).map(|_| RwLock::new(Lane::new(bottom))).collect(),
+            bytes: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+            point: OnceLock::new(),
+        }
+    }
+
+    /// Counts the generations of this process.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The lane for its one writer.
+    pub fn lane_mut(&self, lane: usize) -> Option<LaneGuard<'_>> {
+        let guard = self.lanes.get(lane)?.write().unwrap_or_else(PoisonError::into_inner);
+        Some(LaneGuard { guard, bytes: self.bytes.get(lane)? })
+    }
+
+    pub(crate) fn lane(&self, lane: usize) -> Option<RwLockReadGuard<'_, Lane>> {
+        self.lanes.get(lane).map(|lane| lane.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn lane_count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Bytes taken from the allocator, as of each lane's last piece.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Where it was sealed, once it was.
+    #[must_use]
+    pub fn point(&self) -> Option<&CutPoint> {
+        self.point.get()
+    }
+
+    pub(crate) fn seal(&self, point: CutPoint) {
+        // Sealed once, by the one thread that sequences.
+        let _ = self.point.set(point);
+    }
+}
+
+/// A lane held for writing; tells its size when let go.
+pub struct LaneGuard<'a> {
+    guard: RwLockWriteGuard<'a, Lane>,
+    bytes: &'a AtomicU64,
+}
+
+impl std::ops::Deref for LaneGuard<'_> {
+    type Target = Lane;
+    fn deref(&self) -> &Lane {
+        &self.guard
+    }
+}
+
+impl std::ops::DerefMut for LaneGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Lane {
+        &mut self.guard
+    }
+}
+
+impl Drop for LaneGuard<'_> {
+    fn drop(&mut self) {
+        self.bytes.store(self.guard.bytes(), Ordering::Relaxed);
+    }
+}
+
+/// Rows of one unfinished transaction that outgrew memory, in a tree of their own in the scratch folder. Gone with
+/// the process: the transaction is replayed anew.
+pub(crate) struct Spill {
+    pub disk: Disk,
+    /// The transaction's number.
+    pub sequence: u64,
+    pub folder: PathBuf,
+    /// Rows that came to each table, less those that went.
+    pub balances: BTreeMap<u32, i64>,
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        // Its files are open; they go when the tree does. What stays is removed at the next start.
+        let _ = remove_folder(&self.folder);
+    }
+}
+
+/// Below the active generation.
+#[derive(Clone)]
+pub(crate) enum Layer {
+    Memory(Arc<Generation>),
+    Spill(Arc<Spill>),
+}
+
+/// What a writer or reader sees of the store's parts.
+pub struct Layers {
+    /// Takes new versions.
+    pub active: Arc<Generation>,
+    /// Newest first.
+    pub(crate) below: Vec<Layer>,
+    /// The tree, and the number to read it at.
+    pub(crate) base: Option<(Arc<Disk>, u64)>,
+}
+
+/// How far to look for a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Memory,
+    Disk,
+}
+
+/// What the layers below the active generation hold of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Below {
+    /// It is there; its image was copied out.
+    Live,
+    Gone,
+    /// Not in memory, and the tree was not asked.
+    Unknown,
+}
+
+impl Layers {
+    /// The newest version of a row below the active generation: `image` and `copies` as a lane holds them.
+    pub(crate) fn newest_below(
+        &self,
+        shape: &TableShape<'_>,
+        lane: usize,
+        hash: u64,
+        key: &[u8],
+        depth: Depth,
+        image: &mut Vec<u8>,
+    ) -> Result<Below, StoreError> {
+        image.clear();
+        for layer in &self.below {
+            match layer {
+                Layer::Memory(generation) => {
+                    let Some(guard) = generation.lane(lane) else { continue };
+                    if let Some(newest) = guard.newest_version(shape.id, hash, key) {
+                        return Ok(match newest {
+                            Some(bytes) => {
+                                image.extend_from_slice(bytes);
+                                Below::Live
+                            }
+                            None => Below::Gone,
+                        });
+                    }
+                }
+                Layer::Spill(spill) => {
+                    if depth == Depth::Memory {
+                        return Ok(Below::Unknown);
+                    }
+                    match look_up(&spill.disk, spill.disk.read_at(), shape, key, image)? {
+                        Below::Unknown => {}
+                        found => return Ok(found),
+                    }
+                }
+            }
+        }
+        let Some((disk, at)) = &self.base else { return Ok(Below::Gone) };
+        if depth == Depth::Memory {
+            return Ok(Below::Unknown);
+        }
+        let found = look_up(disk, *at, shape, key, image)?;
+        Ok(if found == Below::Unknown { Below::Gone } else { found })
+    }
+}
+
+/// A row in a tree: Live, Gone when it is marked so (spills mark deletions with an entry), Unknown when it holds
+/// nothing of it.
+fn look_up(
+    disk: &Disk,
+    at: u64,
+    shape: &TableShape<'_>,
+    key: &[u8],
+    image: &mut Vec<u8>,
+) -> Result<Below, StoreError> {
+    let mut tree_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * key.len() + 16);
+    entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
+    let Some(value) = disk.get(at, &tree_key)? else { return Ok(Below::Unknown) };
+    if entry::is_gone(&value) {
+        return Ok(Below::Gone);
+    }
+    let row = stored_row(disk, &tree_key, &value, key)?;
+    if shape.order.is_keyless() {
+        image.extend_from_slice(&row.copies.to_le_bytes());
+    } else {
+        image.extend_from_slice(row.image);
+    }
+    Ok(Below::Live)
+}
+
+/// Reads a row's entry and checks that it is the one looked for: two images of a keyless table may have one hash.
+pub(crate) fn stored_row<'a>(
+    disk: &Disk,
+    tree_key: &'a [u8],
+    value: &'a [u8],
+    key: &[u8],
+) -> Result<entry::StoredRow<'a>, StoreError> {
+    match entry::parse_row(tree_key, value) {
+        Some(row) if row.key == key => Ok(row),
+        Some(_) => Err(disk.damaged("two rows of a table without a key have the same 128-bit hash")),
+        None => Err(disk.damaged("a row that is not one of ours")),
+    }
+}
+
+/// Whether any layer of `newer` holds a version of the row that is visible at `sequence`, a deletion included.
+pub(crate) fn is_shadowed(
+    active: Option<&Generation>,
+    newer: &[Layer],
+    shape: &TableShape<'_>,
+    lane: usize,
+    hash: u64,
+    key: &[u8],
+    sequence: u64,
+) -> Result<bool, StoreError> {
+    let in_memory = |generation: &Generation| {
+        generation.lane(lane).is_some_and(|lane| lane.has_version(shape.id, hash, key, sequence))
+    };
+    if active.is_some_and(in_memory) {
+        return Ok(true);
+    }
+    let mut tree_key = Vec::new();
+    for layer in newer {
+        match layer {
+            Layer::Memory(generation) if in_memory(generation) => return Ok(true),
+            Layer::Memory(_) => {}
+            Layer::Spill(spill) if spill.sequence <= sequence => {
+                if tree_key.is_empty() {
+                    entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
+                }
+                if spill.disk.contains(spill.disk.read_at(), &tree_key)? {
+                    return Ok(true);
+                }
+            }
+            Layer::Spill(_) => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Ids of the tables that a generation holds anything of.
+pub(crate) fn tables_of(generation: &Generation) -> Vec<TableId> {
+    let mut ids: Vec<TableId> = (0..generation.lane_count())
+        .filter_map(|lane| generation.lane(lane))
+        .flat_map(|lane| lane.table_ids().collect::<Vec<_>>())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}

@@ -1,0 +1,198 @@
+//! Reading rows at a snapshot.
+//!
+//! In: a snapshot, a table as the snapshot's catalog has it. Out: its rows, each once. Never here: a row above the
+//! snapshot's watermark, a lock held while the caller works.
+
+use std::ops::ControlFlow;
+
+use catalog::{KeyOrder, TableDef, TableId};
+use values::RowLayout;
+
+use crate::cut;
+use crate::entry;
+use crate::error::StoreError;
+use crate::lane::TableShape;
+use crate::layers::{Generation, Layer, Layers, is_shadowed, stored_row};
+use crate::{Row, Snapshot, Store};
+
+/// Rows a reader copies out of a lane under one hold of its lock: bounds how long replay of that lane can wait for
+/// a reader (about 50 µs).
+const SCAN_SLICE_SLOTS: u32 = 1024;
+
+/// A table at a snapshot.
+struct Reader<'a> {
+    layers: &'a Layers,
+    sequence: u64,
+    shape: TableShape<'a>,
+    lanes: usize,
+}
+
+impl Store {
+    /// One row by its identifying key at a snapshot: its image, None when it is not there.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn get(&self, snapshot: &Snapshot, table: &TableDef, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let order = KeyOrder::of(table);
+        let hash = base::key_hash(table.id.0, key);
+        let lane = self.lane_of(hash);
+        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
+        let in_memory = |generation: &Generation| {
+            let guard = generation.lane(lane)?;
+            guard.get(table.id, hash, key, sequence).map(|row| row.map(|row| row.image.to_vec()))
+        };
+        if let Some(found) = in_memory(&layers.active) {
+            return Ok(found);
+        }
+        let mut tree_key = Vec::new();
+        entry::append_row_key(&order, table.id, key, &mut tree_key);
+        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Option<Vec<u8>>>, StoreError> {
+            let Some(value) = disk.get(at, &tree_key)? else { return Ok(None) };
+            if entry::is_gone(&value) {
+                return Ok(Some(None));
+            }
+            Ok(Some(Some(stored_row(disk, &tree_key, &value, key)?.image.to_vec())))
+        };
+        for layer in &layers.below {
+            let found = match layer {
+                Layer::Memory(generation) => in_memory(generation),
+                Layer::Spill(spill) if spill.sequence <= sequence => on_disk(&spill.disk, spill.disk.read_at())?,
+                Layer::Spill(_) => None,
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        match &layers.base {
+            Some((disk, at)) => Ok(on_disk(disk, *at)?.flatten()),
+            None => Ok(None),
+        }
+    }
+
+    /// Every row of a table at a snapshot, in no order. Replay of a lane waits at most for the copying of
+    /// a thousand rows; `each` runs without any lock.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn scan<B>(
+        &self,
+        snapshot: &Snapshot,
+        table: &TableDef,
+        mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        let (order, layout) = (KeyOrder::of(table), RowLayout::new(&[]));
+        let shape = TableShape { id: table.id, layout: &layout, types: &[], order: &order };
+        let reader =
+            Reader { layers: snapshot.layers(), sequence: snapshot.sequence(), shape, lanes: self.lane_count() };
+        let layers = reader.layers;
+        if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
+            return Ok(ControlFlow::Break(end));
+        }
+        for (index, layer) in layers.below.iter().enumerate() {
+            let newer = layers.below.get(..index).unwrap_or(&[]);
+            let flow = match layer {
+                Layer::Memory(generation) => {
+                    reader.generation(generation, Some(&layers.active), newer, &mut each)?
+                }
+                Layer::Spill(spill) if spill.sequence <= reader.sequence => {
+                    reader.tree(&spill.disk, spill.disk.read_at(), newer, &mut each)?
+                }
+                Layer::Spill(_) => ControlFlow::Continue(()),
+            };
+            if let ControlFlow::Break(end) = flow {
+                return Ok(ControlFlow::Break(end));
+            }
+        }
+        match &layers.base {
+            Some((disk, at)) => reader.tree(disk, *at, &layers.below, &mut each),
+            None => Ok(ControlFlow::Continue(())),
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn table(&self) -> TableId {
+        self.shape.id
+    }
+
+    /// The rows of a generation that no newer layer has.
+    fn generation<B>(
+        &self,
+        generation: &Generation,
+        active: Option<&Generation>,
+        newer: &[Layer],
+        each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        let mut copied = ScanBuffer::default();
+        for lane in 0..generation.lane_count() {
+            let mut next = Some(0u32);
+            while let Some(from) = next {
+                copied.clear();
+                next = generation.lane(lane).and_then(|guard| {
+                    guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
+                });
+                for (hash, row) in copied.rows() {
+                    if (active.is_some() || !newer.is_empty())
+                        && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)?
+                    {
+                        continue;
+                    }
+                    if let ControlFlow::Break(end) = each(row) {
+                        return Ok(ControlFlow::Break(end));
+                    }
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The rows of a tree that no layer above it has.
+    fn tree<B>(
+        &self,
+        disk: &crate::Disk,
+        at: u64,
+        newer: &[Layer],
+        each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        cut::each_row(disk, at, self.table(), |row| {
+            let hash = base::key_hash(self.table().0, row.key);
+            let lane = base::lane_of(hash, self.lanes);
+            let active = Some(&*self.layers.active);
+            if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            Ok(each(Row { key: row.key, image: row.image, count: row.copies }))
+        })
+    }
+}
+
+/// Rows copied out of a lane.
+#[derive(Default)]
+pub(crate) struct ScanBuffer {
+    bytes: Vec<u8>,
+    rows: Vec<(u64, u32, u32, u64)>,
+}
+
+impl ScanBuffer {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    pub(crate) fn push(&mut self, hash: u64, key: &[u8], image: &[u8], count: u64) {
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(image);
+        self.rows.push((hash, key.len() as u32, image.len() as u32, count));
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (u64, Row<'_>)> {
+        let mut rest = self.bytes.as_slice();
+        self.rows.iter().map(move |&(hash, key_len, image_len, count)| {
+            let (key, tail) = rest.split_at(key_len as usize);
+            let (image, tail) = tail.split_at(image_len as usize);
+            rest = tail;
+            // A table without a key stores its image as the key, once.
+            (hash, Row { key, image: if image.is_empty() { key } else { image }, count })
+        })
+    }
+}

@@ -1,0 +1,366 @@
+//! The store over its tree against a model of whole histories: cuts, spills, compaction, crashes, dropped tables.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Gtid, SequenceNumber, key_hash};
+use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
+use proptest::prelude::*;
+use store::{
+    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, RowChange, Snapshot, Store, TableShape,
+};
+use values::RowLayout;
+
+const LANES: usize = 2;
+
+fn context() -> StatementContext {
+    StatementContext { default_db: "d".into(), ..StatementContext::default() }
+}
+
+fn catalog() -> Catalog {
+    let mut catalog = Catalog::new(0);
+    for sql in ["CREATE TABLE k (id INT PRIMARY KEY, v VARBINARY(2000))", "CREATE TABLE n (a INT, v VARBINARY(2000))"] {
+        catalog = catalog.apply(&context(), sql.as_bytes()).unwrap().catalog;
+    }
+    catalog
+}
+
+fn image(key: u8, fill: u8, len: usize) -> Vec<u8> {
+    let mut image = vec![0u8];
+    image.extend_from_slice(&u32::from(key).to_le_bytes());
+    image.extend_from_slice(&(len as u16).to_le_bytes());
+    image.extend(std::iter::repeat_n(fill, len));
+    image
+}
+
+/// Rows by table name: key and image, or image and copies.
+type Rows = BTreeMap<(&'static str, Vec<u8>), (Vec<u8>, u64)>;
+
+struct World {
+    folder: tempfile::TempDir,
+    store: Arc<Store>,
+    catalog: Catalog,
+    now: Rows,
+    /// What the newest cut holds.
+    durable: Rows,
+    durable_sequence: u64,
+    sequence: u64,
+}
+
+fn open(folder: &Path) -> Arc<Store> {
+    let (disk, recovered) = Disk::open(&folder.join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+    Arc::new(Store::over(LANES, disk, folder.join("scratch"), recovered, catalog()).unwrap())
+}
+
+impl World {
+    fn new() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        World {
+            store: open(folder.path()),
+            folder,
+            catalog: catalog(),
+            now: Rows::new(),
+            durable: Rows::new(),
+            durable_sequence: 0,
+            sequence: 0,
+        }
+    }
+
+    fn def(&self, table: &str) -> Arc<TableDef> {
+        Arc::clone(self.catalog.table("d", table).unwrap())
+    }
+
+    fn apply(&self, table: &str, key: &[u8], change: RowChange<'_>) {
+        let def = self.def(table);
+        let types = def.column_types();
+        let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&def));
+        let shape = TableShape { id: def.id, layout: &layout, types: &types, order: &order };
+        let hash = key_hash(def.id.0, key);
+        let oldest = self.store.visibility().oldest_needed();
+        let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
+        let mut lane = layers.active.lane_mut(lane_index).unwrap();
+        let sequence = self.sequence + 1;
+        lane.apply(lane_index, &shape, hash, key, change, sequence, oldest, CheckImages::All, &layers).unwrap();
+        lane.tidy([def.id].into_iter(), oldest);
+    }
+
+    /// Puts, changes or removes a row of the keyed table.
+    fn keyed(&mut self, key: u8, new: Option<Vec<u8>>) {
+        let bytes = u32::from(key).to_le_bytes().to_vec();
+        let old = self.now.get(&("k", bytes.clone())).map(|row| row.0.clone());
+        match (&old, &new) {
+            (None, Some(new)) => self.apply("k", &bytes, RowChange::Insert { image: new }),
+            (Some(old), Some(new)) => {
+                self.apply("k", &bytes, RowChange::Update { before: BeforeImage::Full(old), image: new });
+            }
+            (Some(old), None) => self.apply("k", &bytes, RowChange::Delete { before: BeforeImage::Full(old) }),
+            (None, None) => {}
+        }
+        match new {
+            Some(new) => self.now.insert(("k", bytes), (new, 1)),
+            None => self.now.remove(&("k", bytes)),
+        };
+    }
+
+    /// Changes one column of a row of the keyed table.
+    fn merged(&mut self, key: u8, fill: u8, len: usize) {
+        let bytes = u32::from(key).to_le_bytes().to_vec();
+        if !self.now.contains_key(&("k", bytes.clone())) {
+            return;
+        }
+        let new = image(key, fill, len);
+        let partial = [&[0u8], &new[5..]].concat();
+        let change = RowChange::Merge { before: BeforeImage::None, present: &[0b10], image: &partial };
+        self.apply("k", &bytes, change);
+        self.now.insert(("k", bytes), (new, 1));
+    }
+
+    fn copies(&mut self, row: Vec<u8>, more: bool) {
+        let entry = self.now.get(&("n", row.clone())).map_or(0, |row| row.1);
+        if !more && entry == 0 {
+            return;
+        }
+        self.apply("n", &row, if more { RowChange::AddCopy } else { RowChange::RemoveCopy });
+        let now = if more { entry + 1 } else { entry - 1 };
+        if now == 0 {
+            self.now.remove(&("n", row));
+        } else {
+            self.now.insert(("n", row.clone()), (row, now));
+        }
+    }
+
+    fn commit(&mut self) {
+        self.sequence += 1;
+        let gtid: Gtid = format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{}", self.sequence).parse().unwrap();
+        self.store.visibility().advance(SequenceNumber(self.sequence), |set| {
+            set.add(gtid);
+        });
+    }
+
+    fn point(&self) -> CutPoint {
+        CutPoint {
+            sequence: self.sequence,
+            executed: self.store.visibility().executed(),
+            catalog: self.catalog.clone(),
+            position: Some(("relay-bin.000001".into(), self.sequence * 10)),
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.sequence == self.store.last_cut() {
+            return;
+        }
+        let sealed = self.store.seal(Some(self.point()));
+        self.store.cut(&sealed).unwrap();
+        (self.durable, self.durable_sequence) = (self.now.clone(), self.sequence);
+    }
+
+    /// The process dies and starts again.
+    fn crash(&mut self) {
+        self.store = Arc::new(Store::new(1, Catalog::new(0)));
+        self.store = open(self.folder.path());
+        let visible = self.store.visibility().current();
+        assert_eq!(visible.sequence.0, self.durable_sequence);
+        assert_eq!(visible.executed.count(), self.durable_sequence);
+        (self.now, self.sequence) = (self.durable.clone(), self.durable_sequence);
+        if self.durable_sequence > 0 {
+            self.catalog = visible.catalog;
+        }
+    }
+
+    fn seen(&self, snapshot: &Snapshot) -> Rows {
+        let mut rows = Rows::new();
+        for name in ["k", "n"] {
+            let def = self.def(name);
+            let flow = self.store.scan::<()>(snapshot, &def, |row| {
+                let seen = rows.insert((name, row.key.to_vec()), (row.image.to_vec(), row.count));
+                assert!(seen.is_none(), "a row of {name} seen twice");
+                ControlFlow::Continue(())
+            });
+            let _ = flow.unwrap();
+        }
+        rows
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn every_snapshot_sees_its_prefix_over_cuts_and_crashes(
+        steps in proptest::collection::vec((0u8..12, any::<u8>(), 0usize..400, 0u8..16), 1..200),
+    ) {
+        let mut world = World::new();
+        let mut pinned: Vec<(Snapshot, Rows)> = Vec::new();
+        for (key, fill, len, action) in steps {
+            match action {
+                0 | 1 => world.keyed(key, None),
+                2 | 3 => world.merged(key, fill, len),
+                4 | 5 => world.copies(image(key % 3, 0, len % 2), true),
+                6 => world.copies(image(key % 3, 0, len % 2), false),
+                7 => world.cut(),
+                8 if fill % 4 == 0 => {
+                    pinned.clear();
+                    world.crash();
+                }
+                9 => while world.store.compact().unwrap() {},
+                10 if fill % 3 == 0 => world.store.compact_fully().unwrap(),
+                _ => world.keyed(key, Some(image(key, fill, len))),
+            }
+            world.commit();
+            if action == 11 && pinned.len() < 4 {
+                pinned.push((Snapshot::pin(&world.store), world.now.clone()));
+            }
+            if action == 12 && !pinned.is_empty() {
+                let (snapshot, expected) = pinned.remove(0);
+                prop_assert_eq!(world.seen(&snapshot), expected);
+            }
+        }
+        for (snapshot, expected) in &pinned {
+            prop_assert_eq!(&world.seen(snapshot), expected);
+            for key in 0..12u8 {
+                let bytes = u32::from(key).to_le_bytes();
+                let row = world.store.get(snapshot, &world.def("k"), &bytes).unwrap();
+                prop_assert_eq!(row, expected.get(&("k", bytes.to_vec())).map(|row| row.0.clone()));
+            }
+        }
+        drop(pinned);
+        prop_assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now.clone());
+        let rows: u64 = world.now.values().map(|row| row.1).sum();
+        prop_assert_eq!(world.store.stats().memory.rows, rows);
+        world.cut();
+        world.crash();
+        prop_assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now.clone());
+        prop_assert_eq!(world.store.stats().memory.rows, rows);
+    }
+
+    /// A transaction that outgrows memory: its generations go to the scratch folder, and into the next cut.
+    #[test]
+    fn a_spilled_transaction_is_seen_whole_or_not_at_all(
+        before in proptest::collection::vec((0u8..20, any::<u8>()), 0..20),
+        parts in proptest::collection::vec(proptest::collection::vec((0u8..20, any::<u8>(), 0u8..5), 1..15), 1..4),
+        crash in any::<bool>(),
+    ) {
+        let mut world = World::new();
+        for (key, fill) in before {
+            world.keyed(key, Some(image(key, fill, 9)));
+            world.copies(image(key % 3, 0, 1), true);
+            world.commit();
+        }
+        world.cut();
+        let (was, sequence) = (world.now.clone(), world.sequence);
+        let old = Snapshot::pin(&world.store);
+        for part in parts {
+            for (key, fill, action) in part {
+                match action {
+                    0 => world.keyed(key, None),
+                    1 => world.merged(key, fill, 5),
+                    2 => world.copies(image(key % 3, 0, 1), fill % 2 == 0),
+                    _ => world.keyed(key, Some(image(key, fill, 20))),
+                }
+            }
+            let sealed = world.store.seal(None);
+            world.store.spill(&sealed, sequence + 1, &world.catalog).unwrap();
+            prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &was);
+        }
+        if crash {
+            drop(old);
+            world.crash();
+            prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &was);
+            return Ok(());
+        }
+        world.commit();
+        prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &world.now);
+        prop_assert_eq!(&world.seen(&old), &was);
+        world.cut();
+        prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &world.now);
+        prop_assert_eq!(&world.seen(&old), &was);
+        let rows: u64 = world.now.values().map(|row| row.1).sum();
+        prop_assert_eq!(world.store.stats().memory.rows, rows);
+        drop(old);
+        prop_assert_eq!(std::fs::read_dir(world.folder.path().join("scratch")).unwrap().count(), 0);
+        world.crash();
+        prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &world.now);
+    }
+}
+
+#[test]
+fn a_dropped_tables_space_comes_back_but_not_before_the_drop_is_durable() {
+    let mut world = World::new();
+    for key in 0..200u8 {
+        world.keyed(key, Some(image(key, 7, 400)));
+        world.copies(image(key, 9, 300), true);
+    }
+    world.commit();
+    world.cut();
+    let full = world.store.stats().disk.unwrap().bytes;
+    let before = world.now.clone();
+    world.catalog = world.catalog.apply(&context(), b"TRUNCATE TABLE k").unwrap().catalog;
+    world.store.visibility().announce_catalog(SequenceNumber(world.sequence + 1), world.catalog.clone());
+    world.now.retain(|(table, _), _| *table != "k");
+    world.commit();
+    while world.store.compact().unwrap() {}
+    world.store.compact_fully().unwrap();
+    assert!(world.store.stats().disk.unwrap().bytes >= full / 2, "rows of a table went before its TRUNCATE was durable");
+    world.crash();
+    assert_eq!(world.seen(&Snapshot::pin(&world.store)), before);
+    // Again, and durable this time.
+    world.catalog = world.catalog.apply(&context(), b"TRUNCATE TABLE k").unwrap().catalog;
+    world.store.visibility().announce_catalog(SequenceNumber(world.sequence + 1), world.catalog.clone());
+    world.now.retain(|(table, _), _| *table != "k");
+    world.commit();
+    world.cut();
+    world.store.compact_fully().unwrap();
+    let after = world.store.stats().disk.unwrap().bytes;
+    assert!(after < full * 2 / 3, "{after} of {full} bytes");
+    assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
+    world.crash();
+    assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
+}
+
+#[test]
+fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = catalog();
+    let (keyed, keyless) = (catalog.table("d", "k").unwrap(), catalog.table("d", "n").unwrap());
+    let copy = |finish: bool| {
+        let (disk, recovered) =
+            Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+        assert!(recovered.is_none());
+        let writer = CopyWriter::new(&disk, 4096);
+        for key in (0..=255u8).rev() {
+            let image = image(key, 3, 30);
+            writer.rows(keyed, [(u32::from(key).to_le_bytes().as_slice(), image.as_slice())].into_iter()).unwrap();
+        }
+        for round in 0..300u32 {
+            let row = image((round % 3) as u8, 1, 20);
+            writer.rows(keyless, [(row.as_slice(), row.as_slice())].into_iter()).unwrap();
+        }
+        writer.table_done(keyed).unwrap();
+        let executed = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap();
+        if finish {
+            writer.finish(&executed, &catalog).unwrap();
+        }
+    };
+    copy(false);
+    copy(true);
+    let store = open(folder.path());
+    let snapshot = Snapshot::pin(&store);
+    assert_eq!(snapshot.executed().count(), 77);
+    let (mut rows, mut copies) = (0, Vec::new());
+    let flow = store.scan::<()>(&snapshot, keyed, |_| {
+        rows += 1;
+        ControlFlow::Continue(())
+    });
+    let _ = flow.unwrap();
+    let flow = store.scan::<()>(&snapshot, keyless, |row| {
+        copies.push(row.count);
+        ControlFlow::Continue(())
+    });
+    let _ = flow.unwrap();
+    assert_eq!(rows, 256);
+    assert_eq!(copies, [100, 100, 100]);
+    assert_eq!(store.stats().memory.rows, 556);
+}
