@@ -5,6 +5,9 @@
 //! Never here: an event changed (the source's ROTATE and FORMAT_DESCRIPTION at a file's head excepted), a byte acknowledged before it is synced, a byte handed to the
 //! reader beyond the last whole transaction (unless that transaction is above 16 MiB, and then a cut back is told),
 //! synced bytes thrown away in silence, row events decoded.
+//!
+//! A store that is durable at a cut names it when the log is opened ([`RelayOptions::executed`],
+//! [`RelayOptions::resume_at`]); [`Recovery::start`] is where its reader begins ([`RelayTail::open_at`]).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -15,6 +18,7 @@ mod intake;
 mod names;
 mod recover;
 mod shared;
+mod start;
 mod state;
 mod sync;
 mod tail;
@@ -30,6 +34,7 @@ pub use error::RelayError;
 pub use intake::{Intake, Taken};
 pub use names::{file_name, parse_index};
 pub use shared::RelayShared;
+pub use start::{StartKind, StartPoint};
 pub use sync::RelaySync;
 pub use tail::{RelayFiles, RelayTail};
 pub use writer::{RelayLog, RelayWriter};
@@ -73,6 +78,24 @@ pub struct RelayOptions {
     pub hot_bytes_max: usize,
     /// Our server id, stamped into our own events (default 0).
     pub server_id: u32,
+    /// `gtid_executed` at the store's last durable cut (default: the store is empty). Counts as retrieved; files that
+    /// begin behind transactions it lacks are of no use.
+    pub executed: GtidSet,
+    /// The relay position at that cut, the end of a whole transaction (default: none).
+    pub resume_at: Option<LogPosition>,
+    /// What to do about damaged or missing files the store has not passed (default: refuse).
+    pub on_damage: OnDamage,
+}
+
+/// What opening does about damage in bytes that were durable and that the store lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDamage {
+    /// It is an error: for a source that may not have the log any more and cannot be asked (files).
+    Refuse,
+    /// Everything from the damage on is cut off and reported, so that the source sends it again: for a server with
+    /// GTIDs, which refuses to go on when it has purged what is asked for. All checksums behind `resume_at` are
+    /// verified when the log is opened.
+    FetchAgain,
 }
 
 impl RelayOptions {
@@ -85,6 +108,9 @@ impl RelayOptions {
             sync: SyncPolicy::default(),
             hot_bytes_max: 64 << 20,
             server_id: 0,
+            executed: GtidSet::new(),
+            resume_at: None,
+            on_damage: OnDamage::Refuse,
         }
     }
 }
@@ -111,15 +137,29 @@ pub struct CutReport {
     pub reason: String,
 }
 
+/// Damaged or missing files, and those in front of them, that were given up because the store holds all that was in
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DropReport {
+    /// Names of the files that are gone.
+    pub files: Vec<String>,
+    /// What was wrong, with the file it was found in.
+    pub reasons: Vec<String>,
+}
+
 /// What was found when the log was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
-    /// GTIDs of all whole transactions ever retrieved into this log, purged files included.
+    /// GTIDs of all whole transactions ever retrieved into this log, purged files included, and of all the store holds.
     pub retrieved: GtidSet,
+    /// Where a reader begins for the store that was named in the options.
+    pub start: StartPoint,
     /// Number and length of each file, in order.
     pub files: Vec<(u64, u64)>,
     /// What had to be cut off.
     pub cut: Option<CutReport>,
+    /// What was damaged and is not missed.
+    pub dropped: Option<DropReport>,
     /// Whether the last stop was a clean one (true for a new log).
     pub clean: bool,
     /// Where in the source's log the last whole transaction ends.

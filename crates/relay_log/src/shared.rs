@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 
 use crate::names::{file_name, sync_dir, write_index};
+use crate::recover::KeptFile;
 use crate::state::StateFile;
 use crate::{Chunk, RelayError, RelayPosition, SyncPolicy};
 
@@ -22,13 +23,34 @@ pub(crate) struct FileEntry {
     pub name: Arc<str>,
     /// Bytes written.
     pub len: u64,
-    /// End of the last whole transaction.
+    /// End of the last whole transaction, or of a control event behind it.
     pub committed: u64,
+    /// End of the last whole transaction; 0 when there is none.
+    pub transactions_end: u64,
+    /// It may hold transactions without a GTID.
+    pub anonymous: bool,
 }
 
 impl FileEntry {
-    pub(crate) fn new(number: u64, len: u64) -> FileEntry {
-        FileEntry { number, name: file_name(number).into(), len, committed: len }
+    pub(crate) fn new(number: u64) -> FileEntry {
+        FileEntry {
+            number,
+            name: file_name(number).into(),
+            len: 0,
+            committed: 0,
+            transactions_end: 0,
+            anonymous: false,
+        }
+    }
+
+    fn kept(file: &KeptFile) -> FileEntry {
+        FileEntry {
+            len: file.len,
+            committed: file.len,
+            transactions_end: file.transactions_end,
+            anonymous: file.anonymous,
+            ..FileEntry::new(file.number)
+        }
     }
 
     /// Up to where the reader may read: whole transactions only, whatever their size. Lanes cannot take back what a
@@ -36,6 +58,20 @@ impl FileEntry {
     pub(crate) fn visible(&self) -> u64 {
         self.committed
     }
+}
+
+/// What stands at the end of written bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkEnd {
+    /// An open transaction.
+    Open,
+    /// An event outside of transactions, with no transaction in front of it in the same bytes.
+    Control,
+    /// The end of a transaction, or a control event behind one.
+    Transaction {
+        /// No GTIDs were told with it.
+        anonymous: bool,
+    },
 }
 
 /// What the sync thread is doing, so that the writer wakes it only when it must.
@@ -129,10 +165,10 @@ impl RelayShared {
         dir: &Path,
         policy: SyncPolicy,
         hot_bytes_max: usize,
-        files: &[(u64, u64)],
+        files: &[KeptFile],
         state_file: Option<StateFile>,
     ) -> RelayShared {
-        let files: VecDeque<FileEntry> = files.iter().map(|(number, len)| FileEntry::new(*number, *len)).collect();
+        let files: VecDeque<FileEntry> = files.iter().map(FileEntry::kept).collect();
         let mut shared = Shared {
             files,
             unsynced: Vec::new(),
@@ -196,13 +232,18 @@ impl RelayShared {
     }
 
     /// Bytes of the last file are written: `chunk` is what the reader gets of them.
-    pub(crate) fn publish(&self, chunk: Chunk, committed: bool) {
+    pub(crate) fn publish(&self, chunk: Chunk, end: ChunkEnd) {
         let mut state = self.lock();
         let len = chunk.data.len();
         let Some(file) = state.files.back_mut() else { return };
         file.len = chunk.offset + len as u64;
+        let committed = end != ChunkEnd::Open;
         if committed {
             file.committed = file.len;
+        }
+        if let ChunkEnd::Transaction { anonymous } = end {
+            file.transactions_end = file.len;
+            file.anonymous |= anonymous;
         }
         let visible = file.visible() > chunk.offset;
         state.unsynced_bytes += len as u64;
@@ -235,11 +276,11 @@ impl RelayShared {
     /// A new file is there, with its head written and the index naming it.
     pub(crate) fn publish_file(&self, number: u64, file: Arc<File>, head: Chunk, without_checksums: bool) {
         let mut state = self.lock();
-        state.files.push_back(FileEntry::new(number, 0));
+        state.files.push_back(FileEntry::new(number));
         state.unsynced.push((number, file));
         state.without_checksums = without_checksums;
         drop(state);
-        self.publish(head, true);
+        self.publish(head, ChunkEnd::Control);
     }
 
     /// Lowers all lengths to the end of the last whole transaction, before the file itself is cut there.

@@ -13,8 +13,8 @@ use binlog::ChecksumAlgorithm;
 
 use crate::head::{SourceHeaders, closing_rotate, own_head};
 use crate::names::{file_name, sync_dir};
-use crate::recover::{mend, survey};
-use crate::shared::RelayShared;
+use crate::recover::{Held, mend, survey};
+use crate::shared::{ChunkEnd, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, Syncer};
 use crate::{AppendMeta, Chunk, MAGIC, Recovery, RelayError, RelayOptions, RelayPosition, RelayTail};
@@ -36,17 +36,26 @@ impl RelayLog {
             .mode(0o750)
             .create(dir)
             .map_err(|e| RelayError::io("make folder", dir, &e))?;
-        let survey = survey(dir)?;
+        let held = Held {
+            executed: Some(&options.executed),
+            resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
+            on_damage: options.on_damage,
+        };
+        let survey = survey(dir, held)?;
         let state_file = mend(dir, &survey)?;
         let shared =
             Arc::new(RelayShared::new(dir, options.sync, options.hot_bytes_max, &survey.files, Some(state_file)));
+        let start = shared.start_point(&options.executed, options.resume_at.as_ref())?;
         let syncer = Syncer::new(Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("relay-sync".into())
             .spawn(move || syncer.run())
             .map_err(|e| RelayError::io("start a thread for", dir, &e))?;
-        let recovery = survey.recovery();
-        let end = survey.end();
+        let recovery = survey.recovery(start);
+        let mut end = survey.end();
+        if survey.files.is_empty() {
+            end.file_number = survey.last_used;
+        }
         let writer = RelayWriter {
             sync: Arc::new(RelaySync::new(Arc::clone(&shared))),
             shared,
@@ -58,7 +67,7 @@ impl RelayLog {
             name: file_name(end.file_number).into(),
             len: end.offset,
             committed: end.offset,
-            last_is_closed: survey.last_is_closed || end.file_number == 0,
+            last_is_closed: survey.last_is_closed || survey.files.is_empty(),
             file_checksum: survey.checksum,
             headers: None,
             source_position: survey.source_position,
@@ -109,7 +118,7 @@ impl RelayWriter {
         self.source_position = Some(headers.position.clone());
         let checksum = headers.checksum;
         self.headers = Some(headers);
-        if same_file { self.write(bytes, true) } else { self.start_file(bytes, checksum) }
+        if same_file { self.write(bytes, ChunkEnd::Control) } else { self.start_file(bytes, checksum) }
     }
 
     /// Writes whole events with one write and hands them to the reader. Returns the end. Begins a new file first when
@@ -132,7 +141,9 @@ impl RelayWriter {
             self.start_file(bytes, checksum)?;
         }
         if !data.is_empty() {
-            self.write(data, meta.ends_transaction)?;
+            let anonymous = meta.gtids.is_empty();
+            let end = if meta.ends_transaction { ChunkEnd::Transaction { anonymous } } else { ChunkEnd::Open };
+            self.write(data, end)?;
         }
         if meta.ends_transaction {
             for gtid in meta.gtids {
@@ -246,7 +257,7 @@ impl RelayWriter {
     }
 
     /// One write at the end of the current file. A failure cuts the file back and poisons the log.
-    fn write(&mut self, data: Vec<u8>, committed: bool) -> Result<(), RelayError> {
+    fn write(&mut self, data: Vec<u8>, end: ChunkEnd) -> Result<(), RelayError> {
         let Some(file) = &self.file else { return Err(RelayError::Misuse("no relay log file is open")) };
         if let Err(e) = file.write_all_at(&data, self.len) {
             let error = RelayError::io("write to", &self.shared.path(self.number), &e);
@@ -263,10 +274,10 @@ impl RelayWriter {
             hot: true,
         };
         self.len += chunk.data.len() as u64;
-        if committed {
+        if end != ChunkEnd::Open {
             self.committed = self.len;
         }
-        self.shared.publish(chunk, committed);
+        self.shared.publish(chunk, end);
         Ok(())
     }
 
@@ -348,7 +359,7 @@ impl RelayWriter {
         self.len += chunk.data.len() as u64;
         self.committed = self.len;
         self.last_is_closed = true;
-        self.shared.publish(chunk, true);
+        self.shared.publish(chunk, ChunkEnd::Control);
         Ok(())
     }
 }

@@ -6,5 +6,6 @@ mod common;
 mod disk_full;
 mod recovery;
 mod round_trip;
+mod start;
 mod sync;
 mod tail;
