@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod boundary;
+mod disk;
 mod error;
 mod head;
 mod intake;
@@ -27,9 +28,11 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Gtid, GtidSet, LogPosition};
 
+pub use disk::{DiskOperation, DiskWatch};
 pub use error::RelayError;
 pub use intake::{Intake, Taken};
 pub use names::{file_name, parse_index};
@@ -85,6 +88,11 @@ pub struct RelayOptions {
     pub resume_at: Option<LogPosition>,
     /// What to do about damaged or missing files the store has not passed (default: refuse).
     pub on_damage: OnDamage,
+    /// Bytes of all kept files from which the writer waits before a transaction until a purge frees some; 0: no limit
+    /// (default). MySQL's relay_log_space_limit.
+    pub space_limit_bytes: u64,
+    /// Asked before each change on disk (default: none). For tests.
+    pub disk_watch: Option<DiskWatch>,
 }
 
 /// What opening does about damage in bytes that were durable and that the store lacks.
@@ -111,6 +119,8 @@ impl RelayOptions {
             executed: GtidSet::new(),
             resume_at: None,
             on_damage: OnDamage::Refuse,
+            space_limit_bytes: 0,
+            disk_watch: None,
         }
     }
 }
@@ -168,6 +178,27 @@ pub struct Recovery {
     pub index_rebuilt: bool,
     /// Left-over files that no index named and that were deleted.
     pub removed: Vec<String>,
+}
+
+/// What a purge deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Names of the files, oldest first.
+    pub files: Vec<String>,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// How much room the files take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStatus {
+    /// Bytes in all files.
+    pub used_bytes: u64,
+    /// [`RelayOptions::space_limit_bytes`].
+    pub limit_bytes: u64,
+    /// How long the writer has been waiting for a purge; None while it does not. Only a cut makes a purge possible:
+    /// who takes cuts takes one when this is set.
+    pub waiting: Option<Duration>,
 }
 
 /// What the caller of [`RelayWriter::append`] knows about the bytes.

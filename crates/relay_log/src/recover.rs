@@ -12,7 +12,8 @@ use std::path::Path;
 use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
-use crate::names::{file_name, list_files, read_index, sync_dir, write_index};
+use crate::disk::Disk;
+use crate::names::{file_name, list_files, read_index, write_index};
 use crate::start::StartPoint;
 use crate::state::{State, StateFile};
 use crate::walk::{Doubt, FileWalk, Problem, read_previous, walk_file};
@@ -357,17 +358,17 @@ fn keep(survey: &mut Survey, number: u64, walk: &FileWalk) {
 }
 
 /// Makes the folder what the survey says and durable; returns the state file, written as not clean.
-pub(crate) fn mend(dir: &Path, survey: &Survey) -> Result<StateFile, RelayError> {
-    let mut state = StateFile::new(dir, survey.state);
+pub(crate) fn mend(disk: &Disk, dir: &Path, survey: &Survey) -> Result<StateFile, RelayError> {
+    let mut state = StateFile::new(disk, dir, survey.state);
     let end = survey.end();
     // In this order: never may the state claim what is being cut, nor the index name what is being deleted.
     state.lower(end)?;
     if survey.index_rebuilt || !survey.doomed.is_empty() {
-        write_index(dir, survey.files.iter().map(|file| file.number))?;
+        write_index(disk, dir, survey.files.iter().map(|file| file.number))?;
     }
     for number in &survey.doomed {
         let path = dir.join(file_name(*number));
-        match fs::remove_file(&path) {
+        match disk.remove(&path) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(RelayError::io("delete", &path, &e)),
             _ => {}
         }
@@ -382,11 +383,11 @@ pub(crate) fn mend(dir: &Path, survey: &Survey) -> Result<StateFile, RelayError>
         let io = |e| RelayError::io("cut and sync", &path, &e);
         let open = OpenOptions::new().write(true).open(&path).map_err(io)?;
         if open.metadata().map_err(io)?.len() != file.len {
-            open.set_len(file.len).map_err(io)?;
+            disk.truncate(&open, &path, file.len).map_err(io)?;
         }
-        open.sync_all().map_err(io)?;
+        disk.sync_all(&open, &path).map_err(io)?;
     }
-    sync_dir(dir)?;
+    disk.sync_folder(dir)?;
     state.write(State::at(end, false))?;
     Ok(state)
 }

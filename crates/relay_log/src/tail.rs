@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use base::limits::READ_CHUNK_BYTES;
 use base::{GtidSet, LogPosition};
 
+use crate::disk::Disk;
 use crate::recover::{Held, Survey, survey};
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
 use crate::sync::wait;
-use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayPosition, SyncPolicy, TailItem};
+use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition, SyncPolicy, TailItem};
 
 /// The one reader.
 #[derive(Debug)]
@@ -257,7 +258,8 @@ impl RelayFiles {
 
     fn survey(dir: PathBuf, held: Held<'_>) -> Result<(RelayFiles, Survey), RelayError> {
         let survey = survey(&dir, held)?;
-        let shared = RelayShared::new(&dir, SyncPolicy::Never, 0, &survey.files, None);
+        let options = RelayOptions { sync: SyncPolicy::Never, hot_bytes_max: 0, ..RelayOptions::new(dir) };
+        let shared = RelayShared::new(&options, Disk::default(), &survey.files, None);
         Ok((RelayFiles { shared: Arc::new(shared) }, survey))
     }
 

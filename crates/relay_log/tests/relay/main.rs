@@ -4,6 +4,7 @@
 mod boundary;
 mod common;
 mod disk_full;
+mod purge;
 mod recovery;
 mod round_trip;
 mod start;
