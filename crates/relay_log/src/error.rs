@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::{GtidSet, LogPosition};
+
 /// A relay log's failure. Cheap to clone: after an I/O failure the log is poisoned and every later call fails with it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayError {
@@ -72,6 +74,29 @@ pub enum RelayError {
     Purged {
         /// The file's number.
         file_number: u64,
+    },
+    /// The log begins behind transactions that the store lacks.
+    #[error(
+        "relay log file {file} follows transactions that the store lacks: {missing}. To go on: stop the replica, delete \
+         every relay-bin.* file and relay-log.state from its relay log folder, start again; the source sends the log \
+         again"
+    )]
+    Gap {
+        /// The first file's name.
+        file: String,
+        /// What is neither in the store nor in the log.
+        missing: GtidSet,
+    },
+    /// The store's place in the log is gone, and nothing else tells which transactions it holds.
+    #[error(
+        "the store's position {hint} cannot be found in the relay log: {reason}. To go on: start with an empty data \
+         folder"
+    )]
+    StartLost {
+        /// The position.
+        hint: LogPosition,
+        /// Why it does not hold, and why nothing else can.
+        reason: String,
     },
     /// The writer or the sync thread is gone.
     #[error("relay log is closed")]

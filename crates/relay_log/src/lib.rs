@@ -5,16 +5,21 @@
 //! Never here: an event changed (the source's ROTATE and FORMAT_DESCRIPTION at a file's head excepted), a byte acknowledged before it is synced, a byte handed to the
 //! reader beyond the last whole transaction (unless that transaction is above 16 MiB, and then a cut back is told),
 //! synced bytes thrown away in silence, row events decoded.
+//!
+//! A store that is durable at a cut names it when the log is opened ([`RelayOptions::executed`],
+//! [`RelayOptions::resume_at`]); [`Recovery::start`] is where its reader begins ([`RelayTail::open_at`]).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod boundary;
+mod disk;
 mod error;
 mod head;
 mod intake;
 mod names;
 mod recover;
 mod shared;
+mod start;
 mod state;
 mod sync;
 mod tail;
@@ -23,13 +28,16 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Gtid, GtidSet, LogPosition};
 
+pub use disk::{DiskOperation, DiskWatch};
 pub use error::RelayError;
 pub use intake::{Intake, Taken};
 pub use names::{file_name, parse_index};
 pub use shared::RelayShared;
+pub use start::{StartKind, StartPoint};
 pub use sync::RelaySync;
 pub use tail::{RelayFiles, RelayTail};
 pub use writer::{RelayLog, RelayWriter};
@@ -73,6 +81,29 @@ pub struct RelayOptions {
     pub hot_bytes_max: usize,
     /// Our server id, stamped into our own events (default 0).
     pub server_id: u32,
+    /// `gtid_executed` at the store's last durable cut (default: the store is empty). Counts as retrieved; files that
+    /// begin behind transactions it lacks are of no use.
+    pub executed: GtidSet,
+    /// The relay position at that cut, the end of a whole transaction (default: none).
+    pub resume_at: Option<LogPosition>,
+    /// What to do about damaged or missing files the store has not passed (default: refuse).
+    pub on_damage: OnDamage,
+    /// Bytes of all kept files from which the writer waits before a transaction until a purge frees some; 0: no limit
+    /// (default). MySQL's relay_log_space_limit.
+    pub space_limit_bytes: u64,
+    /// Asked before each change on disk (default: none). For tests.
+    pub disk_watch: Option<DiskWatch>,
+}
+
+/// What opening does about damage in bytes that were durable and that the store lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDamage {
+    /// It is an error: for a source that may not have the log any more and cannot be asked (files).
+    Refuse,
+    /// Everything from the damage on is cut off and reported, so that the source sends it again: for a server with
+    /// GTIDs, which refuses to go on when it has purged what is asked for. All checksums behind `resume_at` are
+    /// verified when the log is opened.
+    FetchAgain,
 }
 
 impl RelayOptions {
@@ -85,6 +116,11 @@ impl RelayOptions {
             sync: SyncPolicy::default(),
             hot_bytes_max: 64 << 20,
             server_id: 0,
+            executed: GtidSet::new(),
+            resume_at: None,
+            on_damage: OnDamage::Refuse,
+            space_limit_bytes: 0,
+            disk_watch: None,
         }
     }
 }
@@ -111,15 +147,29 @@ pub struct CutReport {
     pub reason: String,
 }
 
+/// Damaged or missing files, and those in front of them, that were given up because the store holds all that was in
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DropReport {
+    /// Names of the files that are gone.
+    pub files: Vec<String>,
+    /// What was wrong, with the file it was found in.
+    pub reasons: Vec<String>,
+}
+
 /// What was found when the log was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
-    /// GTIDs of all whole transactions ever retrieved into this log, purged files included.
+    /// GTIDs of all whole transactions ever retrieved into this log, purged files included, and of all the store holds.
     pub retrieved: GtidSet,
+    /// Where a reader begins for the store that was named in the options.
+    pub start: StartPoint,
     /// Number and length of each file, in order.
     pub files: Vec<(u64, u64)>,
     /// What had to be cut off.
     pub cut: Option<CutReport>,
+    /// What was damaged and is not missed.
+    pub dropped: Option<DropReport>,
     /// Whether the last stop was a clean one (true for a new log).
     pub clean: bool,
     /// Where in the source's log the last whole transaction ends.
@@ -128,6 +178,27 @@ pub struct Recovery {
     pub index_rebuilt: bool,
     /// Left-over files that no index named and that were deleted.
     pub removed: Vec<String>,
+}
+
+/// What a purge deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Names of the files, oldest first.
+    pub files: Vec<String>,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// How much room the files take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStatus {
+    /// Bytes in all files.
+    pub used_bytes: u64,
+    /// [`RelayOptions::space_limit_bytes`].
+    pub limit_bytes: u64,
+    /// How long the writer has been waiting for a purge; None while it does not. Only a cut makes a purge possible:
+    /// who takes cuts takes one when this is set.
+    pub waiting: Option<Duration>,
 }
 
 /// What the caller of [`RelayWriter::append`] knows about the bytes.

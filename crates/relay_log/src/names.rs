@@ -4,10 +4,11 @@
 //! is written to a new file and before a purged or cut off file is deleted. So a file it does not list holds nothing.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::RelayError;
+use crate::disk::Disk;
 
 const PREFIX: &str = "relay-bin.";
 const INDEX: &str = "relay-bin.index";
@@ -31,34 +32,15 @@ pub(crate) fn index_path(dir: &Path) -> PathBuf {
     dir.join(INDEX)
 }
 
-/// Makes renames, new and deleted names in a folder durable.
-pub(crate) fn sync_dir(dir: &Path) -> Result<(), RelayError> {
-    let io = |e| RelayError::io("sync folder", dir, &e);
-    File::open(dir).map_err(io)?.sync_all().map_err(io)
-}
-
-/// Replaces `path` by a file with these bytes, so that after a crash it holds the old or the new ones.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), RelayError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = PathBuf::from(temporary);
-    let io = |e| RelayError::io("write", &temporary, &e);
-    let mut file = File::create(&temporary).map_err(io)?;
-    file.write_all(bytes).map_err(io)?;
-    file.sync_data().map_err(io)?;
-    drop(file);
-    fs::rename(&temporary, path).map_err(|e| RelayError::io("rename to", path, &e))
-}
-
-pub(crate) fn write_index(dir: &Path, numbers: impl Iterator<Item = u64>) -> Result<(), RelayError> {
+pub(crate) fn write_index(disk: &Disk, dir: &Path, numbers: impl Iterator<Item = u64>) -> Result<(), RelayError> {
     let mut text = String::new();
     for number in numbers {
         text.push_str("./");
         text.push_str(&file_name(number));
         text.push('\n');
     }
-    replace(&index_path(dir), text.as_bytes())?;
-    sync_dir(dir)
+    disk.replace(&index_path(dir), text.as_bytes())?;
+    disk.sync_folder(dir)
 }
 
 /// The numbers the index lists, in order and without gaps; None when there is no index or it is empty.

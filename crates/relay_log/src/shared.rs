@@ -8,12 +8,19 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::names::{file_name, sync_dir, write_index};
+use base::LogPosition;
+
+use crate::disk::Disk;
+use crate::names::{file_name, write_index};
+use crate::recover::KeptFile;
 use crate::state::StateFile;
-use crate::{Chunk, RelayError, RelayPosition, SyncPolicy};
+use crate::sync::wait;
+use crate::{Chunk, Purged, RelayError, RelayOptions, RelayPosition, SpaceStatus, SyncPolicy};
 
 /// One file as the log knows it.
 #[derive(Clone, Debug)]
@@ -22,13 +29,34 @@ pub(crate) struct FileEntry {
     pub name: Arc<str>,
     /// Bytes written.
     pub len: u64,
-    /// End of the last whole transaction.
+    /// End of the last whole transaction, or of a control event behind it.
     pub committed: u64,
+    /// End of the last whole transaction; 0 when there is none.
+    pub transactions_end: u64,
+    /// It may hold transactions without a GTID.
+    pub anonymous: bool,
 }
 
 impl FileEntry {
-    pub(crate) fn new(number: u64, len: u64) -> FileEntry {
-        FileEntry { number, name: file_name(number).into(), len, committed: len }
+    pub(crate) fn new(number: u64) -> FileEntry {
+        FileEntry {
+            number,
+            name: file_name(number).into(),
+            len: 0,
+            committed: 0,
+            transactions_end: 0,
+            anonymous: false,
+        }
+    }
+
+    fn kept(file: &KeptFile) -> FileEntry {
+        FileEntry {
+            len: file.len,
+            committed: file.len,
+            transactions_end: file.transactions_end,
+            anonymous: file.anonymous,
+            ..FileEntry::new(file.number)
+        }
     }
 
     /// Up to where the reader may read: whole transactions only, whatever their size. Lanes cannot take back what a
@@ -36,6 +64,20 @@ impl FileEntry {
     pub(crate) fn visible(&self) -> u64 {
         self.committed
     }
+}
+
+/// What stands at the end of written bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChunkEnd {
+    /// An open transaction.
+    Open,
+    /// An event outside of transactions, with no transaction in front of it in the same bytes.
+    Control,
+    /// The end of a transaction, or a control event behind one.
+    Transaction {
+        /// No GTIDs were told with it.
+        anonymous: bool,
+    },
 }
 
 /// What the sync thread is doing, so that the writer wakes it only when it must.
@@ -70,6 +112,10 @@ pub(crate) struct Shared {
     /// Grows with every cut.
     pub cuts: u64,
     pub poison: Option<RelayError>,
+    /// Since when the writer waits for space.
+    space_wait: Option<Instant>,
+    /// The writer is not to wait for space any more.
+    space_wait_ended: bool,
     /// The sync thread is to end.
     pub stopping: bool,
     /// No byte will be added.
@@ -95,6 +141,32 @@ impl Shared {
         }
     }
 
+    fn total_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.len).sum()
+    }
+
+    /// The numbers the index is to name.
+    fn numbers(&self) -> Vec<u64> {
+        self.files.iter().map(|file| file.number).collect()
+    }
+
+    fn last_holds_transactions(&self) -> bool {
+        self.files.back().is_some_and(|file| file.transactions_end > 0)
+    }
+
+    /// The first file that holds a transaction behind a position, or the last file.
+    fn passed_up_to(&self, position: RelayPosition) -> u64 {
+        let mut files = self.files.iter().peekable();
+        while let Some(file) = files.next() {
+            let passed = file.transactions_end == 0
+                || (file.number, file.transactions_end) <= (position.file_number, position.offset);
+            if !passed || files.peek().is_none() {
+                return file.number;
+            }
+        }
+        0
+    }
+
     /// Index in `files` of a number.
     pub(crate) fn index_of(&self, number: u64) -> Option<usize> {
         let first = self.files.front()?.number;
@@ -109,6 +181,9 @@ pub struct RelayShared {
     pub(crate) dir: PathBuf,
     pub(crate) policy: SyncPolicy,
     pub(crate) hot_bytes_max: usize,
+    /// 0: none.
+    pub(crate) space_limit_bytes: u64,
+    pub(crate) disk: Disk,
     state: Mutex<Shared>,
     /// Serialises changes of the index file. Taken before `state`.
     index: Mutex<()>,
@@ -117,7 +192,12 @@ pub struct RelayShared {
     pub(crate) tail_condvar: Condvar,
     pub(crate) sync_condvar: Condvar,
     pub(crate) synced_condvar: Condvar,
+    /// Who waits for a purge.
+    space_condvar: Condvar,
 }
+
+/// See [`RelayShared::lock_index`].
+pub(crate) type IndexLock<'a> = MutexGuard<'a, ()>;
 
 fn unpoisoned<'a, T>(result: LockResult<MutexGuard<'a, T>>) -> MutexGuard<'a, T> {
     // A panic elsewhere leaves these values whole: each is changed in one piece.
@@ -126,13 +206,12 @@ fn unpoisoned<'a, T>(result: LockResult<MutexGuard<'a, T>>) -> MutexGuard<'a, T>
 
 impl RelayShared {
     pub(crate) fn new(
-        dir: &Path,
-        policy: SyncPolicy,
-        hot_bytes_max: usize,
-        files: &[(u64, u64)],
+        options: &RelayOptions,
+        disk: Disk,
+        files: &[KeptFile],
         state_file: Option<StateFile>,
     ) -> RelayShared {
-        let files: VecDeque<FileEntry> = files.iter().map(|(number, len)| FileEntry::new(*number, *len)).collect();
+        let files: VecDeque<FileEntry> = files.iter().map(FileEntry::kept).collect();
         let mut shared = Shared {
             files,
             unsynced: Vec::new(),
@@ -148,21 +227,26 @@ impl RelayShared {
             tail_waits: false,
             cuts: 0,
             poison: None,
+            space_wait: None,
+            space_wait_ended: false,
             stopping: false,
             closed: state_file.is_none(),
         };
         shared.synced = shared.written();
         shared.synced_whole = shared.synced.offset;
         RelayShared {
-            dir: dir.to_path_buf(),
-            policy,
-            hot_bytes_max,
+            dir: options.dir.clone(),
+            policy: options.sync,
+            hot_bytes_max: options.hot_bytes_max,
+            space_limit_bytes: options.space_limit_bytes,
+            disk,
             state: Mutex::new(shared),
             index: Mutex::new(()),
             state_file: Mutex::new(state_file),
             tail_condvar: Condvar::new(),
             sync_condvar: Condvar::new(),
             synced_condvar: Condvar::new(),
+            space_condvar: Condvar::new(),
         }
     }
 
@@ -193,16 +277,22 @@ impl RelayShared {
         self.tail_condvar.notify_all();
         self.sync_condvar.notify_all();
         self.synced_condvar.notify_all();
+        self.space_condvar.notify_all();
     }
 
     /// Bytes of the last file are written: `chunk` is what the reader gets of them.
-    pub(crate) fn publish(&self, chunk: Chunk, committed: bool) {
+    pub(crate) fn publish(&self, chunk: Chunk, end: ChunkEnd) {
         let mut state = self.lock();
         let len = chunk.data.len();
         let Some(file) = state.files.back_mut() else { return };
         file.len = chunk.offset + len as u64;
+        let committed = end != ChunkEnd::Open;
         if committed {
             file.committed = file.len;
+        }
+        if let ChunkEnd::Transaction { anonymous } = end {
+            file.transactions_end = file.len;
+            file.anonymous |= anonymous;
         }
         let visible = file.visible() > chunk.offset;
         state.unsynced_bytes += len as u64;
@@ -233,13 +323,20 @@ impl RelayShared {
     }
 
     /// A new file is there, with its head written and the index naming it.
-    pub(crate) fn publish_file(&self, number: u64, file: Arc<File>, head: Chunk, without_checksums: bool) {
+    pub(crate) fn publish_file(
+        &self,
+        _index: &IndexLock<'_>,
+        number: u64,
+        file: Arc<File>,
+        head: Chunk,
+        without_checksums: bool,
+    ) {
         let mut state = self.lock();
-        state.files.push_back(FileEntry::new(number, 0));
+        state.files.push_back(FileEntry::new(number));
         state.unsynced.push((number, file));
         state.without_checksums = without_checksums;
         drop(state);
-        self.publish(head, true);
+        self.publish(head, ChunkEnd::Control);
     }
 
     /// Lowers all lengths to the end of the last whole transaction, before the file itself is cut there.
@@ -269,56 +366,146 @@ impl RelayShared {
         }
     }
 
-    /// Writes the index with one more file.
-    pub(crate) fn add_to_index(&self, number: u64) -> Result<(), RelayError> {
-        let _index = unpoisoned(self.index.lock());
-        let mut numbers: Vec<u64> = self.lock().files.iter().map(|file| file.number).collect();
-        numbers.push(number);
-        write_index(&self.dir, numbers.into_iter())
+    /// Holds off purges.
+    pub(crate) fn lock_index(&self) -> IndexLock<'_> {
+        unpoisoned(self.index.lock())
     }
 
-    /// Deletes all files with a number up to `up_to`, but never the last file, one the reader has not finished, or
-    /// one that is not synced. Returns the deleted numbers.
+    /// Writes the index with one more file. The lock is held until the file is published: a purge in between would
+    /// write the index without it.
+    pub(crate) fn add_to_index(&self, _index: &IndexLock<'_>, number: u64) -> Result<(), RelayError> {
+        let mut numbers = self.lock().numbers();
+        numbers.push(number);
+        write_index(&self.disk, &self.dir, numbers.into_iter())
+    }
+
+    /// Deletes whole files that the store has passed: those before the file that holds `durable`, the position of its
+    /// last durable cut (a position behind the last transaction of a file counts as the next file's start). Oldest
+    /// first, up to the first that is kept: one that was written to in the last `expire` before `now`
+    /// (binlog_expire_logs_seconds), one a reader has not finished, the last file.
     ///
     /// # Errors
-    /// When the system refuses; the log is not poisoned by that.
-    pub fn purge(&self, up_to: u64) -> Result<Vec<u64>, RelayError> {
-        let _index = unpoisoned(self.index.lock());
-        let (gone, kept) = {
-            let mut state = self.lock();
-            if state.closed {
-                return Err(RelayError::Closed);
-            }
-            state.check()?;
-            let last = state.written().file_number;
-            let keep_from = last.min(state.synced.file_number).min(state.tail.map_or(u64::MAX, |at| at.file_number));
-            let mut gone = Vec::new();
-            while let Some(file) = state.files.front()
-                && file.number <= up_to
-                && file.number < keep_from
-            {
-                gone.push(file.number);
-                state.files.pop_front();
-            }
-            (gone, state.files.iter().map(|file| file.number).collect::<Vec<u64>>())
-        };
+    /// When `durable` is no position of a relay log, or the system refuses; the log is not poisoned by that, and a
+    /// file that is not deleted now is deleted by a later purge or the next start.
+    pub fn purge(&self, durable: &LogPosition, expire: Duration, now: SystemTime) -> Result<Purged, RelayError> {
+        let durable = RelayPosition::of(durable)
+            .ok_or(RelayError::Misuse("a purge needs the position of a cut in this relay log"))?;
+        // Serialises purges and changes of the index.
+        let _index = self.lock_index();
+        let gone = self.take_passed(durable, expire, now)?;
         if gone.is_empty() {
-            return Ok(gone);
+            return Ok(Purged::default());
         }
+        let kept = self.lock().numbers();
         // A file no index names is deleted at the next start, so a crash between the two leaves nothing behind.
-        write_index(&self.dir, kept.into_iter())?;
-        for number in &gone {
-            let path = self.path(*number);
-            fs::remove_file(&path).map_err(|e| RelayError::io("delete", &path, &e))?;
+        if let Err(error) = write_index(&self.disk, &self.dir, kept.into_iter()) {
+            let mut state = self.lock();
+            for file in gone.into_iter().rev() {
+                state.files.push_front(file);
+            }
+            return Err(error);
         }
-        sync_dir(&self.dir)?;
+        let mut purged = Purged::default();
+        let mut failed = None;
+        for file in gone {
+            let path = self.path(file.number);
+            match self.disk.remove(&path) {
+                Ok(()) => {
+                    purged.bytes += file.len;
+                    purged.files.push(file.name.to_string());
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => failed = failed.or(Some(RelayError::io("delete", &path, &e))),
+            }
+        }
+        self.space_condvar.notify_all();
+        self.disk.sync_folder(&self.dir)?;
+        failed.map_or(Ok(purged), Err)
+    }
+
+    /// Takes the files to purge out of the list.
+    fn take_passed(
+        &self,
+        durable: RelayPosition,
+        expire: Duration,
+        now: SystemTime,
+    ) -> Result<Vec<FileEntry>, RelayError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(RelayError::Closed);
+        }
+        state.check()?;
+        // The limit is the stronger wish: what waits for it would wait for ever.
+        let expire = if state.space_wait.is_some() { Duration::ZERO } else { expire };
+        let keep_from = state.passed_up_to(durable).min(state.tail.map_or(u64::MAX, |at| at.file_number));
+        let mut gone = Vec::new();
+        while let Some(file) = state.files.front()
+            && file.number < keep_from
+        {
+            let path = self.path(file.number);
+            // A file that was deleted by someone else is as old as any.
+            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(UNIX_EPOCH);
+            if !expire.is_zero() && now.duration_since(modified).unwrap_or_default() < expire {
+                break;
+            }
+            gone.extend(state.files.pop_front());
+        }
         Ok(gone)
+    }
+
+    /// How much room the files take, and whether the writer waits for some.
+    #[must_use]
+    pub fn space(&self) -> SpaceStatus {
+        let state = self.lock();
+        SpaceStatus {
+            used_bytes: state.total_bytes(),
+            limit_bytes: self.space_limit_bytes,
+            waiting: state.space_wait.map(|since| since.elapsed()),
+        }
+    }
+
+    /// Lets a writer that waits for space go on, now and from now on: what is at hand is stored above the limit, so
+    /// that it can be stopped.
+    pub fn end_space_wait(&self) {
+        self.lock().space_wait_ended = true;
+        self.space_condvar.notify_all();
+    }
+
+    /// Whether `more` bytes would go above the limit while a purge could still free some: another file, or the
+    /// transactions of the last one once it is closed. Else one transaction goes through whatever its size, as in
+    /// MySQL, where the limit is ignored when keeping it would be a deadlock.
+    pub(crate) fn must_wait(&self, more: u64) -> bool {
+        let state = self.lock();
+        self.is_too_much(&state, more) && (state.files.len() > 1 || state.last_holds_transactions())
+    }
+
+    /// Whether the last file holds transactions that a purge could free if it were closed.
+    pub(crate) fn last_holds_transactions(&self) -> bool {
+        self.lock().last_holds_transactions()
+    }
+
+    fn is_too_much(&self, state: &Shared, more: u64) -> bool {
+        self.space_limit_bytes > 0
+            && !state.space_wait_ended
+            && state.total_bytes().saturating_add(more) > self.space_limit_bytes
+    }
+
+    /// Waits until purges have made room for `more` bytes, only the last file is left, or the wait is ended.
+    pub(crate) fn wait_for_space(&self, more: u64) -> Result<(), RelayError> {
+        let mut state = self.lock();
+        while self.is_too_much(&state, more) && state.files.len() > 1 {
+            state.check()?;
+            state.space_wait.get_or_insert_with(Instant::now);
+            state = wait(&self.space_condvar, state, None);
+        }
+        state.space_wait = None;
+        state.check()
     }
 
     /// Bytes in all files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        self.lock().files.iter().map(|file| file.len).sum()
+        self.lock().total_bytes()
     }
 
     /// Number and length of each file.

@@ -15,7 +15,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::names::{file_name, file_number, replace};
+use crate::disk::Disk;
+use crate::names::{file_name, file_number};
 use crate::{RelayError, RelayPosition};
 
 const NAME: &str = "relay-log.state";
@@ -82,20 +83,21 @@ impl State {
 /// The state file as the writer and the sync thread write it, one at a time.
 #[derive(Debug)]
 pub(crate) struct StateFile {
+    disk: Disk,
     path: PathBuf,
     last: Option<State>,
 }
 
 impl StateFile {
-    pub(crate) fn new(dir: &Path, last: Option<State>) -> StateFile {
-        StateFile { path: dir.join(NAME), last }
+    pub(crate) fn new(disk: &Disk, dir: &Path, last: Option<State>) -> StateFile {
+        StateFile { disk: disk.clone(), path: dir.join(NAME), last }
     }
 
     pub(crate) fn write(&mut self, state: State) -> Result<(), RelayError> {
         if self.last == Some(state) {
             return Ok(());
         }
-        replace(&self.path, state.encode().as_bytes())?;
+        self.disk.replace(&self.path, state.encode().as_bytes())?;
         self.last = Some(state);
         Ok(())
     }

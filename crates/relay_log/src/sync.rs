@@ -182,7 +182,8 @@ impl Syncer {
             std::thread::sleep(self.delay);
         }
         for (number, file) in files {
-            file.sync_data().map_err(|e| RelayError::io("sync", &self.shared.path(number), &e))?;
+            let path = self.shared.path(number);
+            self.shared.disk.sync_data(&file, &path).map_err(|e| RelayError::io("sync", &path, &e))?;
         }
         if state_first {
             self.record(Some((target, cuts)))?;

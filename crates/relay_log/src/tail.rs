@@ -1,4 +1,4 @@
-//! The one reader: from the start of the first file on, first what is on disk, then what arrives.
+//! The one reader: from the first file or a start point on, first what is on disk, then what arrives.
 //!
 //! In: the shared state, the files. Out: chunks in the order of the log, from memory where they still are there.
 //! Never here: an event looked into, a byte behind the last whole transaction (but for transactions above 16 MiB),
@@ -11,11 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::limits::READ_CHUNK_BYTES;
+use base::{GtidSet, LogPosition};
 
-use crate::recover::survey;
+use crate::disk::Disk;
+use crate::recover::{Held, Survey, survey};
 use crate::shared::{FileEntry, RelayShared, Shared};
+use crate::start::{StartPoint, format_chunk};
 use crate::sync::wait;
-use crate::{Chunk, MAGIC, Recovery, RelayError, RelayPosition, SyncPolicy, TailItem};
+use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition, SyncPolicy, TailItem};
 
 /// The one reader.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub struct RelayTail {
     position: RelayPosition,
     /// The file read last.
     file: Option<(u64, File)>,
+    /// Comes first: the format in force where the reader begins.
+    format: Option<Chunk>,
 }
 
 /// What the lock told.
@@ -41,14 +46,26 @@ impl RelayTail {
     /// Reads from the start of the first file. A new reader takes the place of an old one.
     #[must_use]
     pub fn open(shared: Arc<RelayShared>) -> RelayTail {
+        let file_number = shared.lock().files.front().map_or(0, |file| file.number);
+        RelayTail::begin(shared, RelayPosition { file_number, offset: MAGIC.len() as u64 }, None)
+    }
+
+    /// Reads from a start point of this log on. Inside a file the first chunk is the FORMAT_DESCRIPTION event in
+    /// force there, as if it stood right in front. A new reader takes the place of an old one.
+    #[must_use]
+    pub fn open_at(shared: Arc<RelayShared>, start: &StartPoint) -> RelayTail {
+        let mut position = start.position;
+        position.offset = position.offset.max(MAGIC.len() as u64);
+        RelayTail::begin(shared, position, format_chunk(start))
+    }
+
+    fn begin(shared: Arc<RelayShared>, position: RelayPosition, format: Option<Chunk>) -> RelayTail {
         let mut state = shared.lock();
-        let file_number = state.files.front().map_or(0, |file| file.number);
-        let position = RelayPosition { file_number, offset: MAGIC.len() as u64 };
         state.tail = Some(position);
         state.hot.clear();
         state.hot_bytes = 0;
         drop(state);
-        RelayTail { shared, position, file: None }
+        RelayTail { shared, position, file: None, format }
     }
 
     /// Where the next chunk begins.
@@ -62,6 +79,10 @@ impl RelayTail {
     /// # Errors
     /// When the log is poisoned, reading fails, or the file was purged under the reader.
     pub fn next(&mut self, timeout: Duration) -> Result<TailItem, RelayError> {
+        if let Some(chunk) = self.format.take() {
+            self.shared.lock().check()?;
+            return Ok(TailItem::Chunk(chunk));
+        }
         let deadline = Instant::now() + timeout;
         loop {
             let (name, len, cuts) = match self.find(deadline)? {
@@ -203,21 +224,55 @@ pub struct RelayFiles {
 }
 
 impl RelayFiles {
-    /// Surveys the folder; a torn tail is left out, not cut.
+    /// Surveys the folder, knowing nothing of a store; a torn tail is left out, not cut. The start is the first file's.
     ///
     /// # Errors
     /// As [`RelayLog::open`](crate::RelayLog::open).
     pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<(RelayFiles, Recovery), RelayError> {
-        let dir = dir.into();
-        let survey = survey(&dir)?;
-        let shared = RelayShared::new(&dir, SyncPolicy::Never, 0, &survey.files, None);
-        Ok((RelayFiles { shared: Arc::new(shared) }, survey.recovery()))
+        let (files, survey) = RelayFiles::survey(dir.into(), Held::UNKNOWN)?;
+        let mut start = StartPoint::default();
+        if let Some((file_number, _)) = files.files().first() {
+            start.position = RelayPosition { file_number: *file_number, offset: MAGIC.len() as u64 };
+        }
+        Ok((files, survey.recovery(start)))
+    }
+
+    /// As [`open_read_only`](Self::open_read_only), for a store that holds `executed` and was at `resume_at` then.
+    ///
+    /// # Errors
+    /// As [`RelayLog::open`](crate::RelayLog::open) with [`OnDamage::Refuse`].
+    pub fn open_read_only_for(
+        dir: impl Into<PathBuf>,
+        executed: &GtidSet,
+        resume_at: Option<&LogPosition>,
+    ) -> Result<(RelayFiles, Recovery), RelayError> {
+        let held = Held {
+            executed: Some(executed),
+            resume_at: resume_at.and_then(RelayPosition::of),
+            on_damage: OnDamage::Refuse,
+        };
+        let (files, survey) = RelayFiles::survey(dir.into(), held)?;
+        let start = files.shared.start_point(executed, resume_at)?;
+        Ok((files, survey.recovery(start)))
+    }
+
+    fn survey(dir: PathBuf, held: Held<'_>) -> Result<(RelayFiles, Survey), RelayError> {
+        let survey = survey(&dir, held)?;
+        let options = RelayOptions { sync: SyncPolicy::Never, hot_bytes_max: 0, ..RelayOptions::new(dir) };
+        let shared = RelayShared::new(&options, Disk::default(), &survey.files, None);
+        Ok((RelayFiles { shared: Arc::new(shared) }, survey))
     }
 
     /// A reader from the start of the first file to the last whole transaction, then `Closed`. One at a time.
     #[must_use]
     pub fn tail(&self) -> RelayTail {
         RelayTail::open(Arc::clone(&self.shared))
+    }
+
+    /// As [`tail`](Self::tail), from [`Recovery::start`] on.
+    #[must_use]
+    pub fn tail_at(&self, start: &StartPoint) -> RelayTail {
+        RelayTail::open_at(Arc::clone(&self.shared), start)
     }
 
     /// Bytes in all files.

@@ -1,6 +1,6 @@
 //! One relay file, read header by header: where its whole transactions end, which they are, what is wrong with it.
 //!
-//! In: a file and the offset from which checksums are verified. Out: a `FileWalk`. Never here: a change to the file,
+//! In: a file and from where on it is doubted. Out: a `FileWalk`. Never here: a change to the file,
 //! a decision about what to do with damage (that is `recover`), an allocation larger than the file's bytes.
 
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use base::limits::{EVENT_LEN_MAX, READ_CHUNK_BYTES};
-use base::{GtidSet, LogPosition};
+use base::{Gtid, GtidSet, LogPosition};
 use binlog::{ChecksumAlgorithm, EventHeader, PreviousGtids, Rotate, event_body, event_type, flags, verify_checksum};
 
-use crate::boundary::BoundaryTracker;
+use crate::boundary::{BoundaryTracker, Step};
 use crate::names::file_name;
 use crate::{MAGIC, RelayError};
 
@@ -36,6 +36,10 @@ pub(crate) struct FileWalk {
     pub previous: GtidSet,
     /// GTIDs of the whole transactions in it.
     pub gtids: GtidSet,
+    /// It holds whole transactions without a GTID.
+    pub anonymous: bool,
+    /// End of the last whole transaction; 0 when there is none.
+    pub transactions_end: u64,
     /// It ends with our ROTATE to the next file.
     pub closed: bool,
     /// Whether its events carry checksums.
@@ -45,7 +49,23 @@ pub(crate) struct FileWalk {
     pub problem: Option<Problem>,
 }
 
+/// From where on a file's bytes are doubted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubt {
+    /// Events that end behind this were not known to be durable: their checksums are verified, and those without one
+    /// are a problem.
+    pub synced: u64,
+    /// Events that end behind this have their checksums verified where they have one.
+    pub verify_from: u64,
+}
+
+impl Doubt {
+    /// Only headers, and the bodies that say where transactions begin and end.
+    pub(crate) const TRUST: Doubt = Doubt { synced: u64::MAX, verify_from: u64::MAX };
+}
+
 /// Buffered reads at given offsets.
+#[derive(Debug)]
 struct Window<'a> {
     file: &'a File,
     path: &'a Path,
@@ -72,52 +92,78 @@ impl Window<'_> {
     }
 }
 
-/// Reads the file; events that end behind `verify_from` have their checksums verified, and are a problem where they
-/// have none.
-pub(crate) fn walk_file(path: &Path, number: u64, verify_from: u64) -> Result<FileWalk, RelayError> {
-    let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
-    let file_len = file.metadata().map_err(|e| RelayError::io("stat", path, &e))?.len();
-    let mut window = Window { file: &file, path, bytes: Vec::new(), start: 0, file_len };
-    let mut walk = FileWalk { len: file_len, ..FileWalk::default() };
-    walk.problem = match check_magic(&mut window)? {
-        Some(problem) => Some(problem),
-        None => walk_events(&mut window, number, verify_from, &mut walk)?,
-    };
-    Ok(walk)
+/// Goes from event to event of a file up to `len`.
+#[derive(Debug)]
+pub(crate) struct EventCursor<'a> {
+    window: Window<'a>,
+    len: u64,
+    doubt: Doubt,
+    offset: u64,
+    index: u64,
+    tracker: BoundaryTracker,
 }
 
-fn check_magic(window: &mut Window<'_>) -> Result<Option<Problem>, RelayError> {
-    let have = window.file_len.min(MAGIC.len() as u64) as usize;
-    let found = window.get(0, have)?;
-    if found == MAGIC {
-        return Ok(None);
+/// One event and what it means to its transaction.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    pub header: EventHeader,
+    pub step: Step,
+    pub offset: u64,
+    pub end: u64,
+    /// How many stand before it in the file.
+    pub index: u64,
+    /// The whole event where its body is looked into or verified, else its header.
+    pub event: &'a [u8],
+    /// Whether it carries a checksum.
+    pub checksum: ChecksumAlgorithm,
+    /// Whether the events behind it do.
+    pub checksum_after: ChecksumAlgorithm,
+    /// A transaction is open behind it.
+    pub in_transaction: bool,
+    /// Of the transaction it is part of, or that it ends.
+    pub gtid: Option<Gtid>,
+}
+
+impl<'a> EventCursor<'a> {
+    /// At the first event behind the magic. `len` is where to stop, at most the file's length.
+    pub(crate) fn new(file: &'a File, path: &'a Path, len: u64, doubt: Doubt) -> EventCursor<'a> {
+        EventCursor {
+            window: Window { file, path, bytes: Vec::new(), start: 0, file_len: len },
+            len,
+            doubt,
+            offset: MAGIC.len() as u64,
+            index: 0,
+            tracker: BoundaryTracker::new(ChecksumAlgorithm::None),
+        }
     }
-    let torn = MAGIC.starts_with(found);
-    let reason = if torn {
-        "the file ends inside its first four bytes".into()
-    } else {
-        format!("not a relay log: {found:02x?}")
-    };
-    Ok(Some(Problem { offset: 0, reason, torn }))
-}
 
-fn walk_events(
-    window: &mut Window<'_>,
-    number: u64,
-    verify_from: u64,
-    walk: &mut FileWalk,
-) -> Result<Option<Problem>, RelayError> {
-    let mut tracker = BoundaryTracker::new(ChecksumAlgorithm::None);
-    let mut source = SourcePosition::default();
-    let mut offset = MAGIC.len() as u64;
-    let mut index = 0u64;
-    while offset < walk.len {
-        let problem = |reason: String, torn: bool| Ok(Some(Problem { offset, reason, torn }));
-        let left = walk.len - offset;
+    fn check_magic(&mut self) -> Result<Option<Problem>, RelayError> {
+        let have = self.len.min(MAGIC.len() as u64) as usize;
+        let found = self.window.get(0, have)?;
+        if found == MAGIC {
+            return Ok(None);
+        }
+        let torn = MAGIC.starts_with(found);
+        let reason = if torn {
+            "the file ends inside its first four bytes".into()
+        } else {
+            format!("not a relay log: {found:02x?}")
+        };
+        Ok(Some(Problem { offset: 0, reason, torn }))
+    }
+
+    /// The next event; None at the end. A problem is met again by the next call.
+    pub(crate) fn next(&mut self) -> Result<Option<Result<Seen<'_>, Problem>>, RelayError> {
+        let offset = self.offset;
+        if offset >= self.len {
+            return Ok(None);
+        }
+        let problem = |reason: String, torn: bool| Ok(Some(Err(Problem { offset, reason, torn })));
+        let left = self.len - offset;
         if left < EventHeader::LEN as u64 {
             return problem("the file ends inside an event's header".into(), true);
         }
-        let header = match EventHeader::parse(window.get(offset, EventHeader::LEN)?) {
+        let header = match EventHeader::parse(self.window.get(offset, EventHeader::LEN)?) {
             Ok(header) => header,
             Err(e) => return problem(e.to_string(), false),
         };
@@ -129,83 +175,129 @@ fn walk_events(
             return problem(format!("the file ends inside a {} event", header.name()), true);
         }
         let end = offset + len as u64;
-        let verify = end > verify_from || index < 2;
+        let verify = end > self.doubt.synced.min(self.doubt.verify_from) || self.index < 2;
         let whole = verify || BoundaryTracker::needs_body(header.event_type) || header.event_type == event_type::ROTATE;
-        let event = window.get(offset, if whole { len } else { EventHeader::LEN })?;
-        let checksum = tracker.checksum();
+        let event = self.window.get(offset, if whole { len } else { EventHeader::LEN })?;
+        let checksum = self.tracker.checksum();
         let is_fde = header.event_type == event_type::FORMAT_DESCRIPTION; // `step_with` verifies that one's
         if verify && checksum == ChecksumAlgorithm::Crc32 && !is_fde && !verify_checksum(event) {
             return problem(format!("{} event fails its checksum", header.name()), false);
         }
-        let step = match tracker.step_with(&header, event) {
+        let step = match self.tracker.step_with(&header, event) {
             Ok(step) => step,
             Err(e) => return problem(e.to_string(), false),
         };
-        if tracker.checksum() == ChecksumAlgorithm::None && end > verify_from {
+        let checksum_after = self.tracker.checksum();
+        if checksum_after == ChecksumAlgorithm::None && end > self.doubt.synced {
             let reason = "events without checksums that were not synced before an unclean stop are not trusted";
             return problem(reason.into(), false);
         }
-        if let Err(reason) = check_head(index, &header, event, checksum, walk) {
-            return problem(reason, false);
+        let index = self.index;
+        (self.offset, self.index) = (end, index + 1);
+        let (in_transaction, gtid) = (self.tracker.in_transaction(), self.tracker.gtid());
+        Ok(Some(Ok(Seen { header, step, offset, end, index, event, checksum, checksum_after, in_transaction, gtid })))
+    }
+}
+
+/// Reads a file to its end, doubting as told.
+pub(crate) fn walk_file(path: &Path, number: u64, doubt: Doubt) -> Result<FileWalk, RelayError> {
+    let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
+    let file_len = file.metadata().map_err(|e| RelayError::io("stat", path, &e))?.len();
+    let mut cursor = EventCursor::new(&file, path, file_len, doubt);
+    let mut walk = FileWalk { len: file_len, ..FileWalk::default() };
+    walk.problem = match cursor.check_magic()? {
+        Some(problem) => Some(problem),
+        None => walk_events(&mut cursor, number, &mut walk)?,
+    };
+    Ok(walk)
+}
+
+/// GTIDs retrieved before a file whose first `len` bytes are there, as its head says.
+pub(crate) fn read_previous(path: &Path, len: u64) -> Result<Result<GtidSet, Problem>, RelayError> {
+    let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
+    let mut cursor = EventCursor::new(&file, path, len, Doubt::TRUST);
+    let mut walk = FileWalk::default();
+    while let Some(seen) = cursor.next()? {
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        if let Err(reason) = check_head(&seen, &mut walk) {
+            return Ok(Err(Problem { offset: seen.offset, reason, torn: false }));
         }
-        if header.event_type == event_type::ROTATE {
-            let rotate = match event_body(event, checksum).and_then(Rotate::parse) {
+        if seen.index == 1 {
+            return Ok(Ok(walk.previous));
+        }
+    }
+    Ok(Err(Problem { offset: len, reason: "the file ends inside its own head".into(), torn: true }))
+}
+
+fn walk_events(cursor: &mut EventCursor<'_>, number: u64, walk: &mut FileWalk) -> Result<Option<Problem>, RelayError> {
+    let mut source = SourcePosition::default();
+    let mut offset = MAGIC.len() as u64;
+    let mut index = 0u64;
+    let mut open = None;
+    while let Some(seen) = cursor.next()? {
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(problem) => return Ok(Some(problem)),
+        };
+        let problem = |reason: String| Ok(Some(Problem { offset: seen.offset, reason, torn: false }));
+        if let Err(reason) = check_head(&seen, walk) {
+            return problem(reason);
+        }
+        if seen.header.event_type == event_type::ROTATE {
+            let rotate = match event_body(seen.event, seen.checksum).and_then(Rotate::parse) {
                 Ok(rotate) => rotate,
-                Err(e) => return problem(e.to_string(), false),
+                Err(e) => return problem(e.to_string()),
             };
             let name = String::from_utf8_lossy(rotate.file);
-            if header.flags & flags::RELAY_LOG == 0 {
+            let ours = seen.header.flags & flags::RELAY_LOG != 0;
+            if !ours {
                 source.rotate(&name, rotate.position);
             }
             // A file source may hand on the ROTATE of another relay log: only the very end is ours.
-            walk.closed = header.flags & flags::RELAY_LOG != 0 && end == walk.len && name == file_name(number + 1);
+            walk.closed = ours && seen.end == walk.len && name == file_name(number + 1);
         } else {
-            source.event(&header);
+            source.event(&seen.header);
         }
-        offset = end;
-        index += 1;
-        if step.transaction_ends
-            && let Some(gtid) = tracker.gtid()
-        {
-            walk.gtids.add(gtid);
+        offset = seen.end;
+        index = seen.index + 1;
+        if seen.step.transaction_ends {
+            match seen.gtid {
+                Some(gtid) => walk.gtids.add(gtid),
+                None => std::mem::replace(&mut walk.anonymous, true),
+            };
+            walk.transactions_end = offset;
         }
-        if !tracker.in_transaction() && index >= 2 {
+        open = seen.in_transaction.then_some(seen.gtid);
+        if open.is_none() && index >= 2 {
             walk.boundary = offset;
-            walk.checksum = tracker.checksum();
+            walk.checksum = seen.checksum_after;
             walk.source_position = source.get();
         }
     }
-    if index < 2 {
-        return Ok(Some(Problem { offset, reason: "the file ends inside its own head".into(), torn: true }));
+    let torn = |reason: String| Ok(Some(Problem { offset, reason, torn: true }));
+    match open {
+        _ if index < 2 => torn("the file ends inside its own head".into()),
+        Some(Some(gtid)) => torn(format!("the file ends inside transaction {gtid}")),
+        Some(None) => torn("the file ends inside a transaction".into()),
+        None => Ok(None),
     }
-    if tracker.in_transaction() {
-        let reason = match tracker.gtid() {
-            Some(gtid) => format!("the file ends inside transaction {gtid}"),
-            None => "the file ends inside a transaction".into(),
-        };
-        return Ok(Some(Problem { offset, reason, torn: true }));
-    }
-    Ok(None)
 }
 
 /// Every file begins with our FORMAT_DESCRIPTION and our PREVIOUS_GTIDS.
-fn check_head(
-    index: u64,
-    header: &EventHeader,
-    event: &[u8],
-    checksum: ChecksumAlgorithm,
-    walk: &mut FileWalk,
-) -> Result<(), String> {
-    let expected = match index {
+fn check_head(seen: &Seen<'_>, walk: &mut FileWalk) -> Result<(), String> {
+    let expected = match seen.index {
         0 => event_type::FORMAT_DESCRIPTION,
         1 => event_type::PREVIOUS_GTIDS,
         _ => return Ok(()),
     };
-    if header.event_type != expected || header.flags & flags::RELAY_LOG == 0 {
-        return Err(format!("{} event where our own {} event stands", header.name(), event_type::name(expected)));
+    if seen.header.event_type != expected || seen.header.flags & flags::RELAY_LOG == 0 {
+        return Err(format!("{} event where our own {} event stands", seen.header.name(), event_type::name(expected)));
     }
-    if index == 1 {
-        let body = event_body(event, checksum).map_err(|e| e.to_string())?;
+    if seen.index == 1 {
+        let body = event_body(seen.event, seen.checksum).map_err(|e| e.to_string())?;
         walk.previous = PreviousGtids::parse(body).map_err(|e| e.to_string())?.set;
     }
     Ok(())

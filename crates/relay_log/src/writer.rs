@@ -3,18 +3,19 @@
 //! In: whole events. Out: files on disk, chunks in memory for the reader. Never here: waiting for a sync (but for a
 //! new file's head and a cut), a file that does not begin with what its reader needs.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
+use crate::disk::Disk;
 use crate::head::{SourceHeaders, closing_rotate, own_head};
-use crate::names::{file_name, sync_dir};
-use crate::recover::{mend, survey};
-use crate::shared::RelayShared;
+use crate::names::file_name;
+use crate::recover::{Held, mend, survey};
+use crate::shared::{ChunkEnd, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, Syncer};
 use crate::{AppendMeta, Chunk, MAGIC, Recovery, RelayError, RelayOptions, RelayPosition, RelayTail};
@@ -36,17 +37,26 @@ impl RelayLog {
             .mode(0o750)
             .create(dir)
             .map_err(|e| RelayError::io("make folder", dir, &e))?;
-        let survey = survey(dir)?;
-        let state_file = mend(dir, &survey)?;
-        let shared =
-            Arc::new(RelayShared::new(dir, options.sync, options.hot_bytes_max, &survey.files, Some(state_file)));
+        let held = Held {
+            executed: Some(&options.executed),
+            resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
+            on_damage: options.on_damage,
+        };
+        let survey = survey(dir, held)?;
+        let disk = Disk::new(options.disk_watch.clone());
+        let state_file = mend(&disk, dir, &survey)?;
+        let shared = Arc::new(RelayShared::new(&options, disk, &survey.files, Some(state_file)));
+        let start = shared.start_point(&options.executed, options.resume_at.as_ref())?;
         let syncer = Syncer::new(Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("relay-sync".into())
             .spawn(move || syncer.run())
             .map_err(|e| RelayError::io("start a thread for", dir, &e))?;
-        let recovery = survey.recovery();
-        let end = survey.end();
+        let recovery = survey.recovery(start);
+        let mut end = survey.end();
+        if survey.files.is_empty() {
+            end.file_number = survey.last_used;
+        }
         let writer = RelayWriter {
             sync: Arc::new(RelaySync::new(Arc::clone(&shared))),
             shared,
@@ -58,7 +68,7 @@ impl RelayLog {
             name: file_name(end.file_number).into(),
             len: end.offset,
             committed: end.offset,
-            last_is_closed: survey.last_is_closed || end.file_number == 0,
+            last_is_closed: survey.last_is_closed || survey.files.is_empty(),
             file_checksum: survey.checksum,
             headers: None,
             source_position: survey.source_position,
@@ -109,11 +119,13 @@ impl RelayWriter {
         self.source_position = Some(headers.position.clone());
         let checksum = headers.checksum;
         self.headers = Some(headers);
-        if same_file { self.write(bytes, true) } else { self.start_file(bytes, checksum) }
+        if same_file { self.write(bytes, ChunkEnd::Control) } else { self.start_file(bytes, checksum) }
     }
 
     /// Writes whole events with one write and hands them to the reader. Returns the end. Begins a new file first when
-    /// the last append went past the size limit and no transaction is open.
+    /// the last append went past the size limit and no transaction is open. Waits in front of a transaction while the
+    /// files are above [`RelayOptions::space_limit_bytes`], see [`RelayShared::space`] and
+    /// [`RelayShared::end_space_wait`].
     ///
     /// # Errors
     /// When the log is poisoned (any failed write poisons it; the file is cut back to its last whole transaction), or
@@ -126,13 +138,22 @@ impl RelayWriter {
         let Some(headers) = &self.headers else {
             return Err(RelayError::Misuse("append before note_source_headers"));
         };
-        if self.len >= self.max_file_bytes && self.len == self.committed {
+        let outside = self.len == self.committed;
+        let more = data.len() as u64;
+        let must_wait = outside && more > 0 && self.shared.must_wait(more);
+        // A closed file can be purged, the one that is written cannot.
+        if outside && self.len >= self.max_file_bytes || must_wait && self.shared.last_holds_transactions() {
             let at = self.source_position.as_ref().unwrap_or(&headers.position);
             let (bytes, checksum) = (headers.events(Some(at)), headers.checksum);
             self.start_file(bytes, checksum)?;
         }
+        if must_wait {
+            self.shared.wait_for_space(more)?;
+        }
         if !data.is_empty() {
-            self.write(data, meta.ends_transaction)?;
+            let anonymous = meta.gtids.is_empty();
+            let end = if meta.ends_transaction { ChunkEnd::Transaction { anonymous } } else { ChunkEnd::Open };
+            self.write(data, end)?;
         }
         if meta.ends_transaction {
             for gtid in meta.gtids {
@@ -192,14 +213,6 @@ impl RelayWriter {
         RelayTail::open(self.shared())
     }
 
-    /// Deletes files, see [`RelayShared::purge`].
-    ///
-    /// # Errors
-    /// See there.
-    pub fn purge(&self, up_to: u64) -> Result<Vec<u64>, RelayError> {
-        self.shared.purge(up_to)
-    }
-
     /// Bytes in all files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -221,7 +234,8 @@ impl RelayWriter {
         };
         for (number, file) in files {
             let path = self.shared.path(number);
-            file.sync_data().map_err(|e| self.shared.poison(RelayError::io("sync", &path, &e)))?;
+            let io = |e| self.shared.poison(RelayError::io("sync", &path, &e));
+            self.shared.disk.sync_data(&file, &path).map_err(io)?;
         }
         let synced = self.position();
         self.shared.lock().synced = synced;
@@ -229,7 +243,7 @@ impl RelayWriter {
             Some(state_file) => state_file.write(State::at(synced, true))?,
             None => return Err(RelayError::Closed),
         }
-        sync_dir(&self.shared.dir)
+        self.shared.disk.sync_folder(&self.shared.dir)
     }
 
     fn check(&self) -> Result<(), RelayError> {
@@ -246,10 +260,11 @@ impl RelayWriter {
     }
 
     /// One write at the end of the current file. A failure cuts the file back and poisons the log.
-    fn write(&mut self, data: Vec<u8>, committed: bool) -> Result<(), RelayError> {
+    fn write(&mut self, data: Vec<u8>, end: ChunkEnd) -> Result<(), RelayError> {
         let Some(file) = &self.file else { return Err(RelayError::Misuse("no relay log file is open")) };
-        if let Err(e) = file.write_all_at(&data, self.len) {
-            let error = RelayError::io("write to", &self.shared.path(self.number), &e);
+        let path = self.shared.path(self.number);
+        if let Err(e) = self.shared.disk.write_at(file, &path, &data, self.len) {
+            let error = RelayError::io("write to", &path, &e);
             // What is cut must be known as written, so that all who share it see it go.
             let cut = self.cut();
             let error = self.shared.poison(error);
@@ -263,10 +278,10 @@ impl RelayWriter {
             hot: true,
         };
         self.len += chunk.data.len() as u64;
-        if committed {
+        if end != ChunkEnd::Open {
             self.committed = self.len;
         }
-        self.shared.publish(chunk, committed);
+        self.shared.publish(chunk, end);
         Ok(())
     }
 
@@ -274,9 +289,10 @@ impl RelayWriter {
         self.shared.cut()?;
         self.len = self.committed;
         let Some(file) = &self.file else { return Ok(()) };
-        let io = |e| RelayError::io("cut", &self.shared.path(self.number), &e);
-        file.set_len(self.committed).map_err(io)?;
-        file.sync_all().map_err(io)
+        let path = self.shared.path(self.number);
+        let io = |e| RelayError::io("cut", &path, &e);
+        self.shared.disk.truncate(file, &path, self.committed).map_err(io)?;
+        self.shared.disk.sync_all(file, &path).map_err(io)
     }
 
     /// Closes the current file and begins the next one with our head and the source's two events.
@@ -292,13 +308,16 @@ impl RelayWriter {
         }
         let path = self.shared.path(next);
         let io = |e| RelayError::io("create", &path, &e);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path).map_err(io)?;
+        let disk = self.shared.disk.clone();
+        let file = disk.create_new(&path).map_err(io)?;
         let mut head = own_head(self.server_id, checksum, &self.retrieved);
         head.extend(source_events);
-        let written = file.write_all_at(&head, 0).and_then(|()| file.sync_all()).map_err(io);
+        let written = disk.write_at(&file, &path, &head, 0).and_then(|()| disk.sync_all(&file, &path)).map_err(io);
         // The index makes it count: until then a crash leaves a file that the next start deletes.
-        if let Err(e) = written.and_then(|()| self.shared.add_to_index(next)) {
-            let _ = fs::remove_file(&path);
+        let shared = Arc::clone(&self.shared);
+        let index = shared.lock_index();
+        if let Err(e) = written.and_then(|()| shared.add_to_index(&index, next)) {
+            let _ = disk.remove(&path);
             return Err(e);
         }
         let file = Arc::new(file);
@@ -317,7 +336,7 @@ impl RelayWriter {
             data: Arc::new(head),
             hot: true,
         };
-        self.shared.publish_file(next, file, chunk, checksum == ChecksumAlgorithm::None);
+        shared.publish_file(&index, next, file, chunk, checksum == ChecksumAlgorithm::None);
         Ok(())
     }
 
@@ -331,12 +350,13 @@ impl RelayWriter {
             None => Arc::new(OpenOptions::new().read(true).write(true).open(&path).map_err(io)?),
         };
         let event = closing_rotate(self.server_id, self.len, next_name, self.file_checksum);
-        if let Err(e) = file.write_all_at(&event, self.len) {
-            let _ = file.set_len(self.len); // so that the file stays valid; the log is poisoned either way
+        let disk = &self.shared.disk;
+        if let Err(e) = disk.write_at(&file, &path, &event, self.len) {
+            let _ = disk.truncate(&file, &path, self.len); // so that the file stays valid; the log is poisoned either way
             return Err(io(e));
         }
         if self.file.is_none() {
-            file.sync_all().map_err(io)?; // the sync thread does not know it
+            disk.sync_all(&file, &path).map_err(io)?; // the sync thread does not know it
         }
         let chunk = Chunk {
             file_number: self.number,
@@ -348,7 +368,7 @@ impl RelayWriter {
         self.len += chunk.data.len() as u64;
         self.committed = self.len;
         self.last_is_closed = true;
-        self.shared.publish(chunk, true);
+        self.shared.publish(chunk, ChunkEnd::Control);
         Ok(())
     }
 }

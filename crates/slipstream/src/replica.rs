@@ -530,6 +530,7 @@ pub fn relay_failure(error: RelayError) -> Failure {
 pub fn relay_exit(error: &RelayError) -> Exit {
     match error {
         RelayError::Corrupt { .. } | RelayError::Missing { .. } | RelayError::Index { .. } => Exit::Corrupt,
+        RelayError::Gap { .. } | RelayError::StartLost { .. } => Exit::Corrupt,
         RelayError::Boundary(relay_log::boundary::BoundaryError::NotSupported(_)) => Exit::NotSupported,
         RelayError::Boundary(_) => Exit::Corrupt,
         RelayError::Io { .. } | RelayError::DiskFull { .. } => Exit::Disk,

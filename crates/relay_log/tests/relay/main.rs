@@ -4,7 +4,9 @@
 mod boundary;
 mod common;
 mod disk_full;
+mod purge;
 mod recovery;
 mod round_trip;
+mod start;
 mod sync;
 mod tail;

@@ -134,35 +134,6 @@ fn the_contract_of_append_is_checked() {
     writer.note_source_headers(&rotate, &fde).unwrap();
 }
 
-#[test]
-fn purge_keeps_the_set_and_never_takes_what_is_in_use() {
-    let dir = folder();
-    let mut source = Source::new(CRC);
-    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 500, ..options(dir.path()) }, &source);
-    for _ in 0..10 {
-        source.feed(&mut writer, 400);
-    }
-    let numbers: Vec<u64> = on_disk(dir.path()).into_keys().collect();
-    assert!(writer.purge(u64::MAX).unwrap().is_empty(), "nothing is synced yet");
-    writer.sync().request_sync();
-    assert!(writer.sync().wait_synced(writer.position(), LONG).unwrap());
-    let mut tail = writer.tail();
-    assert!(writer.purge(u64::MAX).unwrap().is_empty(), "the reader is at the start");
-    let mut seen = Seen::default();
-    while seen.ended.len() < 3 {
-        seen.take(tail.next(ZERO).unwrap());
-    }
-    assert_eq!(writer.purge(2).unwrap(), numbers[..2]);
-    assert_eq!(writer.purge(u64::MAX).unwrap(), numbers[2..3]);
-    assert_eq!(on_disk(dir.path()).into_keys().collect::<Vec<_>>(), numbers[3..]);
-    drop(tail);
-    writer.purge(u64::MAX).unwrap();
-    assert_eq!(on_disk(dir.path()).len(), 1);
-    writer.close().unwrap();
-    let (_, found) = read_only(dir.path()).unwrap();
-    assert_eq!(found.retrieved, gtids(10));
-}
-
 const TESTBED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/mysql");
 
 /// Whether the testbed has its programs already; this downloads nothing.

@@ -1,0 +1,127 @@
+//! Every change the relay log makes on disk, in one place, so that a test can let any of them fail.
+//!
+//! In: what to change. Out: the change made, or the error. Never here: a decision, a retry.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::RelayError;
+
+/// A change of the relay log's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DiskOperation {
+    /// A new file is made, or an existing one emptied to be written anew.
+    Create,
+    /// Bytes are written.
+    Write,
+    /// A file is cut.
+    Truncate,
+    /// A file's bytes and length are made durable.
+    Sync,
+    /// A file takes another's name; the path is the new name.
+    Rename,
+    /// A file is deleted.
+    Remove,
+    /// Names in the folder are made durable; the path is the folder's.
+    SyncFolder,
+}
+
+/// Is asked before each change; its error takes the change's place. For tests: of what a failing disk, a full one or
+/// a crash leaves behind.
+#[derive(Clone)]
+pub struct DiskWatch(Arc<Watch>);
+
+type Watch = dyn Fn(DiskOperation, &Path) -> io::Result<()> + Send + Sync;
+
+impl DiskWatch {
+    /// A watch that asks `watch`, from any thread.
+    #[must_use]
+    pub fn new(watch: impl Fn(DiskOperation, &Path) -> io::Result<()> + Send + Sync + 'static) -> DiskWatch {
+        DiskWatch(Arc::new(watch))
+    }
+}
+
+impl std::fmt::Debug for DiskWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DiskWatch")
+    }
+}
+
+/// The disk as one log sees it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    watch: Option<DiskWatch>,
+}
+
+impl Disk {
+    pub(crate) fn new(watch: Option<DiskWatch>) -> Disk {
+        Disk { watch }
+    }
+
+    fn ask(&self, operation: DiskOperation, path: &Path) -> io::Result<()> {
+        match &self.watch {
+            Some(DiskWatch(watch)) => watch(operation, path),
+            None => Ok(()),
+        }
+    }
+
+    /// A new file to write and read; an error when it exists.
+    pub(crate) fn create_new(&self, path: &Path) -> io::Result<File> {
+        self.ask(DiskOperation::Create, path)?;
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(path)
+    }
+
+    pub(crate) fn write_at(&self, file: &File, path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.ask(DiskOperation::Write, path)?;
+        file.write_all_at(bytes, offset)
+    }
+
+    pub(crate) fn truncate(&self, file: &File, path: &Path, len: u64) -> io::Result<()> {
+        self.ask(DiskOperation::Truncate, path)?;
+        file.set_len(len)
+    }
+
+    /// Bytes, and the length where it changed.
+    pub(crate) fn sync_data(&self, file: &File, path: &Path) -> io::Result<()> {
+        self.ask(DiskOperation::Sync, path)?;
+        file.sync_data()
+    }
+
+    /// As [`sync_data`](Self::sync_data), with the file's other facts.
+    pub(crate) fn sync_all(&self, file: &File, path: &Path) -> io::Result<()> {
+        self.ask(DiskOperation::Sync, path)?;
+        file.sync_all()
+    }
+
+    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
+        self.ask(DiskOperation::Remove, path)?;
+        fs::remove_file(path)
+    }
+
+    /// Makes renames, new and deleted names in a folder durable.
+    pub(crate) fn sync_folder(&self, dir: &Path) -> Result<(), RelayError> {
+        let io = |e| RelayError::io("sync folder", dir, &e);
+        self.ask(DiskOperation::SyncFolder, dir).map_err(io)?;
+        File::open(dir).map_err(io)?.sync_all().map_err(io)
+    }
+
+    /// Replaces `path` by a file with these bytes, so that after a crash it holds the old or the new ones.
+    pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), RelayError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        let temporary = PathBuf::from(temporary);
+        let io = |e| RelayError::io("write", &temporary, &e);
+        self.ask(DiskOperation::Create, &temporary).map_err(io)?;
+        let mut file = File::create(&temporary).map_err(io)?;
+        self.ask(DiskOperation::Write, &temporary).map_err(io)?;
+        file.write_all(bytes).map_err(io)?;
+        self.sync_data(&file, &temporary).map_err(io)?;
+        drop(file);
+        let io = |e| RelayError::io("rename to", path, &e);
+        self.ask(DiskOperation::Rename, path).map_err(io)?;
+        fs::rename(&temporary, path).map_err(io)
+    }
+}

@@ -1,0 +1,349 @@
+//! Where replay begins in the relay log, given what the store holds.
+//!
+//! In: the store's `gtid_executed` and the relay position of its last cut. Out: a `StartPoint`, from which a reader
+//! hands out everything the store lacks. Never here: a transaction the store lacks in front of the start; a position
+//! believed without a look at the transactions around it (RULES 11), but for transactions that have no GTID.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Gtid, GtidSet, LogPosition};
+use binlog::event_type;
+
+use crate::boundary::StepKind;
+use crate::names::{file_name, file_number};
+use crate::shared::{FileEntry, RelayShared};
+use crate::walk::{Doubt, EventCursor, Problem, Seen, read_previous};
+use crate::{MAGIC, RelayError, RelayPosition};
+
+/// How a start was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartKind {
+    /// At the first transaction of the first file: the store passed none of them.
+    #[default]
+    Beginning,
+    /// At the position the store named; everything around it agrees.
+    Hint,
+    /// At the first transaction whose GTID the store lacks, or at the end of the log where it lacks none.
+    Search,
+}
+
+/// From where a reader begins: [`RelayTail::open_at`](crate::RelayTail::open_at).
+#[derive(Clone, Debug, Default)]
+pub struct StartPoint {
+    /// Offset 4 of a file, or right behind a whole transaction; 0:0 when there is no file yet.
+    pub position: RelayPosition,
+    /// How it was found.
+    pub kind: StartKind,
+    /// Bytes of the kept files in front of it.
+    pub skipped_bytes: u64,
+    /// The first transaction behind it; None when it has no GTID, or when there is none yet.
+    pub next_gtid: Option<Gtid>,
+    /// Why the position that was named could not be used.
+    pub hint_refused: Option<String>,
+    /// The FORMAT_DESCRIPTION event in force at the position; empty at the start of a file, where it comes first.
+    pub(crate) format: Vec<u8>,
+}
+
+impl StartPoint {
+    /// The position by file name.
+    #[must_use]
+    pub fn log_position(&self) -> LogPosition {
+        LogPosition { file: file_name(self.position.file_number).into(), offset: self.position.offset }
+    }
+}
+
+impl RelayPosition {
+    /// From a position by file name; None when the file is not named as relay log files are.
+    #[must_use]
+    pub fn of(position: &LogPosition) -> Option<RelayPosition> {
+        Some(RelayPosition { file_number: file_number(&position.file)?, offset: position.offset })
+    }
+}
+
+impl RelayShared {
+    /// Where a store begins that holds exactly `executed` and was at `hint` in this relay log when it did.
+    ///
+    /// The hint holds when its file is kept, whole events of whole transactions in `executed` stand in front of it,
+    /// and the transaction behind it is not in `executed`. Else the first transaction that is not in `executed` is
+    /// searched for. A store that is ahead of the log begins at its end: what follows comes from the source.
+    /// Transactions without GTIDs cannot be searched for: there the hint must hold.
+    ///
+    /// # Errors
+    /// [`RelayError::Gap`] when the log begins behind transactions the store lacks, [`RelayError::StartLost`] when
+    /// the hint is the only truth and does not hold, [`RelayError::Corrupt`] when a file cannot be read.
+    pub fn start_point(&self, executed: &GtidSet, hint: Option<&LogPosition>) -> Result<StartPoint, RelayError> {
+        let files = self.lock().files.iter().cloned().collect();
+        let finder = Finder { dir: self.dir.clone(), files, executed };
+        let Some(hint) = hint else { return finder.search(None) };
+        match finder.check(hint)? {
+            Ok(start) => Ok(start),
+            Err(reason) => finder.search(Some((hint, reason))),
+        }
+    }
+}
+
+struct Finder<'a> {
+    dir: PathBuf,
+    files: Vec<FileEntry>,
+    executed: &'a GtidSet,
+}
+
+/// Where a transaction the store lacks is.
+struct Found {
+    /// End of the transaction in front of it in its file; 4 when it is the first there.
+    offset: u64,
+    gtid: Option<Gtid>,
+    format: Vec<u8>,
+}
+
+impl Finder<'_> {
+    /// The start at the hint, or why it cannot be that.
+    fn check(&self, hint: &LogPosition) -> Result<Result<StartPoint, String>, RelayError> {
+        let Some(at) = RelayPosition::of(hint) else {
+            return Ok(Err(format!("{} is not the name of a relay log file", hint.file)));
+        };
+        let Some(index) = self.files.iter().position(|file| file.number == at.file_number) else {
+            return Ok(Err(match self.files.first() {
+                Some(first) if first.number > at.file_number => format!("{} was purged", hint.file),
+                _ => format!("{} is not there", hint.file),
+            }));
+        };
+        let Some(file) = self.files.get(index) else { return Ok(Err(format!("{} is not there", hint.file))) };
+        if at.offset > file.committed {
+            return Ok(Err(format!("{} has only {} bytes", file.name, file.committed)));
+        }
+        let path = self.dir.join(&*file.name);
+        match read_previous(&path, file.committed)? {
+            Err(problem) => return Ok(Err(told(file, &problem))),
+            Ok(previous) if !previous.is_subset_of(self.executed) => {
+                let missing = previous.subtract(self.executed);
+                return Ok(Err(format!("{} follows transactions that the store lacks: {missing}", file.name)));
+            }
+            Ok(_) => {}
+        }
+        let mut found = match self.look_behind(file, at.offset)? {
+            Ok(found) => found,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let mut rest = self.files.iter().skip(index + 1);
+        let mut next = found.next;
+        while next.is_none()
+            && let Some(file) = rest.next()
+        {
+            match self.first_transaction(file)? {
+                Ok(first) => next = first,
+                Err(problem) => return Ok(Err(told(file, &problem))),
+            }
+        }
+        if let Some(Some(gtid)) = next
+            && self.executed.contains(&gtid)
+        {
+            return Ok(Err(format!("the transaction behind it, {gtid}, is executed already")));
+        }
+        // Our own head tells the reader all it needs.
+        let offset = if found.transactions { at.offset } else { MAGIC.len() as u64 };
+        if !found.transactions {
+            found.format.clear();
+        }
+        Ok(Ok(self.start(StartKind::Hint, index, offset, next.flatten(), found.format)))
+    }
+
+    /// What stands in front of an offset in a file, and the transaction behind it.
+    fn look_behind(&self, file: &FileEntry, offset: u64) -> Result<Result<Behind, String>, RelayError> {
+        let path = self.dir.join(&*file.name);
+        let open = open(&path)?;
+        let mut cursor = EventCursor::new(&open, &path, file.committed, Doubt::TRUST);
+        let mut behind = Behind::default();
+        // The start of a file may be named as 0 or 4, its end by its length.
+        let mut is_boundary = offset <= MAGIC.len() as u64 || offset == file.committed;
+        while let Some(seen) = cursor.next()? {
+            let seen = match seen {
+                Ok(seen) => seen,
+                Err(problem) => return Ok(Err(told(file, &problem))),
+            };
+            if seen.offset >= offset {
+                if let Some(gtid) = begins(&seen) {
+                    behind.next = Some(gtid);
+                    break;
+                }
+                continue;
+            }
+            is_boundary |= seen.end == offset && !seen.in_transaction;
+            if seen.end >= offset && !is_boundary {
+                break;
+            }
+            if seen.header.event_type == event_type::FORMAT_DESCRIPTION {
+                behind.format = seen.event.to_vec();
+            }
+            behind.transactions |= seen.step.transaction_ends;
+            if seen.step.transaction_ends
+                && let Some(gtid) = seen.gtid
+                && !self.executed.contains(&gtid)
+            {
+                return Ok(Err(format!("the store lacks transaction {gtid} in front of it")));
+            }
+        }
+        if !is_boundary {
+            return Ok(Err(format!("no transaction ends at {}:{offset}", file.name)));
+        }
+        Ok(Ok(behind))
+    }
+
+    /// The first transaction of a file: `Some(None)` when it has no GTID.
+    fn first_transaction(&self, file: &FileEntry) -> Result<Result<Option<Option<Gtid>>, Problem>, RelayError> {
+        let path = self.dir.join(&*file.name);
+        let open = open(&path)?;
+        let mut cursor = EventCursor::new(&open, &path, file.committed, Doubt::TRUST);
+        while let Some(seen) = cursor.next()? {
+            match seen {
+                Ok(seen) => {
+                    if let Some(gtid) = begins(&seen) {
+                        return Ok(Ok(Some(gtid)));
+                    }
+                }
+                Err(problem) => return Ok(Err(problem)),
+            }
+        }
+        Ok(Ok(None))
+    }
+
+    /// The first transaction that is not executed. `refused`: the hint that did not hold, and why.
+    fn search(&self, refused: Option<(&LogPosition, String)>) -> Result<StartPoint, RelayError> {
+        let lost = |why: &str| {
+            let (hint, reason) = refused.as_ref()?;
+            Some(RelayError::StartLost { hint: (*hint).clone(), reason: format!("{reason}; {why}") })
+        };
+        // Files go only when all in them is behind a durable cut, so behind a purged file everything is new.
+        let purged = refused.as_ref().is_some_and(|(hint, _)| self.is_purged(hint));
+        if self.executed.is_empty()
+            && !purged
+            && let Some(error) = lost("the store holds no GTIDs to search for")
+        {
+            return Err(error);
+        }
+        let done = |mut start: StartPoint| {
+            start.hint_refused = refused.as_ref().map(|(_, reason)| reason.clone());
+            Ok(start)
+        };
+        let Some(from) = self.search_from()? else {
+            return done(self.start(StartKind::Search, 0, 0, None, Vec::new()));
+        };
+        for (index, file) in self.files.iter().enumerate().skip(from) {
+            let found = match self.first_not_executed(file)? {
+                Ok(found) => found,
+                Err(format) if index + 1 == self.files.len() => {
+                    return done(self.start(StartKind::Search, index, file.committed, None, format));
+                }
+                Err(_) => continue,
+            };
+            if found.gtid.is_none()
+                && !purged
+                && let Some(error) = lost("the transactions behind it have no GTIDs to search for")
+            {
+                return Err(error);
+            }
+            let first = index == 0 && found.offset == MAGIC.len() as u64 && refused.is_none();
+            let kind = if first { StartKind::Beginning } else { StartKind::Search };
+            return done(self.start(kind, index, found.offset, found.gtid, found.format));
+        }
+        done(self.start(StartKind::Search, 0, 0, None, Vec::new()))
+    }
+
+    fn is_purged(&self, hint: &LogPosition) -> bool {
+        let first = self.files.first().map(|file| file.number);
+        RelayPosition::of(hint).zip(first).is_some_and(|(at, first)| at.file_number < first)
+    }
+
+    /// Index of the file to search from: the newest that follows executed transactions only, but not behind one with
+    /// transactions that have no GTID. None when there are no files.
+    fn search_from(&self) -> Result<Option<usize>, RelayError> {
+        let Some(last) = self.files.len().checked_sub(1) else { return Ok(None) };
+        let anonymous = self.files.iter().position(|file| file.anonymous).unwrap_or(last);
+        let mut missing = GtidSet::new();
+        for (index, file) in self.files.iter().enumerate().take(anonymous + 1).rev() {
+            let previous = match read_previous(&self.dir.join(&*file.name), file.committed)? {
+                Ok(previous) => previous,
+                Err(problem) => return Err(RelayError::corrupt(&file.name, problem.offset, problem.reason)),
+            };
+            if previous.is_subset_of(self.executed) {
+                return Ok(Some(index));
+            }
+            missing = previous.subtract(self.executed);
+        }
+        let file = self.files.first().map(|file| file.name.to_string()).unwrap_or_default();
+        Err(RelayError::Gap { file, missing })
+    }
+
+    /// The first transaction of a file that is not executed, or the format in force at its end when there is none.
+    fn first_not_executed(&self, file: &FileEntry) -> Result<Result<Found, Vec<u8>>, RelayError> {
+        let path = self.dir.join(&*file.name);
+        let open = open(&path)?;
+        let mut cursor = EventCursor::new(&open, &path, file.committed, Doubt::TRUST);
+        let mut offset = MAGIC.len() as u64;
+        let (mut format, mut format_there) = (Vec::new(), Vec::new());
+        while let Some(seen) = cursor.next()? {
+            let seen =
+                seen.map_err(|problem| RelayError::corrupt(&file.name, problem.offset, problem.reason.clone()))?;
+            if seen.header.event_type == event_type::FORMAT_DESCRIPTION {
+                format = seen.event.to_vec();
+            }
+            if let Some(gtid) = begins(&seen)
+                && gtid.is_none_or(|gtid| !self.executed.contains(&gtid))
+            {
+                return Ok(Ok(Found { offset, gtid, format: format_there }));
+            }
+            if seen.step.transaction_ends {
+                offset = seen.end;
+                format_there.clone_from(&format);
+            }
+        }
+        Ok(Err(format))
+    }
+
+    fn start(&self, kind: StartKind, index: usize, offset: u64, gtid: Option<Gtid>, format: Vec<u8>) -> StartPoint {
+        let before: u64 = self.files.iter().take(index).map(|file| file.len).sum();
+        let position = self
+            .files
+            .get(index)
+            .map_or(RelayPosition::default(), |file| RelayPosition { file_number: file.number, offset });
+        StartPoint { position, kind, skipped_bytes: before + offset, next_gtid: gtid, hint_refused: None, format }
+    }
+}
+
+#[derive(Default)]
+struct Behind {
+    /// Whole transactions stand in front.
+    transactions: bool,
+    /// The format in force there.
+    format: Vec<u8>,
+    next: Option<Option<Gtid>>,
+}
+
+/// The GTID (or None) of the transaction that begins with an event.
+fn begins(seen: &Seen<'_>) -> Option<Option<Gtid>> {
+    (seen.step.kind == StepKind::Begin).then_some(seen.step.transaction_begins)
+}
+
+fn told(file: &FileEntry, problem: &Problem) -> String {
+    format!("{} is damaged at offset {}: {}", file.name, problem.offset, problem.reason)
+}
+
+fn open(path: &std::path::Path) -> Result<File, RelayError> {
+    File::open(path).map_err(|e| RelayError::io("open", path, &e))
+}
+
+/// What the reader gets in front of the first bytes when it begins inside a file.
+pub(crate) fn format_chunk(start: &StartPoint) -> Option<crate::Chunk> {
+    let len = start.format.len() as u64;
+    // Both the event and what is behind it stand in the file, so there is room for it in front of the start.
+    let offset = start.position.offset.checked_sub(len).filter(|_| len > 0)?;
+    Some(crate::Chunk {
+        file_number: start.position.file_number,
+        file: Arc::from(file_name(start.position.file_number)),
+        offset,
+        data: Arc::new(start.format.clone()),
+        hot: false,
+    })
+}

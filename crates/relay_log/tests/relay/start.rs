@@ -1,0 +1,358 @@
+//! Beginning at a store's cut: the reader hands out exactly what the store lacks, whatever became of the log.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
+use binlog::reader::BinlogFile;
+use binlog::writer::BinlogWriter;
+use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, event_body, event_type};
+use relay_log::boundary::BoundaryTracker;
+use relay_log::{
+    AppendMeta, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayTail, RelayWriter, StartKind,
+    StartPoint, SyncPolicy, TailItem,
+};
+use tempfile::TempDir;
+
+use crate::common::*;
+
+/// Every transaction's end, by number; 0 is the start.
+type Ends = Vec<LogPosition>;
+
+fn named(position: RelayPosition) -> LogPosition {
+    LogPosition { file: relay_log::file_name(position.file_number).into(), offset: position.offset }
+}
+
+/// A log of several files with 20 transactions, closed cleanly.
+fn several(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
+    let dir = folder();
+    let mut source = Source::new(checksum);
+    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 2500, ..options(dir.path()) }, &source);
+    let mut ends = vec![LogPosition { file: "relay-bin.000001".into(), offset: 4 }];
+    for i in 0..20 {
+        ends.push(named(source.feed(&mut writer, 200 + i * 10)));
+        if i % 7 == 6 {
+            // A reconnect: the source's headers stand in the middle of a file.
+            let (rotate, fde) = source.headers();
+            writer.note_source_headers(&rotate, &fde).unwrap();
+        }
+    }
+    writer.close().unwrap();
+    assert!(on_disk(dir.path()).len() >= 4);
+    (dir, ends)
+}
+
+/// Reads to the end; the chunks follow each other, and are a log from its first byte on. Gives the transactions.
+fn transactions(tail: &mut RelayTail) -> Vec<Option<Gtid>> {
+    let mut tracker = BoundaryTracker::new(NONE);
+    let (mut found, mut data) = (Vec::new(), Vec::new());
+    let mut at: Option<(u64, u64)> = None;
+    loop {
+        match tail.next(ZERO).unwrap() {
+            TailItem::Chunk(chunk) => {
+                assert!(at.is_none_or(|at| at == (chunk.file_number, chunk.offset)), "{at:?} {}", chunk.offset);
+                at = Some((chunk.file_number, chunk.offset + chunk.data.len() as u64));
+                data.extend_from_slice(&chunk.data);
+            }
+            TailItem::EndOfFile { file_number, len } => {
+                assert_eq!(at, Some((file_number, len)));
+                at = None;
+            }
+            TailItem::Idle | TailItem::Closed => break,
+        }
+        while let Ok(header) = EventHeader::parse(&data) {
+            let len = header.event_len as usize;
+            if len > data.len() {
+                break;
+            }
+            let event: Vec<u8> = data.drain(..len).collect();
+            // The format must be known before the first event that depends on it.
+            assert!(tracker.checksum() == NONE || binlog::verify_checksum(&event));
+            if tracker.step(&event).unwrap().transaction_ends {
+                found.push(tracker.gtid());
+            }
+        }
+    }
+    assert!(data.is_empty() && !tracker.in_transaction());
+    found
+}
+
+fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
+    (first..=last).map(|gno| Some(gtid(gno))).collect()
+}
+
+fn start_of(
+    dir: &Path,
+    executed: &GtidSet,
+    hint: Option<&LogPosition>,
+) -> Result<(StartPoint, RelayFiles), RelayError> {
+    let (files, found) = RelayFiles::open_read_only_for(dir, executed, hint)?;
+    Ok((found.start, files))
+}
+
+fn executed(last: u64) -> GtidSet {
+    if last == 0 { GtidSet::new() } else { gtids(last) }
+}
+
+#[test]
+fn every_cut_is_found_by_its_position_and_without_it() {
+    for checksum in [CRC, NONE] {
+        let (dir, ends) = several(checksum);
+        for (n, end) in ends.iter().enumerate() {
+            let n = n as u64;
+            let (start, files) = start_of(dir.path(), &executed(n), Some(end)).unwrap();
+            assert_eq!((start.kind, &start.hint_refused), (StartKind::Hint, &None), "{n}");
+            assert_eq!(start.log_position(), *end);
+            assert_eq!(start.next_gtid, (n < 20).then(|| gtid(n + 1)));
+            assert_eq!(transactions(&mut files.tail_at(&start)), expected(n + 1, 20), "{n}");
+            let before: u64 =
+                files.files().iter().take_while(|(number, _)| *number < start.position.file_number).map(|f| f.1).sum();
+            assert_eq!(start.skipped_bytes, before + start.position.offset);
+
+            let (start, files) = start_of(dir.path(), &executed(n), None).unwrap();
+            assert_eq!(start.kind, if n == 0 { StartKind::Beginning } else { StartKind::Search });
+            assert_eq!(start.next_gtid, (n < 20).then(|| gtid(n + 1)));
+            assert_eq!(transactions(&mut files.tail_at(&start)), expected(n + 1, 20), "{n}");
+        }
+    }
+}
+
+#[test]
+fn a_hint_that_does_not_hold_is_refused_and_the_right_place_found() {
+    let (dir, ends) = several(CRC);
+    let last = |n: usize, by: i64| LogPosition {
+        offset: ends[n].offset.checked_add_signed(by).unwrap(),
+        file: ends[n].file.clone(),
+    };
+    let cases = [
+        (last(8, 1), "no transaction ends at"),
+        (last(8, -1), "no transaction ends at"),
+        (last(8, 75), "no transaction ends at"), // behind the next Gtid event
+        (last(7, 0), "is executed already"),
+        (last(9, 0), "the store lacks transaction"),
+        (ends[19].clone(), "follows transactions that the store lacks"),
+        (last(20, 1), "has only"),
+        (LogPosition { file: "relay-bin.000099".into(), offset: 4 }, "is not there"),
+        (LogPosition { file: "binlog.000001".into(), offset: 4 }, "is not the name of a relay log file"),
+        (LogPosition { offset: u64::MAX, ..last(8, 0) }, "has only"),
+    ];
+    for (hint, reason) in cases {
+        let (start, files) = start_of(dir.path(), &gtids(8), Some(&hint)).unwrap();
+        assert_eq!(start.kind, StartKind::Search, "{hint}");
+        assert!(start.hint_refused.as_ref().is_some_and(|text| text.contains(reason)), "{hint}: {start:?}");
+        assert_eq!(start.log_position(), ends[8]);
+        assert_eq!(transactions(&mut files.tail_at(&start)), expected(9, 20));
+    }
+    // Every offset of a file is either refused or hands out the same transactions.
+    let (mut held, mut refused) = (0, 0);
+    for offset in 0..=fs::metadata(file_path(dir.path(), 2)).unwrap().len() {
+        let hint = LogPosition { file: "relay-bin.000002".into(), offset };
+        let (start, files) = start_of(dir.path(), &gtids(8), Some(&hint)).unwrap();
+        assert_eq!(transactions(&mut files.tail_at(&start)), expected(9, 20), "{offset}");
+        if start.kind == StartKind::Hint { held += 1 } else { refused += 1 }
+    }
+    assert!(held >= 1 && refused > 1000, "{held} {refused}");
+}
+
+#[test]
+fn gtids_with_gaps_and_of_several_sources_are_told_apart() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 1500, ..options(dir.path()) }, &source);
+    for _ in 0..12 {
+        source.feed(&mut writer, 300);
+    }
+    writer.close().unwrap();
+    // The store holds 1-3, 5 and others: 4 comes first, and 5 comes again.
+    let mut held = gtids(3);
+    held.add(gtid(5));
+    held.add_range(Uuid([9; 16]), Tag::EMPTY, 1, 100);
+    let (start, files) = start_of(dir.path(), &held, None).unwrap();
+    assert_eq!(start.next_gtid, Some(gtid(4)));
+    assert_eq!(transactions(&mut files.tail_at(&start)), expected(4, 12));
+}
+
+#[test]
+fn a_store_ahead_of_the_log_begins_at_its_end_and_the_history_stays_exact() {
+    // The store is at 30, the log lost all behind 20 (unsynced bytes).
+    let (dir, ends) = several(CRC);
+    let hint = LogPosition { offset: ends[20].offset + 5000, ..ends[20].clone() };
+    let options = || RelayOptions { executed: gtids(30), resume_at: Some(hint.clone()), ..options(dir.path()) };
+    let (mut writer, found) = RelayLog::open(options()).unwrap();
+    assert_eq!(found.retrieved, gtids(30));
+    assert_eq!(*writer.retrieved(), gtids(30), "the source is asked for what follows");
+    assert_eq!((found.start.kind, found.start.next_gtid), (StartKind::Search, None));
+    let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+    assert_eq!(transactions(&mut tail), []);
+    let mut source = Source::new(CRC);
+    source.last = 30;
+    let (rotate, fde) = source.headers();
+    writer.note_source_headers(&rotate, &fde).unwrap();
+    source.feed(&mut writer, 10);
+    assert_eq!(transactions(&mut RelayTail::open_at(writer.shared(), &found.start)), expected(31, 31));
+    writer.close().unwrap();
+    // Whoever opens it again, with a newer cut or the same: nothing is missing.
+    for (cut, rest) in [(30, 31), (31, 32)] {
+        let (files, found) = RelayFiles::open_read_only_for(dir.path(), &gtids(cut), None).unwrap();
+        assert_eq!(found.retrieved, gtids(31));
+        assert_eq!(transactions(&mut files.tail_at(&found.start)), expected(rest, 31));
+    }
+    // An older store misses what is neither in it nor in the log.
+    let error = RelayFiles::open_read_only_for(dir.path(), &gtids(25), None).unwrap_err();
+    assert!(matches!(&error, RelayError::Corrupt { reason, .. } if reason.contains("PREVIOUS_GTIDS")), "{error}");
+}
+
+#[test]
+fn a_new_log_behind_a_copy_begins_with_its_set() {
+    let dir = folder();
+    let options = || RelayOptions { executed: gtids(500), ..options(dir.path()) };
+    let mut source = Source::new(CRC);
+    source.last = 500;
+    let (mut writer, found) = connected(options(), &source);
+    assert_eq!((found.retrieved, found.start.position), (gtids(500), RelayPosition::default()));
+    assert_eq!(*writer.retrieved(), gtids(500));
+    let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+    source.feed(&mut writer, 10);
+    assert_eq!(transactions(&mut tail), expected(501, 501));
+    writer.close().unwrap();
+    let mut file = BinlogFile::open(file_path(dir.path(), 1)).unwrap();
+    let format = file.next_event().unwrap().unwrap();
+    assert_eq!(format.header.event_type, event_type::FORMAT_DESCRIPTION);
+    let previous = file.next_event().unwrap().unwrap();
+    let body = event_body(previous.bytes, CRC).unwrap();
+    assert_eq!(binlog::PreviousGtids::parse(body).unwrap().set, gtids(500));
+    let (_, found) = RelayLog::open(options()).unwrap();
+    assert_eq!((found.retrieved, found.start.kind), (gtids(501), StartKind::Beginning));
+    // A store that is empty (or another) cannot use it.
+    let error = RelayLog::open(RelayOptions { executed: gtids(400), ..options() }).unwrap_err();
+    assert!(matches!(&error, RelayError::Gap { file, .. } if file == "relay-bin.000001"), "{error}");
+    assert!(error.to_string().contains(":401-500. To go on:"), "{error}");
+}
+
+#[test]
+fn the_beginning_is_where_a_store_without_a_cut_begins() {
+    let (dir, _) = several(CRC);
+    let (_, found) = RelayLog::open(options(dir.path())).unwrap();
+    assert_eq!(found.start.kind, StartKind::Beginning);
+    assert_eq!(found.start.position, RelayPosition { file_number: 1, offset: 4 });
+    assert_eq!(found.start.skipped_bytes, 4);
+}
+
+#[test]
+fn a_reader_inside_a_file_goes_on_with_what_arrives() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (mut writer, _) = connected(options(dir.path()), &source);
+    let ends: Vec<RelayPosition> = (0..6).map(|_| source.feed(&mut writer, 100)).collect();
+    let shared = writer.shared();
+    for (i, end) in ends.iter().enumerate() {
+        let n = i as u64 + 1;
+        let start = shared.start_point(&gtids(n), Some(&named(*end))).unwrap();
+        assert_eq!((start.kind, start.position), (StartKind::Hint, *end));
+        let mut tail = RelayTail::open_at(writer.shared(), &start);
+        assert_eq!(tail.position(), *end);
+        let last = source.last;
+        source.feed(&mut writer, 50);
+        assert_eq!(transactions(&mut tail), expected(n + 1, last + 1));
+        assert_eq!(shared.unread_bytes(), 0);
+        drop(tail);
+    }
+}
+
+/// Transactions without GTIDs, as old log files hold them.
+fn feed_anonymous(source: &Source, writer: &mut RelayWriter, out: &mut BinlogWriter) -> RelayPosition {
+    let event = GtidEvent::new(None, 0, 1);
+    out.transaction(&event, |writer| {
+        writer.statement(b"test", b"BEGIN");
+        writer.statement(b"test", b"INSERT INTO t VALUES (1)");
+        writer.xid(1);
+    });
+    writer.append(out.take(), AppendMeta { ends_transaction: true, ..part(source) }).unwrap()
+}
+
+#[test]
+fn without_gtids_the_position_is_the_truth() {
+    let dir = folder();
+    let source = Source::new(CRC);
+    let mut out = BinlogWriter::new(1, CRC, 4);
+    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 900, ..options(dir.path()) }, &source);
+    let ends: Vec<_> = (0..10).map(|_| named(feed_anonymous(&source, &mut writer, &mut out))).collect();
+    writer.close().unwrap();
+    assert!(on_disk(dir.path()).len() > 2);
+    let none = GtidSet::new();
+    for (n, end) in ends.iter().enumerate() {
+        let (start, files) = start_of(dir.path(), &none, Some(end)).unwrap();
+        assert_eq!((start.kind, start.log_position()), (StartKind::Hint, end.clone()));
+        assert_eq!(transactions(&mut files.tail_at(&start)).len(), 9 - n);
+        for offset in [end.offset - 1, end.offset + 1, u64::MAX] {
+            let hint = LogPosition { offset, ..end.clone() };
+            let error = start_of(dir.path(), &none, Some(&hint)).err().unwrap();
+            assert!(matches!(error, RelayError::StartLost { .. }), "{error}");
+        }
+    }
+    let (start, files) = start_of(dir.path(), &none, None).unwrap();
+    assert_eq!((start.kind, transactions(&mut files.tail_at(&start)).len()), (StartKind::Beginning, 10));
+    // Some GTIDs executed do not help to find one that has none.
+    let mut executed = GtidSet::new();
+    executed.add(gtid(1));
+    let hint = LogPosition { offset: ends[3].offset + 1, ..ends[3].clone() };
+    assert!(matches!(start_of(dir.path(), &executed, Some(&hint)), Err(RelayError::StartLost { .. })));
+    // A log thrown away does not come back under the same names: an old position stays unknown.
+    for number in on_disk(dir.path()).into_keys() {
+        fs::remove_file(file_path(dir.path(), number)).unwrap();
+    }
+    fs::remove_file(dir.path().join("relay-bin.index")).unwrap();
+    fs::remove_file(dir.path().join("relay-log.state")).unwrap();
+    let lost = RelayOptions { resume_at: Some(ends[9].clone()), ..options(dir.path()) };
+    assert!(matches!(RelayLog::open(lost.clone()), Err(RelayError::StartLost { .. })));
+    let (writer, _) = connected(RelayOptions { executed, ..lost }, &source);
+    assert!(writer.position().file_number > RelayPosition::of(&ends[9]).unwrap().file_number);
+}
+
+#[test]
+fn a_start_in_unsynced_bytes_survives_their_loss() {
+    // Random cuts: the store's cut is anywhere, the crash leaves any part of the log behind the synced part.
+    let mut seed = 20_261_121u64;
+    let mut next = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for round in 0..120 {
+        let dir = folder();
+        let mut source = Source::new(CRC);
+        let options = RelayOptions { max_file_bytes: 800 + next(3000), sync: SyncPolicy::Never, ..options(dir.path()) };
+        let (mut writer, _) = connected(options.clone(), &source);
+        let mut ends = vec![LogPosition { file: "relay-bin.000001".into(), offset: 4 }];
+        let total = 1 + next(15);
+        let synced = next(total + 1);
+        for i in 1..=total {
+            ends.push(named(source.feed(&mut writer, next(400) as usize)));
+            if i == synced {
+                writer.sync().request_sync();
+                assert!(writer.sync().wait_synced(writer.position(), LONG).unwrap());
+            }
+        }
+        drop(writer);
+        let last = *on_disk(dir.path()).keys().last().unwrap();
+        let synced_end = RelayPosition::of(&ends[synced as usize]).unwrap();
+        let len = fs::metadata(file_path(dir.path(), last)).unwrap().len();
+        let least = if synced_end.file_number == last { synced_end.offset } else { 4 };
+        let file = OpenOptions::new().write(true).open(file_path(dir.path(), last)).unwrap();
+        file.set_len(least + next(len - least + 1)).unwrap();
+        let cut = next(total + 1);
+        let hint = (next(3) > 0).then(|| ends[cut as usize].clone());
+        let opened = RelayOptions { executed: executed(cut), resume_at: hint, ..options };
+        let (mut writer, found) = RelayLog::open(opened).unwrap();
+        let in_log = found.retrieved.count();
+        assert!(in_log >= cut.max(synced), "round {round}");
+        let mut again = Source::new(CRC);
+        again.last = in_log;
+        let (rotate, fde) = again.headers();
+        writer.note_source_headers(&rotate, &fde).unwrap();
+        while again.last < total + 2 {
+            again.feed(&mut writer, 20);
+        }
+        let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+        assert_eq!(transactions(&mut tail), expected(cut + 1, total + 2), "round {round}");
+    }
+}
