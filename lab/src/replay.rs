@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use apply::{ApplyOptions, Pipeline, PipelineOptions, StageTime};
-use base::{GtidSet, LogPosition};
+use base::LogPosition;
 use binlog::reader::BinlogFile;
 use relay_log::{Intake, RelayLog, RelayOptions, SyncPolicy};
 use serde::Serialize;

@@ -21,6 +21,6 @@ pub use rates::{RateMeter, RateSample, Work};
 pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
-    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport,
+    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport,
 };
 pub use time::{now_us, utc_text};

@@ -149,8 +149,9 @@ impl StatusReport {
         let (memory, disk) = (self.memory, self.disk);
         if self.running {
             let memory = format!(
-                "{} resident (peak {}), store {}, queues {} of {}",
+                "{} resident of {} (peak {}), generations {}, queues {} of {}",
                 bytes_text(memory.rss_bytes),
+                bytes_text(memory.limit_bytes),
                 bytes_text(memory.rss_peak_bytes),
                 bytes_text(memory.store_bytes),
                 bytes_text(memory.queue_bytes),
@@ -162,6 +163,19 @@ impl StatusReport {
         let disk_text =
             format!("{} (relay log {}){free}", bytes_text(disk.folder_bytes), bytes_text(disk.relay_log_bytes));
         line(text, "Disk", &disk_text);
+        let store = &self.store;
+        if store.last_cut > 0 || store.cuts > 0 {
+            let when = store.last_cut_at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
+            let tree = format!(
+                "last cut at transaction {}{when}, {} cuts; {} on disk, compaction debt {} in {} runs",
+                count_text(store.last_cut),
+                count_text(store.cuts),
+                bytes_text(store.tree_bytes),
+                bytes_text(store.compaction_debt_bytes),
+                store.l0_runs
+            );
+            line(text, "Store", &tree);
+        }
         line(
             text,
             "Holds",

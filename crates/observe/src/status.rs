@@ -194,6 +194,30 @@ pub struct ErrorReport {
     pub way_on: Option<String>,
 }
 
+/// The store on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoreReport {
+    /// Sequence number of the newest durable cut: a restart replays what follows it.
+    pub last_cut: u64,
+    /// When this process took its last cut; UTC.
+    pub last_cut_at: Option<String>,
+    /// Cuts since the start.
+    pub cuts: u64,
+    /// Generations that wait to be cut.
+    pub sealed_generations: u64,
+    /// Bytes of the tree's files.
+    pub tree_bytes: u64,
+    /// Bytes of rows that cuts wrote since the start.
+    pub written_bytes: u64,
+    /// Bytes that compaction has yet to merge.
+    pub compaction_debt_bytes: u64,
+    /// Sorted runs in level 0.
+    pub l0_runs: u64,
+    /// Steps of compaction since the start.
+    pub compactions: u64,
+}
+
 /// Memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -208,6 +232,8 @@ pub struct MemoryReport {
     pub queue_bytes: u64,
     /// Bound of the queues.
     pub queue_limit_bytes: u64,
+    /// `--memory`: bound of the whole process.
+    pub limit_bytes: u64,
 }
 
 /// Disk in bytes.
@@ -276,6 +302,8 @@ pub struct StatusReport {
     pub last_error: Option<ErrorReport>,
     /// What became of every event.
     pub ledger: LedgerSnapshot,
+    /// The store on disk.
+    pub store: StoreReport,
     /// Memory.
     pub memory: MemoryReport,
     /// Disk.

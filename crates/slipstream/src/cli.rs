@@ -192,6 +192,18 @@ option_flags! {
         /// Begin a new relay log file above this size, bytes [default: 1G]
         #[arg(value_name = "SIZE", help_heading = "Replication")]
         max_relay_log_size,
+        /// Receiving waits while the relay log is larger than this, bytes [default: 0 = no limit]
+        #[arg(value_name = "SIZE", help_heading = "Replication")]
+        relay_log_space_limit,
+        /// Keep relay log files this long after a durable cut is past them [default: 0 = purge at once]
+        #[arg(value_name = "TIME", help_heading = "Replication")]
+        binlog_expire_logs_seconds,
+        /// Bound of resident memory, bytes [default: a quarter of the machine's]
+        #[arg(value_name = "SIZE", help_heading = "Store")]
+        memory,
+        /// Make what is older than this durable in the store, whatever its size [default: 60s]
+        #[arg(value_name = "TIME", help_heading = "Store")]
+        cut_interval,
         /// An idle source sends a heartbeat this often [default: 1s]
         #[arg(value_name = "TIME", visible_alias = "heartbeat", help_heading = "Replication")]
         source_heartbeat_period,

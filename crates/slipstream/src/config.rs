@@ -16,6 +16,9 @@ use crate::units::{parse_bytes, parse_number, parse_span, parse_switch};
 /// Section of the option files that is ours.
 pub const SECTION: &str = "slipstream";
 
+/// Less than this leaves no room for the queues and a generation.
+const MEMORY_MIN: u64 = 128 << 20;
+
 /// Every option: its name, other names it answers to (MySQL's, mostly), whether it is a switch.
 const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("source", &[], false),
@@ -37,6 +40,10 @@ const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("report-port", &[], false),
     ("relay-sync", &[], false),
     ("max-relay-log-size", &[], false),
+    ("relay-log-space-limit", &[], false),
+    ("binlog-expire-logs-seconds", &[], false),
+    ("memory", &[], false),
+    ("cut-interval", &[], false),
     ("source-heartbeat-period", &["heartbeat"], false),
     ("replica-net-timeout", &["slave-net-timeout", "read-timeout"], false),
     ("source-connect-retry", &["connect-retry"], false),
@@ -299,6 +306,14 @@ pub struct ReplicaConfig {
     pub relay_sync: RelaySync,
     /// A relay log file is closed when it is larger than this, at the next transaction boundary; bytes.
     pub max_relay_log_size: u64,
+    /// Receiving waits while the relay log is larger than this, bytes; 0 = no limit.
+    pub relay_log_space_limit: u64,
+    /// Relay log files are kept this long after a durable cut is past them.
+    pub relay_log_expire: Duration,
+    /// Bound of resident memory, bytes; 0 = a quarter of the machine's.
+    pub memory: u64,
+    /// What is older than this is cut, whatever its size.
+    pub cut_interval: Duration,
     /// An idle source sends a heartbeat this often.
     pub heartbeat: Duration,
     /// Without any byte from the source for this long the connection counts as dead.
@@ -326,6 +341,10 @@ pub struct Settings {
     report_port: Option<u16>,
     relay_sync: Option<RelaySync>,
     max_relay_log_size: Option<u64>,
+    relay_log_space_limit: Option<u64>,
+    relay_log_expire: Option<Duration>,
+    memory: Option<u64>,
+    cut_interval: Option<Duration>,
     heartbeat: Option<Duration>,
     read_timeout: Option<Duration>,
     connect_retry: Option<Duration>,
@@ -429,6 +448,10 @@ impl Settings {
             "report-port" => self.report_port = Some(parse_number(value, 0, 65_535)? as u16),
             "relay-sync" => self.relay_sync = Some(parse_relay_sync(value)?),
             "max-relay-log-size" => self.max_relay_log_size = Some(bytes_within(value, 4096, 1 << 30)?),
+            "relay-log-space-limit" => self.relay_log_space_limit = Some(space_limit(value)?),
+            "binlog-expire-logs-seconds" => self.relay_log_expire = Some(parse_span(value, "s")?),
+            "memory" => self.memory = Some(bytes_within(value, MEMORY_MIN, 1 << 50)?),
+            "cut-interval" => self.cut_interval = Some(positive_span(value, "s")?),
             "source-heartbeat-period" => self.heartbeat = Some(positive_span(value, "s")?),
             "replica-net-timeout" => self.read_timeout = Some(positive_span(value, "s")?),
             "source-connect-retry" => self.connect_retry = Some(positive_span(value, "s")?),
@@ -543,6 +566,10 @@ impl Settings {
             report_port: self.report_port.unwrap_or(0),
             relay_sync,
             max_relay_log_size: self.max_relay_log_size.unwrap_or(1 << 30),
+            relay_log_space_limit: self.relay_log_space_limit.unwrap_or(0),
+            relay_log_expire: self.relay_log_expire.unwrap_or(Duration::ZERO),
+            memory: self.memory.unwrap_or(0),
+            cut_interval: self.cut_interval.unwrap_or(Duration::from_secs(60)),
             heartbeat,
             read_timeout,
             connect_retry: self.connect_retry.unwrap_or(Duration::from_secs(10)),
@@ -693,6 +720,11 @@ fn bytes_within(value: &str, least: u64, most: u64) -> Result<u64, String> {
     }
 }
 
+/// 0 or at least a megabyte.
+fn space_limit(value: &str) -> Result<u64, String> {
+    if parse_bytes(value)? == 0 { Ok(0) } else { bytes_within(value, 1 << 20, 1 << 60) }
+}
+
 /// Whether a URL names a password.
 #[must_use]
 pub fn url_has_password(url: &str) -> bool {
@@ -756,7 +788,8 @@ mod tests {
                 "relay-sync" => "5ms,1M",
                 "check-images" => "all",
                 "log-format" => "json",
-                "max-relay-log-size" | "queue-memory" => "64M",
+                "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" => "64M",
+                "memory" => "256M",
                 _ if *is_switch => "ON",
                 _ => "2",
             };

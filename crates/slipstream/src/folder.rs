@@ -1,11 +1,13 @@
 //! The data folder: what lies in it, whose it is, and writing its small files whole or not at all.
 //!
 //! ```text
-//! DIR/slipstream.format   "slipstream 1": format version; a folder without it, and not empty, is not ours
+//! DIR/slipstream.format   "slipstream 2": format version; a folder without it, and not empty, is not ours
 //! DIR/slipstream.lock     flock, the owner's pid
 //! DIR/slipstream.sock     the control socket of a running replica
 //! DIR/auto.cnf            server-uuid, as mysqld keeps it
 //! DIR/relay-log/          the relay log and its index
+//! DIR/store/              the rows as of the last cut (one tree, docs/formats.md)
+//! DIR/scratch/            what outgrew memory; emptied at every start
 //! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
 //! ```
@@ -23,7 +25,7 @@ use crate::lock::{FolderLock, LOCK_FILE};
 
 const FORMAT_FILE: &str = "slipstream.format";
 const FORMAT_NAME: &str = "slipstream";
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// State files above this are not ours.
 const STATE_BYTES_MAX: u64 = 64 << 20;
@@ -107,6 +109,18 @@ impl Folder {
     #[must_use]
     pub fn relay_log(&self) -> PathBuf {
         self.path.join("relay-log")
+    }
+
+    /// Folder of the tree.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// Folder of what outgrows memory.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.path.join("scratch")
     }
 
     /// Bytes free in its file system for us.
@@ -311,12 +325,12 @@ mod tests {
     fn other_versions_and_broken_files_are_code_7() {
         let dir = tempfile::tempdir().unwrap();
         drop(Folder::own(dir.path()).unwrap());
-        for text in [b"slipstream 2\n".as_slice(), b"slipstream \n", b"", b"other 1\n", b"\xff\xfe"] {
+        for text in [b"slipstream 3\n".as_slice(), b"slipstream \n", b"", b"other 1\n", b"\xff\xfe"] {
             fs::write(dir.path().join(FORMAT_FILE), text).unwrap();
             assert_eq!(Folder::own(dir.path()).unwrap_err().exit, Exit::Corrupt);
             assert_eq!(Folder::open_stopped(dir.path()).unwrap_err().exit, Exit::Corrupt);
         }
-        fs::write(dir.path().join(FORMAT_FILE), "slipstream 1\n").unwrap();
+        fs::write(dir.path().join(FORMAT_FILE), "slipstream 2\n").unwrap();
         fs::write(dir.path().join("auto.cnf"), "[auto]\nserver-uuid=nonsense\n").unwrap();
         assert_eq!(Folder::own(dir.path()).unwrap_err().exit, Exit::Corrupt);
     }

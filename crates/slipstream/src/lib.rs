@@ -13,6 +13,7 @@ pub mod exit;
 pub mod folder;
 pub mod lock;
 pub mod log;
+mod memory;
 pub mod option_file;
 mod password;
 mod receiver;

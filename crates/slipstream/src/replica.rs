@@ -9,21 +9,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use apply::{ApplyOptions, Pipeline, PipelineOptions};
-use base::GtidSet;
+use apply::{ApplyOptions, CutOptions, CutWait, Pipeline, PipelineOptions, lanes_for};
+use base::{GtidSet, LogPosition};
+use catalog::Catalog;
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
-    ProcessFacts, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text,
+    ProcessFacts, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, now_us, utc_text,
 };
 use relay_log::{
-    RelayError, RelayFiles, RelayLog, RelayOptions, RelayShared, RelaySync as RelaySyncHandle, SyncPolicy,
+    OnDamage, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayShared, RelaySync as RelaySyncHandle,
+    SyncPolicy,
 };
 use schedule::{SkipList, Stop, StopClass};
+use store::{Disk, DiskOptions, Recovered, Store, StoreError};
 
 use crate::config::{CheckImages, RelaySync, ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::log::{self, Code};
+use crate::memory::MemoryPlan;
 use crate::receiver::{self, Receiver, SourceFacts};
 
 /// What the receiver and the rest tell each other.
@@ -107,6 +111,8 @@ pub struct Replica {
     server_id: u32,
     server_uuid: String,
     queue_limit_bytes: u64,
+    memory_limit_bytes: u64,
+    last_cut: Arc<Mutex<LastCut>>,
     started: Instant,
     /// Rows, watermark, ledger.
     pub pipeline: Pipeline,
@@ -139,7 +145,20 @@ impl Replica {
     pub fn start(config: &ReplicaConfig, folder: &Folder, skip: GtidSet) -> Result<Replica, Failure> {
         let link = Link::new();
         let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
+        let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
+        let disk_options = DiskOptions { cache_bytes: memory.cache_bytes };
+        let (disk, recovered) = Disk::open(&folder.store(), disk_options).map_err(|error| store_failure(&error))?;
         let mut options = RelayOptions::new(folder.relay_log());
+        if let Some(recovered) = &recovered {
+            options.executed.clone_from(&recovered.executed);
+            options.resume_at = recovered_position(recovered);
+        }
+        options.on_damage = match config.source {
+            SourceSpec::Server(_) => OnDamage::FetchAgain,
+            SourceSpec::Files(_) => OnDamage::Refuse,
+        };
+        options.space_limit_bytes = config.relay_log_space_limit;
+        options.hot_bytes_max = memory.hot_bytes;
         options.max_file_bytes = config.max_relay_log_size;
         options.sync = sync_policy(config.relay_sync);
         options.server_id = server_id;
@@ -151,23 +170,42 @@ impl Replica {
             );
             log::warning(Code(20), "Relay", &text);
         }
-        if !recovery.files.is_empty() {
+        if let Some(dropped) = &recovery.dropped {
             let text = format!(
-                "kept relay log: {} files, {} bytes, GTIDs {}; it is replayed from its start",
-                recovery.files.len(),
-                recovery.files.iter().map(|f| f.1).sum::<u64>(),
-                shown_set(&recovery.retrieved)
+                "relay log files {} are gone ({}); the store holds all that was in them",
+                dropped.files.join(", "),
+                dropped.reasons.join("; ")
             );
-            log::note(Code(21), "Relay", &text);
+            log::warning(Code(22), "Relay", &text);
         }
+        note_kept(&recovery, recovered.as_ref());
         link.lock().retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
         let skip = SkipList::new(skip);
-        let mut tail = relay_log::RelayTail::open(Arc::clone(&relay));
+        let mut tail = relay_log::RelayTail::open_at(Arc::clone(&relay), &recovery.start);
+        let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
+        let catalog = Catalog::new(receiver.lower_case_table_names());
+        let store = Store::over(lanes_for(workers), disk, folder.scratch(), recovered, catalog);
+        let last_cut = Arc::new(Mutex::new(LastCut::default()));
+        let cuts = CutOptions {
+            generation_bytes: memory.generation_bytes,
+            interval: config.cut_interval,
+            sync_relay: sync_relay(&relay_sync),
+            after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
+        };
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
-            pipeline_options(config, &skip, receiver.lower_case_table_names(), Arc::clone(&link.clock_difference_us)),
+            PipelineOptions {
+                decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
+                workers,
+                memory_bytes: memory.queue_bytes,
+                apply: ApplyOptions { check_images: check_images(config.pipeline.check_images) },
+                skip: skip.clone(),
+                store: Arc::new(store.map_err(|error| store_failure(&error))?),
+                cuts: Some(cuts),
+                clock_difference_us: Arc::clone(&link.clock_difference_us),
+            },
         );
         let thread = std::thread::Builder::new()
             .name("receive".into())
@@ -185,7 +223,9 @@ impl Replica {
             },
             server_id,
             server_uuid: folder.server_uuid().to_string(),
-            queue_limit_bytes: config.pipeline.queue_memory,
+            queue_limit_bytes: memory.queue_bytes,
+            memory_limit_bytes: memory.limit_bytes,
+            last_cut,
             started: Instant::now(),
             pipeline,
             link,
@@ -202,6 +242,7 @@ impl Replica {
     pub fn stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.pipeline.stop();
+            self.relay.end_space_wait();
             self.link.stopping.store(true, Ordering::Release);
             if let Some(interrupter) = &self.link.lock().interrupter {
                 interrupter.shutdown();
@@ -257,6 +298,34 @@ impl Replica {
             return Ok(());
         }
         Err(Failure::error(format!("executed already, cannot be skipped any more: {late}")))
+    }
+
+    /// What replay waits for, in words; empty when nothing.
+    fn waits_for(&self) -> String {
+        if self.relay.space().waiting.is_some() {
+            return "receiving waits for relay log space".into();
+        }
+        match self.pipeline.waits_for() {
+            CutWait::None => String::new(),
+            CutWait::Cut => "waiting for a cut".into(),
+            CutWait::Compaction => "waiting for compaction".into(),
+        }
+    }
+
+    fn store_report(&self, stats: &store::StoreStats) -> StoreReport {
+        let last = self.last_cut.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tree = stats.disk.unwrap_or_default();
+        StoreReport {
+            last_cut: self.pipeline.store.last_cut(),
+            last_cut_at: (last.at_us > 0).then(|| utc_text(last.at_us)),
+            cuts: last.cuts,
+            sealed_generations: stats.sealed,
+            tree_bytes: tree.bytes,
+            written_bytes: tree.written_bytes,
+            compaction_debt_bytes: tree.l0_bytes,
+            l0_runs: tree.l0_runs,
+            compactions: tree.compactions,
+        }
     }
 
     /// What `slipstream status` shows.
@@ -321,10 +390,10 @@ impl Replica {
             },
             replay: ReplayReport {
                 state,
-                detail: String::new(),
+                detail: self.waits_for(),
                 barriers: self.pipeline.barriers.load(Ordering::Relaxed) as u64,
                 tables: visible.catalog.tables().count() as u64,
-                rows: stats.rows,
+                rows: stats.memory.rows,
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -361,10 +430,12 @@ impl Replica {
             memory: MemoryReport {
                 rss_bytes: process.rss_bytes,
                 rss_peak_bytes: process.rss_peak_bytes,
-                store_bytes: stats.bytes,
+                store_bytes: stats.memory.bytes,
+                limit_bytes: self.memory_limit_bytes,
                 queue_bytes,
                 queue_limit_bytes: self.queue_limit_bytes,
             },
+            store: self.store_report(&stats),
             disk: disk(&self.data, relay_bytes),
             cpu_us: process.cpu_us,
             threads: process.threads,
@@ -378,12 +449,23 @@ impl ReadOnly {
     /// # Errors
     /// When the relay log cannot be read.
     pub fn open(folder: &Folder, skip: GtidSet) -> Result<ReadOnly, Failure> {
-        let (files, recovery) = RelayFiles::open_read_only(folder.relay_log()).map_err(relay_failure)?;
+        let disk_options = DiskOptions { cache_bytes: 64 << 20 };
+        let kept = Disk::open_existing(&folder.store(), disk_options).map_err(|error| store_failure(&error))?;
+        let (executed, resume_at) = match &kept {
+            Some((_, recovered)) => (recovered.executed.clone(), recovered_position(recovered)),
+            None => (GtidSet::new(), None),
+        };
+        let (files, recovery) =
+            RelayFiles::open_read_only_for(folder.relay_log(), &executed, resume_at.as_ref()).map_err(relay_failure)?;
         let data = folder.path();
-        let lower_case_table_names = receiver::known_lower_case_table_names(data);
-        let skip = SkipList::new(skip);
-        let mut tail = files.tail();
+        let catalog = Catalog::new(receiver::known_lower_case_table_names(data));
         let workers = cores();
+        let store = match kept {
+            Some((disk, recovered)) => Store::read_only(lanes_for(workers), disk, recovered),
+            None => Store::new(lanes_for(workers), catalog),
+        };
+        let skip = SkipList::new(skip);
+        let mut tail = files.tail_at(&recovery.start);
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
@@ -392,8 +474,8 @@ impl ReadOnly {
                 memory_bytes: 256 << 20,
                 apply: ApplyOptions { check_images: store::CheckImages::All },
                 skip: skip.clone(),
-                executed: GtidSet::new(),
-                lower_case_table_names,
+                store: Arc::new(store),
+                cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
             },
         );
@@ -426,7 +508,7 @@ impl ReadOnly {
                 detail: String::new(),
                 barriers: 0,
                 tables: visible.catalog.tables().count() as u64,
-                rows: stats.rows,
+                rows: stats.memory.rows,
             },
             gtid: GtidReport {
                 retrieved: self.retrieved.to_string(),
@@ -462,23 +544,113 @@ fn error_report(failure: &Failure) -> ErrorReport {
     }
 }
 
-fn pipeline_options(
-    config: &ReplicaConfig,
-    skip: &SkipList,
-    lower_case_table_names: u8,
-    clock_difference_us: Arc<AtomicI64>,
-) -> PipelineOptions {
-    let or_cores = |n: usize| if n == 0 { cores() } else { n };
-    PipelineOptions {
-        decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
-        workers: or_cores(config.pipeline.workers),
-        memory_bytes: config.pipeline.queue_memory,
-        apply: ApplyOptions { check_images: check_images(config.pipeline.check_images) },
-        skip: skip.clone(),
-        executed: GtidSet::new(),
-        lower_case_table_names,
-        clock_difference_us,
+/// What the newest cut of this process was.
+#[derive(Clone, Debug, Default)]
+struct LastCut {
+    at_us: u64,
+    cuts: u64,
+}
+
+/// The relay log must be durable up to a cut before the cut is (RULES 11).
+fn sync_relay(sync: &Arc<RelaySyncHandle>) -> apply::SyncRelay {
+    let sync = Arc::clone(sync);
+    Box::new(move |point| {
+        let Some((file, offset)) = &point.position else { return Ok(()) };
+        let position = LogPosition { file: Arc::from(file.as_str()), offset: *offset };
+        let Some(position) = RelayPosition::of(&position) else {
+            return Err(format!("{file} is not the name of a relay log file"));
+        };
+        loop {
+            sync.request_sync();
+            match sync.wait_synced(position, Duration::from_secs(1)) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // Closed with everything durable but what a torn end of the stream left out.
+                Err(RelayError::Closed) if sync.synced() >= position => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    })
+}
+
+/// Purges the relay log behind a durable cut.
+fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<LastCut>>) -> apply::AfterCut {
+    let (relay, last_cut) = (Arc::clone(relay), Arc::clone(last_cut));
+    Box::new(move |point, report| {
+        {
+            let mut last = last_cut.lock().unwrap_or_else(PoisonError::into_inner);
+            last.at_us = now_us();
+            last.cuts += 1;
+        }
+        let purged = match &point.position {
+            Some((file, offset)) => {
+                let position = LogPosition { file: Arc::from(file.as_str()), offset: *offset };
+                relay.purge(&position, expire, std::time::SystemTime::now()).map(|purged| purged.files)
+            }
+            None => Ok(Vec::new()),
+        };
+        let text = format!(
+            "cut at transaction {}: {} keys, {} bytes; relay log files purged: {}",
+            report.sequence,
+            report.entries,
+            report.bytes,
+            match &purged {
+                Ok(files) if files.is_empty() => "none".to_owned(),
+                Ok(files) => files.join(", "),
+                Err(_) => "failed".to_owned(),
+            }
+        );
+        log::note(Code(23), "Store", &text);
+        if let Err(error) = purged {
+            // Nothing is lost: the files are tried again after the next cut.
+            log::warning(Code(24), "Relay", &format!("relay log files could not be purged: {error}"));
+        }
+    })
+}
+
+fn recovered_position(recovered: &Recovered) -> Option<LogPosition> {
+    let (file, offset) = recovered.position.as_ref()?;
+    Some(LogPosition { file: Arc::from(file.as_str()), offset: *offset })
+}
+
+/// Says what a start kept, and from where it replays.
+fn note_kept(recovery: &relay_log::Recovery, recovered: Option<&Recovered>) {
+    if recovery.files.is_empty() && recovered.is_none() {
+        return;
     }
+    let held = match recovered {
+        Some(recovered) => format!(
+            "kept store: cut at transaction {}, {} rows, GTIDs {}; ",
+            recovered.sequence,
+            recovered.rows.values().sum::<i64>(),
+            shown_set(&recovered.executed)
+        ),
+        None => String::new(),
+    };
+    let bytes = recovery.files.iter().map(|file| file.1).sum::<u64>();
+    let start = &recovery.start;
+    let refused = start.hint_refused.as_ref().map(|why| format!(" (not from the cut's position: {why})"));
+    let text = format!(
+        "{held}kept relay log: {} files, {bytes} bytes, GTIDs {}; replaying from {}:{}, {} bytes{}",
+        recovery.files.len(),
+        shown_set(&recovery.retrieved),
+        relay_log::file_name(start.position.file_number),
+        start.position.offset,
+        bytes.saturating_sub(start.skipped_bytes),
+        refused.unwrap_or_default()
+    );
+    log::note(Code(21), "Relay", &text);
+}
+
+/// A fault of the store as the program's failure.
+#[must_use]
+pub fn store_failure(error: &StoreError) -> Failure {
+    let exit = match error {
+        StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
+        StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
+        StoreError::SnapshotTooOld => Exit::Error,
+    };
+    Failure::new(exit, error.to_string())
 }
 
 /// The store's word for the option.

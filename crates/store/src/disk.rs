@@ -127,6 +127,18 @@ impl Disk {
         Ok((disk, recovered))
     }
 
+    /// Opens the tree of a stopped store for reading; None when there is no cut in it.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_existing(folder: &Path, options: DiskOptions) -> Result<Option<(Disk, Recovered)>, StoreError> {
+        if !folder.is_dir() {
+            return Ok(None);
+        }
+        let disk = Disk::open_tree(folder, options)?;
+        Ok(disk.recover()?.map(|recovered| (disk, recovered)))
+    }
+
     fn open_tree(folder: &Path, options: DiskOptions) -> Result<Disk, StoreError> {
         fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, &error))?;
         let counter = SequenceNumberCounter::default();

@@ -110,6 +110,12 @@ impl Store {
         Ok(Store::assemble(lanes, Some(Arc::new(disk)), Some(scratch), catalog, recovered))
     }
 
+    /// A stopped store for reading: what is applied stays in memory.
+    #[must_use]
+    pub fn read_only(lanes: usize, disk: Disk, recovered: Recovered) -> Store {
+        Store::assemble(lanes, Some(Arc::new(disk)), None, recovered.catalog.clone(), Some(recovered))
+    }
+
     fn assemble(
         lanes: usize,
         disk: Option<Arc<Disk>>,

@@ -1,0 +1,60 @@
+//! Who may use how much of `--memory`.
+//!
+//! In: the limit. Out: the shares. Never here: a share that grows with a transaction's size or the backlog.
+
+/// Shares of the memory limit, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// The limit itself.
+    pub limit_bytes: u64,
+    /// Pieces between split and publish.
+    pub queue_bytes: u64,
+    /// One generation. One grows while another is cut, and the cut needs sorted references to all keys: less than
+    /// half of a generation more.
+    pub generation_bytes: u64,
+    /// Blocks of the tree.
+    pub cache_bytes: u64,
+    /// Received bytes that replay has not taken yet.
+    pub hot_bytes: usize,
+}
+
+impl MemoryPlan {
+    /// `memory` 0: a quarter of the machine's. The queues get what `queue_memory` says, an eighth at most.
+    #[must_use]
+    pub fn of(memory: u64, queue_memory: u64) -> MemoryPlan {
+        let limit_bytes = if memory == 0 { machine_bytes() / 4 } else { memory };
+        MemoryPlan {
+            limit_bytes,
+            queue_bytes: queue_memory.min(limit_bytes / 8),
+            generation_bytes: limit_bytes / 4,
+            cache_bytes: limit_bytes / 8,
+            hot_bytes: usize::try_from(limit_bytes / 16).unwrap_or(usize::MAX).min(64 << 20),
+        }
+    }
+}
+
+/// Memory of the machine, or of the control group this process is in where that is less.
+fn machine_bytes() -> u64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let total = total.and_then(|text| text.trim().strip_suffix("kB")).and_then(|text| text.trim().parse::<u64>().ok());
+    let total = total.map_or(4 << 30, |kib| kib * 1024);
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
+    group.trim().parse::<u64>().map_or(total, |limit| limit.min(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_stay_within_the_limit() {
+        for memory in [128u64 << 20, 512 << 20, 16 << 30] {
+            let plan = MemoryPlan::of(memory, 256 << 20);
+            let most = plan.queue_bytes + plan.generation_bytes * 5 / 2 + plan.cache_bytes + plan.hot_bytes as u64;
+            assert!(most <= memory, "{plan:?}");
+            assert!(plan.queue_bytes >= 16 << 20);
+        }
+        assert!(MemoryPlan::of(0, 256 << 20).limit_bytes >= 64 << 20);
+    }
+}
