@@ -130,7 +130,7 @@ fn insert_floating(connection: &mut Connection) {
 #[test]
 #[ignore = "starts a MySQL server"]
 fn all_types() {
-    let server = Server::start();
+    let server = Server::start("types");
     let mut connection = server.connect();
     connection.exec("CREATE DATABASE v").unwrap();
     connection.exec("USE v").unwrap();

@@ -20,7 +20,12 @@ fn enabled() -> bool {
 
 fn connect(server: &Server) -> Connection {
     let mut connection = server.connect();
-    for sql in ["CREATE DATABASE IF NOT EXISTS v", "USE v", "SET SESSION max_sort_length = 100000"] {
+    for sql in [
+        "CREATE DATABASE IF NOT EXISTS v",
+        "USE v",
+        "SET SESSION max_sort_length = 10000",
+        "SET SESSION sort_buffer_size = 64000000",
+    ] {
         connection.exec(sql).unwrap();
     }
     connection
@@ -45,7 +50,7 @@ fn every_character() {
     if !enabled() {
         return;
     }
-    let server = Server::start();
+    let server = Server::start("characters");
     let mut connection = connect(&server);
     for sql in [
         "SET SESSION sql_log_bin = 0",
@@ -138,7 +143,7 @@ fn random_strings_of_every_collation() {
     if !enabled() {
         return;
     }
-    let server = Server::start();
+    let server = Server::start("strings");
     let mut connection = connect(&server);
     let mut bits = Bits(0x1234_5678_9abc_def1);
     let mut charsets: Vec<&str> = Vec::new();
@@ -353,7 +358,7 @@ fn rows_of_every_type() {
     if !enabled() {
         return;
     }
-    let server = Server::start();
+    let server = Server::start("rows");
     let mut connection = connect(&server);
     let columns = columns();
     let mut create = "CREATE TABLE rows_ (i INT PRIMARY KEY".to_owned();

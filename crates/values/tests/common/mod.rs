@@ -14,8 +14,9 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn start() -> Server {
-        let server = Server { name: format!("values-test-{}", std::process::id()) };
+    /// `test` tells the servers of tests that run at the same time apart.
+    pub fn start(test: &str) -> Server {
+        let server = Server { name: format!("values-{test}-{}", std::process::id()) };
         server.testbed(&["start", &server.name, "--binlog-row-metadata=FULL"]);
         server
     }
