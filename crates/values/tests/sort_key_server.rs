@@ -156,7 +156,7 @@ fn random_strings_of_every_collation() {
             connection.exec("SET character_set_results = NULL").unwrap();
         }
         let sql = format!(
-            "SELECT CAST(c AS BINARY), WEIGHT_STRING(c COLLATE {}) FROM t_{charset} ORDER BY i",
+            "SELECT CAST(c AS BINARY), WEIGHT_STRING(c COLLATE `{}`) FROM t_{charset} ORDER BY i",
             collation.name
         );
         assert_eq!(check_weights(&mut connection, collation, &sql), 500);
@@ -178,10 +178,25 @@ fn random_strings_of_every_collation() {
             })
             .collect();
         ours.sort();
-        let order = format!("SELECT i FROM t_{charset} ORDER BY c COLLATE {}, i", collation.name);
-        assert_eq!(ours.into_iter().map(|(_, at)| at).collect::<Vec<_>>(), numbers(&mut connection, &order), "{order}");
+        let ours: Vec<usize> = ours.into_iter().map(|(_, at)| at).collect();
+        let name = collation.name;
+        for sql in [
+            format!("CREATE TABLE o_{name} (i INT PRIMARY KEY, c VARCHAR(100) COLLATE `{name}`, KEY (c))"),
+            format!("INSERT INTO o_{name} SELECT i, c FROM t_{charset}"),
+        ] {
+            connection.exec(&sql).unwrap();
+        }
+        let order = format!("SELECT i FROM o_{name} FORCE INDEX (c) ORDER BY c, i");
+        assert_eq!(ours, numbers(&mut connection, &order), "{order}");
+        if !SORTED_UNLIKE_INDEX.contains(&name) {
+            let order = format!("SELECT i FROM o_{name} IGNORE INDEX (c) ORDER BY c, i");
+            assert_eq!(ours, numbers(&mut connection, &order), "{order}");
+        }
     }
 }
+
+/// Their space has another weight than 0x20. The server's indexes and `=` fill up with that weight, its sorting with 0x20.
+const SORTED_UNLIKE_INDEX: &[&str] = &["latin7_estonian_cs", "latin7_general_ci", "latin7_general_cs"];
 
 fn numbers(connection: &mut Connection, sql: &str) -> Vec<usize> {
     let result = connection.query(sql).unwrap_or_else(|error| panic!("{error}: {sql}"));
