@@ -5,7 +5,7 @@
 //! (`testbed/mysql`) of MySQL 9.7 or later: the program makes a database of its own and drops it again.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -156,6 +156,7 @@ impl Table {
 
 fn primary_table(rule: Rule, weights: &HashMap<u32, Weights>) -> Vec<u8> {
     let mut table = Table::default();
+    let mut pages = HashSet::new();
     let mut codes: Vec<u32> = weights.keys().copied().collect();
     codes.sort_unstable();
     for code in codes {
@@ -167,14 +168,19 @@ fn primary_table(rule: Rule, weights: &HashMap<u32, Weights>) -> Vec<u8> {
                 std::iter::once(computed.first).chain(computed.second).collect()
             }
         };
+        if *list != by_rule {
+            pages.insert(code >> 8);
+        }
         let entry = match list[..] {
+            // In a page that is needed anyway even where the rule would do: it is looked up faster.
+            [weight] if (1..POOLED).contains(&weight) => weight,
             _ if *list == by_rule => continue,
             [] => 0,
-            [weight] if (1..POOLED).contains(&weight) => weight,
             _ => table.pooled(list.clone()),
         };
         table.entries.insert(code, entry);
     }
+    table.entries.retain(|code, _| pages.contains(&(code >> 8)));
     table.file()
 }
 

@@ -174,7 +174,10 @@ fn each_code(encoding: Encoding, text: &[u8], mut each: impl FnMut(u32)) {
         Encoding::Utf16 => utf16(u16::from_be_bytes),
         Encoding::Utf16le => utf16(u16::from_le_bytes),
         Encoding::Utf8 => {
-            for chunk in text.utf8_chunks() {
+            let ascii = text.iter().take_while(|byte| byte.is_ascii()).count();
+            let (front, behind) = text.split_at_checked(ascii).unwrap_or((text, &[]));
+            front.iter().for_each(|byte| each(u32::from(*byte)));
+            for chunk in behind.utf8_chunks() {
                 chunk.valid().chars().for_each(|c| each(u32::from(c)));
                 chunk.invalid().iter().for_each(|_| each(REPLACEMENT));
             }
