@@ -311,6 +311,7 @@ proptest! {
             let (left, right) = (" ".repeat(left) + ends, " ".repeat(right) + other);
             let keys = [&left, &right].map(|text| varchar(name, text.as_bytes()));
             prop_assert_eq!(keys[0].cmp(&keys[1]), compare_weights(name, &left, &right));
+            prop_assert!(keys[0] == keys[1] || !keys[1].starts_with(&keys[0]), "{} {:?} {:?}", name, &left, &right);
         }
     }
 
