@@ -115,19 +115,25 @@ fn random_text(bits: &mut Bits, charset: &str, single_byte: bool) -> String {
         .collect()
 }
 
-/// Rows of random text: of any bytes where every byte is a character, else converted, with `?` for what is not in the set.
+/// Rows of random text: of any bytes where every byte (in ucs2 every two, surrogates too) is a character, else converted,
+/// with `?` for what is not in the set.
 fn fill_with_text(connection: &mut Connection, bits: &mut Bits, charset: &str, single_byte: bool) {
-    connection
-        .exec(&format!("CREATE TABLE t_{charset} (i INT PRIMARY KEY, c VARCHAR(100) CHARACTER SET {charset})"))
-        .unwrap();
+    let create = format!("CREATE TABLE t_{charset} (i INT PRIMARY KEY, c VARCHAR(100) CHARACTER SET {charset})");
+    connection.exec(&create).unwrap();
+    let any_bytes = match charset {
+        "ucs2" => 2,
+        "ascii" => 0,
+        _ => usize::from(single_byte),
+    };
     let mut sql = format!("INSERT IGNORE INTO t_{charset} VALUES ");
     for row in 0..500 {
-        let literal = if single_byte && charset != "ascii" && row % 2 == 0 {
-            let any: String = (0..bits.below(6)).map(|_| format!("{:02x}", bits.below(256))).collect();
+        let literal = if any_bytes > 0 && row % 2 == 0 {
+            let count = any_bytes * bits.below(6);
+            let any: String = (0..count).map(|_| format!("{:02x}", bits.below(256))).collect();
             format!("_{charset} X'{any}'")
         } else {
-            let text: String =
-                random_text(bits, charset, single_byte).bytes().map(|byte| format!("{byte:02x}")).collect();
+            let text = random_text(bits, charset, single_byte);
+            let text: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
             format!("_utf8mb4 X'{text}'")
         };
         write!(sql, "({row}, {literal}),").unwrap();
