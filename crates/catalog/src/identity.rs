@@ -30,6 +30,14 @@ fn is_nullable(columns: &[Column], part: KeyPart) -> bool {
 
 /// The identity that follows from keys in MySQL's order.
 pub(crate) fn identity(keys: &[Key], columns: &[Column]) -> Identity {
+    match identifying_key(keys, columns) {
+        Some(key) => Identity::Columns(key.parts.iter().map(|part| part.column).collect()),
+        None => Identity::WholeImage,
+    }
+}
+
+/// The key the identity comes from.
+pub(crate) fn identifying_key<'a>(keys: &'a [Key], columns: &[Column]) -> Option<&'a Key> {
     let qualifies = |key: &&Key| {
         key.primary
             || (key.unique
@@ -42,10 +50,7 @@ pub(crate) fn identity(keys: &[Key], columns: &[Column]) -> Identity {
                             .is_some_and(|column| !column.nullable && column.generated != Some(GeneratedKind::Virtual))
                 }))
     };
-    match keys.iter().find(qualifies) {
-        Some(key) => Identity::Columns(key.parts.iter().map(|part| part.column).collect()),
-        None => Identity::WholeImage,
-    }
+    keys.iter().find(qualifies)
 }
 
 /// A prefix that covers the longest value is no prefix: MySQL drops it (CHAR and VARCHAR), or treats the key as

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use values::ColumnType;
+use values::sort_key::SortKeyColumn;
 
 /// Names one table's rows for ever: TRUNCATE, DROP and re-creation give a new one, none is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -224,6 +225,31 @@ impl TableDef {
     /// A key by name, compared without regard to case.
     pub fn key(&self, name: &str) -> Option<&Key> {
         self.keys.iter().find(|key| same_name(&key.name, name))
+    }
+
+    /// The key that identifies rows; its columns are those of [`TableDef::identity`]. `None` where the whole image does.
+    pub fn identity_key(&self) -> Option<&Key> {
+        crate::identity::identifying_key(&self.keys, &self.columns)
+    }
+
+    /// What [`values::sort_key::SortKeyPlan::new`] needs for one of this table's keys, in key order. `None` for keys that
+    /// have no order or whose values are not in row images: full text, spatial, with an expression.
+    pub fn sort_key_columns(&self, key: &Key) -> Option<Vec<SortKeyColumn>> {
+        if key.kind != IndexKind::Ordered || !key.expressions.is_empty() {
+            return None;
+        }
+        key.parts
+            .iter()
+            .map(|part| {
+                let column = self.columns.get(part.column)?;
+                Some(SortKeyColumn {
+                    ty: column.ty.clone(),
+                    nullable: column.nullable,
+                    descending: part.descending,
+                    prefix_len: part.prefix_len,
+                })
+            })
+            .collect()
     }
 
     /// The columns' types in table order.

@@ -5,6 +5,7 @@
 use catalog::{
     Catalog, ColumnDefault, DdlEffect, DdlError, Identity, ReferenceAction, StatementContext, TableDef, TableId,
 };
+use values::sort_key::SortKeyPlan;
 
 fn context() -> StatementContext {
     StatementContext { default_db: "d".to_owned(), ..StatementContext::default() }
@@ -197,6 +198,28 @@ fn identity_is_the_first_unique_key_without_null_or_prefix() {
     assert_eq!(identity("f"), Identity::Columns(vec![1]));
     assert_eq!(identity("g"), Identity::Columns(vec![1, 0]));
     assert!(!catalog.table("d", "g").unwrap().columns[1].nullable);
+}
+
+#[test]
+fn sort_keys_follow_the_parts_of_a_key() {
+    let catalog = with(&[
+        "create table a (x int not null, t text character set latin1, b varbinary(9) not null, primary key (x desc, b), \
+         key t (t(5), x), key e ((x+1)), fulltext key f (t))",
+        "create table b (x int, key (x))",
+    ]);
+    let table = catalog.table("d", "a").unwrap();
+    let parts = |name: &str| {
+        let columns = table.sort_key_columns(table.key(name).unwrap())?;
+        Some(columns.iter().map(|c| (c.ty.name(), c.nullable, c.descending, c.prefix_len)).collect::<Vec<_>>())
+    };
+    assert_eq!(parts("PRIMARY").unwrap(), [("INT", false, true, None), ("VARBINARY", false, false, None)]);
+    assert_eq!(parts("t").unwrap(), [("TEXT", true, false, Some(5)), ("INT", false, false, None)]);
+    assert_eq!(parts("e"), None);
+    assert_eq!(parts("f"), None);
+    let plan = SortKeyPlan::new(&table.sort_key_columns(table.key("t").unwrap()).unwrap()).unwrap();
+    assert!(plan.is_ordered());
+    assert_eq!(table.identity_key().unwrap().name, "PRIMARY");
+    assert_eq!(catalog.table("d", "b").unwrap().identity_key(), None);
 }
 
 #[test]

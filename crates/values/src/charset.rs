@@ -163,6 +163,41 @@ pub(crate) fn pad(collation: u16) -> &'static [u8] {
     }
 }
 
+/// The first `count` characters of text in a character set, or all. Bytes that are no text count as characters of their
+/// own.
+pub(crate) fn first_characters<'a>(charset: &str, text: &'a [u8], count: u32) -> &'a [u8] {
+    let mut end = 0;
+    for _ in 0..count {
+        let Some(rest @ [first, ..]) = text.get(end..) else { break };
+        end += character_len(charset, *first, rest.get(1).copied().unwrap_or(0));
+    }
+    text.get(..end).unwrap_or(text)
+}
+
+/// Bytes of a character that starts with these two.
+fn character_len(charset: &str, first: u8, second: u8) -> usize {
+    match charset {
+        "utf8mb4" | "utf8mb3" => match first {
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => 1,
+        },
+        "ucs2" => 2,
+        "utf32" => 4,
+        "utf16" if first & 0xfc == 0xd8 => 4,
+        "utf16le" if second & 0xfc == 0xd8 => 4,
+        "utf16" | "utf16le" => 2,
+        "gb18030" if first >= 0x81 && second.is_ascii_digit() => 4,
+        "ujis" | "eucjpms" if first == 0x8f => 3,
+        "sjis" | "cp932" if matches!(first, 0xa0..=0xdf) => 1,
+        "big5" | "gb2312" | "gbk" | "gb18030" | "euckr" | "ujis" | "eucjpms" | "sjis" | "cp932" => {
+            1 + usize::from(first >= 0x81)
+        }
+        _ => 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +232,23 @@ mod tests {
         assert!(to_utf8mb4(id("utf32"), &[0, 1]).is_err());
         assert!(matches!(to_utf8mb4(id("swe7"), b"a"), Err(ValueError::Unsupported { .. })));
         assert!(matches!(to_utf8mb4(0, b"a"), Err(ValueError::Unsupported { .. })));
+    }
+
+    #[test]
+    fn characters_from_the_front() {
+        for (charset, text, count, len) in [
+            ("utf8mb4", "aé日😀b".as_bytes(), 4, 10),
+            ("utf8mb4", b"a\xff\xffb", 2, 2),
+            ("utf8mb4", b"a\xf0", 9, 2),
+            ("latin1", b"a\xe9b", 2, 2),
+            ("utf16", &[0xd8, 0x3d, 0xde, 0, 0, b'a'], 1, 4),
+            ("utf16le", &[b'a', 0, 0x3d, 0xd8, 0, 0xde, b'b', 0], 2, 6),
+            ("sjis", &[0xb1, 0x81, 0x60, b'a'], 2, 3),
+            ("gb18030", &[0x81, 0x30, 0x81, 0x30, 0xc4, 0xe3, b'a'], 2, 6),
+            ("ujis", &[0x8f, 0xb0, 0xa1, 0x8e, 0xb1, b'a'], 2, 5),
+        ] {
+            assert_eq!(first_characters(charset, text, count).len(), len, "{charset} {text:02x?}");
+        }
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! MySQL's values as bytes.
 //!
 //! In: column types, and stored bytes as row images carry them. Out: where rows and columns end, values as the text and
-//! SQL a client of the server sees, and images built from result rows. Never here: I/O, table names, DDL literals (catalog),
+//! SQL a client of the server sees, images built from result rows, and sort keys in MySQL's order. Never here: I/O, table names, DDL literals (catalog),
 //! panics on outside bytes, a guessed value: what is not implemented is `ValueError::Unsupported`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -17,8 +17,11 @@ mod error;
 mod float;
 pub mod json;
 mod layout;
+pub mod sort_key;
 mod temporal;
 pub mod text;
+mod weight_table;
+mod weights;
 
 pub use collation::Collation;
 pub use column_type::{ColumnType, type_code};

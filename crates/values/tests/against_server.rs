@@ -2,111 +2,15 @@
 //! protocol. Starts a server by `testbed/mysql`: `cargo test -p values -- --ignored`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::Command;
+mod common;
 
-use binlog::reader::BinlogFile;
-use binlog::{RowsEvent, RowsKind, TableMapEvent, event_type};
-use source::{ConnectOptions, Connection};
+use std::fmt::Write as _;
+
+use common::{Bits, Server, logged_rows, stored};
+use source::Connection;
 use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image, select_expression};
 use values::text::{FloatForm, TextOptions, write_sql, write_text};
-use values::{ColumnType, OFFSET_NULL, RowLayout, type_code};
-
-struct Server {
-    name: String,
-}
-
-impl Server {
-    fn start() -> Server {
-        let server = Server { name: format!("values-test-{}", std::process::id()) };
-        server.testbed(&["start", &server.name, "--binlog-row-metadata=FULL"]);
-        server
-    }
-
-    fn testbed(&self, arguments: &[&str]) -> String {
-        let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testbed/mysql");
-        let output = Command::new(program).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
-    fn connect(&self) -> Connection {
-        let url = self.testbed(&["url", &self.name, "root"]);
-        let mut connection = Connection::connect(&ConnectOptions::from_url(&url).unwrap()).unwrap();
-        for sql in ["SET NAMES utf8mb4", "SET time_zone = '+00:00'", "SET sql_mode = ''"] {
-            connection.exec(sql).unwrap();
-        }
-        connection
-    }
-
-    fn log_files(&self) -> Vec<PathBuf> {
-        let folder = PathBuf::from(self.testbed(&["dir", &self.name]));
-        (1..).map(|n| folder.join(format!("binlog.{n:06}"))).take_while(|f| f.exists()).collect()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.testbed(&["destroy", &self.name]);
-    }
-}
-
-/// The columns of a table as its table map describes them, and the images of all rows ever inserted.
-fn logged_rows(server: &Server, table: &str) -> (Vec<ColumnType>, Vec<Vec<u8>>) {
-    let mut types = Vec::new();
-    let mut table_id = None;
-    let mut images = Vec::new();
-    for file in server.log_files() {
-        let mut log = BinlogFile::open(file).unwrap();
-        while let Some(event) = log.next_event().unwrap() {
-            let body = event.body().unwrap();
-            match event.header.event_type {
-                event_type::TABLE_MAP => {
-                    let map = TableMapEvent::parse(body).unwrap();
-                    table_id = (map.table == table.as_bytes()).then_some(map.table_id);
-                    if table_id.is_some() {
-                        types = column_types(&map);
-                    }
-                }
-                event_type::WRITE_ROWS => {
-                    let event = RowsEvent::parse(event_type::WRITE_ROWS, body).unwrap();
-                    assert_eq!(event.kind, RowsKind::Write);
-                    if Some(event.table_id) != table_id {
-                        continue;
-                    }
-                    let layout = RowLayout::new(&types);
-                    let mut rest = event.rows;
-                    while !rest.is_empty() {
-                        let (image, behind) = rest.split_at(layout.walk(rest).unwrap());
-                        images.push(image.to_vec());
-                        rest = behind;
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    (types, images)
-}
-
-fn column_types(map: &TableMapEvent<'_>) -> Vec<ColumnType> {
-    let details = map.optional_metadata().unwrap().details(map).unwrap();
-    let read = |(code, metadata): (u8, &[u8]), details: &binlog::ColumnDetails<'_>| {
-        let mut ty = ColumnType::from_table_map(code, metadata).unwrap();
-        ty.unsigned = details.unsigned.unwrap_or(false);
-        ty.collation = details.collation.unwrap_or(63);
-        if let Some(members) = details.members {
-            ty.members = members.map(Box::from).collect();
-        }
-        ty
-    };
-    map.columns().zip(&details).map(|(column, details)| read(column, details)).collect()
-}
-
-fn stored(image: &[u8], (at, len): (u32, u32)) -> Option<&[u8]> {
-    (at != OFFSET_NULL).then(|| &image[at as usize..(at + len) as usize])
-}
+use values::{ColumnType, RowLayout, type_code};
 
 /// Compares `table`, whose first column counts its rows, in every way.
 fn compare(server: &Server, connection: &mut Connection, table: &str) {
@@ -201,18 +105,6 @@ fn compare_binary(
     connection.exec("SET character_set_results = utf8mb4, sql_mode = ''").unwrap();
 }
 
-/// A small repeatable source of bits.
-struct Bits(u64);
-
-impl Bits {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 fn insert_floating(connection: &mut Connection) {
     connection.exec("CREATE TABLE floating (i INT PRIMARY KEY, d DOUBLE, f FLOAT)").unwrap();
     let mut bits = Bits(88_172_645_463_325_252);
@@ -238,7 +130,7 @@ fn insert_floating(connection: &mut Connection) {
 #[test]
 #[ignore = "starts a MySQL server"]
 fn all_types() {
-    let server = Server::start();
+    let server = Server::start("types");
     let mut connection = server.connect();
     connection.exec("CREATE DATABASE v").unwrap();
     connection.exec("USE v").unwrap();
