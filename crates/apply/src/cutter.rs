@@ -50,8 +50,6 @@ pub enum CutWait {
 const LAST_CUT_BYTES_MAX: u64 = 64 << 20;
 /// How long anything waits before it looks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
-/// A generation with next to nothing in it is not worth a cut because a huge transaction begins.
-const SEAL_BYTES_MIN: u64 = 1 << 20;
 
 /// A sealed generation on its way to disk.
 struct Sealed {
@@ -173,8 +171,8 @@ impl Sealer {
             }
             return;
         }
-        let huge_begins = coming.piece.unfinished && bytes >= SEAL_BYTES_MIN.min(self.generation_bytes);
-        if bytes >= self.generation_bytes || huge_begins || self.is_due() {
+        // A generation that may be spilled holds nothing but the unfinished transaction: nothing of it is visible.
+        if bytes >= self.generation_bytes || coming.piece.unfinished || self.is_due() {
             self.seal_here(sequencer);
         }
     }

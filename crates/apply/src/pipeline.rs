@@ -15,10 +15,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, SkipList,
-    SpareBuffers, SplitOptions, Splitter, Stop, StopClass,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog,
+    SkipList, SpareBuffers, SplitOptions, Splitter, Stop, StopClass,
 };
-use store::Store;
+use store::{PinnedLayers, Store};
 
 use crate::cutter::{self, CutOptions, CutState, CutWait, Sealer, class_of};
 use crate::ending::Ending;
@@ -519,7 +519,7 @@ impl Sequencing {
         if let Some(sealer) = &mut self.sealer {
             sealer.after(index, &sequenced);
         }
-        let layers = self.store.visibility().layers();
+        let layers = PinnedLayers::pin(&self.store);
         let flight = Arc::new(InFlight::new(sequenced, index, self.workers.len(), layers));
         for worker in &self.workers {
             // A worker only goes away when this thread does, or breaks off.

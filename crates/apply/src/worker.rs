@@ -11,7 +11,9 @@ use base::SequenceNumber;
 use catalog::TableId;
 use observe::{Category, Ledger, LedgerBatch};
 use schedule::{DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, SpareBuffers, Stop, StopClass};
-use store::{BeforeImage, CheckImages, Lane, Layers, RowChange, RowError, RowErrorKind, Store, TableShape};
+use store::{
+    BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
+};
 
 use crate::cutter::class_of;
 use crate::ending::Ending;
@@ -36,11 +38,11 @@ pub(crate) struct InFlight {
     barrier: Option<(Mutex<(usize, bool)>, Condvar)>,
     workers: usize,
     /// The store as it was when the piece was sequenced: the active generation takes its rows.
-    layers: Arc<Layers>,
+    layers: PinnedLayers,
 }
 
 impl InFlight {
-    pub(crate) fn new(piece: SequencedPiece, index: u64, workers: usize, layers: Arc<Layers>) -> InFlight {
+    pub(crate) fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
         let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
         InFlight { piece, index, remaining: AtomicUsize::new(workers), barrier, workers, layers }
     }
@@ -350,7 +352,8 @@ mod tests {
         let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new(), SequenceNumber::ZERO);
         let mut sequenced = None;
         sequencer.step(decoded, &SharedCatalog::new(catalog), |piece| sequenced = Some(piece));
-        let mut flight = InFlight::new(sequenced.unwrap(), 0, workers, Store::new(1, Catalog::new(0)).visibility().layers());
+        let mut flight =
+            InFlight::new(sequenced.unwrap(), 0, workers, PinnedLayers::pin(&Arc::new(Store::new(1, Catalog::new(0)))));
         flight.barrier = Some((Mutex::new((0, false)), Condvar::new()));
         flight
     }

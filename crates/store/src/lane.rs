@@ -6,9 +6,9 @@
 use catalog::{KeyOrder, TableId};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
 
-use crate::scan::ScanBuffer;
 use crate::error::StoreError;
 use crate::layers::{Below, Depth, Layers};
+use crate::scan::ScanBuffer;
 use crate::table::{LaneTable, Version};
 
 /// What a lane must know of a table.
@@ -386,13 +386,7 @@ impl Lane {
     }
 
     /// The version of a row visible at `sequence`: None when this generation has none, Some(None) when it is deleted.
-    pub(crate) fn get(
-        &self,
-        table: TableId,
-        hash: u64,
-        key: &[u8],
-        sequence: u64,
-    ) -> Option<Option<crate::Row<'_>>> {
+    pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<Option<crate::Row<'_>>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         Some(entry.rows.get(hash, key, sequence)?.map(|(key, image)| {
             if entry.keyless {

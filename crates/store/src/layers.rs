@@ -213,13 +213,7 @@ impl Layers {
 
 /// A row in a tree: Live, Gone when it is marked so (spills mark deletions with an entry), Unknown when it holds
 /// nothing of it.
-fn look_up(
-    disk: &Disk,
-    at: u64,
-    shape: &TableShape<'_>,
-    key: &[u8],
-    image: &mut Vec<u8>,
-) -> Result<Below, StoreError> {
+fn look_up(disk: &Disk, at: u64, shape: &TableShape<'_>, key: &[u8], image: &mut Vec<u8>) -> Result<Below, StoreError> {
     let mut tree_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * key.len() + 16);
     entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
     let Some(value) = disk.get(at, &tree_key)? else { return Ok(Below::Unknown) };

@@ -25,7 +25,7 @@ pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
 pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
-pub use snapshot::{Snapshot, Visibility, WatermarkState};
+pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -206,9 +206,10 @@ impl Store {
     pub fn cut(&self, sealed: &Generation) -> Result<CutReport, StoreError> {
         let (Some(disk), Some(point)) = (&self.disk, sealed.point()) else { return Ok(CutReport::default()) };
         let layers = self.visibility.layers();
-        let from = layers.below.iter().position(
-            |layer| matches!(layer, Layer::Memory(generation) if generation.number() == sealed.number()),
-        );
+        let from = layers
+            .below
+            .iter()
+            .position(|layer| matches!(layer, Layer::Memory(generation) if generation.number() == sealed.number()));
         let Some(cutting) = from.and_then(|from| layers.below.get(from..)) else { return Ok(CutReport::default()) };
         let mut state = self.cut_state();
         let rows = self.rows_at(&state, cutting, &point.catalog);
@@ -241,9 +242,7 @@ impl Store {
         let Some(scratch) = &self.scratch else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let (disk, _) = Disk::open(&folder, DiskOptions { cache_bytes: SPILL_CACHE_BYTES })?;
-        cut::spill(&disk, sealed, &|id| {
-            catalog.table_by_id(id).map(|table| (KeyOrder::of(table), table.version))
-        })?;
+        cut::spill(&disk, sealed, &|id| catalog.table_by_id(id).map(|table| (KeyOrder::of(table), table.version)))?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances });
         Ok(())

@@ -91,9 +91,7 @@ impl Store {
         for (index, layer) in layers.below.iter().enumerate() {
             let newer = layers.below.get(..index).unwrap_or(&[]);
             let flow = match layer {
-                Layer::Memory(generation) => {
-                    reader.generation(generation, Some(&layers.active), newer, &mut each)?
-                }
+                Layer::Memory(generation) => reader.generation(generation, Some(&layers.active), newer, &mut each)?,
                 Layer::Spill(spill) if spill.sequence <= reader.sequence => {
                     reader.tree(&spill.disk, spill.disk.read_at(), newer, &mut each)?
                 }

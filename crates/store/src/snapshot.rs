@@ -50,6 +50,41 @@ pub struct Snapshot {
     store: Arc<crate::Store>,
 }
 
+/// The store's parts for a piece on its way through the workers. While it lives, the tree can be read as it was.
+pub struct PinnedLayers {
+    layers: Arc<Layers>,
+    store: Arc<crate::Store>,
+}
+
+impl PinnedLayers {
+    /// The parts as they are now.
+    #[must_use]
+    pub fn pin(store: &Arc<crate::Store>) -> PinnedLayers {
+        let mut state = store.visibility().lock();
+        let layers = Arc::clone(&state.layers);
+        if let Some((_, at)) = &layers.base {
+            *state.read_pins.entry(*at).or_insert(0) += 1;
+        }
+        drop(state);
+        PinnedLayers { layers, store: Arc::clone(store) }
+    }
+}
+
+impl std::ops::Deref for PinnedLayers {
+    type Target = Layers;
+    fn deref(&self) -> &Layers {
+        &self.layers
+    }
+}
+
+impl Drop for PinnedLayers {
+    fn drop(&mut self) {
+        if let Some((_, at)) = &self.layers.base {
+            unpin(&mut self.store.visibility().lock().read_pins, *at);
+        }
+    }
+}
+
 impl Visibility {
     pub(crate) fn new(watermark: WatermarkState, layers: Layers) -> Visibility {
         let sequence = watermark.sequence.0;

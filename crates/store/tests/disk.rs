@@ -303,7 +303,10 @@ fn a_dropped_tables_space_comes_back_but_not_before_the_drop_is_durable() {
     world.commit();
     while world.store.compact().unwrap() {}
     world.store.compact_fully().unwrap();
-    assert!(world.store.stats().disk.unwrap().bytes >= full / 2, "rows of a table went before its TRUNCATE was durable");
+    assert!(
+        world.store.stats().disk.unwrap().bytes >= full / 2,
+        "rows of a table went before its TRUNCATE was durable"
+    );
     world.crash();
     assert_eq!(world.seen(&Snapshot::pin(&world.store)), before);
     // Again, and durable this time.
@@ -326,8 +329,7 @@ fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
     let catalog = catalog();
     let (keyed, keyless) = (catalog.table("d", "k").unwrap(), catalog.table("d", "n").unwrap());
     let copy = |finish: bool| {
-        let (disk, recovered) =
-            Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+        let (disk, recovered) = Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
         assert!(recovered.is_none());
         let writer = CopyWriter::new(&disk, 4096);
         for key in (0..=255u8).rev() {

@@ -61,17 +61,8 @@ impl World {
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
         let order = KeyOrder::of(&self.def);
         let shape = TableShape { id: TABLE, layout: &self.layout, types: &self.types, order: &order };
-        let result = lane.apply(
-            lane_index,
-            &shape,
-            hash,
-            &bytes,
-            change,
-            self.sequence + 1,
-            oldest,
-            CheckImages::All,
-            &layers,
-        );
+        let result =
+            lane.apply(lane_index, &shape, hash, &bytes, change, self.sequence + 1, oldest, CheckImages::All, &layers);
         lane.tidy([TABLE].into_iter(), oldest);
         result.map_err(|e| e.kind)
     }

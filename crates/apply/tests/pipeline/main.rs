@@ -1,6 +1,7 @@
 //! The pipeline against a serial model: random histories, every number of threads, faults planted.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod cuts;
 mod ending;
 mod failure;
 mod hold;
