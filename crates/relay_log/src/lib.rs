@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod boundary;
+mod damage;
 mod disk;
 mod error;
 mod head;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use base::{Gtid, GtidSet, LogPosition};
 
+pub use damage::Damage;
 pub use disk::{DiskOperation, DiskWatch};
 pub use error::RelayError;
 pub use intake::{Intake, Taken};

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use base::LogPosition;
+use base::{GtidSet, LogPosition};
 
 use crate::disk::Disk;
 use crate::names::{file_name, write_index};
 use crate::recover::KeptFile;
 use crate::state::StateFile;
 use crate::sync::wait;
-use crate::{Chunk, Purged, RelayError, RelayOptions, RelayPosition, SpaceStatus, SyncPolicy};
+use crate::{Chunk, OnDamage, Purged, RelayError, RelayOptions, RelayPosition, SpaceStatus, SyncPolicy};
 
 /// One file as the log knows it.
 #[derive(Clone, Debug)]
@@ -35,10 +35,12 @@ pub(crate) struct FileEntry {
     pub transactions_end: u64,
     /// It may hold transactions without a GTID.
     pub anonymous: bool,
+    /// GTIDs retrieved before it.
+    pub previous: Arc<GtidSet>,
 }
 
 impl FileEntry {
-    pub(crate) fn new(number: u64) -> FileEntry {
+    pub(crate) fn new(number: u64, previous: Arc<GtidSet>) -> FileEntry {
         FileEntry {
             number,
             name: file_name(number).into(),
@@ -46,16 +48,17 @@ impl FileEntry {
             committed: 0,
             transactions_end: 0,
             anonymous: false,
+            previous,
         }
     }
 
-    fn kept(file: &KeptFile) -> FileEntry {
+    pub(crate) fn kept(file: &KeptFile) -> FileEntry {
         FileEntry {
             len: file.len,
             committed: file.len,
             transactions_end: file.transactions_end,
             anonymous: file.anonymous,
-            ..FileEntry::new(file.number)
+            ..FileEntry::new(file.number, Arc::clone(&file.previous))
         }
     }
 
@@ -111,6 +114,8 @@ pub(crate) struct Shared {
     pub tail_waits: bool,
     /// Grows with every cut.
     pub cuts: u64,
+    /// What the reader was given is cut off again.
+    pub tail_is_cut_off: bool,
     pub poison: Option<RelayError>,
     /// Since when the writer waits for space.
     space_wait: Option<Instant>,
@@ -146,7 +151,7 @@ impl Shared {
     }
 
     /// The numbers the index is to name.
-    fn numbers(&self) -> Vec<u64> {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
         self.files.iter().map(|file| file.number).collect()
     }
 
@@ -183,6 +188,7 @@ pub struct RelayShared {
     pub(crate) hot_bytes_max: usize,
     /// 0: none.
     pub(crate) space_limit_bytes: u64,
+    pub(crate) on_damage: OnDamage,
     pub(crate) disk: Disk,
     state: Mutex<Shared>,
     /// Serialises changes of the index file. Taken before `state`.
@@ -226,6 +232,7 @@ impl RelayShared {
             tail: None,
             tail_waits: false,
             cuts: 0,
+            tail_is_cut_off: false,
             poison: None,
             space_wait: None,
             space_wait_ended: false,
@@ -239,6 +246,7 @@ impl RelayShared {
             policy: options.sync,
             hot_bytes_max: options.hot_bytes_max,
             space_limit_bytes: options.space_limit_bytes,
+            on_damage: options.on_damage,
             disk,
             state: Mutex::new(shared),
             index: Mutex::new(()),
@@ -326,13 +334,14 @@ impl RelayShared {
     pub(crate) fn publish_file(
         &self,
         _index: &IndexLock<'_>,
-        number: u64,
         file: Arc<File>,
+        previous: GtidSet,
         head: Chunk,
         without_checksums: bool,
     ) {
+        let number = head.file_number;
         let mut state = self.lock();
-        state.files.push_back(FileEntry::new(number));
+        state.files.push_back(FileEntry::new(number, Arc::new(previous)));
         state.unsynced.push((number, file));
         state.without_checksums = without_checksums;
         drop(state);
@@ -380,19 +389,26 @@ impl RelayShared {
     }
 
     /// Deletes whole files that the store has passed: those before the file that holds `durable`, the position of its
-    /// last durable cut (a position behind the last transaction of a file counts as the next file's start). Oldest
-    /// first, up to the first that is kept: one that was written to in the last `expire` before `now`
-    /// (binlog_expire_logs_seconds), one a reader has not finished, the last file.
+    /// last durable cut (a position behind the last transaction of a file counts as the next file's start), and of
+    /// which `executed`, the store's GTIDs at that cut, holds all. Oldest first, up to the first that is kept: one that
+    /// was written to in the last `expire` before `now` (binlog_expire_logs_seconds; ignored while the writer waits for
+    /// space), one a reader has not finished, the last file.
     ///
     /// # Errors
     /// When `durable` is no position of a relay log, or the system refuses; the log is not poisoned by that, and a
     /// file that is not deleted now is deleted by a later purge or the next start.
-    pub fn purge(&self, durable: &LogPosition, expire: Duration, now: SystemTime) -> Result<Purged, RelayError> {
+    pub fn purge(
+        &self,
+        durable: &LogPosition,
+        executed: &GtidSet,
+        expire: Duration,
+        now: SystemTime,
+    ) -> Result<Purged, RelayError> {
         let durable = RelayPosition::of(durable)
             .ok_or(RelayError::Misuse("a purge needs the position of a cut in this relay log"))?;
         // Serialises purges and changes of the index.
         let _index = self.lock_index();
-        let gone = self.take_passed(durable, expire, now)?;
+        let gone = self.take_passed(durable, executed, expire, now)?;
         if gone.is_empty() {
             return Ok(Purged::default());
         }
@@ -427,6 +443,7 @@ impl RelayShared {
     fn take_passed(
         &self,
         durable: RelayPosition,
+        executed: &GtidSet,
         expire: Duration,
         now: SystemTime,
     ) -> Result<Vec<FileEntry>, RelayError> {
@@ -441,6 +458,8 @@ impl RelayShared {
         let mut gone = Vec::new();
         while let Some(file) = state.files.front()
             && file.number < keep_from
+            // File numbers come again when the log was cut back; GTIDs do not.
+            && state.files.get(1).is_some_and(|next| next.previous.is_subset_of(executed))
         {
             let path = self.path(file.number);
             // A file that was deleted by someone else is as old as any.

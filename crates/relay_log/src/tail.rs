@@ -5,6 +5,7 @@
 //! more than one chunk held.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use base::limits::READ_CHUNK_BYTES;
 use base::{GtidSet, LogPosition};
 
 use crate::disk::Disk;
+use crate::names::file_name;
 use crate::recover::{Held, Survey, survey};
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
@@ -62,6 +64,7 @@ impl RelayTail {
     fn begin(shared: Arc<RelayShared>, position: RelayPosition, format: Option<Chunk>) -> RelayTail {
         let mut state = shared.lock();
         state.tail = Some(position);
+        state.tail_is_cut_off = false;
         state.hot.clear();
         state.hot_bytes = 0;
         drop(state);
@@ -116,6 +119,9 @@ impl RelayTail {
         let mut state = shared.lock();
         loop {
             state.check()?;
+            if state.tail_is_cut_off {
+                return Err(RelayError::CutOff);
+            }
             if let Some(found) = self.look(&mut state)? {
                 return Ok(found);
             }
@@ -188,7 +194,14 @@ impl RelayTail {
         let path = self.shared.path(number);
         let file = match self.file.take() {
             Some((open, file)) if open == number => file,
-            _ => File::open(&path).map_err(|e| RelayError::io("open", &path, &e))?,
+            _ => match File::open(&path) {
+                Ok(file) => file,
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    let file = file_name(number);
+                    return Err(RelayError::Missing { file, named_by: "relay-bin.index" });
+                }
+                Err(e) => return Err(RelayError::io("open", &path, &e)),
+            },
         };
         let mut data = vec![0; len];
         let mut filled = 0;

@@ -18,7 +18,9 @@ use crate::recover::{Held, mend, survey};
 use crate::shared::{ChunkEnd, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, Syncer};
-use crate::{AppendMeta, Chunk, MAGIC, Recovery, RelayError, RelayOptions, RelayPosition, RelayTail};
+use crate::{
+    AppendMeta, Chunk, CutReport, Damage, MAGIC, Recovery, RelayError, RelayOptions, RelayPosition, RelayTail,
+};
 
 /// Opens relay logs.
 #[derive(Debug)]
@@ -175,6 +177,37 @@ impl RelayWriter {
         }
         self.cut().map_err(|e| self.shared.poison(e))?;
         Ok(Some(self.position()))
+    }
+
+    /// Cuts the log back to what is whole in front of a damage; `executed` is what the store holds at its last durable
+    /// cut. The source is to be asked again for what follows [`retrieved`](Self::retrieved), its headers to be noted
+    /// before the next append. A reader that was given bytes behind the cut gets [`RelayError::CutOff`]; the next one
+    /// is opened at a new [`RelayShared::start_point`].
+    ///
+    /// # Errors
+    /// When the log is poisoned or the system refuses (which poisons it).
+    pub fn cut_back_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<CutReport, RelayError> {
+        self.abort_partial()?;
+        let len = self.shared.files().iter().find(|(number, _)| file_name(*number) == damage.file).map_or(0, |f| f.1);
+        self.shared.cut_back(damage).map_err(|e| self.shared.poison(e))?;
+        let end = damage.whole_up_to;
+        self.file = None;
+        self.headers = None;
+        self.retrieved.clone_from(&damage.retrieved_before);
+        self.retrieved.union_with(executed);
+        match &damage.kept {
+            Some(kept) => {
+                self.number = end.file_number;
+                self.last_is_closed = kept.closed;
+                self.file_checksum = kept.checksum;
+                self.source_position.clone_from(&kept.source_position);
+            }
+            // The number stays, so that the next file gets a new one.
+            None => (self.last_is_closed, self.source_position) = (true, None),
+        }
+        self.name = file_name(self.number).into();
+        (self.len, self.committed) = (end.offset, end.offset);
+        Ok(damage.report(len))
     }
 
     /// The end of what is written.
@@ -336,7 +369,7 @@ impl RelayWriter {
             data: Arc::new(head),
             hot: true,
         };
-        shared.publish_file(&index, next, file, chunk, checksum == ChecksumAlgorithm::None);
+        shared.publish_file(&index, file, self.retrieved.clone(), chunk, checksum == ChecksumAlgorithm::None);
         Ok(())
     }
 

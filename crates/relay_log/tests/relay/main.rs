@@ -3,6 +3,7 @@
 
 mod boundary;
 mod common;
+mod damage;
 mod disk_full;
 mod purge;
 mod recovery;
