@@ -392,7 +392,7 @@ pub(crate) fn mend(disk: &Disk, dir: &Path, survey: &Survey) -> Result<StateFile
         }
         disk.sync_all(&open, &path).map_err(io)?;
     }
-    disk.sync_folder(dir)?;
     state.write(State::at(end, false))?;
+    disk.sync_folder(dir)?;
     Ok(state)
 }

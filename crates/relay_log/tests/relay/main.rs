@@ -5,6 +5,7 @@ mod boundary;
 mod common;
 mod damage;
 mod disk_full;
+mod power_cut;
 mod purge;
 mod recovery;
 mod round_trip;
