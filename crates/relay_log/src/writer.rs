@@ -345,14 +345,15 @@ impl RelayWriter {
         let file = disk.create_new(&path).map_err(io)?;
         let mut head = own_head(self.server_id, checksum, &self.retrieved);
         head.extend(source_events);
-        let written = disk.write_at(&file, &path, &head, 0).and_then(|()| disk.sync_all(&file, &path)).map_err(io);
-        // The index makes it count: until then a crash leaves a file that the next start deletes.
+        if let Err(e) = disk.write_at(&file, &path, &head, 0).and_then(|()| disk.sync_all(&file, &path)) {
+            let _ = disk.remove(&path);
+            return Err(io(e));
+        }
+        // The index makes it count: until then a crash leaves a file that the next start deletes. When this fails the
+        // index may name the file or not, so it stays.
         let shared = Arc::clone(&self.shared);
         let index = shared.lock_index();
-        if let Err(e) = written.and_then(|()| shared.add_to_index(&index, next)) {
-            let _ = disk.remove(&path);
-            return Err(e);
-        }
+        shared.add_to_index(&index, next)?;
         let file = Arc::new(file);
         self.file = Some(Arc::clone(&file));
         self.number = next;
