@@ -6,7 +6,7 @@
 //! synced 1048576
 //! whole 1048000
 //! clean no
-//! crc32 1c291ca3
+//! crc32 c812af30
 //! ```
 //! Absent, or not exactly of this form: nothing is known. It may be behind the truth (it is written at most every
 //! 50 ms), never ahead of it: it is lowered before a file is cut below it.

@@ -255,3 +255,43 @@ fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
     }
     assert!(logs > 10, "{logs}");
 }
+
+/// The example in docs/formats.md is the truth.
+#[test]
+fn the_documented_head_is_what_is_written() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    source.last = 500;
+    let (mut writer, _) = connected(RelayOptions { executed: gtids(500), ..options(dir.path()) }, &source);
+    source.feed(&mut writer, 10);
+    let end = writer.position();
+    writer.sync().request_sync();
+    assert!(writer.sync().wait_synced(end, LONG).unwrap());
+    let bytes = fs::read(file_path(dir.path(), 1)).unwrap();
+    let hex: Vec<String> = bytes[..198]
+        .chunks(16)
+        .map(|line| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<String>>().join(" "))
+        .collect();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md")).unwrap();
+    let shown = page.split("```hex\n").nth(1).unwrap().split("\n```").next().unwrap();
+    assert_eq!(shown, hex.join("\n"));
+    writer.close().unwrap();
+    // The index and the state file, as the page has them.
+    assert_eq!(fs::read_to_string(dir.path().join("relay-bin.index")).unwrap(), "./relay-bin.000001\n");
+    let state = fs::read_to_string(dir.path().join("relay-log.state")).unwrap();
+    let lines: Vec<&str> = state.lines().collect();
+    assert_eq!(lines[..2], ["slipstream relay log state 1", "file relay-bin.000001"]);
+    assert_eq!(lines[2..5], [&*format!("synced {}", end.offset), &*format!("whole {}", end.offset), "clean yes"]);
+    let crc = crc32fast::hash(state.split("crc32").next().unwrap().as_bytes());
+    assert_eq!(lines[5], format!("crc32 {crc:08x}"));
+    assert_eq!(lines.len(), 6);
+    // The page's example of a state file is one.
+    let example = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    fs::write(dir.path().join("relay-log.state"), example).unwrap();
+    assert!(matches!(
+        RelayLog::open(options(dir.path())),
+        Err(RelayError::Missing { named_by: "relay-log.state", .. })
+    ));
+    let closing = relay_log::file_name(2);
+    assert_eq!(19 + 8 + closing.len() + 4, 47);
+}
