@@ -84,6 +84,20 @@ impl Survey {
             .map_or(RelayPosition::default(), |file| RelayPosition { file_number: file.number, offset: file.len })
     }
 
+    /// A second look at a mended folder reports what was found by the first one.
+    pub(crate) fn add_reports_of(&mut self, before: Survey) {
+        self.cut = self.cut.take().or(before.cut);
+        if let Some(earlier) = before.dropped {
+            let dropped = self.dropped.get_or_insert_with(DropReport::default);
+            dropped.files.splice(..0, earlier.files);
+            dropped.reasons.splice(..0, earlier.reasons);
+        }
+        self.clean = before.clean;
+        self.index_rebuilt |= before.index_rebuilt;
+        self.left_over.splice(..0, before.left_over);
+        self.last_used = self.last_used.max(before.last_used);
+    }
+
     fn forget_files(&mut self) {
         self.files.clear();
         self.retrieved = GtidSet::new();

@@ -259,7 +259,8 @@ impl Finder<'_> {
     /// transactions that have no GTID. None when there are no files.
     fn search_from(&self) -> Result<Option<usize>, RelayError> {
         let Some(last) = self.files.len().checked_sub(1) else { return Ok(None) };
-        let anonymous = self.files.iter().position(|file| file.anonymous).unwrap_or(last);
+        let may_be_anonymous = |file: &FileEntry| file.anonymous && self.on_damage == OnDamage::Refuse;
+        let anonymous = self.files.iter().position(may_be_anonymous).unwrap_or(last);
         let mut missing = GtidSet::new();
         for (index, file) in self.files.iter().enumerate().take(anonymous + 1).rev() {
             missing = file.previous.subtract(self.executed);

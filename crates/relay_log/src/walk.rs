@@ -60,7 +60,7 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    /// Only headers, and the bodies that say where transactions begin and end; those are verified.
+    /// Only headers, and the events that say where transactions begin and end; those are verified.
     pub(crate) const TRUST: Doubt = Doubt { synced: u64::MAX, verify_from: u64::MAX };
 }
 
@@ -175,8 +175,11 @@ impl<'a> EventCursor<'a> {
             return problem(format!("the file ends inside a {} event", header.name()), true);
         }
         let end = offset + len as u64;
-        // What is believed is verified: a wrong GTID would be asked for, or never again.
-        let believed = BoundaryTracker::needs_body(header.event_type) || header.event_type == event_type::ROTATE;
+        // What is believed is verified: a wrong GTID would be asked for, or never again; a wrong end of a transaction
+        // makes the rest of it one without a GTID.
+        let believed = BoundaryTracker::needs_body(header.event_type)
+            || matches!(header.event_type, event_type::ROTATE | event_type::XID | event_type::XA_PREPARE)
+            || !self.tracker.in_transaction();
         let whole = believed || self.index < 2 || end > self.doubt.synced.min(self.doubt.verify_from);
         let event = self.window.get(offset, if whole { len } else { EventHeader::LEN })?;
         let checksum = self.tracker.checksum();

@@ -14,12 +14,13 @@ use binlog::ChecksumAlgorithm;
 use crate::disk::Disk;
 use crate::head::{SourceHeaders, closing_rotate, own_head};
 use crate::names::file_name;
-use crate::recover::{Held, mend, survey};
+use crate::recover::{Held, Survey, mend, survey};
 use crate::shared::{ChunkEnd, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, Syncer};
 use crate::{
-    AppendMeta, Chunk, CutReport, Damage, MAGIC, Recovery, RelayError, RelayOptions, RelayPosition, RelayTail,
+    AppendMeta, Chunk, CutReport, Damage, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition,
+    RelayTail, StartPoint,
 };
 
 /// Opens relay logs.
@@ -39,16 +40,7 @@ impl RelayLog {
             .mode(0o750)
             .create(dir)
             .map_err(|e| RelayError::io("make folder", dir, &e))?;
-        let held = Held {
-            executed: Some(&options.executed),
-            resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
-            on_damage: options.on_damage,
-        };
-        let survey = survey(dir, held)?;
-        let disk = Disk::new(options.disk_watch.clone());
-        let state_file = mend(&disk, dir, &survey)?;
-        let shared = Arc::new(RelayShared::new(&options, disk, &survey.files, Some(state_file)));
-        let start = shared.start_point(&options.executed, options.resume_at.as_ref())?;
+        let (survey, shared, start) = recover(&options)?;
         let syncer = Syncer::new(Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("relay-sync".into())
@@ -77,6 +69,34 @@ impl RelayLog {
             retrieved: survey.retrieved,
         };
         Ok((writer, recovery))
+    }
+}
+
+/// Makes the folder sound and finds the start.
+fn recover(options: &RelayOptions) -> Result<(Survey, Arc<RelayShared>, StartPoint), RelayError> {
+    let disk = Disk::new(options.disk_watch.clone());
+    let mut held = Held {
+        executed: Some(&options.executed),
+        resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
+        on_damage: options.on_damage,
+    };
+    let mut before: Option<Survey> = None;
+    loop {
+        let mut found = survey(&options.dir, held)?;
+        let state_file = mend(&disk, &options.dir, &found)?;
+        if let Some(before) = before {
+            found.add_reports_of(before);
+        }
+        let shared = Arc::new(RelayShared::new(options, disk.clone(), &found.files, Some(state_file)));
+        let start = shared.start_point(&options.executed, options.resume_at.as_ref())?;
+        // What is replayed after all, although the store named a later place, was not verified.
+        if options.on_damage == OnDamage::Refuse
+            || held.resume_at.is_none_or(|verified_from| start.position >= verified_from)
+        {
+            return Ok((found, shared, start));
+        }
+        held.resume_at = Some(start.position);
+        before = Some(found);
     }
 }
 

@@ -42,6 +42,7 @@ fn fetch_again(writer: &mut RelayWriter, last: u64) {
 fn recover(options: RelayOptions, cut: u64) -> Recovery {
     let dir = options.dir.clone();
     let (mut writer, found) = RelayLog::open(options).unwrap();
+
     let index = fs::read_to_string(dir.join("relay-bin.index")).unwrap_or_default();
     let listed = relay_log::parse_index(index.as_bytes()).unwrap();
     assert_eq!(listed, on_disk(&dir).into_keys().collect::<Vec<_>>());
@@ -338,4 +339,100 @@ fn a_crash_at_every_step_of_a_cut_back_loses_nothing() {
         }
         assert!(n > 10, "{n} operations");
     }
+}
+
+/// One thing that happens to a folder.
+fn hurt(dir: &Path, roll: &mut impl FnMut(u64) -> u64) -> String {
+    let files: Vec<u64> = on_disk(dir).into_keys().collect();
+    if files.is_empty() {
+        return "nothing left".into();
+    }
+    let number = files[roll(files.len() as u64) as usize];
+    let path = file_path(dir, number);
+    let len = fs::metadata(&path).unwrap().len();
+    let at = roll(len + 1);
+    let open = || OpenOptions::new().write(true).open(&path).unwrap();
+    match roll(9) {
+        0 if at < len => flip(&path, at),
+        1 => open().write_all_at(&vec![0; roll(300) as usize], at).unwrap(),
+        2 => open().set_len(at).unwrap(),
+        3 => fs::remove_file(&path).unwrap(),
+        4 => {
+            let other = files[roll(files.len() as u64) as usize];
+            let bytes = fs::read(file_path(dir, other)).unwrap();
+            fs::write(&path, bytes).unwrap();
+            return format!("{other} over {number}");
+        }
+        5 => open().write_all_at(&vec![0xa5; 1 + roll(40) as usize], len).unwrap(),
+        6 => fs::write(dir.join("relay-log.state"), b"slipstream relay log state 1\nfile").unwrap(),
+        7 => fs::write(dir.join("relay-bin.index"), vec![b'.'; roll(20) as usize]).unwrap(),
+        _ => {
+            // Bytes of another place: whole, but not here.
+            let bytes = fs::read(&path).unwrap();
+            let from = roll(len) as usize;
+            open().write_all_at(&bytes[from..(from + 200).min(bytes.len())], at).unwrap();
+        }
+    }
+    format!("{number} at {at}")
+}
+
+#[test]
+fn whatever_happens_to_the_folder_a_server_makes_good() {
+    let (from, ends) = twenty(CRC);
+    for seed in (0..600u64).chain([5551, 27_315]) {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut roll = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below.max(1)
+        };
+        let dir = copy_folder(from.path());
+        let cut = roll(21);
+        let hint = (roll(4) > 0).then(|| &ends[cut as usize]);
+        let done: Vec<String> = (0..=roll(3)).map(|_| hurt(dir.path(), &mut roll)).collect();
+        println!("seed {seed}, cut {cut}: {done:?}");
+        recover(fetching(dir.path(), cut, hint), cut);
+    }
+}
+
+#[test]
+fn damage_under_the_receiver_is_cut_off_through_the_intake() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (writer, _) = RelayLog::open(fetching(dir.path(), 0, None)).unwrap();
+    let shared = writer.shared();
+    let start = LogPosition { file: "binlog.000042".into(), offset: 4 };
+    let mut intake = relay_log::Intake::new(writer, start);
+    let feed = |intake: &mut relay_log::Intake, bytes: &[u8]| {
+        let mut rest = bytes;
+        while let Ok(header) = binlog::EventHeader::parse(rest) {
+            let (event, behind) = rest.split_at(header.event_len as usize);
+            intake.event(event).unwrap();
+            rest = behind;
+        }
+    };
+    let (rotate, fde) = source.headers();
+    feed(&mut intake, &[rotate.clone(), fde.clone()].concat());
+    for _ in 0..10 {
+        feed(&mut intake, &source.transaction(300));
+    }
+    let end = intake.flush().unwrap().unwrap();
+    // A transaction is open, in memory and (its front) in the file, when the damage is found.
+    let open = source.transaction(4 << 20);
+    feed(&mut intake, &open[..150]);
+    flip(&file_path(dir.path(), end.file_number), end.offset - 3000);
+    let damage = shared.find_damage(RelayPosition { file_number: 1, offset: 4 }).unwrap().unwrap();
+    let report = intake.cut_back_to(&damage, &executed(0)).unwrap();
+    assert!(report.to_len > 0 && report.from_len > report.to_len, "{report:?}");
+    assert!(!intake.in_transaction());
+    let kept = intake.writer().retrieved().count();
+    assert!(kept > 0 && kept < 10, "{kept}");
+    assert_eq!(Some(intake.source_position()), intake.writer().source_position());
+    source.last = kept;
+    feed(&mut intake, &[rotate, fde].concat());
+    for _ in kept..12 {
+        feed(&mut intake, &source.transaction(100));
+    }
+    intake.finish().unwrap().close().unwrap();
+    let (files, found) = RelayFiles::open_read_only_for(dir.path(), &executed(0), None).unwrap();
+    assert_eq!(transactions(&mut files.tail_at(&found.start)), expected(1, 12));
 }
