@@ -7,20 +7,18 @@
 //! only while the open transaction is above 16 MiB; a cut lowers lengths and `synced` here before the file is cut.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use base::{GtidSet, LogPosition};
+use base::GtidSet;
 
 use crate::disk::Disk;
 use crate::names::{file_name, write_index};
 use crate::recover::KeptFile;
 use crate::state::StateFile;
-use crate::sync::wait;
-use crate::{Chunk, OnDamage, Purged, RelayError, RelayOptions, RelayPosition, SpaceStatus, SyncPolicy};
+use crate::{Chunk, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
 
 /// One file as the log knows it.
 #[derive(Clone, Debug)]
@@ -118,9 +116,9 @@ pub(crate) struct Shared {
     pub tail_is_cut_off: bool,
     pub poison: Option<RelayError>,
     /// Since when the writer waits for space.
-    space_wait: Option<Instant>,
+    pub space_wait: Option<Instant>,
     /// The writer is not to wait for space any more.
-    space_wait_ended: bool,
+    pub space_wait_ended: bool,
     /// The sync thread is to end.
     pub stopping: bool,
     /// No byte will be added.
@@ -146,30 +144,13 @@ impl Shared {
         }
     }
 
-    fn total_bytes(&self) -> u64 {
+    pub(crate) fn total_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len).sum()
     }
 
     /// The numbers the index is to name.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.files.iter().map(|file| file.number).collect()
-    }
-
-    fn last_holds_transactions(&self) -> bool {
-        self.files.back().is_some_and(|file| file.transactions_end > 0)
-    }
-
-    /// The first file that holds a transaction behind a position, or the last file.
-    fn passed_up_to(&self, position: RelayPosition) -> u64 {
-        let mut files = self.files.iter().peekable();
-        while let Some(file) = files.next() {
-            let passed = file.transactions_end == 0
-                || (file.number, file.transactions_end) <= (position.file_number, position.offset);
-            if !passed || files.peek().is_none() {
-                return file.number;
-            }
-        }
-        0
     }
 
     /// Index in `files` of a number.
@@ -198,8 +179,8 @@ pub struct RelayShared {
     pub(crate) tail_condvar: Condvar,
     pub(crate) sync_condvar: Condvar,
     pub(crate) synced_condvar: Condvar,
-    /// Who waits for a purge.
-    space_condvar: Condvar,
+    /// The writer waits here for a purge.
+    pub(crate) space_condvar: Condvar,
 }
 
 /// See [`RelayShared::lock_index`].
@@ -386,139 +367,6 @@ impl RelayShared {
         let mut numbers = self.lock().numbers();
         numbers.push(number);
         write_index(&self.disk, &self.dir, numbers.into_iter())
-    }
-
-    /// Deletes whole files that the store has passed: those before the file that holds `durable`, the position of its
-    /// last durable cut (a position behind the last transaction of a file counts as the next file's start), and of
-    /// which `executed`, the store's GTIDs at that cut, holds all. Oldest first, up to the first that is kept: one that
-    /// was written to in the last `expire` before `now` (binlog_expire_logs_seconds; ignored while the writer waits for
-    /// space), one a reader has not finished, the last file.
-    ///
-    /// # Errors
-    /// When `durable` is no position of a relay log, or the system refuses; the log is not poisoned by that, and a
-    /// file that is not deleted now is deleted by a later purge or the next start.
-    pub fn purge(
-        &self,
-        durable: &LogPosition,
-        executed: &GtidSet,
-        expire: Duration,
-        now: SystemTime,
-    ) -> Result<Purged, RelayError> {
-        let durable = RelayPosition::of(durable)
-            .ok_or(RelayError::Misuse("a purge needs the position of a cut in this relay log"))?;
-        // Serialises purges and changes of the index.
-        let _index = self.lock_index();
-        let gone = self.take_passed(durable, executed, expire, now)?;
-        if gone.is_empty() {
-            return Ok(Purged::default());
-        }
-        let kept = self.lock().numbers();
-        // A file no index names is deleted at the next start, so a crash between the two leaves nothing behind.
-        if let Err(error) = write_index(&self.disk, &self.dir, kept.into_iter()) {
-            let mut state = self.lock();
-            for file in gone.into_iter().rev() {
-                state.files.push_front(file);
-            }
-            return Err(error);
-        }
-        let mut purged = Purged::default();
-        let mut failed = None;
-        for file in gone {
-            let path = self.path(file.number);
-            match self.disk.remove(&path) {
-                Ok(()) => {
-                    purged.bytes += file.len;
-                    purged.files.push(file.name.to_string());
-                }
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => failed = failed.or(Some(RelayError::io("delete", &path, &e))),
-            }
-        }
-        self.space_condvar.notify_all();
-        self.disk.sync_folder(&self.dir)?;
-        failed.map_or(Ok(purged), Err)
-    }
-
-    /// Takes the files to purge out of the list.
-    fn take_passed(
-        &self,
-        durable: RelayPosition,
-        executed: &GtidSet,
-        expire: Duration,
-        now: SystemTime,
-    ) -> Result<Vec<FileEntry>, RelayError> {
-        let mut state = self.lock();
-        if state.closed {
-            return Err(RelayError::Closed);
-        }
-        state.check()?;
-        // The limit is the stronger wish: what waits for it would wait for ever.
-        let expire = if state.space_wait.is_some() { Duration::ZERO } else { expire };
-        let keep_from = state.passed_up_to(durable).min(state.tail.map_or(u64::MAX, |at| at.file_number));
-        let mut gone = Vec::new();
-        while let Some(file) = state.files.front()
-            && file.number < keep_from
-            // File numbers come again when the log was cut back; GTIDs do not.
-            && state.files.get(1).is_some_and(|next| next.previous.is_subset_of(executed))
-        {
-            let path = self.path(file.number);
-            // A file that was deleted by someone else is as old as any.
-            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(UNIX_EPOCH);
-            if !expire.is_zero() && now.duration_since(modified).unwrap_or_default() < expire {
-                break;
-            }
-            gone.extend(state.files.pop_front());
-        }
-        Ok(gone)
-    }
-
-    /// How much room the files take, and whether the writer waits for some.
-    #[must_use]
-    pub fn space(&self) -> SpaceStatus {
-        let state = self.lock();
-        SpaceStatus {
-            used_bytes: state.total_bytes(),
-            limit_bytes: self.space_limit_bytes,
-            waiting: state.space_wait.map(|since| since.elapsed()),
-        }
-    }
-
-    /// Lets a writer that waits for space go on, now and from now on: what is at hand is stored above the limit, so
-    /// that it can be stopped.
-    pub fn end_space_wait(&self) {
-        self.lock().space_wait_ended = true;
-        self.space_condvar.notify_all();
-    }
-
-    /// Whether `more` bytes would go above the limit while a purge could still free some: another file, or the
-    /// transactions of the last one once it is closed. Else one transaction goes through whatever its size, as in
-    /// MySQL, where the limit is ignored when keeping it would be a deadlock.
-    pub(crate) fn must_wait(&self, more: u64) -> bool {
-        let state = self.lock();
-        self.is_too_much(&state, more) && (state.files.len() > 1 || state.last_holds_transactions())
-    }
-
-    /// Whether the last file holds transactions that a purge could free if it were closed.
-    pub(crate) fn last_holds_transactions(&self) -> bool {
-        self.lock().last_holds_transactions()
-    }
-
-    fn is_too_much(&self, state: &Shared, more: u64) -> bool {
-        self.space_limit_bytes > 0
-            && !state.space_wait_ended
-            && state.total_bytes().saturating_add(more) > self.space_limit_bytes
-    }
-
-    /// Waits until purges have made room for `more` bytes, only the last file is left, or the wait is ended.
-    pub(crate) fn wait_for_space(&self, more: u64) -> Result<(), RelayError> {
-        let mut state = self.lock();
-        while self.is_too_much(&state, more) && state.files.len() > 1 {
-            state.check()?;
-            state.space_wait.get_or_insert_with(Instant::now);
-            state = wait(&self.space_condvar, state, None);
-        }
-        state.space_wait = None;
-        state.check()
     }
 
     /// Bytes in all files.

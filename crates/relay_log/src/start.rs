@@ -75,6 +75,7 @@ impl RelayShared {
     /// [`RelayError::Gap`] when the log begins behind transactions the store lacks, [`RelayError::StartLost`] when
     /// the hint is the only truth and does not hold, [`RelayError::Corrupt`] when a file cannot be read.
     pub fn start_point(&self, executed: &GtidSet, hint: Option<&LogPosition>) -> Result<StartPoint, RelayError> {
+        let _index = self.lock_index(); // a purged file is not a missing one
         let files = self.lock().files.iter().cloned().collect();
         let finder = Finder { dir: self.dir.clone(), files, executed, on_damage: self.on_damage };
         let Some(hint) = hint else { return finder.search(None) };
