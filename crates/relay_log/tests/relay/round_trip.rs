@@ -196,7 +196,7 @@ fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
     source.last = 500;
     let options = RelayOptions { max_file_bytes: 2000, executed: held.clone(), ..options(dir.path()) };
     let (mut writer, _) = connected(options, &source);
-    let mut feed = |source: &mut Source, writer: &mut relay_log::RelayWriter| {
+    let feed = |source: &mut Source, writer: &mut relay_log::RelayWriter| {
         let data = source.plain_transaction();
         let meta =
             AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
