@@ -112,6 +112,8 @@ pub(crate) struct Shared {
     pub tail_waits: bool,
     /// Grows with every cut.
     pub cuts: u64,
+    /// Readers opened so far: the last one is the reader.
+    pub tails_opened: u64,
     /// What the reader was given is cut off again.
     pub tail_is_cut_off: bool,
     pub poison: Option<RelayError>,
@@ -213,6 +215,7 @@ impl RelayShared {
             tail: None,
             tail_waits: false,
             cuts: 0,
+            tails_opened: 0,
             tail_is_cut_off: false,
             poison: None,
             space_wait: None,

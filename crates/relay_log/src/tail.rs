@@ -31,6 +31,8 @@ pub struct RelayTail {
     file: Option<(u64, File)>,
     /// Comes first: the format in force where the reader begins.
     format: Option<Chunk>,
+    /// Which of the readers opened it is.
+    id: u64,
 }
 
 /// What the lock told.
@@ -65,10 +67,12 @@ impl RelayTail {
         let mut state = shared.lock();
         state.tail = Some(position);
         state.tail_is_cut_off = false;
+        state.tails_opened += 1;
+        let id = state.tails_opened;
         state.hot.clear();
         state.hot_bytes = 0;
         drop(state);
-        RelayTail { shared, position, file: None, format }
+        RelayTail { shared, position, file: None, format, id }
     }
 
     /// Where the next chunk begins.
@@ -94,7 +98,7 @@ impl RelayTail {
             };
             let data = self.read(len)?;
             let mut state = self.shared.lock();
-            if state.cuts != cuts {
+            if state.cuts != cuts || state.tails_opened != self.id {
                 continue; // the bytes may have been cut off while they were read
             }
             if data.len() < len {
@@ -119,6 +123,9 @@ impl RelayTail {
         let mut state = shared.lock();
         loop {
             state.check()?;
+            if state.tails_opened != self.id {
+                return Err(RelayError::Misuse("another reader took this one's place"));
+            }
             if state.tail_is_cut_off {
                 return Err(RelayError::CutOff);
             }
@@ -224,6 +231,9 @@ impl RelayTail {
 impl Drop for RelayTail {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
+        if state.tails_opened != self.id {
+            return; // the place is another's
+        }
         state.tail = None;
         state.hot.clear();
         state.hot_bytes = 0;

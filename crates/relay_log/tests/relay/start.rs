@@ -285,3 +285,37 @@ fn a_start_in_unsynced_bytes_survives_their_loss() {
         assert_eq!(transactions(&mut tail), expected(cut + 1, total + 2), "round {round}");
     }
 }
+
+/// `cargo test -p relay_log --release speed_of_opening -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn speed_of_opening_for_a_store_at_a_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut source = Source::new(CRC);
+    let options = RelayOptions { max_file_bytes: 256 << 20, ..options(dir.path()) };
+    let (mut writer, _) = connected(options.clone(), &source);
+    let mut middle = None;
+    for i in 0..80_000u64 {
+        let end = source.feed(&mut writer, 6400);
+        if i + 1 == 40_000 {
+            middle = Some(named(end));
+        }
+    }
+    let bytes = writer.total_bytes();
+    writer.close().unwrap();
+    for (what, cut, on_damage) in [
+        ("beginning, not verified", 0, relay_log::OnDamage::Refuse),
+        ("beginning, verified", 0, relay_log::OnDamage::FetchAgain),
+        ("middle, not verified", 40_000, relay_log::OnDamage::Refuse),
+        ("middle, verified", 40_000, relay_log::OnDamage::FetchAgain),
+    ] {
+        let resume_at = if cut > 0 { middle.clone() } else { None };
+        let opened = RelayOptions { executed: executed(cut), resume_at, on_damage, ..options.clone() };
+        let start = std::time::Instant::now();
+        let (writer, found) = RelayLog::open(opened).unwrap();
+        let ms = start.elapsed().as_millis();
+        assert_eq!(found.start.next_gtid, Some(gtid(cut + 1)));
+        println!("{} MB from the {what}: {ms} ms", bytes >> 20);
+        writer.close().unwrap();
+    }
+}
