@@ -75,6 +75,9 @@ pub enum RelayError {
         /// The file's number.
         file_number: u64,
     },
+    /// What the reader was given was cut off: it was damaged, or the log ends in front of it now.
+    #[error("the relay log was cut back to a place in front of what was read last")]
+    CutOff,
     /// The log begins behind transactions that the store lacks.
     #[error(
         "relay log file {file} follows transactions that the store lacks: {missing}. To go on: stop the replica, delete \

@@ -3,12 +3,12 @@
 //! In: events as a source sends them or a file holds them. Out: appends of whole transactions, cut where a reader can
 //! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed.
 
-use base::{Gtid, LogPosition};
+use base::{Gtid, GtidSet, LogPosition};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, EventHeader, Rotate, event_body, event_type, flags, verify_checksum};
 
 use crate::boundary::{BoundaryError, BoundaryTracker};
-use crate::{AppendMeta, RelayError, RelayPosition, RelayWriter};
+use crate::{AppendMeta, CutReport, Damage, RelayError, RelayPosition, RelayWriter};
 
 /// Bytes gathered before they are appended although more are at hand.
 const APPEND_BYTES: usize = 256 << 10;
@@ -190,6 +190,22 @@ impl Intake {
         self.tracker.reset();
         self.writer.abort_partial()?;
         Ok(())
+    }
+
+    /// Cuts the relay log back to what is whole in front of a damage, see [`RelayWriter::cut_back_to`]. The next event
+    /// is the first one of a new stream.
+    ///
+    /// # Errors
+    /// When the relay log cannot be cut.
+    pub fn cut_back_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<CutReport, RelayError> {
+        self.abort_partial()?;
+        let report = self.writer.cut_back_to(damage, executed)?;
+        if let Some(position) = self.writer.source_position() {
+            self.file.clone_from(position);
+            self.whole_at.clone_from(position);
+        }
+        self.rotate = None;
+        Ok(report)
     }
 
     /// Whether a transaction is open.

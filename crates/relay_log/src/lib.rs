@@ -12,13 +12,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod boundary;
+mod damage;
 mod disk;
 mod error;
 mod head;
 mod intake;
 mod names;
+mod purge;
 mod recover;
 mod shared;
+mod space;
 mod start;
 mod state;
 mod sync;
@@ -32,6 +35,7 @@ use std::time::Duration;
 
 use base::{Gtid, GtidSet, LogPosition};
 
+pub use damage::Damage;
 pub use disk::{DiskOperation, DiskWatch};
 pub use error::RelayError;
 pub use intake::{Intake, Taken};

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
@@ -24,7 +25,7 @@ use crate::{CutReport, DropReport, OnDamage, Recovery, RelayError, RelayPosition
 const GAP_MAX: u64 = 1000;
 
 /// A file to keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeptFile {
     pub number: u64,
     /// The last one's is where it is to be cut.
@@ -33,6 +34,8 @@ pub(crate) struct KeptFile {
     pub transactions_end: u64,
     /// It holds transactions without a GTID.
     pub anonymous: bool,
+    /// GTIDs retrieved before it.
+    pub previous: Arc<GtidSet>,
 }
 
 /// The folder's content after a look, nothing changed yet.
@@ -79,6 +82,20 @@ impl Survey {
         self.files
             .last()
             .map_or(RelayPosition::default(), |file| RelayPosition { file_number: file.number, offset: file.len })
+    }
+
+    /// A second look at a mended folder reports what was found by the first one.
+    pub(crate) fn add_reports_of(&mut self, before: Survey) {
+        self.cut = self.cut.take().or(before.cut);
+        if let Some(earlier) = before.dropped {
+            let dropped = self.dropped.get_or_insert_with(DropReport::default);
+            dropped.files.splice(..0, earlier.files);
+            dropped.reasons.splice(..0, earlier.reasons);
+        }
+        self.clean = before.clean;
+        self.index_rebuilt |= before.index_rebuilt;
+        self.left_over.splice(..0, before.left_over);
+        self.last_used = self.last_used.max(before.last_used);
     }
 
     fn forget_files(&mut self) {
@@ -284,7 +301,7 @@ fn walk_from(
             let error = RelayError::Missing { file: name.clone(), named_by: "relay-bin.index" };
             return Ok(Some((i, Fault { name, keep: 0, len: 0, error, reason: "it is missing".into() })));
         }
-        let mut walk = walk_file(&path, number, doubt)?;
+        let mut walk = walk_file(&path, number, doubt, u64::MAX)?;
         if let Some(error) = misfit(&name, &walk, i > from, held, survey) {
             let reason = match &error {
                 RelayError::Corrupt { reason, .. } => reason.clone(),
@@ -296,7 +313,8 @@ fn walk_from(
             let reason = "the file ends without the ROTATE that closes it".into();
             walk.problem = Some(Problem { offset: walk.len, reason, torn: true });
         }
-        let lost_whole = is_last && walk.problem.is_none() && walk.len < synced_len;
+        let holds_end = is_last && number == known.synced.file_number;
+        let lost_whole = holds_end && walk.problem.is_none() && walk.len < synced_len;
         if lost_whole {
             let reason = format!("the file has {} bytes of the {synced_len} that were synced", walk.len);
             survey.cut = Some(CutReport { file: name.clone(), from_len: synced_len, to_len: walk.len, reason });
@@ -347,6 +365,7 @@ fn keep(survey: &mut Survey, number: u64, walk: &FileWalk) {
         len: walk.boundary.min(walk.len),
         transactions_end: walk.transactions_end,
         anonymous: walk.anonymous,
+        previous: Arc::new(walk.previous.clone()),
     });
     survey.retrieved.union_with(&walk.previous);
     survey.retrieved.union_with(&walk.gtids);
@@ -387,7 +406,7 @@ pub(crate) fn mend(disk: &Disk, dir: &Path, survey: &Survey) -> Result<StateFile
         }
         disk.sync_all(&open, &path).map_err(io)?;
     }
-    disk.sync_folder(dir)?;
     state.write(State::at(end, false))?;
+    disk.sync_folder(dir)?;
     Ok(state)
 }

@@ -7,20 +7,18 @@
 //! only while the open transaction is above 16 MiB; a cut lowers lengths and `synced` here before the file is cut.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use base::LogPosition;
+use base::GtidSet;
 
 use crate::disk::Disk;
 use crate::names::{file_name, write_index};
 use crate::recover::KeptFile;
 use crate::state::StateFile;
-use crate::sync::wait;
-use crate::{Chunk, Purged, RelayError, RelayOptions, RelayPosition, SpaceStatus, SyncPolicy};
+use crate::{Chunk, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
 
 /// One file as the log knows it.
 #[derive(Clone, Debug)]
@@ -35,10 +33,12 @@ pub(crate) struct FileEntry {
     pub transactions_end: u64,
     /// It may hold transactions without a GTID.
     pub anonymous: bool,
+    /// GTIDs retrieved before it.
+    pub previous: Arc<GtidSet>,
 }
 
 impl FileEntry {
-    pub(crate) fn new(number: u64) -> FileEntry {
+    pub(crate) fn new(number: u64, previous: Arc<GtidSet>) -> FileEntry {
         FileEntry {
             number,
             name: file_name(number).into(),
@@ -46,16 +46,17 @@ impl FileEntry {
             committed: 0,
             transactions_end: 0,
             anonymous: false,
+            previous,
         }
     }
 
-    fn kept(file: &KeptFile) -> FileEntry {
+    pub(crate) fn kept(file: &KeptFile) -> FileEntry {
         FileEntry {
             len: file.len,
             committed: file.len,
             transactions_end: file.transactions_end,
             anonymous: file.anonymous,
-            ..FileEntry::new(file.number)
+            ..FileEntry::new(file.number, Arc::clone(&file.previous))
         }
     }
 
@@ -111,11 +112,15 @@ pub(crate) struct Shared {
     pub tail_waits: bool,
     /// Grows with every cut.
     pub cuts: u64,
+    /// Readers opened so far: the last one is the reader.
+    pub tails_opened: u64,
+    /// What the reader was given is cut off again.
+    pub tail_is_cut_off: bool,
     pub poison: Option<RelayError>,
     /// Since when the writer waits for space.
-    space_wait: Option<Instant>,
+    pub space_wait: Option<Instant>,
     /// The writer is not to wait for space any more.
-    space_wait_ended: bool,
+    pub space_wait_ended: bool,
     /// The sync thread is to end.
     pub stopping: bool,
     /// No byte will be added.
@@ -141,30 +146,13 @@ impl Shared {
         }
     }
 
-    fn total_bytes(&self) -> u64 {
+    pub(crate) fn total_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len).sum()
     }
 
     /// The numbers the index is to name.
-    fn numbers(&self) -> Vec<u64> {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
         self.files.iter().map(|file| file.number).collect()
-    }
-
-    fn last_holds_transactions(&self) -> bool {
-        self.files.back().is_some_and(|file| file.transactions_end > 0)
-    }
-
-    /// The first file that holds a transaction behind a position, or the last file.
-    fn passed_up_to(&self, position: RelayPosition) -> u64 {
-        let mut files = self.files.iter().peekable();
-        while let Some(file) = files.next() {
-            let passed = file.transactions_end == 0
-                || (file.number, file.transactions_end) <= (position.file_number, position.offset);
-            if !passed || files.peek().is_none() {
-                return file.number;
-            }
-        }
-        0
     }
 
     /// Index in `files` of a number.
@@ -183,6 +171,7 @@ pub struct RelayShared {
     pub(crate) hot_bytes_max: usize,
     /// 0: none.
     pub(crate) space_limit_bytes: u64,
+    pub(crate) on_damage: OnDamage,
     pub(crate) disk: Disk,
     state: Mutex<Shared>,
     /// Serialises changes of the index file. Taken before `state`.
@@ -192,8 +181,8 @@ pub struct RelayShared {
     pub(crate) tail_condvar: Condvar,
     pub(crate) sync_condvar: Condvar,
     pub(crate) synced_condvar: Condvar,
-    /// Who waits for a purge.
-    space_condvar: Condvar,
+    /// The writer waits here for a purge.
+    pub(crate) space_condvar: Condvar,
 }
 
 /// See [`RelayShared::lock_index`].
@@ -226,6 +215,8 @@ impl RelayShared {
             tail: None,
             tail_waits: false,
             cuts: 0,
+            tails_opened: 0,
+            tail_is_cut_off: false,
             poison: None,
             space_wait: None,
             space_wait_ended: false,
@@ -239,6 +230,7 @@ impl RelayShared {
             policy: options.sync,
             hot_bytes_max: options.hot_bytes_max,
             space_limit_bytes: options.space_limit_bytes,
+            on_damage: options.on_damage,
             disk,
             state: Mutex::new(shared),
             index: Mutex::new(()),
@@ -326,13 +318,14 @@ impl RelayShared {
     pub(crate) fn publish_file(
         &self,
         _index: &IndexLock<'_>,
-        number: u64,
         file: Arc<File>,
+        previous: GtidSet,
         head: Chunk,
         without_checksums: bool,
     ) {
+        let number = head.file_number;
         let mut state = self.lock();
-        state.files.push_back(FileEntry::new(number));
+        state.files.push_back(FileEntry::new(number, Arc::new(previous)));
         state.unsynced.push((number, file));
         state.without_checksums = without_checksums;
         drop(state);
@@ -377,129 +370,6 @@ impl RelayShared {
         let mut numbers = self.lock().numbers();
         numbers.push(number);
         write_index(&self.disk, &self.dir, numbers.into_iter())
-    }
-
-    /// Deletes whole files that the store has passed: those before the file that holds `durable`, the position of its
-    /// last durable cut (a position behind the last transaction of a file counts as the next file's start). Oldest
-    /// first, up to the first that is kept: one that was written to in the last `expire` before `now`
-    /// (binlog_expire_logs_seconds), one a reader has not finished, the last file.
-    ///
-    /// # Errors
-    /// When `durable` is no position of a relay log, or the system refuses; the log is not poisoned by that, and a
-    /// file that is not deleted now is deleted by a later purge or the next start.
-    pub fn purge(&self, durable: &LogPosition, expire: Duration, now: SystemTime) -> Result<Purged, RelayError> {
-        let durable = RelayPosition::of(durable)
-            .ok_or(RelayError::Misuse("a purge needs the position of a cut in this relay log"))?;
-        // Serialises purges and changes of the index.
-        let _index = self.lock_index();
-        let gone = self.take_passed(durable, expire, now)?;
-        if gone.is_empty() {
-            return Ok(Purged::default());
-        }
-        let kept = self.lock().numbers();
-        // A file no index names is deleted at the next start, so a crash between the two leaves nothing behind.
-        if let Err(error) = write_index(&self.disk, &self.dir, kept.into_iter()) {
-            let mut state = self.lock();
-            for file in gone.into_iter().rev() {
-                state.files.push_front(file);
-            }
-            return Err(error);
-        }
-        let mut purged = Purged::default();
-        let mut failed = None;
-        for file in gone {
-            let path = self.path(file.number);
-            match self.disk.remove(&path) {
-                Ok(()) => {
-                    purged.bytes += file.len;
-                    purged.files.push(file.name.to_string());
-                }
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => failed = failed.or(Some(RelayError::io("delete", &path, &e))),
-            }
-        }
-        self.space_condvar.notify_all();
-        self.disk.sync_folder(&self.dir)?;
-        failed.map_or(Ok(purged), Err)
-    }
-
-    /// Takes the files to purge out of the list.
-    fn take_passed(
-        &self,
-        durable: RelayPosition,
-        expire: Duration,
-        now: SystemTime,
-    ) -> Result<Vec<FileEntry>, RelayError> {
-        let mut state = self.lock();
-        if state.closed {
-            return Err(RelayError::Closed);
-        }
-        state.check()?;
-        // The limit is the stronger wish: what waits for it would wait for ever.
-        let expire = if state.space_wait.is_some() { Duration::ZERO } else { expire };
-        let keep_from = state.passed_up_to(durable).min(state.tail.map_or(u64::MAX, |at| at.file_number));
-        let mut gone = Vec::new();
-        while let Some(file) = state.files.front()
-            && file.number < keep_from
-        {
-            let path = self.path(file.number);
-            // A file that was deleted by someone else is as old as any.
-            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(UNIX_EPOCH);
-            if !expire.is_zero() && now.duration_since(modified).unwrap_or_default() < expire {
-                break;
-            }
-            gone.extend(state.files.pop_front());
-        }
-        Ok(gone)
-    }
-
-    /// How much room the files take, and whether the writer waits for some.
-    #[must_use]
-    pub fn space(&self) -> SpaceStatus {
-        let state = self.lock();
-        SpaceStatus {
-            used_bytes: state.total_bytes(),
-            limit_bytes: self.space_limit_bytes,
-            waiting: state.space_wait.map(|since| since.elapsed()),
-        }
-    }
-
-    /// Lets a writer that waits for space go on, now and from now on: what is at hand is stored above the limit, so
-    /// that it can be stopped.
-    pub fn end_space_wait(&self) {
-        self.lock().space_wait_ended = true;
-        self.space_condvar.notify_all();
-    }
-
-    /// Whether `more` bytes would go above the limit while a purge could still free some: another file, or the
-    /// transactions of the last one once it is closed. Else one transaction goes through whatever its size, as in
-    /// MySQL, where the limit is ignored when keeping it would be a deadlock.
-    pub(crate) fn must_wait(&self, more: u64) -> bool {
-        let state = self.lock();
-        self.is_too_much(&state, more) && (state.files.len() > 1 || state.last_holds_transactions())
-    }
-
-    /// Whether the last file holds transactions that a purge could free if it were closed.
-    pub(crate) fn last_holds_transactions(&self) -> bool {
-        self.lock().last_holds_transactions()
-    }
-
-    fn is_too_much(&self, state: &Shared, more: u64) -> bool {
-        self.space_limit_bytes > 0
-            && !state.space_wait_ended
-            && state.total_bytes().saturating_add(more) > self.space_limit_bytes
-    }
-
-    /// Waits until purges have made room for `more` bytes, only the last file is left, or the wait is ended.
-    pub(crate) fn wait_for_space(&self, more: u64) -> Result<(), RelayError> {
-        let mut state = self.lock();
-        while self.is_too_much(&state, more) && state.files.len() > 1 {
-            state.check()?;
-            state.space_wait.get_or_insert_with(Instant::now);
-            state = wait(&self.space_condvar, state, None);
-        }
-        state.space_wait = None;
-        state.check()
     }
 
     /// Bytes in all files.

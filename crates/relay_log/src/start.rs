@@ -14,8 +14,8 @@ use binlog::event_type;
 use crate::boundary::StepKind;
 use crate::names::{file_name, file_number};
 use crate::shared::{FileEntry, RelayShared};
-use crate::walk::{Doubt, EventCursor, Problem, Seen, read_previous};
-use crate::{MAGIC, RelayError, RelayPosition};
+use crate::walk::{Doubt, EventCursor, Problem, Seen};
+use crate::{MAGIC, OnDamage, RelayError, RelayPosition};
 
 /// How a start was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,14 +68,16 @@ impl RelayShared {
     /// The hint holds when its file is kept, whole events of whole transactions in `executed` stand in front of it,
     /// and the transaction behind it is not in `executed`. Else the first transaction that is not in `executed` is
     /// searched for. A store that is ahead of the log begins at its end: what follows comes from the source.
-    /// Transactions without GTIDs cannot be searched for: there the hint must hold.
+    /// Transactions without GTIDs cannot be searched for: there the hint must hold, and where `executed` is empty,
+    /// unless the log is of a source that has GTIDs ([`OnDamage::FetchAgain`]).
     ///
     /// # Errors
     /// [`RelayError::Gap`] when the log begins behind transactions the store lacks, [`RelayError::StartLost`] when
     /// the hint is the only truth and does not hold, [`RelayError::Corrupt`] when a file cannot be read.
     pub fn start_point(&self, executed: &GtidSet, hint: Option<&LogPosition>) -> Result<StartPoint, RelayError> {
+        let _index = self.lock_index(); // a purged file is not a missing one
         let files = self.lock().files.iter().cloned().collect();
-        let finder = Finder { dir: self.dir.clone(), files, executed };
+        let finder = Finder { dir: self.dir.clone(), files, executed, on_damage: self.on_damage };
         let Some(hint) = hint else { return finder.search(None) };
         match finder.check(hint)? {
             Ok(start) => Ok(start),
@@ -88,6 +90,8 @@ struct Finder<'a> {
     dir: PathBuf,
     files: Vec<FileEntry>,
     executed: &'a GtidSet,
+    /// A source that is asked again has GTIDs.
+    on_damage: OnDamage,
 }
 
 /// Where a transaction the store lacks is.
@@ -114,14 +118,9 @@ impl Finder<'_> {
         if at.offset > file.committed {
             return Ok(Err(format!("{} has only {} bytes", file.name, file.committed)));
         }
-        let path = self.dir.join(&*file.name);
-        match read_previous(&path, file.committed)? {
-            Err(problem) => return Ok(Err(told(file, &problem))),
-            Ok(previous) if !previous.is_subset_of(self.executed) => {
-                let missing = previous.subtract(self.executed);
-                return Ok(Err(format!("{} follows transactions that the store lacks: {missing}", file.name)));
-            }
-            Ok(_) => {}
+        let missing = file.previous.subtract(self.executed);
+        if !missing.is_empty() {
+            return Ok(Err(format!("{} follows transactions that the store lacks: {missing}", file.name)));
         }
         let mut found = match self.look_behind(file, at.offset)? {
             Ok(found) => found,
@@ -219,6 +218,7 @@ impl Finder<'_> {
         let purged = refused.as_ref().is_some_and(|(hint, _)| self.is_purged(hint));
         if self.executed.is_empty()
             && !purged
+            && self.on_damage == OnDamage::Refuse
             && let Some(error) = lost("the store holds no GTIDs to search for")
         {
             return Err(error);
@@ -260,17 +260,14 @@ impl Finder<'_> {
     /// transactions that have no GTID. None when there are no files.
     fn search_from(&self) -> Result<Option<usize>, RelayError> {
         let Some(last) = self.files.len().checked_sub(1) else { return Ok(None) };
-        let anonymous = self.files.iter().position(|file| file.anonymous).unwrap_or(last);
+        let may_be_anonymous = |file: &FileEntry| file.anonymous && self.on_damage == OnDamage::Refuse;
+        let anonymous = self.files.iter().position(may_be_anonymous).unwrap_or(last);
         let mut missing = GtidSet::new();
         for (index, file) in self.files.iter().enumerate().take(anonymous + 1).rev() {
-            let previous = match read_previous(&self.dir.join(&*file.name), file.committed)? {
-                Ok(previous) => previous,
-                Err(problem) => return Err(RelayError::corrupt(&file.name, problem.offset, problem.reason)),
-            };
-            if previous.is_subset_of(self.executed) {
+            missing = file.previous.subtract(self.executed);
+            if missing.is_empty() {
                 return Ok(Some(index));
             }
-            missing = previous.subtract(self.executed);
         }
         let file = self.files.first().map(|file| file.name.to_string()).unwrap_or_default();
         Err(RelayError::Gap { file, missing })

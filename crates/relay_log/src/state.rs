@@ -6,7 +6,7 @@
 //! synced 1048576
 //! whole 1048000
 //! clean no
-//! crc32 1c291ca3
+//! crc32 c812af30
 //! ```
 //! Absent, or not exactly of this form: nothing is known. It may be behind the truth (it is written at most every
 //! 50 ms), never ahead of it: it is lowered before a file is cut below it.
@@ -84,13 +84,16 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct StateFile {
     disk: Disk,
+    dir: PathBuf,
     path: PathBuf,
     last: Option<State>,
+    /// The folder was synced since it took its name.
+    durable: bool,
 }
 
 impl StateFile {
     pub(crate) fn new(disk: &Disk, dir: &Path, last: Option<State>) -> StateFile {
-        StateFile { disk: disk.clone(), path: dir.join(NAME), last }
+        StateFile { disk: disk.clone(), dir: dir.to_path_buf(), path: dir.join(NAME), last, durable: last.is_some() }
     }
 
     pub(crate) fn write(&mut self, state: State) -> Result<(), RelayError> {
@@ -98,14 +101,24 @@ impl StateFile {
             return Ok(());
         }
         self.disk.replace(&self.path, state.encode().as_bytes())?;
-        self.last = Some(state);
+        (self.last, self.durable) = (Some(state), false);
+        Ok(())
+    }
+
+    /// As [`write`](Self::write); a power cut cannot bring an older one back then.
+    pub(crate) fn write_durably(&mut self, state: State) -> Result<(), RelayError> {
+        self.write(state)?;
+        if !self.durable {
+            self.disk.sync_folder(&self.dir)?;
+            self.durable = true;
+        }
         Ok(())
     }
 
     /// Takes back what is said about bytes behind `position`, the end of a transaction, before they are cut off.
     pub(crate) fn lower(&mut self, position: RelayPosition) -> Result<(), RelayError> {
         match self.last {
-            Some(last) if last.synced > position => self.write(State::at(position, false)),
+            Some(last) if last.synced > position => self.write_durably(State::at(position, false)),
             _ => Ok(()),
         }
     }

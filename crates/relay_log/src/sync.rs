@@ -221,7 +221,9 @@ impl Syncer {
                 None => State { synced: state.synced, whole: state.synced_whole, clean: false },
             }
         };
-        guard.as_mut().map_or(Ok(()), |file| file.write(state))
+        let Some(file) = guard.as_mut() else { return Ok(()) };
+        // What is announced because of it must not be forgotten.
+        if synced.is_some() { file.write_durably(state) } else { file.write(state) }
     }
 }
 

@@ -5,6 +5,7 @@
 //! more than one chunk held.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use base::limits::READ_CHUNK_BYTES;
 use base::{GtidSet, LogPosition};
 
 use crate::disk::Disk;
+use crate::names::file_name;
 use crate::recover::{Held, Survey, survey};
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
@@ -29,6 +31,8 @@ pub struct RelayTail {
     file: Option<(u64, File)>,
     /// Comes first: the format in force where the reader begins.
     format: Option<Chunk>,
+    /// Which of the readers opened it is.
+    id: u64,
 }
 
 /// What the lock told.
@@ -62,10 +66,13 @@ impl RelayTail {
     fn begin(shared: Arc<RelayShared>, position: RelayPosition, format: Option<Chunk>) -> RelayTail {
         let mut state = shared.lock();
         state.tail = Some(position);
+        state.tail_is_cut_off = false;
+        state.tails_opened += 1;
+        let id = state.tails_opened;
         state.hot.clear();
         state.hot_bytes = 0;
         drop(state);
-        RelayTail { shared, position, file: None, format }
+        RelayTail { shared, position, file: None, format, id }
     }
 
     /// Where the next chunk begins.
@@ -91,7 +98,7 @@ impl RelayTail {
             };
             let data = self.read(len)?;
             let mut state = self.shared.lock();
-            if state.cuts != cuts {
+            if state.cuts != cuts || state.tails_opened != self.id {
                 continue; // the bytes may have been cut off while they were read
             }
             if data.len() < len {
@@ -116,6 +123,12 @@ impl RelayTail {
         let mut state = shared.lock();
         loop {
             state.check()?;
+            if state.tails_opened != self.id {
+                return Err(RelayError::Misuse("another reader took this one's place"));
+            }
+            if state.tail_is_cut_off {
+                return Err(RelayError::CutOff);
+            }
             if let Some(found) = self.look(&mut state)? {
                 return Ok(found);
             }
@@ -188,7 +201,14 @@ impl RelayTail {
         let path = self.shared.path(number);
         let file = match self.file.take() {
             Some((open, file)) if open == number => file,
-            _ => File::open(&path).map_err(|e| RelayError::io("open", &path, &e))?,
+            _ => match File::open(&path) {
+                Ok(file) => file,
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    let file = file_name(number);
+                    return Err(RelayError::Missing { file, named_by: "relay-bin.index" });
+                }
+                Err(e) => return Err(RelayError::io("open", &path, &e)),
+            },
         };
         let mut data = vec![0; len];
         let mut filled = 0;
@@ -211,6 +231,9 @@ impl RelayTail {
 impl Drop for RelayTail {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
+        if state.tails_opened != self.id {
+            return; // the place is another's
+        }
         state.tail = None;
         state.hot.clear();
         state.hot_bytes = 0;

@@ -60,7 +60,7 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    /// Only headers, and the bodies that say where transactions begin and end.
+    /// Only headers, and the events that say where transactions begin and end; those are verified.
     pub(crate) const TRUST: Doubt = Doubt { synced: u64::MAX, verify_from: u64::MAX };
 }
 
@@ -175,12 +175,16 @@ impl<'a> EventCursor<'a> {
             return problem(format!("the file ends inside a {} event", header.name()), true);
         }
         let end = offset + len as u64;
-        let verify = end > self.doubt.synced.min(self.doubt.verify_from) || self.index < 2;
-        let whole = verify || BoundaryTracker::needs_body(header.event_type) || header.event_type == event_type::ROTATE;
+        // What is believed is verified: a wrong GTID would be asked for, or never again; a wrong end of a transaction
+        // makes the rest of it one without a GTID.
+        let believed = BoundaryTracker::needs_body(header.event_type)
+            || matches!(header.event_type, event_type::ROTATE | event_type::XID | event_type::XA_PREPARE)
+            || !self.tracker.in_transaction();
+        let whole = believed || self.index < 2 || end > self.doubt.synced.min(self.doubt.verify_from);
         let event = self.window.get(offset, if whole { len } else { EventHeader::LEN })?;
         let checksum = self.tracker.checksum();
         let is_fde = header.event_type == event_type::FORMAT_DESCRIPTION; // `step_with` verifies that one's
-        if verify && checksum == ChecksumAlgorithm::Crc32 && !is_fde && !verify_checksum(event) {
+        if whole && checksum == ChecksumAlgorithm::Crc32 && !is_fde && !verify_checksum(event) {
             return problem(format!("{} event fails its checksum", header.name()), false);
         }
         let step = match self.tracker.step_with(&header, event) {
@@ -199,10 +203,11 @@ impl<'a> EventCursor<'a> {
     }
 }
 
-/// Reads a file to its end, doubting as told.
-pub(crate) fn walk_file(path: &Path, number: u64, doubt: Doubt) -> Result<FileWalk, RelayError> {
+/// Reads a file to its end, or to `len_max`, doubting as told.
+pub(crate) fn walk_file(path: &Path, number: u64, doubt: Doubt, len_max: u64) -> Result<FileWalk, RelayError> {
     let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
     let file_len = file.metadata().map_err(|e| RelayError::io("stat", path, &e))?.len();
+    let file_len = file_len.min(len_max);
     let mut cursor = EventCursor::new(&file, path, file_len, doubt);
     let mut walk = FileWalk { len: file_len, ..FileWalk::default() };
     walk.problem = match cursor.check_magic()? {

@@ -14,11 +14,14 @@ use binlog::ChecksumAlgorithm;
 use crate::disk::Disk;
 use crate::head::{SourceHeaders, closing_rotate, own_head};
 use crate::names::file_name;
-use crate::recover::{Held, mend, survey};
+use crate::recover::{Held, Survey, mend, survey};
 use crate::shared::{ChunkEnd, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, Syncer};
-use crate::{AppendMeta, Chunk, MAGIC, Recovery, RelayError, RelayOptions, RelayPosition, RelayTail};
+use crate::{
+    AppendMeta, Chunk, CutReport, Damage, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition,
+    RelayTail, StartPoint,
+};
 
 /// Opens relay logs.
 #[derive(Debug)]
@@ -37,16 +40,7 @@ impl RelayLog {
             .mode(0o750)
             .create(dir)
             .map_err(|e| RelayError::io("make folder", dir, &e))?;
-        let held = Held {
-            executed: Some(&options.executed),
-            resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
-            on_damage: options.on_damage,
-        };
-        let survey = survey(dir, held)?;
-        let disk = Disk::new(options.disk_watch.clone());
-        let state_file = mend(&disk, dir, &survey)?;
-        let shared = Arc::new(RelayShared::new(&options, disk, &survey.files, Some(state_file)));
-        let start = shared.start_point(&options.executed, options.resume_at.as_ref())?;
+        let (survey, shared, start) = recover(&options)?;
         let syncer = Syncer::new(Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("relay-sync".into())
@@ -75,6 +69,34 @@ impl RelayLog {
             retrieved: survey.retrieved,
         };
         Ok((writer, recovery))
+    }
+}
+
+/// Makes the folder sound and finds the start.
+fn recover(options: &RelayOptions) -> Result<(Survey, Arc<RelayShared>, StartPoint), RelayError> {
+    let disk = Disk::new(options.disk_watch.clone());
+    let mut held = Held {
+        executed: Some(&options.executed),
+        resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
+        on_damage: options.on_damage,
+    };
+    let mut before: Option<Survey> = None;
+    loop {
+        let mut found = survey(&options.dir, held)?;
+        let state_file = mend(&disk, &options.dir, &found)?;
+        if let Some(before) = before {
+            found.add_reports_of(before);
+        }
+        let shared = Arc::new(RelayShared::new(options, disk.clone(), &found.files, Some(state_file)));
+        let start = shared.start_point(&options.executed, options.resume_at.as_ref())?;
+        // What is replayed after all, although the store named a later place, was not verified.
+        if options.on_damage == OnDamage::Refuse
+            || held.resume_at.is_none_or(|verified_from| start.position >= verified_from)
+        {
+            return Ok((found, shared, start));
+        }
+        held.resume_at = Some(start.position);
+        before = Some(found);
     }
 }
 
@@ -175,6 +197,37 @@ impl RelayWriter {
         }
         self.cut().map_err(|e| self.shared.poison(e))?;
         Ok(Some(self.position()))
+    }
+
+    /// Cuts the log back to what is whole in front of a damage; `executed` is what the store holds at its last durable
+    /// cut. The source is to be asked again for what follows [`retrieved`](Self::retrieved), its headers to be noted
+    /// before the next append. A reader that was given bytes behind the cut gets [`RelayError::CutOff`]; the next one
+    /// is opened at a new [`RelayShared::start_point`].
+    ///
+    /// # Errors
+    /// When the log is poisoned or the system refuses (which poisons it).
+    pub fn cut_back_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<CutReport, RelayError> {
+        self.abort_partial()?;
+        let len = self.shared.files().iter().find(|(number, _)| file_name(*number) == damage.file).map_or(0, |f| f.1);
+        self.shared.cut_back(damage).map_err(|e| self.shared.poison(e))?;
+        let end = damage.whole_up_to;
+        self.file = None;
+        self.headers = None;
+        self.retrieved.clone_from(&damage.retrieved_before);
+        self.retrieved.union_with(executed);
+        match &damage.kept {
+            Some(kept) => {
+                self.number = end.file_number;
+                self.last_is_closed = kept.closed;
+                self.file_checksum = kept.checksum;
+                self.source_position.clone_from(&kept.source_position);
+            }
+            // The number stays, so that the next file gets a new one.
+            None => (self.last_is_closed, self.source_position) = (true, None),
+        }
+        self.name = file_name(self.number).into();
+        (self.len, self.committed) = (end.offset, end.offset);
+        Ok(damage.report(len))
     }
 
     /// The end of what is written.
@@ -312,14 +365,15 @@ impl RelayWriter {
         let file = disk.create_new(&path).map_err(io)?;
         let mut head = own_head(self.server_id, checksum, &self.retrieved);
         head.extend(source_events);
-        let written = disk.write_at(&file, &path, &head, 0).and_then(|()| disk.sync_all(&file, &path)).map_err(io);
-        // The index makes it count: until then a crash leaves a file that the next start deletes.
+        if let Err(e) = disk.write_at(&file, &path, &head, 0).and_then(|()| disk.sync_all(&file, &path)) {
+            let _ = disk.remove(&path);
+            return Err(io(e));
+        }
+        // The index makes it count: until then a crash leaves a file that the next start deletes. When this fails the
+        // index may name the file or not, so it stays.
         let shared = Arc::clone(&self.shared);
         let index = shared.lock_index();
-        if let Err(e) = written.and_then(|()| shared.add_to_index(&index, next)) {
-            let _ = disk.remove(&path);
-            return Err(e);
-        }
+        shared.add_to_index(&index, next)?;
         let file = Arc::new(file);
         self.file = Some(Arc::clone(&file));
         self.number = next;
@@ -336,7 +390,7 @@ impl RelayWriter {
             data: Arc::new(head),
             hot: true,
         };
-        shared.publish_file(&index, next, file, chunk, checksum == ChecksumAlgorithm::None);
+        shared.publish_file(&index, file, self.retrieved.clone(), chunk, checksum == ChecksumAlgorithm::None);
         Ok(())
     }
 

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
 use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, event_type, flags};
+use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, event_type, flags};
+use relay_log::boundary::BoundaryTracker;
 use relay_log::{
-    AppendMeta, Recovery, RelayError, RelayLog, RelayOptions, RelayTail, RelayWriter, SyncPolicy, TailItem,
+    AppendMeta, Recovery, RelayError, RelayLog, RelayOptions, RelayPosition, RelayTail, RelayWriter, SyncPolicy,
+    TailItem,
 };
 use tempfile::TempDir;
 
@@ -202,4 +204,74 @@ pub fn parse_all(dir: &Path) -> Vec<(u64, binlog::EventHeader)> {
         }
     }
     events
+}
+
+pub fn named(position: RelayPosition) -> LogPosition {
+    LogPosition { file: relay_log::file_name(position.file_number).into(), offset: position.offset }
+}
+
+/// Every transaction's end, by number; 0 is the start.
+pub type Ends = Vec<LogPosition>;
+
+/// A log of several files with 20 transactions, closed cleanly.
+pub fn twenty(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
+    let dir = folder();
+    let mut source = Source::new(checksum);
+    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 2500, ..options(dir.path()) }, &source);
+    let mut ends = vec![LogPosition { file: "relay-bin.000001".into(), offset: 4 }];
+    for i in 0..20 {
+        ends.push(named(source.feed(&mut writer, 200 + i * 10)));
+        if i % 7 == 6 {
+            // A reconnect: the source's headers stand in the middle of a file.
+            let (rotate, fde) = source.headers();
+            writer.note_source_headers(&rotate, &fde).unwrap();
+        }
+    }
+    writer.close().unwrap();
+    assert!(on_disk(dir.path()).len() >= 4);
+    (dir, ends)
+}
+
+/// Reads to the end; the chunks follow each other, and are a log from its first byte on. Gives the transactions.
+pub fn transactions(tail: &mut RelayTail) -> Vec<Option<Gtid>> {
+    let mut tracker = BoundaryTracker::new(NONE);
+    let (mut found, mut data) = (Vec::new(), Vec::new());
+    let mut at: Option<(u64, u64)> = None;
+    loop {
+        match tail.next(ZERO).unwrap() {
+            TailItem::Chunk(chunk) => {
+                assert!(at.is_none_or(|at| at == (chunk.file_number, chunk.offset)), "{at:?} {}", chunk.offset);
+                at = Some((chunk.file_number, chunk.offset + chunk.data.len() as u64));
+                data.extend_from_slice(&chunk.data);
+            }
+            TailItem::EndOfFile { file_number, len } => {
+                assert_eq!(at, Some((file_number, len)));
+                at = None;
+            }
+            TailItem::Idle | TailItem::Closed => break,
+        }
+        while let Ok(header) = EventHeader::parse(&data) {
+            let len = header.event_len as usize;
+            if len > data.len() {
+                break;
+            }
+            let event: Vec<u8> = data.drain(..len).collect();
+            // The format must be known before the first event that depends on it.
+            assert!(tracker.checksum() == NONE || binlog::verify_checksum(&event));
+            if tracker.step(&event).unwrap().transaction_ends {
+                found.push(tracker.gtid());
+            }
+        }
+    }
+    assert!(data.is_empty() && !tracker.in_transaction());
+    found
+}
+
+pub fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
+    (first..=last).map(|gno| Some(gtid(gno))).collect()
+}
+
+/// `gtids`, of none too.
+pub fn executed(last: u64) -> GtidSet {
+    if last == 0 { GtidSet::new() } else { gtids(last) }
 }

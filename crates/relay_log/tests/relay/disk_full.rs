@@ -1,8 +1,13 @@
 //! A full disk: the file stays valid, the error says so.
 
+use std::io;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use relay_log::{AppendMeta, RelayError, RelayLog};
+use relay_log::{
+    AppendMeta, DiskOperation, DiskWatch, RelayError, RelayFiles, RelayLog, RelayOptions, RelayTail, RelayWriter,
+};
 
 use crate::common::*;
 
@@ -43,11 +48,82 @@ fn a_full_disk_leaves_whole_transactions() {
     let result = read_only(dir.path());
     // With room again it goes on; first a little of it, for the state file.
     let remounted = Command::new("mount").args(["-o", "remount,size=8m"]).arg(dir.path()).output().unwrap();
-    let again = RelayLog::open(options(dir.path())).map(|(_, recovery)| recovery);
+    let again = RelayLog::open(options(dir.path())).and_then(|(writer, found)| go_on(writer, found.start));
     let unmounted = Command::new("umount").arg(dir.path()).output().unwrap();
     assert!(remounted.status.success() && unmounted.status.success());
     let (_, found) = result.unwrap();
     assert_eq!(found.retrieved, gtids(source.last - 1));
     assert_eq!(found.cut, None, "the writer has cut it back itself");
-    assert_eq!(again.unwrap().retrieved, gtids(source.last - 1));
+    assert_eq!(again.unwrap(), expected(1, source.last + 4));
+}
+
+/// The source sends what is missing and five more; gives all that a reader sees.
+fn go_on(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<Option<base::Gtid>>, RelayError> {
+    let mut source = Source::new(CRC);
+    source.last = writer.retrieved().count();
+    let last = source.last + 5;
+    let (rotate, fde) = source.headers();
+    writer.note_source_headers(&rotate, &fde)?;
+    while source.last < last {
+        let data = source.transaction(1000);
+        let gtids = [gtid(source.last)];
+        writer
+            .append(data, AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() })?;
+    }
+    let seen = transactions(&mut RelayTail::open_at(writer.shared(), &start));
+    writer.close()?;
+    Ok(seen)
+}
+
+#[test]
+fn a_disk_full_at_any_operation_is_told_as_such_and_it_goes_on_with_space() {
+    let mut n = 0;
+    loop {
+        let dir = folder();
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&count);
+        // Deleting and cutting work on a full disk.
+        let watch = DiskWatch::new(move |operation, _| {
+            let grows = !matches!(operation, DiskOperation::Remove | DiskOperation::Truncate);
+            match grows && counted.fetch_add(1, Ordering::SeqCst) >= n {
+                true => Err(io::Error::from(io::ErrorKind::StorageFull)),
+                false => Ok(()),
+            }
+        });
+        let mut source = Source::new(CRC);
+        let run = || -> Result<(), RelayError> {
+            let small = RelayOptions { max_file_bytes: 900, ..options(dir.path()) };
+            let (mut writer, _) = RelayLog::open(RelayOptions { disk_watch: Some(watch), ..small })?;
+            let (rotate, fde) = source.headers();
+            writer.note_source_headers(&rotate, &fde)?;
+            for i in 0..8 {
+                let data = source.transaction(300);
+                let gtids = [gtid(source.last)];
+                let end = writer.append(
+                    data,
+                    AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() },
+                )?;
+                if i % 2 == 1 {
+                    writer.sync().request_sync();
+                    writer.sync().wait_synced(end, LONG)?;
+                }
+            }
+            writer.close()
+        };
+        let outcome = run();
+        let failed = outcome.is_err();
+        if let Err(error) = outcome {
+            assert!(matches!(error, RelayError::DiskFull { .. }), "operation {n}: {error}");
+        }
+        let (writer, found) = RelayLog::open(options(dir.path())).unwrap();
+        assert_eq!(found.retrieved, executed(found.retrieved.count()));
+        let last = found.retrieved.count() + 5;
+        assert_eq!(go_on(writer, found.start).unwrap(), expected(1, last), "operation {n}");
+        assert_eq!(RelayFiles::open_read_only(dir.path()).unwrap().1.retrieved, gtids(last));
+        if !failed {
+            break;
+        }
+        n += 1;
+    }
+    assert!(n > 40, "{n} operations");
 }

@@ -3,7 +3,9 @@
 
 mod boundary;
 mod common;
+mod damage;
 mod disk_full;
+mod power_cut;
 mod purge;
 mod recovery;
 mod round_trip;

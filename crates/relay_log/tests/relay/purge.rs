@@ -15,12 +15,9 @@ use relay_log::{
 
 use crate::common::*;
 
-fn named(position: RelayPosition) -> LogPosition {
-    LogPosition { file: relay_log::file_name(position.file_number).into(), offset: position.offset }
-}
-
 fn purge(shared: &RelayShared, durable: RelayPosition) -> Result<Purged, RelayError> {
-    shared.purge(&named(durable), Duration::ZERO, SystemTime::now())
+    // As if the store had executed all.
+    shared.purge(&named(durable), &gtids(1000), Duration::ZERO, SystemTime::now())
 }
 
 fn numbers(dir: &Path) -> Vec<u64> {
@@ -93,15 +90,15 @@ fn what_a_reader_or_the_clock_still_wants_is_kept() {
     let day = Duration::from_secs(86_400);
     let now = SystemTime::now();
     let at = named(end);
-    assert_eq!(shared.purge(&at, day, now).unwrap(), Purged::default());
-    assert_eq!(shared.purge(&at, day, now + day / 2).unwrap(), Purged::default());
+    assert_eq!(shared.purge(&at, &gtids(10), day, now).unwrap(), Purged::default());
+    assert_eq!(shared.purge(&at, &gtids(10), day, now + day / 2).unwrap(), Purged::default());
     // A clock that was set back keeps, too.
-    assert_eq!(shared.purge(&at, day, SystemTime::UNIX_EPOCH).unwrap(), Purged::default());
-    assert_eq!(shared.purge(&at, day, now + day * 2).unwrap().files.len(), all.len() - 4);
+    assert_eq!(shared.purge(&at, &gtids(10), day, SystemTime::UNIX_EPOCH).unwrap(), Purged::default());
+    assert_eq!(shared.purge(&at, &gtids(10), day, now + day * 2).unwrap().files.len(), all.len() - 4);
     assert_eq!(numbers(dir.path()).len(), 1);
     for odd in ["binlog.000001", "relay-bin.1", ""] {
         let odd = LogPosition { file: odd.into(), offset: 4 };
-        assert!(matches!(shared.purge(&odd, Duration::ZERO, now), Err(RelayError::Misuse(_))));
+        assert!(matches!(shared.purge(&odd, &gtids(10), Duration::ZERO, now), Err(RelayError::Misuse(_))));
     }
 }
 
@@ -314,7 +311,7 @@ fn the_writer_waits_at_the_limit_until_a_purge() {
         assert_eq!(purge(&shared, RelayPosition { offset: last.offset - 1, ..last }).unwrap(), Purged::default());
         assert!(shared.space().waiting.is_some());
         // However young: the limit is the stronger wish.
-        let purged = shared.purge(&named(last), Duration::from_secs(1 << 30), SystemTime::now()).unwrap();
+        let purged = shared.purge(&named(last), &gtids(100), Duration::from_secs(1 << 30), SystemTime::now()).unwrap();
         assert_eq!(purged.files, ["relay-bin.000001"]);
         assert_eq!(feeding.join().unwrap().file_number, 2);
     });

@@ -184,6 +184,50 @@ fn mysqlbinlog_reads_every_file() {
     }
 }
 
+#[test]
+fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
+    if !testbed_is_there() {
+        return;
+    }
+    let dir = folder();
+    let mut held = gtids(500);
+    held.add_range(base::Uuid([9; 16]), base::Tag::new(b"copied").unwrap(), 1, 7);
+    let mut source = Source::new(CRC);
+    source.last = 500;
+    let options = RelayOptions { max_file_bytes: 2000, executed: held.clone(), ..options(dir.path()) };
+    let (mut writer, _) = connected(options, &source);
+    let feed = |source: &mut Source, writer: &mut relay_log::RelayWriter| {
+        let data = source.plain_transaction();
+        let meta =
+            AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+        writer.append(data, meta).unwrap()
+    };
+    let ends: Vec<_> = (0..40).map(|_| feed(&mut source, &mut writer)).collect();
+    let (cut, hurt) = (ends[15], ends[30]);
+    held.union_with(&gtids(516));
+    writer.shared().purge(&named(cut), &held, ZERO, std::time::SystemTime::now()).unwrap();
+    // Without the last byte of a transaction.
+    let path = file_path(dir.path(), hurt.file_number);
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(hurt.offset - 1).unwrap();
+    let damage = writer.shared().find_damage(cut).unwrap().unwrap();
+    writer.cut_back_to(&damage, &held).unwrap();
+    source.last = 530;
+    let (rotate, fde) = source.headers();
+    writer.note_source_headers(&rotate, &fde).unwrap();
+    while source.last < 545 {
+        feed(&mut source, &mut writer);
+    }
+    writer.close().unwrap();
+    let files: Vec<_> = on_disk(dir.path()).into_keys().map(|n| file_path(dir.path(), n)).collect();
+    assert!(files.len() > 4);
+    let text: String = files.iter().map(|file| mysqlbinlog(file)).collect();
+    for gno in 517..=545 {
+        let next = format!("SET @@SESSION.GTID_NEXT= '07070707-0707-0707-0707-070707070707:{gno}'");
+        assert_eq!(text.matches(&next).count(), 1, "{gno}");
+    }
+    assert!(text.contains("# 07070707-0707-0707-0707-070707070707:1-") && text.contains(":copied:1-7"), "{text}");
+}
+
 /// One recorded log through a relay log with small files; returns the types of its events.
 fn relay_recorded(path: &std::path::Path, dir: &std::path::Path) -> Option<Vec<u8>> {
     let mut file = binlog::reader::BinlogFile::open(path).ok()?;
@@ -254,4 +298,44 @@ fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
         }
     }
     assert!(logs > 10, "{logs}");
+}
+
+/// The example in docs/formats.md is the truth.
+#[test]
+fn the_documented_head_is_what_is_written() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    source.last = 500;
+    let (mut writer, _) = connected(RelayOptions { executed: gtids(500), ..options(dir.path()) }, &source);
+    source.feed(&mut writer, 10);
+    let end = writer.position();
+    writer.sync().request_sync();
+    assert!(writer.sync().wait_synced(end, LONG).unwrap());
+    let bytes = fs::read(file_path(dir.path(), 1)).unwrap();
+    let hex: Vec<String> = bytes[..198]
+        .chunks(16)
+        .map(|line| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<String>>().join(" "))
+        .collect();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md")).unwrap();
+    let shown = page.split("```hex\n").nth(1).unwrap().split("\n```").next().unwrap();
+    assert_eq!(shown, hex.join("\n"));
+    writer.close().unwrap();
+    // The index and the state file, as the page has them.
+    assert_eq!(fs::read_to_string(dir.path().join("relay-bin.index")).unwrap(), "./relay-bin.000001\n");
+    let state = fs::read_to_string(dir.path().join("relay-log.state")).unwrap();
+    let lines: Vec<&str> = state.lines().collect();
+    assert_eq!(lines[..2], ["slipstream relay log state 1", "file relay-bin.000001"]);
+    assert_eq!(lines[2..5], [&*format!("synced {}", end.offset), &*format!("whole {}", end.offset), "clean yes"]);
+    let crc = crc32fast::hash(state.split("crc32").next().unwrap().as_bytes());
+    assert_eq!(lines[5], format!("crc32 {crc:08x}"));
+    assert_eq!(lines.len(), 6);
+    // The page's example of a state file is one.
+    let example = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    fs::write(dir.path().join("relay-log.state"), example).unwrap();
+    assert!(matches!(
+        RelayLog::open(options(dir.path())),
+        Err(RelayError::Missing { named_by: "relay-log.state", .. })
+    ));
+    let closing = relay_log::file_name(2);
+    assert_eq!(19 + 8 + closing.len() + 4, 47);
 }

@@ -3,83 +3,16 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
+use base::{GtidSet, LogPosition, Tag, Uuid};
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, event_body, event_type};
-use relay_log::boundary::BoundaryTracker;
+use binlog::{GtidEvent, event_body, event_type};
 use relay_log::{
     AppendMeta, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayTail, RelayWriter, StartKind,
-    StartPoint, SyncPolicy, TailItem,
+    StartPoint, SyncPolicy,
 };
-use tempfile::TempDir;
 
 use crate::common::*;
-
-/// Every transaction's end, by number; 0 is the start.
-type Ends = Vec<LogPosition>;
-
-fn named(position: RelayPosition) -> LogPosition {
-    LogPosition { file: relay_log::file_name(position.file_number).into(), offset: position.offset }
-}
-
-/// A log of several files with 20 transactions, closed cleanly.
-fn several(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
-    let dir = folder();
-    let mut source = Source::new(checksum);
-    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 2500, ..options(dir.path()) }, &source);
-    let mut ends = vec![LogPosition { file: "relay-bin.000001".into(), offset: 4 }];
-    for i in 0..20 {
-        ends.push(named(source.feed(&mut writer, 200 + i * 10)));
-        if i % 7 == 6 {
-            // A reconnect: the source's headers stand in the middle of a file.
-            let (rotate, fde) = source.headers();
-            writer.note_source_headers(&rotate, &fde).unwrap();
-        }
-    }
-    writer.close().unwrap();
-    assert!(on_disk(dir.path()).len() >= 4);
-    (dir, ends)
-}
-
-/// Reads to the end; the chunks follow each other, and are a log from its first byte on. Gives the transactions.
-fn transactions(tail: &mut RelayTail) -> Vec<Option<Gtid>> {
-    let mut tracker = BoundaryTracker::new(NONE);
-    let (mut found, mut data) = (Vec::new(), Vec::new());
-    let mut at: Option<(u64, u64)> = None;
-    loop {
-        match tail.next(ZERO).unwrap() {
-            TailItem::Chunk(chunk) => {
-                assert!(at.is_none_or(|at| at == (chunk.file_number, chunk.offset)), "{at:?} {}", chunk.offset);
-                at = Some((chunk.file_number, chunk.offset + chunk.data.len() as u64));
-                data.extend_from_slice(&chunk.data);
-            }
-            TailItem::EndOfFile { file_number, len } => {
-                assert_eq!(at, Some((file_number, len)));
-                at = None;
-            }
-            TailItem::Idle | TailItem::Closed => break,
-        }
-        while let Ok(header) = EventHeader::parse(&data) {
-            let len = header.event_len as usize;
-            if len > data.len() {
-                break;
-            }
-            let event: Vec<u8> = data.drain(..len).collect();
-            // The format must be known before the first event that depends on it.
-            assert!(tracker.checksum() == NONE || binlog::verify_checksum(&event));
-            if tracker.step(&event).unwrap().transaction_ends {
-                found.push(tracker.gtid());
-            }
-        }
-    }
-    assert!(data.is_empty() && !tracker.in_transaction());
-    found
-}
-
-fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
-    (first..=last).map(|gno| Some(gtid(gno))).collect()
-}
 
 fn start_of(
     dir: &Path,
@@ -90,14 +23,10 @@ fn start_of(
     Ok((found.start, files))
 }
 
-fn executed(last: u64) -> GtidSet {
-    if last == 0 { GtidSet::new() } else { gtids(last) }
-}
-
 #[test]
 fn every_cut_is_found_by_its_position_and_without_it() {
     for checksum in [CRC, NONE] {
-        let (dir, ends) = several(checksum);
+        let (dir, ends) = twenty(checksum);
         for (n, end) in ends.iter().enumerate() {
             let n = n as u64;
             let (start, files) = start_of(dir.path(), &executed(n), Some(end)).unwrap();
@@ -119,7 +48,7 @@ fn every_cut_is_found_by_its_position_and_without_it() {
 
 #[test]
 fn a_hint_that_does_not_hold_is_refused_and_the_right_place_found() {
-    let (dir, ends) = several(CRC);
+    let (dir, ends) = twenty(CRC);
     let last = |n: usize, by: i64| LogPosition {
         offset: ends[n].offset.checked_add_signed(by).unwrap(),
         file: ends[n].file.clone(),
@@ -175,7 +104,7 @@ fn gtids_with_gaps_and_of_several_sources_are_told_apart() {
 #[test]
 fn a_store_ahead_of_the_log_begins_at_its_end_and_the_history_stays_exact() {
     // The store is at 30, the log lost all behind 20 (unsynced bytes).
-    let (dir, ends) = several(CRC);
+    let (dir, ends) = twenty(CRC);
     let hint = LogPosition { offset: ends[20].offset + 5000, ..ends[20].clone() };
     let options = || RelayOptions { executed: gtids(30), resume_at: Some(hint.clone()), ..options(dir.path()) };
     let (mut writer, found) = RelayLog::open(options()).unwrap();
@@ -231,7 +160,7 @@ fn a_new_log_behind_a_copy_begins_with_its_set() {
 
 #[test]
 fn the_beginning_is_where_a_store_without_a_cut_begins() {
-    let (dir, _) = several(CRC);
+    let (dir, _) = twenty(CRC);
     let (_, found) = RelayLog::open(options(dir.path())).unwrap();
     assert_eq!(found.start.kind, StartKind::Beginning);
     assert_eq!(found.start.position, RelayPosition { file_number: 1, offset: 4 });
@@ -354,5 +283,39 @@ fn a_start_in_unsynced_bytes_survives_their_loss() {
         }
         let mut tail = RelayTail::open_at(writer.shared(), &found.start);
         assert_eq!(transactions(&mut tail), expected(cut + 1, total + 2), "round {round}");
+    }
+}
+
+/// `cargo test -p relay_log --release speed_of_opening -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn speed_of_opening_for_a_store_at_a_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut source = Source::new(CRC);
+    let options = RelayOptions { max_file_bytes: 256 << 20, ..options(dir.path()) };
+    let (mut writer, _) = connected(options.clone(), &source);
+    let mut middle = None;
+    for i in 0..80_000u64 {
+        let end = source.feed(&mut writer, 6400);
+        if i + 1 == 40_000 {
+            middle = Some(named(end));
+        }
+    }
+    let bytes = writer.total_bytes();
+    writer.close().unwrap();
+    for (what, cut, on_damage) in [
+        ("beginning, not verified", 0, relay_log::OnDamage::Refuse),
+        ("beginning, verified", 0, relay_log::OnDamage::FetchAgain),
+        ("middle, not verified", 40_000, relay_log::OnDamage::Refuse),
+        ("middle, verified", 40_000, relay_log::OnDamage::FetchAgain),
+    ] {
+        let resume_at = if cut > 0 { middle.clone() } else { None };
+        let opened = RelayOptions { executed: executed(cut), resume_at, on_damage, ..options.clone() };
+        let start = std::time::Instant::now();
+        let (writer, found) = RelayLog::open(opened).unwrap();
+        let ms = start.elapsed().as_millis();
+        assert_eq!(found.start.next_gtid, Some(gtid(cut + 1)));
+        println!("{} MB from the {what}: {ms} ms", bytes >> 20);
+        writer.close().unwrap();
     }
 }

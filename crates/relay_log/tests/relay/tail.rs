@@ -235,6 +235,28 @@ fn idle_takes_its_time_and_new_bytes_end_it() {
     });
 }
 
+#[test]
+fn a_reader_that_was_replaced_is_told_and_leaves_the_new_one_alone() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 500, ..options(dir.path()) }, &source);
+    for _ in 0..5 {
+        source.feed(&mut writer, 600);
+    }
+    let mut old = writer.tail();
+    let mut seen = Seen::default();
+    seen.take(old.next(ZERO).unwrap());
+    let mut new = writer.tail();
+    assert!(matches!(old.next(ZERO), Err(relay_log::RelayError::Misuse(_))));
+    drop(old);
+    let end = named(writer.position());
+    let purged = writer.shared().purge(&end, &gtids(5), ZERO, std::time::SystemTime::now()).unwrap();
+    assert_eq!(purged.files.len(), 0, "the new reader is at the start");
+    let mut seen = Seen::default();
+    seen.drain(&mut new);
+    assert_eq!(seen.files, on_disk(dir.path()));
+}
+
 /// `cargo test -p relay_log --release speed -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement"]

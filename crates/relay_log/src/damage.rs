@@ -1,0 +1,193 @@
+//! Damage in files that are in use: where it is, and the log cut back to what is whole in front of it.
+//!
+//! In: the place where replay met bytes it could not read. Out: a `Damage`, when the file itself is damaged (and not
+//! what the source once sent), and a log that ends in front of it. Never here: a cut without a report; sound bytes
+//! blamed.
+
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{GtidSet, LogPosition};
+use binlog::ChecksumAlgorithm;
+
+use crate::names::{file_name, write_index};
+use crate::recover::KeptFile;
+use crate::shared::{FileEntry, RelayShared};
+use crate::walk::{Doubt, FileWalk, Problem, walk_file};
+use crate::{CutReport, RelayError, RelayPosition};
+
+/// A place in a file that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Name of the file.
+    pub file: String,
+    /// First byte of the event that is wrong; 0 when the file is missing.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: String,
+    /// End of the last whole transaction in front of it; 0:0 when nothing is.
+    pub whole_up_to: RelayPosition,
+    /// GTIDs retrieved up to there.
+    pub retrieved_before: GtidSet,
+    /// What is left of the file that `whole_up_to` is in.
+    pub(crate) kept: Option<Kept>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    file: KeptFile,
+    pub closed: bool,
+    pub checksum: ChecksumAlgorithm,
+    pub source_position: Option<LogPosition>,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "relay log file {} is damaged at offset {}: {}", self.file, self.offset, self.reason)
+    }
+}
+
+impl RelayShared {
+    /// Looks for damage from the file of `from` on, checksums of events behind `from` included. None: what is wrong
+    /// there is what the source sent (or it carries no checksum), and fetching it again would bring the same. Purges and
+    /// new files wait while it reads.
+    ///
+    /// # Errors
+    /// When the system refuses to read.
+    pub fn find_damage(&self, from: RelayPosition) -> Result<Option<Damage>, RelayError> {
+        let _index = self.lock_index(); // a purged file is not a missing one
+        // The file in front tells what is left when the first one looked at is lost as a whole.
+        let is_wanted = |file: &&FileEntry| file.number.saturating_add(1) >= from.file_number;
+        let files: Vec<FileEntry> = self.lock().files.iter().filter(is_wanted).cloned().collect();
+        let mut before: Option<(RelayPosition, Kept, GtidSet)> = None;
+        for file in &files {
+            let walk = walk_known(&self.dir, file, from)?;
+            let kept = (walk.boundary > 0).then(|| kept_of(file, &walk));
+            let mut retrieved = walk.previous.clone();
+            retrieved.union_with(&walk.gtids);
+            let here = RelayPosition { file_number: file.number, offset: walk.boundary };
+            if let Some(problem) = walk.problem.as_ref().filter(|_| file.number >= from.file_number) {
+                let (whole_up_to, kept, retrieved_before) = match (kept, before) {
+                    (Some(kept), _) => (here, Some(kept), retrieved),
+                    (None, Some((end, kept, retrieved))) => (end, Some(kept), retrieved),
+                    (None, None) => (RelayPosition::default(), None, GtidSet::new()),
+                };
+                let (offset, reason) = (problem.offset, problem.reason.clone());
+                return Ok(Some(Damage {
+                    file: file.name.to_string(),
+                    offset,
+                    reason,
+                    whole_up_to,
+                    retrieved_before,
+                    kept,
+                }));
+            }
+            before = kept.map(|kept| (here, kept, retrieved));
+        }
+        Ok(None)
+    }
+
+    /// Lowers everything to the damage, then makes the folder so. The caller holds no open transaction.
+    pub(crate) fn cut_back(&self, damage: &Damage) -> Result<(), RelayError> {
+        let _index = self.lock_index();
+        let to = damage.whole_up_to;
+        let doomed: Vec<u64> = {
+            let mut state = self.lock();
+            let doomed = state.files.iter().map(|file| file.number).filter(|number| *number > to.file_number).collect();
+            state.files.retain(|file| file.number <= to.file_number);
+            if let (Some(last), Some(kept)) = (state.files.back_mut(), &damage.kept) {
+                *last = FileEntry::kept(&kept.file);
+            }
+            state.hot.clear();
+            state.hot_bytes = 0;
+            state.unsynced.retain(|(number, _)| *number <= to.file_number);
+            if state.synced > to {
+                (state.synced, state.synced_whole) = (to, to.offset);
+            }
+            state.tail_is_cut_off |= state.tail.is_some_and(|at| at > to);
+            state.cuts += 1;
+            state.tail_waits = false;
+            doomed
+        };
+        self.tail_condvar.notify_all();
+        // In this order: never may the state claim what is being cut, nor the index name what is being deleted.
+        if let Some(state_file) = self.lock_state_file().as_mut() {
+            state_file.lower(to)?;
+        }
+        let numbers = self.lock().numbers();
+        write_index(&self.disk, &self.dir, numbers.into_iter())?;
+        for number in doomed {
+            let path = self.path(number);
+            match self.disk.remove(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(RelayError::io("delete", &path, &e)),
+                _ => {}
+            }
+        }
+        if to.file_number > 0 {
+            let path = self.path(to.file_number);
+            let io = |e| RelayError::io("cut", &path, &e);
+            let file = OpenOptions::new().write(true).open(&path).map_err(io)?;
+            self.disk.truncate(&file, &path, to.offset).map_err(io)?;
+            self.disk.sync_all(&file, &path).map_err(io)?;
+        }
+        self.disk.sync_folder(&self.dir)
+    }
+}
+
+impl Damage {
+    /// What a cut back to it does.
+    pub(crate) fn report(&self, len: u64) -> CutReport {
+        let same = self.whole_up_to.file_number > 0 && file_name(self.whole_up_to.file_number) == self.file;
+        CutReport {
+            file: self.file.clone(),
+            from_len: len,
+            to_len: if same { self.whole_up_to.offset } else { 0 },
+            reason: format!("{} at offset {}", self.reason, self.offset),
+        }
+    }
+}
+
+fn kept_of(file: &FileEntry, walk: &FileWalk) -> Kept {
+    Kept {
+        file: KeptFile {
+            number: file.number,
+            len: walk.boundary,
+            transactions_end: walk.transactions_end,
+            anonymous: walk.anonymous,
+            previous: Arc::new(walk.previous.clone()),
+        },
+        closed: walk.closed,
+        checksum: walk.checksum,
+        source_position: walk.source_position.clone(),
+    }
+}
+
+/// Walks what is known to be written and whole of a file.
+fn walk_known(dir: &Path, file: &FileEntry, from: RelayPosition) -> Result<FileWalk, RelayError> {
+    let path = dir.join(&*file.name);
+    let missing = |reason: String| {
+        let problem = Some(Problem { offset: 0, reason, torn: false });
+        FileWalk { problem, ..FileWalk::default() }
+    };
+    match fs::metadata(&path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(missing("it is missing".into())),
+        Err(e) => return Err(RelayError::io("stat", &path, &e)),
+        Ok(_) => {}
+    }
+    let verify_from = match file.number.cmp(&from.file_number) {
+        std::cmp::Ordering::Less => u64::MAX,
+        std::cmp::Ordering::Equal => from.offset,
+        std::cmp::Ordering::Greater => 0,
+    };
+    let mut walk = walk_file(&path, file.number, Doubt { synced: u64::MAX, verify_from }, file.committed)?;
+    if walk.problem.is_none() && walk.len < file.committed {
+        let reason = format!("it has only {} of its {} bytes", walk.len, file.committed);
+        walk.problem = Some(Problem { offset: walk.len, reason, torn: true });
+    }
+    if walk.boundary > 0 && walk.previous != *file.previous {
+        return Ok(missing("it is another file than the one that was written".into()));
+    }
+    Ok(walk)
+}
