@@ -411,7 +411,10 @@ fn split(mut source: LogSource, control: &Control, mut splitter: Splitter, outpu
             Err(error) => {
                 let position = control.split_file.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let class = match error {
-                    RelayError::Corrupt { .. } | RelayError::Index { .. } | RelayError::Boundary(_) => {
+                    RelayError::Corrupt { .. }
+                    | RelayError::Missing { .. }
+                    | RelayError::Index { .. }
+                    | RelayError::Boundary(_) => {
                         StopClass::Corrupt
                     }
                     _ => StopClass::Io,

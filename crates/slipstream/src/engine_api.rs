@@ -111,6 +111,11 @@ impl ReplicaHandle {
         self.replica.stop();
     }
 
+    /// To be called every now and then while it runs.
+    pub fn tend(&self) {
+        self.replica.tend();
+    }
+
     /// The outcome once everything has ended, stopped as asked or by a failure; none while running.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), Failure>> {

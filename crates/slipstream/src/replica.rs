@@ -300,6 +300,13 @@ impl Replica {
         Err(Failure::error(format!("executed already, cannot be skipped any more: {late}")))
     }
 
+    /// Looks after what no thread of its own does: a receiver that waits for relay log space is helped by a cut.
+    pub fn tend(&self) {
+        if self.relay.space().waiting.is_some() {
+            self.pipeline.ask_for_cut();
+        }
+    }
+
     /// What replay waits for, in words; empty when nothing.
     fn waits_for(&self) -> String {
         if self.relay.space().waiting.is_some() {
@@ -585,7 +592,8 @@ fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<La
         let purged = match &point.position {
             Some((file, offset)) => {
                 let position = LogPosition { file: Arc::from(file.as_str()), offset: *offset };
-                relay.purge(&position, expire, std::time::SystemTime::now()).map(|purged| purged.files)
+                let now = std::time::SystemTime::now();
+                relay.purge(&position, &point.executed, expire, now).map(|purged| purged.files)
             }
             None => Ok(Vec::new()),
         };

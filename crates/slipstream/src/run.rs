@@ -204,6 +204,7 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
                 Err(failure) => log::warning(code::LOG_REOPENED, "Server", &failure.text),
             }
         }
+        replica.tend();
         if kept.elapsed() >= KEEP_STATUS_EVERY {
             kept = Instant::now();
             // A full disk is noticed by the relay log; this report is a convenience.
