@@ -197,6 +197,7 @@ pub(crate) fn mend(dir: &Path, survey: &Survey) -> Result<StateFile, RelayError>
         file.sync_all().map_err(io)?;
     }
     sync_dir(dir)?;
-    state.write(State::at(end, false))?;
+    // Durably: a file without checksums is trusted on its word alone, and what follows it only if it is.
+    state.write_durably(State::at(end, false))?;
     Ok(state)
 }

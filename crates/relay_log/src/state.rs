@@ -9,13 +9,14 @@
 //! crc32 1c291ca3
 //! ```
 //! Absent, or not exactly of this form: nothing is known. It may be behind the truth (it is written at most every
-//! 50 ms), never ahead of it: it is lowered before a file is cut below it.
+//! 50 ms, and its name is made durable only where that matters), never ahead of it: it is lowered, durably, before a
+//! file is cut below it.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::names::{file_name, file_number, replace};
+use crate::names::{file_name, file_number, replace, sync_dir};
 use crate::{RelayError, RelayPosition};
 
 const NAME: &str = "relay-log.state";
@@ -84,11 +85,13 @@ impl State {
 pub(crate) struct StateFile {
     path: PathBuf,
     last: Option<State>,
+    /// `last` may be gone after a power loss, and an older state there.
+    unsynced_name: bool,
 }
 
 impl StateFile {
     pub(crate) fn new(dir: &Path, last: Option<State>) -> StateFile {
-        StateFile { path: dir.join(NAME), last }
+        StateFile { path: dir.join(NAME), last, unsynced_name: true }
     }
 
     pub(crate) fn write(&mut self, state: State) -> Result<(), RelayError> {
@@ -97,13 +100,26 @@ impl StateFile {
         }
         replace(&self.path, state.encode().as_bytes())?;
         self.last = Some(state);
+        self.unsynced_name = true;
+        Ok(())
+    }
+
+    /// The same, and durable when it returns.
+    pub(crate) fn write_durably(&mut self, state: State) -> Result<(), RelayError> {
+        self.write(state)?;
+        if self.unsynced_name
+            && let Some(dir) = self.path.parent()
+        {
+            sync_dir(dir)?;
+            self.unsynced_name = false;
+        }
         Ok(())
     }
 
     /// Takes back what is said about bytes behind `position`, the end of a transaction, before they are cut off.
     pub(crate) fn lower(&mut self, position: RelayPosition) -> Result<(), RelayError> {
         match self.last {
-            Some(last) if last.synced > position => self.write(State::at(position, false)),
+            Some(last) if last.synced > position => self.write_durably(State::at(position, false)),
             _ => Ok(()),
         }
     }

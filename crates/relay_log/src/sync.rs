@@ -175,8 +175,9 @@ impl Syncer {
         let (cuts, target, bytes, files, state_first) = {
             let mut state = self.shared.lock();
             state.sync_requested = false;
+            let state_first = std::mem::take(&mut state.state_owed) || state.without_checksums;
             let target = State { synced: state.written(), whole: state.whole(), clean: false };
-            (state.cuts, target, state.unsynced_bytes, state.unsynced.clone(), state.without_checksums)
+            (state.cuts, target, state.unsynced_bytes, state.unsynced.clone(), state_first)
         };
         if !self.delay.is_zero() {
             std::thread::sleep(self.delay);
@@ -191,6 +192,7 @@ impl Syncer {
         if state.cuts != cuts {
             // The end that was synced may be cut off; what is there now is synced in the next round.
             state.sync_requested = true;
+            state.state_owed |= state_first;
             return Ok(());
         }
         (state.synced, state.synced_whole) = (target.synced, target.whole);
@@ -220,7 +222,9 @@ impl Syncer {
                 None => State { synced: state.synced, whole: state.synced_whole, clean: false },
             }
         };
-        guard.as_mut().map_or(Ok(()), |file| file.write(state))
+        let Some(file) = guard.as_mut() else { return Ok(()) };
+        // What is announced on its word must not be forgotten with its name.
+        if synced.is_some() { file.write_durably(state) } else { file.write(state) }
     }
 }
 

@@ -36,6 +36,9 @@ impl RelayLog {
             .mode(0o750)
             .create(dir)
             .map_err(|e| RelayError::io("make folder", dir, &e))?;
+        if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
+            sync_dir(above)?; // the folder's own name
+        }
         let survey = survey(dir)?;
         let state_file = mend(dir, &survey)?;
         let shared =
@@ -308,7 +311,7 @@ impl RelayWriter {
         self.len = head.len() as u64;
         self.committed = self.len;
         self.last_is_closed = false;
-        self.file_checksum = checksum;
+        let last_checksum = std::mem::replace(&mut self.file_checksum, checksum);
         head.drain(..MAGIC.len());
         let chunk = Chunk {
             file_number: next,
@@ -317,7 +320,8 @@ impl RelayWriter {
             data: Arc::new(head),
             hot: true,
         };
-        self.shared.publish_file(next, file, chunk, checksum == ChecksumAlgorithm::None);
+        let none = ChecksumAlgorithm::None;
+        self.shared.publish_file(next, file, chunk, checksum == none, last_checksum == none);
         Ok(())
     }
 
