@@ -203,7 +203,9 @@ impl Model {
                 self.rename(folder, None, Some((name, node)));
             }
             Operation::Rename { folder, from, to } => {
-                let node = self.folder_mut(folder).current[&from];
+                let current = &self.folder_mut(folder).current;
+                let shown = || (String::from_utf8_lossy(&from), String::from_utf8_lossy(&to));
+                let node = *current.get(&from).unwrap_or_else(|| panic!("{:?}: no such name in {current:?}", shown()));
                 self.rename(folder, Some(from), Some((to, node)));
             }
             Operation::Remove { folder, name } => self.rename(folder, Some(name), None),

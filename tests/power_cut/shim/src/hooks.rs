@@ -544,6 +544,16 @@ fn rename_at(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_cha
         refuse("renameat2 with flags");
     }
     let mut state = tracer.lock();
+    let known = |at: c_int, path: &CStr| {
+        facts_at(at, path, libc::AT_SYMLINK_NOFOLLOW).is_some_and(|facts| state.known.contains(&facts.inode))
+    };
+    if !known(from_at, from_path) {
+        // A socket, or nothing.
+        if known(to_at, to_path) {
+            refuse(&format!("{to_path:?} replaced by what is not traced"));
+        }
+        return through();
+    }
     let operation = Operation::Rename { folder: old.folder, from: old.name, to: new.name };
     make(&mut state, operation, |_| (through().into(), 0)) as c_int
 }

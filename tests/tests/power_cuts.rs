@@ -1,0 +1,378 @@
+//! The power goes, at any moment: what was acknowledged is there, what is there is an exact prefix of the source's
+//! history, and replication goes on from it to an equal end (RULES 12, 13, 15).
+//!
+//! A *life* is one data folder and what happens to it: rounds of start, load, cut, look. When a cut comes is by the wall
+//! clock; what is checked holds for every moment. What survives of unsynced bytes and names is chosen by the seed.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::PathBuf;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, SystemTime};
+
+use base::GtidSet;
+use power_cut::{Cut, PowerCut, Seeded};
+use relay_log::RelayFiles;
+use whole_program_tests::replica::retrieved;
+use whole_program_tests::{Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, soak};
+
+/// How a replica runs in a round. Add what is to be cut to: another option, another state of the source.
+#[derive(Clone, Copy)]
+struct Phase {
+    name: &'static str,
+    options: &'static [&'static str],
+    /// Run at the source before the round.
+    source: &'static str,
+    /// Commits at the source wait for this replica.
+    semi_sync: bool,
+    /// Transactions of several MiB, and a dump stream that breaks inside them.
+    torn_stream: bool,
+}
+
+const PLAIN: Phase = Phase {
+    name: "plain",
+    options: &["--semi-sync", "--max-relay-log-size=16K"],
+    source: "SET GLOBAL binlog_checksum = CRC32",
+    semi_sync: true,
+    torn_stream: false,
+};
+
+const PHASES: &[Phase] = &[
+    PLAIN,
+    Phase {
+        name: "no checksums",
+        options: &["--semi-sync", "--max-relay-log-size=256K"],
+        source: "SET GLOBAL binlog_checksum = NONE",
+        ..PLAIN
+    },
+    Phase {
+        name: "every transaction",
+        options: &["--semi-sync", "--max-relay-log-size=64K", "--relay-sync=every-transaction"],
+        ..PLAIN
+    },
+    Phase {
+        name: "large transactions over a torn stream",
+        options: &["--semi-sync", "--max-relay-log-size=4M"],
+        torn_stream: true,
+        ..PLAIN
+    },
+    Phase {
+        name: "never synced",
+        options: &["--relay-sync=never", "--max-relay-log-size=16K"],
+        semi_sync: false,
+        ..PLAIN
+    },
+    Phase { name: "one large file", options: &["--semi-sync", "--relay-sync=50,64K"], ..PLAIN },
+];
+
+/// The source, its load, and who may say that a transaction was acknowledged.
+struct Source {
+    server: Server,
+    /// Held for reading by those who commit: nothing is under way while it is held for writing.
+    commits: RwLock<()>,
+    ended: AtomicBool,
+    large: AtomicBool,
+    transactions: AtomicU64,
+}
+
+const DB: &str = "power";
+
+impl Source {
+    fn start() -> Source {
+        let server = Server::start("power", &["--binlog-row-image=FULL"]);
+        server.sql(
+            "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so';
+             SET GLOBAL rpl_semi_sync_source_timeout = 4000000000; SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON",
+        );
+        server.sql(&shop::schema(DB));
+        server.sql(&format!(
+            "CREATE TABLE {DB}.large (id INT PRIMARY KEY, v LONGTEXT); INSERT INTO {DB}.large VALUES (1,''), (2,''), (3,''), (4,''), (5,''), (6,'');
+             CREATE TABLE {DB}.small (id BIGINT PRIMARY KEY)"
+        ));
+        // A login over TLS, once: the server then lets this account in through the proxy, in clear text.
+        slipstream(&["check", "--source", &server.url("repl")]).expect(0, &[]);
+        Source {
+            server,
+            commits: RwLock::new(()),
+            ended: AtomicBool::new(false),
+            large: AtomicBool::new(false),
+            transactions: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs `body` while the source is busy.
+    fn busy(&self, body: impl FnOnce()) {
+        struct Ended<'a>(&'a Source);
+        impl Drop for Ended<'_> {
+            fn drop(&mut self) {
+                self.0.ended.store(true, SeqCst);
+                // Lets go of all who wait for an acknowledgement.
+                self.0.server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
+            }
+        }
+        self.ended.store(false, SeqCst);
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.load(|n| shop::load(DB, n, n * 5, 5)));
+            scope.spawn(|| {
+                self.load(|n| {
+                    let large = self.large.load(SeqCst) && n % 4 == 0;
+                    let row = if large { "UPDATE large SET v = REPEAT(HEX(RANDOM_BYTES(16)), 8000);" } else { "" };
+                    let rows: String = (0..4).map(|i| format!("INSERT INTO small VALUES ({});", n * 4 + i)).collect();
+                    format!("USE {DB}; {row}{rows}")
+                });
+            });
+            let _ended = Ended(self);
+            body();
+        });
+    }
+
+    fn load(&self, sql: impl Fn(u64) -> String) {
+        while !self.ended.load(SeqCst) {
+            let n = self.transactions.fetch_add(1, SeqCst);
+            let _commits = self.commits.read().unwrap();
+            self.server.sql(&sql(n));
+        }
+    }
+}
+
+/// A data folder and what must be in it.
+struct Life<'a> {
+    source: &'a Source,
+    proxy: Proxy,
+    power: PowerCut,
+    data: PathBuf,
+    random: Seeded,
+    /// Acknowledged to the source, so that commits returned there.
+    acknowledged: GtidSet,
+    /// Executed at the source before its commits began to wait for this folder; None while they do not wait.
+    waits_since: Option<GtidSet>,
+    /// On the disk after a cut, or after a clean stop: durable ever since.
+    kept: GtidSet,
+    /// GTIDs that `slipstream skip` said it will skip.
+    skipped: GtidSet,
+    cuts: u64,
+    cut_back: u64,
+    last: Cut,
+}
+
+impl<'a> Life<'a> {
+    fn begin(source: &'a Source, seed: u64) -> Life<'a> {
+        let power = PowerCut::new(&folder("power"));
+        Life {
+            source,
+            proxy: Proxy::start(source.server.port()),
+            data: power.disk().join("data"),
+            power,
+            random: Seeded::new(seed),
+            acknowledged: GtidSet::new(),
+            waits_since: None,
+            kept: GtidSet::new(),
+            skipped: GtidSet::new(),
+            cuts: 0,
+            cut_back: 0,
+            last: Cut::default(),
+        }
+    }
+
+    /// Brings the source into the phase's state.
+    fn enter(&mut self, phase: &Phase) {
+        self.note_acknowledged();
+        self.source.large.store(phase.torn_stream, SeqCst);
+        let server = &self.source.server;
+        // Lets go of those who wait: a change of the checksum waits for all commits under way. They do not count as
+        // acknowledged.
+        self.waits_since = None;
+        server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
+        let _nobody = self.source.commits.write().unwrap();
+        server.sql(phase.source);
+        if phase.semi_sync {
+            server.sql("SET GLOBAL rpl_semi_sync_source_enabled = ON");
+            self.waits_since = Some(server.gtid_executed());
+        }
+    }
+
+    /// With AFTER_SYNC the source has executed only what was acknowledged.
+    fn note_acknowledged(&mut self) {
+        if let Some(before) = &self.waits_since {
+            let since = self.source.server.gtid_executed().subtract(before);
+            self.acknowledged.union_with(&since);
+        }
+    }
+
+    fn spawn(&self, phase: &Phase) -> Replica {
+        let mut options = phase.options.to_vec();
+        options.extend(["--source-connect-retry=1"]);
+        let url = if phase.torn_stream { self.proxy.url() } else { self.source.server.url("repl") };
+        Replica::spawn(&url, &self.data, &options, |command| self.power.trace(command))
+    }
+
+    /// One round: start, run for a while, end in one of several ways, cut, look. `strict`: nothing unsynced survives.
+    ///
+    /// # Errors
+    /// What a power cut must never do.
+    fn round(&mut self, phase: &Phase, strict: bool) -> Result<(), String> {
+        self.enter(phase);
+        // Some starts are cut before they are done.
+        let early = self.random.below(4) == 0;
+        let mut replica = self.spawn(phase);
+        if early {
+            self.pass_ms(200);
+        } else {
+            self.run(&mut replica, phase)?;
+        }
+        match self.random.below(if early { 1 } else { 6 }) {
+            // Killed, started again, cut: what the first run left unsynced is no more durable for that.
+            1 => {
+                replica.kill();
+                let mut replica = self.spawn(phase);
+                if self.random.below(2) == 0 {
+                    self.pass_ms(200);
+                } else {
+                    self.run(&mut replica, phase)?;
+                }
+                replica.kill();
+            }
+            2 => {
+                replica.stop();
+                let found = self.look("before the cut")?;
+                self.kept.union_with(&found);
+            }
+            _ => replica.kill(),
+        }
+        self.note_acknowledged();
+        self.cut(strict)
+    }
+
+    /// Until the replica has got further, and some more.
+    fn run(&mut self, replica: &mut Replica, phase: &Phase) -> Result<(), String> {
+        let goal = self.kept.count() + 10;
+        if phase.torn_stream {
+            self.proxy.cut_after(self.random.below(6 << 20));
+        }
+        let until = std::time::Instant::now() + whole_program_tests::DEADLINE;
+        while !replica.status().is_some_and(|status| retrieved(&status).count() > goal) {
+            let code = replica.ended();
+            if code.is_some() || std::time::Instant::now() > until {
+                return Err(format!("no progress beyond {goal} transactions, ended: {code:?}\n{}", replica.log_end()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if self.random.below(3) == 0 {
+            let n = 1 + self.skipped.count();
+            let gtid = format!("00000000-0000-0000-0000-00000000abcd:{n}");
+            slipstream(&["skip", &gtid, "--data", self.data.to_str().unwrap()]).expect(0, &[]);
+            self.skipped.union_with(&gtid.parse().unwrap());
+        }
+        self.pass_ms(if phase.torn_stream { 1500 } else { 500 });
+        Ok(())
+    }
+
+    /// A random time: the moment of what comes next.
+    fn pass_ms(&mut self, most: u64) {
+        std::thread::sleep(Duration::from_micros(self.random.below(most * 1000)));
+    }
+
+    fn cut(&mut self, strict: bool) -> Result<(), String> {
+        let seed = self.random.any();
+        self.last = if strict { self.power.cut_strictly() } else { self.power.cut(seed) };
+        self.cuts += 1;
+        self.kept = self.look("after the cut")?;
+        Ok(())
+    }
+
+    /// What the stopped folder holds, checked.
+    fn look(&mut self, when: &str) -> Result<GtidSet, String> {
+        let found = self.look_at().map_err(|error| format!("{when}: {error}\n{}", self.last))?;
+        let missing = |what: &str, set: &GtidSet| match set.subtract(&found) {
+            lost if lost.is_empty() => Ok(()),
+            lost => Err(format!("{when}: {what} is lost: {lost}\n{}", self.last)),
+        };
+        missing("what was acknowledged", &self.acknowledged)?;
+        missing("what was durable", &self.kept)?;
+        Ok(found)
+    }
+
+    fn look_at(&mut self) -> Result<GtidSet, String> {
+        // Cut before there was anything: the next start begins anew.
+        if !self.data.join("slipstream.format").exists() {
+            return Ok(GtidSet::new());
+        }
+        // Not by `status`: it shows what a stopped folder's last report said.
+        let folder = self.data.join("relay-log");
+        if !folder.exists() {
+            return Ok(GtidSet::new());
+        }
+        let (_, recovery) = RelayFiles::open_read_only(folder).map_err(|error| error.to_string())?;
+        let there = recovery.retrieved;
+        let uuid = self.source.server.sql("SELECT @@server_uuid").trim().to_owned();
+        let prefix = format!("{uuid}:1-{}", there.count());
+        if !there.is_empty() && there != prefix.parse().unwrap() {
+            return Err(format!("not a prefix: {there}"));
+        }
+        // Replay of all of it, every image checked.
+        let ran = slipstream(&["dump", "--data", self.data.to_str().unwrap(), "--format=tab"]);
+        if ran.code != 0 {
+            return Err(format!("dump ends with {}: {}", ran.code, ran.err));
+        }
+        let to_skip = std::fs::read_to_string(self.data.join("skipped")).unwrap_or_default();
+        if !to_skip.trim().parse().is_ok_and(|set| self.skipped.is_subset_of(&set)) {
+            return Err(format!("to skip: {to_skip}, said to skip: {}", self.skipped));
+        }
+        Ok(there)
+    }
+
+    /// Catches up and compares.
+    fn end(mut self) {
+        self.enter(&Phase { semi_sync: false, ..PLAIN });
+        let url = self.source.server.url("repl");
+        let mut replica = Replica::start(&url, &self.data, &[]);
+        assert_equal(&self.source.server, &mut replica, &[DB]);
+        let log = replica.log();
+        self.cut_back = log.matches("was cut back").count() as u64;
+        replica.stop();
+    }
+}
+
+fn seed_of_this_run() -> u64 {
+    let given = std::env::var("SLIPSTREAM_POWER_CUT_SEED").ok().map(|text| text.parse().expect("a seed is a number"));
+    given.unwrap_or_else(|| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64 >> 10)
+}
+
+fn rerun(seed: u64, test: &str) -> String {
+    let length = if soak() { "soak" } else { "short" };
+    format!(
+        "SLIPSTREAM_BIN={} SLIPSTREAM_TEST_LENGTH={length} SLIPSTREAM_POWER_CUT_SEED={seed} cargo test -p whole_program_tests --test power_cuts -- --nocapture {test}",
+        binary().display()
+    )
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
+    let source = Source::start();
+    // A new folder now and then: first starts are cut too.
+    let (lives, rounds) = length((2, 10), (10, 30));
+    let first = seed_of_this_run();
+    for seed in first..first + lives {
+        let mut life = Life::begin(&source, seed);
+        eprintln!("seed {seed}, {}", life.power.disk().display());
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            source.busy(|| {
+                for round in 0..rounds {
+                    let phase = &PHASES[(seed + round) as usize % PHASES.len()];
+                    let strict = life.random.below(3) == 0;
+                    if let Err(error) = life.round(phase, strict) {
+                        let log = std::fs::read_to_string(life.data.with_extension("log")).unwrap_or_default();
+                        let log: Vec<&str> = log.lines().collect();
+                        let log = log[log.len().saturating_sub(30)..].join("\n");
+                        panic!("cut {} in phase '{}': {error}\nthe log ends:\n{log}", life.cuts, phase.name);
+                    }
+                }
+            });
+            life.end();
+        }));
+        if let Err(panic) = outcome {
+            eprintln!("run it again with:\n  {}", rerun(seed, "nothing_acknowledged"));
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
