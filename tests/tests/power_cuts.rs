@@ -8,13 +8,15 @@
 use std::path::PathBuf;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use base::GtidSet;
 use power_cut::{Cut, PowerCut, Seeded};
 use relay_log::RelayFiles;
-use whole_program_tests::replica::retrieved;
-use whole_program_tests::{Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, soak};
+use whole_program_tests::replica::{executed, retrieved};
+use whole_program_tests::{
+    DEADLINE, Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, soak,
+};
 
 /// How a replica runs in a round. Add what is to be cut to: another option, another state of the source.
 #[derive(Clone, Copy)]
@@ -64,6 +66,46 @@ const PHASES: &[Phase] = &[
     },
     Phase { name: "one large file", options: &["--semi-sync", "--relay-sync=50,64K"], ..PLAIN },
 ];
+
+/// What a process lives through before the power goes.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Killed while it starts.
+    EndsEarly,
+    Runs,
+    /// GTIDs are named to be skipped.
+    Skips,
+    /// Killed, started, killed: what the first run left unsynced is no more durable for that.
+    StartsAgain,
+    /// The same, but the second start finds no source.
+    StartsAgainAlone,
+    /// A clean stop: all it holds then is durable.
+    Stops,
+}
+
+const WAYS: &[Way] = &[
+    Way::Runs,
+    Way::Runs,
+    Way::EndsEarly,
+    Way::EndsEarly,
+    Way::Skips,
+    Way::StartsAgain,
+    Way::StartsAgainAlone,
+    Way::Stops,
+];
+
+/// Polls the status until it is so.
+fn until(replica: &mut Replica, mut is: impl FnMut(&serde_json::Value) -> bool) -> Result<(), String> {
+    let deadline = Instant::now() + DEADLINE;
+    while !replica.status().is_some_and(|status| status["running"] == true && is(&status)) {
+        let code = replica.ended();
+        if code.is_some() || Instant::now() > deadline {
+            return Err(format!("it does not get on; ended: {code:?}\n{}", replica.log_end()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
 
 /// The source, its load, and who may say that a transaction was acknowledged.
 struct Source {
@@ -151,7 +193,6 @@ struct Life<'a> {
     /// GTIDs that `slipstream skip` said it will skip.
     skipped: GtidSet,
     cuts: u64,
-    cut_back: u64,
     last: Cut,
 }
 
@@ -169,7 +210,6 @@ impl<'a> Life<'a> {
             kept: GtidSet::new(),
             skipped: GtidSet::new(),
             cuts: 0,
-            cut_back: 0,
             last: Cut::default(),
         }
     }
@@ -206,41 +246,41 @@ impl<'a> Life<'a> {
         Replica::spawn(&url, &self.data, &options, |command| self.power.trace(command))
     }
 
-    /// One round: start, run for a while, end in one of several ways, cut, look. `strict`: nothing unsynced survives.
+    /// Lives until the process is gone, in one of several ways.
     ///
     /// # Errors
-    /// What a power cut must never do.
-    fn round(&mut self, phase: &Phase, strict: bool) -> Result<(), String> {
+    /// When it does not come up or stand still.
+    fn live(&mut self, phase: &Phase, way: Way) -> Result<(), String> {
         self.enter(phase);
-        // Some starts are cut before they are done.
-        let early = self.random.below(4) == 0;
         let mut replica = self.spawn(phase);
-        if early {
-            self.pass_ms(200);
-        } else {
-            self.run(&mut replica, phase)?;
-        }
-        match self.random.below(if early { 1 } else { 6 }) {
-            // Killed, started again, cut: what the first run left unsynced is no more durable for that.
-            1 => {
-                replica.kill();
-                let mut replica = self.spawn(phase);
-                if self.random.below(2) == 0 {
-                    self.pass_ms(200);
-                } else {
-                    self.run(&mut replica, phase)?;
-                }
-                replica.kill();
+        match way {
+            Way::EndsEarly => self.pass_ms(200),
+            Way::Runs => self.run(&mut replica, phase)?,
+            Way::Skips => {
+                self.run(&mut replica, phase)?;
+                self.skip();
             }
-            2 => {
+            Way::StartsAgain => {
+                self.run(&mut replica, phase)?;
+                replica.kill();
+                replica = self.spawn(phase);
+                self.run(&mut replica, phase)?;
+            }
+            Way::StartsAgainAlone => {
+                self.run(&mut replica, phase)?;
+                replica.kill();
+                replica = self.alone()?;
+            }
+            Way::Stops => {
+                self.run(&mut replica, phase)?;
                 replica.stop();
-                let found = self.look("before the cut")?;
+                let found = self.look("after a clean stop")?;
                 self.kept.union_with(&found);
+                return Ok(());
             }
-            _ => replica.kill(),
         }
-        self.note_acknowledged();
-        self.cut(strict)
+        replica.kill();
+        Ok(())
     }
 
     /// Until the replica has got further, and some more.
@@ -249,22 +289,29 @@ impl<'a> Life<'a> {
         if phase.torn_stream {
             self.proxy.cut_after(self.random.below(6 << 20));
         }
-        let until = std::time::Instant::now() + whole_program_tests::DEADLINE;
-        while !replica.status().is_some_and(|status| retrieved(&status).count() > goal) {
-            let code = replica.ended();
-            if code.is_some() || std::time::Instant::now() > until {
-                return Err(format!("no progress beyond {goal} transactions, ended: {code:?}\n{}", replica.log_end()));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        if self.random.below(3) == 0 {
-            let n = 1 + self.skipped.count();
-            let gtid = format!("00000000-0000-0000-0000-00000000abcd:{n}");
-            slipstream(&["skip", &gtid, "--data", self.data.to_str().unwrap()]).expect(0, &[]);
-            self.skipped.union_with(&gtid.parse().unwrap());
-        }
+        until(replica, |status| retrieved(status).count() > goal)?;
         self.pass_ms(if phase.torn_stream { 1500 } else { 500 });
         Ok(())
+    }
+
+    /// Started with no source to be reached: it recovers what it has, and waits.
+    fn alone(&mut self) -> Result<Replica, String> {
+        self.proxy.close(true);
+        let kept = self.kept.clone();
+        let url = self.proxy.url();
+        let mut replica =
+            Replica::spawn(&url, &self.data, &["--source-connect-retry=1"], |command| self.power.trace(command));
+        let found = until(&mut replica, |status| kept.is_subset_of(&executed(status)));
+        self.proxy.close(false);
+        found.map_err(|error| format!("alone, with {kept}: {error}\n{}", self.last))?;
+        Ok(replica)
+    }
+
+    /// `slipstream skip` of a transaction that never comes: durable when it returns.
+    fn skip(&mut self) {
+        let gtid = format!("00000000-0000-0000-0000-00000000abcd:{}", 1 + self.skipped.count());
+        slipstream(&["skip", &gtid, "--data", self.data.to_str().unwrap()]).expect(0, &[]);
+        self.skipped.union_with(&gtid.parse().unwrap());
     }
 
     /// A random time: the moment of what comes next.
@@ -272,7 +319,12 @@ impl<'a> Life<'a> {
         std::thread::sleep(Duration::from_micros(self.random.below(most * 1000)));
     }
 
+    /// The power goes. `strict`: nothing unsynced survives.
+    ///
+    /// # Errors
+    /// What a power cut must never do.
     fn cut(&mut self, strict: bool) -> Result<(), String> {
+        self.note_acknowledged();
         let seed = self.random.any();
         self.last = if strict { self.power.cut_strictly() } else { self.power.cut(seed) };
         self.cuts += 1;
@@ -327,8 +379,6 @@ impl<'a> Life<'a> {
         let url = self.source.server.url("repl");
         let mut replica = Replica::start(&url, &self.data, &[]);
         assert_equal(&self.source.server, &mut replica, &[DB]);
-        let log = replica.log();
-        self.cut_back = log.matches("was cut back").count() as u64;
         replica.stop();
     }
 }
@@ -346,6 +396,27 @@ fn rerun(seed: u64, test: &str) -> String {
     )
 }
 
+/// One life: rounds, then an equal end.
+fn live_through(source: &Source, seed: u64, rounds: u64) {
+    let mut life = Life::begin(source, seed);
+    source.busy(|| {
+        for round in 0..rounds {
+            let phase = &PHASES[(seed + round) as usize % PHASES.len()];
+            let way = WAYS[life.random.below(WAYS.len() as u64) as usize];
+            let strict = life.random.below(3) == 0;
+            let mut outcome = life.live(phase, way).and_then(|()| life.cut(strict));
+            // What there is, is whole without the source.
+            if outcome.is_ok() && !life.kept.is_empty() && life.random.below(4) == 0 {
+                outcome = life.alone().map(Replica::kill).and_then(|()| life.cut(strict));
+            }
+            if let Err(error) = outcome {
+                panic!("cut {} in phase '{}', {way:?}: {error}\nthe log ends:\n{}", life.cuts, phase.name, life.log());
+            }
+        }
+    });
+    life.end();
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
     let source = Source::start();
@@ -353,26 +424,135 @@ fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
     let (lives, rounds) = length((2, 10), (10, 30));
     let first = seed_of_this_run();
     for seed in first..first + lives {
-        let mut life = Life::begin(&source, seed);
-        eprintln!("seed {seed}, {}", life.power.disk().display());
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            source.busy(|| {
-                for round in 0..rounds {
-                    let phase = &PHASES[(seed + round) as usize % PHASES.len()];
-                    let strict = life.random.below(3) == 0;
-                    if let Err(error) = life.round(phase, strict) {
-                        let log = std::fs::read_to_string(life.data.with_extension("log")).unwrap_or_default();
-                        let log: Vec<&str> = log.lines().collect();
-                        let log = log[log.len().saturating_sub(30)..].join("\n");
-                        panic!("cut {} in phase '{}': {error}\nthe log ends:\n{log}", life.cuts, phase.name);
-                    }
-                }
-            });
-            life.end();
-        }));
+        eprintln!("seed {seed}");
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live_through(&source, seed, rounds)));
         if let Err(panic) = outcome {
             eprintln!("run it again with:\n  {}", rerun(seed, "nothing_acknowledged"));
             std::panic::resume_unwind(panic);
         }
+    }
+}
+
+/// A sync taken out, and how a life has to go for it to be missed.
+struct Fault {
+    name: &'static str,
+    /// See `power_cut::journal::skips`.
+    rules: &'static str,
+    phase: Phase,
+    way: Way,
+    /// None: started alone after a strict cut, too.
+    strict: Option<bool>,
+}
+
+const NO_CHECKSUMS: Phase = PHASES[1];
+const NEVER: Phase = PHASES[4];
+
+const FAULTS: &[Fault] = &[
+    Fault { name: "the data folder's name", rules: "/", phase: PLAIN, way: Way::Runs, strict: Some(true) },
+    Fault { name: "names in the data folder", rules: "data/", phase: PLAIN, way: Way::Runs, strict: Some(true) },
+    Fault { name: "the uuid", rules: "data/auto.cnf.tmp", phase: PLAIN, way: Way::Runs, strict: Some(true) },
+    Fault { name: "the format", rules: "data/slipstream.format.tmp", phase: PLAIN, way: Way::Runs, strict: Some(true) },
+    Fault { name: "the skip list", rules: "data/skipped.tmp", phase: PLAIN, way: Way::Skips, strict: Some(true) },
+    Fault { name: "the skip list's name", rules: "data/@skipped", phase: PLAIN, way: Way::Skips, strict: Some(true) },
+    Fault { name: "the source's facts", rules: "data/source-facts.tmp", phase: PLAIN, way: Way::Runs, strict: None },
+    Fault {
+        name: "the relay log's bytes",
+        rules: "fdatasync data/relay-log/relay-bin.0*",
+        phase: PLAIN,
+        way: Way::Runs,
+        strict: Some(true),
+    },
+    Fault {
+        name: "the relay log's bytes at a clean stop",
+        rules: "fdatasync data/relay-log/relay-bin.0*",
+        phase: NEVER,
+        way: Way::Stops,
+        strict: Some(true),
+    },
+    Fault {
+        name: "the end of an earlier run's last file",
+        rules: "fsync data/relay-log/relay-bin.0*@old",
+        phase: PLAIN,
+        way: Way::StartsAgain,
+        strict: Some(true),
+    },
+    Fault {
+        name: "what recovery found and claims",
+        rules: "fsync data/relay-log/relay-bin.0*@untouched;fsync data/relay-log/relay-bin.0*@cut",
+        phase: NEVER,
+        way: Way::StartsAgainAlone,
+        strict: Some(false),
+    },
+    Fault {
+        name: "the index",
+        rules: "data/relay-log/relay-bin.index.tmp",
+        phase: PLAIN,
+        way: Way::Runs,
+        strict: Some(false),
+    },
+    Fault {
+        name: "names in the relay log's folder",
+        rules: "data/relay-log/@relay-bin.index",
+        phase: PLAIN,
+        way: Way::Runs,
+        strict: Some(true),
+    },
+    Fault {
+        name: "the state file",
+        rules: "data/relay-log/relay-log.state.tmp",
+        phase: NO_CHECKSUMS,
+        way: Way::Runs,
+        strict: Some(true),
+    },
+    Fault {
+        name: "the state file's name",
+        rules: "data/relay-log/@relay-log.state",
+        phase: NO_CHECKSUMS,
+        way: Way::Runs,
+        strict: Some(true),
+    },
+];
+
+/// The checker is trusted once it has caught planted faults: with any one sync taken out, a power cut does what it must
+/// never do. Each fault has a bounded number of cuts to show; with nothing taken out the same lives show none.
+#[test]
+fn each_sync_is_missed_when_it_is_taken_out() {
+    let source = Source::start();
+    let mut seed = seed_of_this_run();
+    let only = std::env::var("SLIPSTREAM_POWER_CUT_FAULT").unwrap_or_default();
+    for fault in FAULTS.iter().filter(|fault| fault.name.contains(&only)) {
+        for planted in [true, false] {
+            seed += 1;
+            let mut life = Life::begin(&source, seed);
+            if planted {
+                life.power.skip_syncs(fault.rules);
+            }
+            let mut caught = None;
+            source.busy(|| {
+                let cuts = if planted { 20 } else { 1 };
+                caught = (0..cuts).find_map(|_| life.with_fault(fault).err());
+            });
+            let what = caught.as_deref().unwrap_or_default().lines().next().unwrap_or_default().to_owned();
+            eprintln!("{}: {} cuts: {what}", if planted { fault.name } else { "  none" }, life.cuts);
+            assert_eq!(caught.is_some(), planted, "{}: {caught:?}, seed {seed}\n{}", fault.name, life.log());
+        }
+    }
+}
+
+impl Life<'_> {
+    fn with_fault(&mut self, fault: &Fault) -> Result<(), String> {
+        self.live(&fault.phase, fault.way)?;
+        self.cut(fault.strict.unwrap_or(true))?;
+        if fault.strict.is_none() {
+            self.alone()?.kill();
+            self.cut(true)?;
+        }
+        Ok(())
+    }
+
+    fn log(&self) -> String {
+        let log = std::fs::read_to_string(self.data.with_extension("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
     }
 }

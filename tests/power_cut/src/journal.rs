@@ -260,12 +260,17 @@ impl Reader<'_> {
 }
 
 /// Whether a sync is to be left out. `list` holds rules separated by `;`: an optional `fsync ` or `fdatasync `, then a
-/// path relative to the traced folder in which `*` stands for any text; a folder's ends with `/`.
+/// path relative to the traced folder in which `*` stands for any text, then an optional `@` and what was done last.
+///
+/// A folder's path ends with `/`; done last to it: the name that came last, or `-` and the name that went. Done last to a
+/// file, as far as this process is concerned: `new` (made by it, and never synced), `own` (made by it), `old` (made by an
+/// earlier one, and written by this one), `cut` (its length set), `untouched`.
 #[must_use]
-pub fn skips(list: &str, call: &str, path: &str) -> bool {
-    list.split(';').filter(|rule| !rule.is_empty()).any(|rule| match rule.split_once(' ') {
-        Some((only, pattern)) => only == call && matches(pattern, path),
-        None => matches(rule, path),
+pub fn skips(list: &str, call: &str, path: &str, last: &str) -> bool {
+    list.split(';').filter(|rule| !rule.is_empty()).any(|rule| {
+        let (only, rule) = rule.split_once(' ').unwrap_or((call, rule));
+        let (pattern, done) = rule.split_once('@').unwrap_or((rule, "*"));
+        only == call && matches(pattern, path) && matches(done, last)
     })
 }
 
@@ -325,8 +330,10 @@ mod tests {
             ("data/log/a", false),
             ("", false),
         ] {
-            assert_eq!(skips(rules, "fsync", "data/log/a.1"), yes, "{rules}");
+            assert_eq!(skips(rules, "fsync", "data/log/a.1", "new"), yes, "{rules}");
         }
-        assert!(skips("data/log/", "fsync", "data/log/"));
+        assert!(skips("data/log/", "fsync", "data/log/", "-a"));
+        assert!(skips("data/log/@-*", "fsync", "data/log/", "-a"));
+        assert!(!skips("data/log/@a", "fsync", "data/log/", "-a"));
     }
 }

@@ -486,10 +486,13 @@ unsafe extern "C" fn mmap64(
 
 fn sync_with(fd: c_int, call: &str, through: impl FnOnce() -> c_int) -> c_int {
     let Some((tracer, facts)) = traced(fd) else { return through() };
-    if skips(&tracer.skip, call, &path_of(tracer, fd, &facts)) {
+    let mut state = tracer.lock();
+    let last = state.last(facts.inode);
+    if skips(&tracer.skip, call, &path_of(tracer, fd, &facts), &last) {
         return 0;
     }
-    let id = tracer.lock().begin(Operation::Sync { inode: facts.inode });
+    let id = state.begin(Operation::Sync { inode: facts.inode });
+    drop(state);
     let result = through();
     let errno = errno();
     tracer.lock().end(id, result.into(), 0);
