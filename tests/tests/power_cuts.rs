@@ -18,7 +18,7 @@ use power_cut::{Cut, PowerCut, Seeded};
 use relay_log::RelayFiles;
 use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{
-    DEADLINE, Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, soak,
+    DEADLINE, Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, soak, wait_for,
 };
 
 /// How a replica runs in a round. Add what is to be cut to: another option, another state of the source.
@@ -260,7 +260,10 @@ impl<'a> Life<'a> {
         self.enter(phase);
         let mut replica = self.spawn(phase);
         match way {
-            Way::EndsEarly => self.pass_ms(200),
+            Way::EndsEarly => {
+                wait_for("the shim", || self.power.has_begun().then_some(()), || replica.log_end());
+                self.pass_ms(200);
+            }
             Way::Runs => self.run(&mut replica, phase)?,
             Way::Skips => {
                 self.run(&mut replica, phase)?;

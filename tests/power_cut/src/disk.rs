@@ -84,11 +84,18 @@ impl PowerCut {
         command.env(SKIP_VARIABLE, &self.skip);
     }
 
+    /// Whether a process has been traced since the last cut. One that is killed at once may not have come that far.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        let records = journal::read(&self.shadow).unwrap();
+        records.iter().any(|record| matches!(record, Record::Hello { .. }))
+    }
+
     /// The power goes. The traced process must be dead (kill -9). `disk` becomes exactly what is durable: each file's
     /// content as last synced, each folder's names as last synced.
     ///
     /// # Panics
-    /// When the folder is not as the journal says: something changed it past the shim.
+    /// When no process was traced, or the folder is not as the journal says: something changed it past the shim.
     pub fn cut_strictly(&self) -> Cut {
         self.cut_with(None)
     }
