@@ -178,6 +178,19 @@ impl Replica {
         wait_for("the end of the log", look, String::new)
     }
 
+    /// The exit code, once it has ended.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap().map(code_of)
+    }
+
+    /// The last lines of the log.
+    #[must_use]
+    pub fn log_end(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+
     /// Waits for the end of the process.
     #[track_caller]
     pub fn wait_exit(&mut self) -> i32 {

@@ -54,6 +54,7 @@ impl Folder {
             Some(text) => check_format(path, &text)?,
             None => {
                 refuse_foreign(path)?;
+                sync_name(path).map_err(failed)?;
                 let uuid = new_uuid()?;
                 write_atomically(&path.join("auto.cnf"), format!("[auto]\nserver-uuid={uuid}\n").as_bytes())?;
                 let format = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
@@ -196,6 +197,18 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(|error| Failure::io(path.display(), &error))
+}
+
+/// Makes a new folder's own name durable, and those of the folders above it, which may be as new. Ones that only others
+/// may read were there before.
+fn sync_name(path: &Path) -> io::Result<()> {
+    for above in path.canonicalize()?.ancestors().skip(1) {
+        match File::open(above).and_then(|folder| folder.sync_all()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 /// A state file's text; none if there is no such file.

@@ -43,7 +43,7 @@ impl FolderLock {
             match take(&file, folder, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
                 Err(failure) if failure.exit != Exit::FolderInUse => return Err(failure),
-                Err(failure) if owner(folder).is_some() || Instant::now() >= until => return Err(failure),
+                Err(failure) if !only_readers(&file) || Instant::now() >= until => return Err(failure),
                 Err(_) => std::thread::sleep(READERS_LOOK_EVERY),
             }
         }
@@ -84,6 +84,13 @@ impl Drop for FolderLock {
             let _ = self.file.set_len(0);
         }
     }
+}
+
+/// Whether those who hold the lock only read. The pid in the file does not tell: a killed owner's may be another's by now.
+fn only_readers(file: &File) -> bool {
+    let shared = flock(file, FlockOperation::NonBlockingLockShared).is_ok();
+    // Let go of again, or two who wait would keep each other waiting.
+    shared && flock(file, FlockOperation::Unlock).is_ok()
 }
 
 fn take(file: &File, folder: &Path, operation: FlockOperation) -> Result<(), Failure> {
@@ -142,6 +149,21 @@ mod tests {
         let reading = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));
             drop((one, two));
+        });
+        assert!(FolderLock::exclusive(dir.path()).is_ok());
+        reading.join().unwrap();
+    }
+
+    /// Found by power cuts: with a pid left behind that is another process's now, readers were not waited for.
+    #[test]
+    fn readers_are_waited_for_whatever_pid_is_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(FolderLock::exclusive(dir.path()).unwrap());
+        std::fs::write(dir.path().join(LOCK_FILE), "1\n").unwrap();
+        let reader = FolderLock::shared(dir.path()).unwrap();
+        let reading = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(reader);
         });
         assert!(FolderLock::exclusive(dir.path()).is_ok());
         reading.join().unwrap();

@@ -59,6 +59,9 @@ pub struct SourceFacts {
     pub binlog_checksum: String,
     /// `@@global.gtid_executed`.
     pub gtid_executed: GtidSet,
+    /// `@@global.gtid_owned`: transactions under way. One that waits for a semi-synchronous acknowledgement is in the
+    /// source's log, and may be in ours, but not in its gtid_executed yet.
+    pub gtid_owned: GtidSet,
     /// `@@global.gtid_purged`.
     pub gtid_purged: GtidSet,
     /// The source's clock against ours.
@@ -206,12 +209,16 @@ impl Variables {
 }
 
 fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut PreflightReport) -> Result<()> {
+    // First those under way: what ends meanwhile is then in one of the two.
+    let owned = connection.query("SELECT @@global.gtid_owned")?.text(0, 0).unwrap_or_default();
     let sets = connection.query("SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()")?;
     let set = |column| -> Result<GtidSet> {
         let text = sets.text(0, column).unwrap_or_default();
         text.parse().map_err(|_| SourceError::UnexpectedAnswer { what: "SELECT @@global.gtid_executed" })
     };
     let facts = &mut report.facts;
+    facts.gtid_owned =
+        parse_owned(&owned).ok_or(SourceError::UnexpectedAnswer { what: "SELECT @@global.gtid_owned" })?;
     facts.gtid_executed = set(0)?;
     facts.gtid_purged = set(1)?;
     facts.account = quote_account(&sets.text(0, 2).unwrap_or_default());
@@ -347,12 +354,23 @@ fn check_server_id(
     Ok(())
 }
 
+/// A set in which a thread's number stands behind each GTID: `uuid:5#38:6#39`.
+fn parse_owned(text: &str) -> Option<GtidSet> {
+    let mut parts = text.split('#');
+    let mut set = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        set.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    set.parse().ok()
+}
+
+/// As rpl_binlog_sender.cc (`check_start_file`): what the source executed or owns, we may have.
 fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
     let mut ours = input.executed.clone();
     ours.union_with(input.retrieved);
     let facts = &report.facts;
     let purged_and_needed = facts.gtid_purged.subtract(&ours);
-    let errant = ours.subtract(&facts.gtid_executed);
+    let errant = ours.subtract(&facts.gtid_executed).subtract(&facts.gtid_owned);
     if !purged_and_needed.is_empty() {
         let missing = facts.gtid_executed.subtract(&ours);
         let what = format!(
@@ -443,5 +461,28 @@ mod tests {
         assert_eq!(report.exit_code(), EXIT_REFUSED);
         assert!(report.problems[0].what.contains(&format!("not on the source: {B}:7\n")));
         assert!(gtid_report(&format!("{A}:1-10"), &format!("{A}:1-3"), &format!("{A}:1-3")).accepted());
+    }
+
+    /// Found by power cuts under semi-synchronous replication: the source sends a transaction before it has executed it.
+    #[test]
+    fn transactions_under_way_are_not_errant() {
+        const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let owned = parse_owned(&format!("{A}:11#38:12#7:tag:1#9")).unwrap();
+        assert_eq!(owned, format!("{A}:11-12:tag:1").parse().unwrap());
+        assert_eq!(parse_owned(""), Some(GtidSet::new()));
+        assert_eq!(parse_owned("x#1"), None);
+        let facts = SourceFacts {
+            gtid_executed: format!("{A}:1-10").parse().unwrap(),
+            gtid_owned: owned,
+            ..SourceFacts::default()
+        };
+        for (ours, accepted) in [("1-11", true), ("1-13", false)] {
+            let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new() };
+            let (ours, none) = (format!("{A}:{ours}").parse().unwrap(), GtidSet::new());
+            let input =
+                PreflightInput { server_id: 1, uuid: None, executed: &none, retrieved: &ours, store_empty: false };
+            check_gtids(&input, &mut report);
+            assert_eq!(report.accepted(), accepted);
+        }
     }
 }

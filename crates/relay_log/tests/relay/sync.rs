@@ -74,6 +74,29 @@ fn a_cut_takes_the_synced_position_back() {
     assert!(claimed <= whole.offset, "{state}");
 }
 
+/// Found by power cuts: the state file was not written when the file that needs it was no longer the current one.
+#[test]
+fn a_file_without_checksums_is_trusted_when_the_next_one_is_synced() {
+    let dir = folder();
+    let mut source = Source::new(NONE);
+    let (mut writer, _) = connected(options(dir.path()), &source);
+    for _ in 0..3 {
+        source.feed(&mut writer, 300);
+    }
+    let mut next = Source::new(CRC);
+    next.last = source.last;
+    let (rotate, fde) = next.headers();
+    writer.note_source_headers(&rotate, &fde).unwrap();
+    let end = next.feed(&mut writer, 300);
+    assert_eq!(end.file_number, 2);
+    writer.sync().request_sync();
+    assert!(writer.sync().wait_synced(end, LONG).unwrap());
+    // As a kill leaves it.
+    drop(writer);
+    let (_, recovery) = read_only(dir.path()).unwrap();
+    assert_eq!((recovery.retrieved, recovery.cut), (gtids(4), None));
+}
+
 /// Run by the next test, in a process of its own with the fail point set.
 #[test]
 #[ignore = "needs SLIPSTREAM_FAILPOINT"]

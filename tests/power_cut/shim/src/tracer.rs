@@ -1,0 +1,143 @@
+//! What the process knows of the traced folder, and its journal.
+//!
+//! In: operations the hooks are about to make. Out: records, written with one write each before and after the operation.
+//! Never here: two changes at a time: the lock is held from before a change to after it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use power_cut::journal::{self, Operation, Record};
+
+use crate::hooks;
+
+/// The process's one tracer; none while it starts, and none in a process that is not traced.
+static TRACER: OnceLock<Tracer> = OnceLock::new();
+
+/// See the module.
+pub struct Tracer {
+    /// The traced folder.
+    pub root: PathBuf,
+    /// Folder of the links.
+    pub links: PathBuf,
+    /// Rules of syncs to leave out.
+    pub skip: String,
+    /// The device of the traced folder.
+    pub device: u64,
+    state: Mutex<State>,
+}
+
+/// Behind the lock.
+pub struct State {
+    journal: File,
+    next_id: u64,
+    /// Inode numbers of all traced files and folders.
+    pub known: HashSet<u64>,
+    /// Those made by this process.
+    own: HashSet<u64>,
+    /// What was done last to each, see `journal::skips`.
+    last: HashMap<u64, String>,
+}
+
+impl Tracer {
+    /// The tracer, if this process is traced.
+    pub fn get() -> Option<&'static Tracer> {
+        TRACER.get()
+    }
+
+    /// Called once, before `main`.
+    pub fn start() {
+        let Some(root) = std::env::var_os(journal::ROOT_VARIABLE).map(PathBuf::from) else { return };
+        match Tracer::open(root) {
+            Ok(tracer) => drop(TRACER.set(tracer)),
+            Err(error) => refuse(&format!("cannot begin: {error}")),
+        }
+    }
+
+    fn open(root: PathBuf) -> std::io::Result<Tracer> {
+        let shadow = std::env::var_os(journal::SHADOW_VARIABLE).map(PathBuf::from);
+        let shadow = shadow.ok_or_else(|| std::io::Error::other(format!("no {}", journal::SHADOW_VARIABLE)))?;
+        let device = std::fs::metadata(&root)?.dev();
+        let mut known = HashSet::new();
+        for record in journal::read(&shadow)? {
+            match record {
+                Record::Base { inode, .. } => drop(known.insert(inode)),
+                Record::End { inode, .. } if inode != 0 => drop(known.insert(inode)),
+                _ => {}
+            }
+        }
+        let journal = File::options().append(true).open(shadow.join(journal::JOURNAL_FILE))?;
+        // The order of the records is the order of the changes only with one writer.
+        journal.try_lock().map_err(|_| std::io::Error::other("another process is traced into this journal"))?;
+        let mut state = State { journal, next_id: 0, known, own: HashSet::new(), last: HashMap::new() };
+        state.write(&Record::Hello { process: std::process::id().into() });
+        let skip = std::env::var(journal::SKIP_VARIABLE).unwrap_or_default();
+        Ok(Tracer { root, links: shadow.join(journal::LINKS_FOLDER), skip, device, state: Mutex::new(state) })
+    }
+
+    /// Taken for every change.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Before an operation. Returns its number.
+    pub fn begin(&mut self, operation: Operation) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.note(&operation);
+        self.write(&Record::Begin { id, operation });
+        id
+    }
+
+    /// After it.
+    pub fn end(&mut self, id: u64, result: i64, inode: u64) {
+        if inode != 0 {
+            self.own.insert(inode);
+            self.last.insert(inode, "new".into());
+        }
+        self.write(&Record::End { id, result, inode });
+    }
+
+    /// What was done last to a file or folder; a sync of it follows, or is left out.
+    pub fn last(&mut self, inode: u64) -> String {
+        let last = self.last.get(&inode).cloned().unwrap_or_else(|| "untouched".into());
+        if last == "new" {
+            self.last.insert(inode, "own".into());
+        }
+        last
+    }
+
+    fn note(&mut self, operation: &Operation) {
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let (inode, last) = match operation {
+            Operation::Create { folder, name } | Operation::MakeFolder { folder, name } => (*folder, text(name)),
+            Operation::Rename { folder, to, .. } => (*folder, text(to)),
+            Operation::Remove { folder, name } => (*folder, format!("-{}", text(name))),
+            Operation::Write { inode, .. } if self.own.contains(inode) => (*inode, "own".into()),
+            Operation::Write { inode, .. } => (*inode, "old".into()),
+            Operation::SetLen { inode, .. } => (*inode, "cut".into()),
+            Operation::Sync { .. } => return,
+        };
+        let is_new = self.last.get(&inode).is_some_and(|last| last == "new");
+        if !is_new || !matches!(operation, Operation::Write { .. } | Operation::SetLen { .. }) {
+            self.last.insert(inode, last);
+        }
+    }
+
+    fn write(&mut self, record: &Record) {
+        if !hooks::write_all(self.journal.as_raw_fd(), &record.encode()) {
+            refuse("cannot write the journal");
+        }
+    }
+}
+
+/// Ends the process: what it did cannot be followed, so nothing could be said of a power cut.
+pub fn refuse(what: &str) -> ! {
+    hooks::write_all(2, format!("power-cut shim: {what}\n").as_bytes());
+    std::process::abort();
+}

@@ -1,0 +1,339 @@
+//! The journal a traced process leaves: every change of the traced folder, in order, with what it takes to undo it.
+//!
+//! In: operations (from the shim), a journal's bytes (from the model). Out: bytes, records. Never here: file contents but
+//! for the bytes an operation overwrites or cuts off, so that appending to a large file costs a few bytes.
+//!
+//! A change is written down before it is made ([`Record::Begin`]) and after ([`Record::End`]). The process makes one
+//! change at a time, so at most the last one may lack its end. A sync takes its time beside others: it covers what had
+//! ended when it began, and counts once it has ended.
+
+use std::path::Path;
+use std::{fs, io};
+
+/// Names the folder whose files are traced.
+pub const ROOT_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_ROOT";
+/// Names the folder with the journal and a link to every traced file's content.
+pub const SHADOW_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_SHADOW";
+/// Syncs that are reported as done and not done: see [`skips`].
+pub const SKIP_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_SKIP";
+/// In the shadow folder.
+pub const JOURNAL_FILE: &str = "journal";
+/// In the shadow folder: a hard link to each traced file, named by inode number. It keeps what is unlinked, and keeps its
+/// inode number from being given again.
+pub const LINKS_FOLDER: &str = "inodes";
+
+/// One change, or one sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A new, empty file.
+    Create {
+        /// Inode number of its folder.
+        folder: u64,
+        /// Its name there.
+        name: Vec<u8>,
+    },
+    /// A new folder.
+    MakeFolder {
+        /// Inode number of the folder it is in.
+        folder: u64,
+        /// Its name there.
+        name: Vec<u8>,
+    },
+    /// A name given to what another name of the same folder named.
+    Rename {
+        /// Inode number of the folder.
+        folder: u64,
+        /// The name that goes.
+        from: Vec<u8>,
+        /// The name that comes, or is taken from another file.
+        to: Vec<u8>,
+    },
+    /// A file's or empty folder's name is gone.
+    Remove {
+        /// Inode number of its folder.
+        folder: u64,
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// Bytes written.
+    Write {
+        /// Inode number of the file.
+        inode: u64,
+        /// First byte.
+        offset: u64,
+        /// Bytes asked for.
+        len: u64,
+        /// The file's length before.
+        old_len: u64,
+        /// What stood there before, up to the old length.
+        old: Vec<u8>,
+    },
+    /// A length set.
+    SetLen {
+        /// Inode number of the file.
+        inode: u64,
+        /// The length before.
+        old_len: u64,
+        /// The length asked for.
+        new_len: u64,
+        /// The bytes cut off.
+        old: Vec<u8>,
+    },
+    /// fsync or fdatasync of a file or folder.
+    Sync {
+        /// Inode number.
+        inode: u64,
+    },
+}
+
+/// One entry of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// What was there, and durable, before: the traced folder itself (`folder` 0), then each folder before what is in it.
+    Base {
+        /// Inode number.
+        inode: u64,
+        /// Inode number of its folder; 0 for the traced folder.
+        folder: u64,
+        /// Its name there.
+        name: Vec<u8>,
+        /// A file's length; None for a folder.
+        len: Option<u64>,
+    },
+    /// A traced process has begun.
+    Hello {
+        /// Its process id.
+        process: u64,
+    },
+    /// An operation is about to be made.
+    Begin {
+        /// Named again by its end; begins anew with each process.
+        id: u64,
+        /// The operation.
+        operation: Operation,
+    },
+    /// It was made, or failed.
+    End {
+        /// Of its `Begin`.
+        id: u64,
+        /// What the system call gave: bytes written, 0 or more for success, negative for failure.
+        result: i64,
+        /// Inode number of what was created; else 0.
+        inode: u64,
+    },
+}
+
+impl Record {
+    /// The record's bytes: their number (u32), then they.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let out = Writer(vec![0; 4]);
+        let out = match self {
+            Record::Base { inode, folder, name, len } => {
+                let out = out.tag(0).number(*inode).number(*folder).bytes(name);
+                out.number(u64::from(len.is_some())).number(len.unwrap_or(0))
+            }
+            Record::Hello { process } => out.tag(1).number(*process),
+            Record::End { id, result, inode } => out.tag(2).number(*id).number(result.cast_unsigned()).number(*inode),
+            Record::Begin { id, operation } => encode_operation(out.tag(3).number(*id), operation),
+        };
+        let mut bytes = out.0;
+        let len = u32::try_from(bytes.len() - 4).expect("an operation of less than 4 GiB");
+        bytes.splice(..4, len.to_le_bytes());
+        bytes
+    }
+}
+
+fn encode_operation(out: Writer, operation: &Operation) -> Writer {
+    match operation {
+        Operation::Create { folder, name } => out.tag(0).number(*folder).bytes(name),
+        Operation::MakeFolder { folder, name } => out.tag(1).number(*folder).bytes(name),
+        Operation::Rename { folder, from, to } => out.tag(2).number(*folder).bytes(from).bytes(to),
+        Operation::Remove { folder, name } => out.tag(3).number(*folder).bytes(name),
+        Operation::Write { inode, offset, len, old_len, old } => {
+            out.tag(4).number(*inode).number(*offset).number(*len).number(*old_len).bytes(old)
+        }
+        Operation::SetLen { inode, old_len, new_len, old } => {
+            out.tag(5).number(*inode).number(*old_len).number(*new_len).bytes(old)
+        }
+        Operation::Sync { inode } => out.tag(6).number(*inode),
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn tag(mut self, tag: u8) -> Writer {
+        self.0.push(tag);
+        self
+    }
+
+    fn number(mut self, number: u64) -> Writer {
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Writer {
+        let mut out = self.number(bytes.len() as u64);
+        out.0.extend(bytes);
+        out
+    }
+}
+
+/// The journal of a shadow folder. A record cut off by the end of its process is left out.
+///
+/// # Errors
+/// When it cannot be read, or is none.
+pub fn read(shadow: &Path) -> io::Result<Vec<Record>> {
+    let bytes = fs::read(shadow.join(JOURNAL_FILE))?;
+    let mut records = Vec::new();
+    let mut rest = bytes.as_slice();
+    while let Some((head, body)) = rest.split_first_chunk::<4>() {
+        let Some((record, next)) = body.split_at_checked(u32::from_le_bytes(*head) as usize) else { break };
+        records.push(decode(record).ok_or_else(|| io::Error::other("a damaged journal"))?);
+        rest = next;
+    }
+    Ok(records)
+}
+
+fn decode(bytes: &[u8]) -> Option<Record> {
+    let mut reader = Reader(bytes);
+    let record = match reader.tag()? {
+        0 => {
+            let (inode, folder, name) = (reader.number()?, reader.number()?, reader.bytes()?);
+            let (is_file, len) = (reader.number()? == 1, reader.number()?);
+            Record::Base { inode, folder, name, len: is_file.then_some(len) }
+        }
+        1 => Record::Hello { process: reader.number()? },
+        2 => Record::End { id: reader.number()?, result: reader.number()?.cast_signed(), inode: reader.number()? },
+        3 => Record::Begin { id: reader.number()?, operation: decode_operation(&mut reader)? },
+        _ => return None,
+    };
+    reader.0.is_empty().then_some(record)
+}
+
+fn decode_operation(reader: &mut Reader<'_>) -> Option<Operation> {
+    Some(match reader.tag()? {
+        0 => Operation::Create { folder: reader.number()?, name: reader.bytes()? },
+        1 => Operation::MakeFolder { folder: reader.number()?, name: reader.bytes()? },
+        2 => Operation::Rename { folder: reader.number()?, from: reader.bytes()?, to: reader.bytes()? },
+        3 => Operation::Remove { folder: reader.number()?, name: reader.bytes()? },
+        4 => Operation::Write {
+            inode: reader.number()?,
+            offset: reader.number()?,
+            len: reader.number()?,
+            old_len: reader.number()?,
+            old: reader.bytes()?,
+        },
+        5 => Operation::SetLen {
+            inode: reader.number()?,
+            old_len: reader.number()?,
+            new_len: reader.number()?,
+            old: reader.bytes()?,
+        },
+        6 => Operation::Sync { inode: reader.number()? },
+        _ => return None,
+    })
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn tag(&mut self) -> Option<u8> {
+        let (tag, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*tag)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let len = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(bytes.to_vec())
+    }
+}
+
+/// Whether a sync is to be left out. `list` holds rules separated by `;`: an optional `fsync ` or `fdatasync `, then a
+/// path relative to the traced folder in which `*` stands for any text, then an optional `@` and what was done last.
+///
+/// A folder's path ends with `/`; done last to it: the name that came last, or `-` and the name that went. Done last to a
+/// file, as far as this process is concerned: `new` (made by it, and never synced), `own` (made by it), `old` (made by an
+/// earlier one, and written by this one), `cut` (its length set), `untouched`.
+#[must_use]
+pub fn skips(list: &str, call: &str, path: &str, last: &str) -> bool {
+    list.split(';').filter(|rule| !rule.is_empty()).any(|rule| {
+        let (only, rule) = rule.split_once(' ').unwrap_or((call, rule));
+        let (pattern, done) = rule.split_once('@').unwrap_or((rule, "*"));
+        only == call && matches(pattern, path) && matches(done, last)
+    })
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text
+            .strip_prefix(start)
+            .is_some_and(|text| (0..=text.len()).any(|at| text.get(at..).is_some_and(|text| matches(rest, text)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip_and_a_torn_end_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = b"na\xffme".to_vec();
+        let operations = [
+            Operation::Create { folder: 1, name: name.clone() },
+            Operation::MakeFolder { folder: 2, name: vec![] },
+            Operation::Rename { folder: 3, from: name.clone(), to: b"to".to_vec() },
+            Operation::Remove { folder: 4, name: name.clone() },
+            Operation::Write { inode: 5, offset: 6, len: 7, old_len: 8, old: vec![9; 2] },
+            Operation::SetLen { inode: 5, old_len: 8, new_len: 6, old: vec![1, 2] },
+            Operation::Sync { inode: u64::MAX },
+        ];
+        let mut records = vec![
+            Record::Base { inode: 1, folder: 0, name: vec![], len: None },
+            Record::Base { inode: 2, folder: 1, name, len: Some(0) },
+            Record::Hello { process: 77 },
+        ];
+        for (id, operation) in (0..).zip(operations) {
+            records.push(Record::Begin { id, operation });
+            records.push(Record::End { id, result: -1, inode: 3 });
+        }
+        let bytes: Vec<u8> = records.iter().flat_map(Record::encode).collect();
+        for torn in [0, 1, 5] {
+            fs::write(dir.path().join(JOURNAL_FILE), &bytes[..bytes.len() - torn]).unwrap();
+            assert_eq!(read(dir.path()).unwrap(), records[..records.len() - usize::from(torn > 0)]);
+        }
+    }
+
+    #[test]
+    fn rules_name_calls_and_paths() {
+        for (rules, yes) in [
+            ("data/log/a.1", true),
+            ("data/log/a.*", true),
+            ("*", true),
+            ("d*/a*1", true),
+            ("fsync data/log/*", true),
+            ("fdatasync data/log/*", false),
+            ("x;data/*", true),
+            ("data/log/", false),
+            ("data/log/a", false),
+            ("", false),
+        ] {
+            assert_eq!(skips(rules, "fsync", "data/log/a.1", "new"), yes, "{rules}");
+        }
+        assert!(skips("data/log/", "fsync", "data/log/", "-a"));
+        assert!(skips("data/log/@-*", "fsync", "data/log/", "-a"));
+        assert!(!skips("data/log/@a", "fsync", "data/log/", "-a"));
+    }
+}

@@ -1,0 +1,16 @@
+//! Power cuts for a real process: what would be on disk, had the power gone at any moment.
+//!
+//! In: a process started with the shim (`power_cut_shim`) that writes a journal of its changes and syncs; a seed. Out: the
+//! traced folder as a power cut could have left it. Never here: bytes or names kept that were not durable, unless the
+//! seed chose so; a change that the journal does not know ([`PowerCut::cut`] compares it with the folder).
+//!
+//! kill -9 alone proves nothing about durability: the page cache survives it (RULES 13).
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod disk;
+pub mod journal;
+mod model;
+mod seeded;
+
+pub use disk::{Cut, PowerCut, shim_library};
+pub use seeded::Seeded;
