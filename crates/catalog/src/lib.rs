@@ -19,6 +19,7 @@ mod identity;
 mod lexer;
 mod mask;
 mod parser;
+mod row_key;
 mod statement;
 mod syntax;
 mod table;
@@ -28,6 +29,7 @@ pub use catalog::{Catalog, DdlEffect, DdlOutcome};
 pub use context::StatementContext;
 pub use error::DdlError;
 pub use mask::masked;
+pub use row_key::{KeyPlace, RowKey};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,
