@@ -5,11 +5,12 @@
 //! connections and gtid_executed are of one moment; no XA transaction is prepared then; the lock is released whatever
 //! happens (in the end by the connection's going).
 //!
-//! The lock is asked for politely. While a statement runs longer than `lock_wait` it is not asked for at all in the
-//! first half of the time allowed: the statement would hold it off while it holds off every writer, and the tables the
-//! statement uses would stay closed to newcomers even after our try is over. LOCK INSTANCE FOR BACKUP comes first, where
-//! the account may: behind a long ALTER TABLE it waits without keeping writers waiting. Pauses between tries double from
-//! 100 ms to 2 s and are spread at random, so that several copies do not step in line.
+//! The lock is asked for politely. While a statement is seen that runs longer than `lock_wait`, it is not asked for at all:
+//! the statement would hold it off while it holds off every writer, and (seen on 9.7) the tables the statement uses stay
+//! closed to newcomers until it ends, long after our try is over. LOCK INSTANCE FOR BACKUP is tried before, where the
+//! account may: behind DDL it waits without keeping writers waiting. It is let go again and taken anew under the read
+//! lock: taken the other way round it makes a deadlock with ALTER TABLE, which the ALTER may lose (seen on 9.7). Pauses
+//! between tries double from 100 ms to 2 s and are spread at random, so that several copies do not step in line.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -48,7 +49,6 @@ pub(crate) struct Moment<T> {
     /// The source's clock then, to the second.
     pub now: String,
     pub opened: Instant,
-    pub lock_us: u64,
     pub lock_wait_us: u64,
     /// Since when LOCK INSTANCE FOR BACKUP is held.
     pub backup_since: Option<Instant>,
@@ -56,11 +56,23 @@ pub(crate) struct Moment<T> {
     pub taken: T,
 }
 
+/// LOCK INSTANCE FOR BACKUP.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InstanceLock {
+    /// Since then.
+    Held(Instant),
+    /// DDL held it off.
+    Busy,
+    /// The account misses BACKUP_ADMIN.
+    NotAllowed,
+}
+
 /// What one lock brought; nothing is taken where XA transactions are prepared.
 struct Frozen<T> {
     executed: GtidSet,
     now: String,
     opened: Instant,
+    backup_since: Option<Instant>,
     xids: Vec<String>,
     taken: Option<T>,
 }
@@ -73,11 +85,13 @@ pub(crate) struct Patience<'a> {
     pub pause: Duration,
     /// Locks asked for.
     pub tries: u32,
+    /// How long writers may have waited for one of them.
+    pub longest_try_us: u64,
 }
 
 impl<'a> Patience<'a> {
     pub(crate) fn new(options: &'a CopyOptions, stop: &'a AtomicBool) -> Patience<'a> {
-        Patience { options, stop, begun: Instant::now(), pause: BACK_OFF.0, tries: 0 }
+        Patience { options, stop, begun: Instant::now(), pause: BACK_OFF.0, tries: 0, longest_try_us: 0 }
     }
 
     /// Waits before the next try.
@@ -107,10 +121,6 @@ impl<'a> Patience<'a> {
             std::thread::sleep(left.min(STOP_POLL));
         }
     }
-
-    fn may_insist(&self) -> bool {
-        self.begun.elapsed() >= self.options.lock_timeout / 2
-    }
 }
 
 fn random() -> u64 {
@@ -134,6 +144,7 @@ impl Sessions {
         mut under_lock: impl FnMut(&mut Connection) -> Result<T, CopyError>,
     ) -> Result<Moment<T>, CopyError> {
         let seconds = patience.options.lock_wait.as_secs().max(1);
+        let seconds_allowed = patience.options.lock_timeout.as_secs();
         let set = format!("SET SESSION lock_wait_timeout = {seconds}");
         let done = self.control.exec(&set);
         self.at(done)?;
@@ -144,25 +155,24 @@ impl Sessions {
                 patience.back_off(|| CopyError::PreparedXa { xids })?;
                 continue;
             }
-            if !patience.may_insist()
-                && let Some(statement) = self.long_statement(seconds)?
-            {
-                patience.back_off(|| self.no_lock(patience_seconds(patience.options), &statement))?;
+            if let Some(statement) = self.long_statement(seconds)? {
+                patience.back_off(|| self.no_lock(seconds_allowed, &statement))?;
                 continue;
             }
             patience.tries += 1;
-            let Some(backup_since) = self.lock_instance()? else {
+            if self.lock_instance()? == InstanceLock::Busy {
                 let reason = "a DDL statement holds off LOCK INSTANCE FOR BACKUP";
-                patience.back_off(|| self.no_lock(patience_seconds(patience.options), reason))?;
+                patience.back_off(|| self.no_lock(seconds_allowed, reason))?;
                 continue;
-            };
+            }
+            self.unlock_instance()?;
             let asked = Instant::now();
             match self.control.exec("FLUSH TABLES WITH READ LOCK") {
                 Ok(_) => {}
                 Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
-                    self.unlock_instance()?;
+                    patience.longest_try_us = patience.longest_try_us.max(micros(asked));
                     let reason = "a long statement or transaction holds off FLUSH TABLES WITH READ LOCK";
-                    patience.back_off(|| self.no_lock(patience_seconds(patience.options), reason))?;
+                    patience.back_off(|| self.no_lock(seconds_allowed, reason))?;
                     continue;
                 }
                 Err(error) => return Err(self.failed(error)),
@@ -170,11 +180,11 @@ impl Sessions {
             let lock_wait_us = micros(asked);
             let outcome = self.snapshot(&mut under_lock);
             let unlocked = self.control.exec("UNLOCK TABLES");
-            let lock_us = micros(asked);
-            let Frozen { executed, now, opened, xids, taken } = outcome?;
+            patience.longest_try_us = patience.longest_try_us.max(micros(asked));
+            let Frozen { executed, now, opened, backup_since, xids, taken } = outcome?;
             self.at(unlocked)?;
             if let Some(taken) = taken {
-                return Ok(Moment { executed, now, opened, lock_us, lock_wait_us, backup_since, taken });
+                return Ok(Moment { executed, now, opened, lock_wait_us, backup_since, taken });
             }
             self.unlock_instance()?;
             patience.back_off(|| CopyError::PreparedXa { xids })?;
@@ -186,6 +196,11 @@ impl Sessions {
         &mut self,
         under_lock: &mut impl FnMut(&mut Connection) -> Result<T, CopyError>,
     ) -> Result<Frozen<T>, CopyError> {
+        let backup_since = match self.lock_instance()? {
+            InstanceLock::Held(since) => Some(since),
+            // Nobody can hold it off now but another backup tool.
+            InstanceLock::Busy | InstanceLock::NotAllowed => None,
+        };
         let opened = Instant::now();
         let (readers, control) = (&mut self.readers, &mut self.control);
         // Side by side: the lock lasts as long as the slowest, not as long as all.
@@ -205,7 +220,7 @@ impl Sessions {
         let executed = executed.ok_or_else(|| CopyError::NoGtids { server: self.server.clone() })?;
         let xids = self.prepared_xa()?;
         let taken = if xids.is_empty() { Some(under_lock(&mut self.control)?) } else { None };
-        Ok(Frozen { executed, now, opened, xids, taken })
+        Ok(Frozen { executed, now, opened, backup_since, xids, taken })
     }
 
     fn no_lock(&self, seconds: u64, reason: &str) -> CopyError {
@@ -249,16 +264,13 @@ impl Sessions {
         }))
     }
 
-    /// Takes LOCK INSTANCE FOR BACKUP: `Some(Some(since when))`; `Some(None)` without the privilege; None when it could
-    /// not be had in time.
-    #[allow(clippy::option_option)]
-    fn lock_instance(&mut self) -> Result<Option<Option<Instant>>, CopyError> {
+    fn lock_instance(&mut self) -> Result<InstanceLock, CopyError> {
         let since = Instant::now();
         match self.control.exec("LOCK INSTANCE FOR BACKUP") {
-            Ok(_) => Ok(Some(Some(since))),
+            Ok(_) => Ok(InstanceLock::Held(since)),
             Err(error) => match error.server_code() {
-                Some(LOCK_WAIT_TIMEOUT) => Ok(None),
-                Some(code) if ACCESS_DENIED.contains(&code) => Ok(Some(None)),
+                Some(LOCK_WAIT_TIMEOUT) => Ok(InstanceLock::Busy),
+                Some(code) if ACCESS_DENIED.contains(&code) => Ok(InstanceLock::NotAllowed),
                 _ => Err(self.failed(error)),
             },
         }
@@ -272,10 +284,6 @@ impl Sessions {
             Ok(_) => Ok(()),
         }
     }
-}
-
-fn patience_seconds(options: &CopyOptions) -> u64 {
-    options.lock_timeout.as_secs()
 }
 
 pub(crate) fn micros(since: Instant) -> u64 {

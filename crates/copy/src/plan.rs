@@ -17,10 +17,10 @@ pub struct CopyPlan {
     pub tables: Vec<PlannedTable>,
     /// Tables that the filter leaves out: database and name.
     pub left_out: Vec<(String, String)>,
-    /// For how long writers on the source were held off at most: from the moment the read lock was asked for to its
-    /// release, µs.
+    /// For how long writers on the source were held off at most: the longest try, from the moment the read lock was
+    /// asked for to its release, µs.
     pub lock_us: u64,
-    /// Of that, the time until the lock was granted, µs.
+    /// The time until the lock was granted in the last try, µs.
     pub lock_wait_us: u64,
     /// For how long DDL on the source was held off by LOCK INSTANCE FOR BACKUP, µs; None without the privilege for it.
     pub backup_lock_us: Option<u64>,

@@ -28,7 +28,7 @@ const SNAPSHOT_ENGINES: [&str; 2] = ["INNODB", "ROCKSDB"];
 /// Engines that show other tables' rows.
 const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
 /// Times that a snapshot is thrown away because DDL came between it and the reading of the definitions.
-const DDL_TRIES: u32 = 10;
+const DDL_TRIES: u32 = 5;
 /// CREATE_TIME counts seconds: so long after a table's last DDL the next one can be told from it.
 const FRESH: Duration = Duration::from_millis(1100);
 /// What `locked_bytes_max` may be exceeded by while reading: it is held against estimates, which are rough.
@@ -54,15 +54,10 @@ impl SourceCopy {
         let connect = || {
             let exact = |mut connection: Connection| -> source::Result<Connection> {
                 connection.exec("SET SESSION sql_quote_show_create = 1")?;
-                // Not every version has these: a key that is invisible to the optimizer, generated primary keys.
-                for statement in [
-                    "SET SESSION optimizer_switch = 'use_invisible_indexes=on'",
-                    "SET SESSION show_gipk_in_create_table_and_information_schema = ON",
-                ] {
-                    match connection.exec(statement) {
-                        Err(error) if error.server_code().is_none() => return Err(error),
-                        _ => {}
-                    }
+                // Since 8.0.30.
+                match connection.exec("SET SESSION show_gipk_in_create_table_and_information_schema = ON") {
+                    Err(error) if error.server_code().is_none() => return Err(error),
+                    _ => {}
                 }
                 Ok(connection)
             };
@@ -181,12 +176,11 @@ fn try_once(
     patience: &mut Patience<'_>,
 ) -> Result<Attempt, CopyError> {
     let lower = facts.lower_case_table_names;
-    let version = version_number(&facts.version);
     let before = Listing::read(&mut sessions.control, "");
     let before = sessions.at(before)?;
     let wanted = before.wanted(&options.tables, lower)?;
     if wanted.iter().any(|name| before.tables.get(name).is_some_and(|table| table.fresh)) {
-        // The lock would be for nothing.
+        // The lock may be for nothing.
         patience.sleep(FRESH)?;
     }
     let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
@@ -194,7 +188,7 @@ fn try_once(
         let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
         take_rows(control, &without_snapshots, facts, options.batch_bytes, limit)
     })?;
-    let outcome = read_catalog(sessions, facts, options, version, &moment);
+    let outcome = read_catalog(sessions, facts, patience, &moment);
     let backup_lock_us = moment.backup_since.map(micros);
     sessions.unlock_instance()?;
     let (listing, names, catalog) = match outcome? {
@@ -225,19 +219,23 @@ fn try_once(
 fn read_catalog<T>(
     sessions: &mut Sessions,
     facts: &SourceFacts,
-    options: &CopyOptions,
-    version: Option<u32>,
+    patience: &Patience<'_>,
     moment: &Moment<T>,
 ) -> Result<Result<(Listing, Vec<Name>, catalog::Catalog), Vec<Name>>, CopyError> {
     let lower = facts.lower_case_table_names;
+    let version = version_number(&facts.version);
     let Some(reader) = sessions.readers.first_mut() else { return Ok(Err(Vec::new())) };
     let listing = Listing::read(reader, &moment.now);
     let listing = sessions.at(listing)?;
-    let names = listing.wanted(&options.tables, lower)?;
+    let names = listing.wanted(&patience.options.tables, lower)?;
     let fresh = |name: &&Name| listing.tables.get(*name).is_some_and(|table| table.fresh);
     let fresh: Vec<Name> = names.iter().filter(fresh).cloned().collect();
     if !fresh.is_empty() {
-        return Ok(Err(fresh));
+        if moment.backup_since.is_none() {
+            return Ok(Err(fresh));
+        }
+        // DDL waits: let the second pass, and the next one of these tables can be told from the last.
+        patience.sleep(FRESH)?;
     }
     let definitions = read_definitions(&mut sessions.readers, &names)?;
     let later = Listing::read(&mut sessions.control, "");
@@ -365,7 +363,7 @@ fn finish(
         left_out: listing.tables.keys().filter(|name| !copied.contains(name)).cloned().collect(),
         tables: tables.into_iter().map(|(table, _)| table).collect(),
         catalog,
-        lock_us: moment.lock_us,
+        lock_us: patience.longest_try_us,
         lock_wait_us: moment.lock_wait_us,
         backup_lock_us,
         lock_tries: patience.tries,
