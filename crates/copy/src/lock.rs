@@ -108,12 +108,14 @@ impl<'a> Patience<'a> {
         self.sleep(pause)
     }
 
+    pub(crate) fn check_stop(&self) -> Result<(), CopyError> {
+        if self.stop.load(Ordering::Relaxed) { Err(CopyError::Stopped) } else { Ok(()) }
+    }
+
     pub(crate) fn sleep(&self, pause: Duration) -> Result<(), CopyError> {
         let until = Instant::now() + pause;
         loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(CopyError::Stopped);
-            }
+            self.check_stop()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
@@ -218,6 +220,7 @@ impl Sessions {
         self.at(snapshots)?;
         let (executed, now) = self.at(facts)?;
         let executed = executed.ok_or_else(|| CopyError::NoGtids { server: self.server.clone() })?;
+        // After the GTID set: a PREPARE that is in it is seen here, because no XA COMMIT can come in between.
         let xids = self.prepared_xa()?;
         let taken = if xids.is_empty() { Some(under_lock(&mut self.control)?) } else { None };
         Ok(Frozen { executed, now, opened, backup_since, xids, taken })

@@ -175,6 +175,7 @@ fn try_once(
     options: &CopyOptions,
     patience: &mut Patience<'_>,
 ) -> Result<Attempt, CopyError> {
+    patience.check_stop()?;
     let lower = facts.lower_case_table_names;
     let before = Listing::read(&mut sessions.control, "");
     let before = sessions.at(before)?;
