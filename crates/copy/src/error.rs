@@ -83,6 +83,23 @@ pub enum CopyError {
         /// MRG_MYISAM or FEDERATED.
         engine: String,
     },
+    /// Tables that a copy without a lock cannot make exact: their rows have no key.
+    #[error(
+        "without a lock (--copy-lock=none) tables without a key cannot be copied: {}; give each a PRIMARY KEY, leave them \
+         out, or grant RELOAD", .tables.join(", ")
+    )]
+    NeedsKeys {
+        /// Quoted.
+        tables: Vec<String>,
+    },
+    /// A copy without a lock needs whole rows in the log.
+    #[error("without a lock (--copy-lock=none) the source must log whole rows, but {what}; fix: {fix}")]
+    NeedsFullImages {
+        /// Which setting is in the way.
+        what: String,
+        /// The statement that helps.
+        fix: String,
+    },
     /// Definitions changed each time between the snapshot and the moment they were read.
     #[error("tables were changed by DDL again and again while the copy began: {}; copy when it is done", .tables.join(", "))]
     Changing {

@@ -31,19 +31,20 @@
 //! tables can be copied by another `SourceCopy` whose filter names them, at its own G2. A table copied at G2 has the
 //! definition of G2, its row events and its DDL with a GTID in G2 are "superseded by copy", and the store opens when
 //! the watermark covers G2 (RULES 23). What cannot be done this way is a single table that takes longer than the limit: its ranges
-//! are of one snapshot. It takes a higher limit, or the way without locks below.
+//! are of one snapshot. It takes a higher limit, or the way without a lock, which has no such limit.
 //!
-//! # Without the privilege for the lock (`--copy-lock=none`; not built yet)
+//! # Without the privilege for the lock ([`CopyLock::None`])
 //!
-//! Per range: read `gtid_executed` (low mark L), read the range with autocommit, read `gtid_executed` (high mark H). A
-//! commit becomes visible to others before its GTID is in `gtid_executed`, so rows may be newer than L says but never
-//! than H plus what commits while H is read; H is therefore read again until it has stood still for a moment or grown
-//! once more. Row events of the range's keys with a GTID in H but not in L may or may not be in the rows read: replay
-//! applies them as blind puts and deletes by key (an INSERT finding its row, an UPDATE or DELETE missing it is no error
-//! between the marks), so a range is exact once the watermark covers its H. That needs full images and an identifying
-//! key: keyless tables are refused (a multiset cannot absorb a repeated insert), and so is a prepared XA transaction
-//! inside the marks. DDL between the first L and the last H of a table: copied again. The watermark starts at the union of
-//! all H.
+//! `gtid_executed` is read first (L, the plan's set), then definitions, then each range in a short transaction of its
+//! own, and at last, when commits that a range may have seen must have arrived in it, `gtid_executed` again (H,
+//! [`CopyReport::settled_at`]). Whatever is in L is in the rows; whatever is in the rows is in H. The log from L on is
+//! then replayed over the rows by key and without questions up to H: a row change puts its after image whatever is
+//! there, a delete removes what may not be there, a key change does both. For each key the last event in (L, H] decides,
+//! and a key without one was the same all the time, so from H on the rows are exact; readers may look from then on. It
+//! must not be MySQL's MINIMAL images or partial JSON (an after image would lack columns), nor a keyless table (a multiset
+//! cannot absorb a repeated insert): such tables are refused. DDL on a table before its last range is read is found as
+//! above; later DDL is replayed in its place. What the caller must add is the replay without questions between L and H
+//! (`--check-images` off, neither 1032 nor 1062).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -63,11 +64,12 @@ mod table_reader;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::GtidSet;
 use catalog::TableDef;
 
 pub use batch::RowBatch;
 pub use error::CopyError;
-pub use options::CopyOptions;
+pub use options::{CopyLock, CopyOptions};
 pub use plan::{CopyPlan, PlannedTable, SourceFacts};
 pub use prepare::SourceCopy;
 pub use progress::{Progress, TableProgress, TableState, Totals};
@@ -91,7 +93,7 @@ pub trait CopySink: Sync {
 }
 
 /// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyReport {
     /// Tables.
     pub tables: usize,
@@ -103,6 +105,8 @@ pub struct CopyReport {
     pub ranges: u64,
     /// How long reading took.
     pub elapsed: Duration,
+    /// Without a lock: the GTIDs up to which replay makes the rows exact. None: they are exact as they are.
+    pub settled_at: Option<GtidSet>,
 }
 
 impl std::fmt::Display for CopyReport {

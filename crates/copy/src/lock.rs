@@ -193,6 +193,28 @@ impl Sessions {
         }
     }
 
+    /// A moment without a lock: a GTID set, and nothing prepared that is in it. A transaction that is prepared and ended
+    /// between the two questions makes replay stop at its XA COMMIT: it is not missed in silence.
+    pub(crate) fn mark<T>(&mut self, patience: &mut Patience<'_>, taken: T) -> Result<Moment<T>, CopyError> {
+        loop {
+            let before = self.prepared_xa()?;
+            let now = self.control.query_value("SELECT NOW()");
+            let now = self.at(now)?.unwrap_or_default();
+            let executed = self.executed()?;
+            let xids = if before.is_empty() { self.prepared_xa()? } else { before };
+            if xids.is_empty() {
+                let opened = Instant::now();
+                return Ok(Moment { executed, now, opened, lock_wait_us: 0, backup_since: None, taken });
+            }
+            patience.back_off(|| CopyError::PreparedXa { xids })?;
+        }
+    }
+
+    pub(crate) fn executed(&mut self) -> Result<GtidSet, CopyError> {
+        let executed = gtid_executed(&mut self.control);
+        self.at(executed)?.ok_or_else(|| CopyError::NoGtids { server: self.server.clone() })
+    }
+
     /// Everything that happens while writers wait.
     fn snapshot<T>(
         &mut self,

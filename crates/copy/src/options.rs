@@ -4,9 +4,22 @@ use std::time::Duration;
 
 use source::TableFilter;
 
+/// How the rows come to belong to a GTID set (`--copy-lock`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyLock {
+    /// FLUSH TABLES WITH READ LOCK for milliseconds: all rows are of one GTID set.
+    #[default]
+    Auto,
+    /// No lock, for accounts without RELOAD: rows are of some moment while the copy ran, and replay from the plan's GTID
+    /// set on makes them exact; see the crate's text.
+    None,
+}
+
 /// How to copy.
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
+    /// See [`CopyLock`].
+    pub lock: CopyLock,
     /// Which tables.
     pub tables: TableFilter,
     /// Connections that read at a time (`--copy-connections`); at least 1. One more asks questions beside them.
@@ -17,7 +30,8 @@ pub struct CopyOptions {
     pub lock_wait: Duration,
     /// How long to go on trying to find a moment for the snapshots.
     pub lock_timeout: Duration,
-    /// How old the snapshots may become (`--snapshot-max`): the source keeps every old row version as long.
+    /// How old the snapshots may become (`--snapshot-max`): the source keeps every old row version as long. Without a
+    /// lock there is one for each range of a table, and no limit.
     pub snapshot_max: Duration,
     /// Bytes of row images handed to the sink at a time, about.
     pub batch_bytes: usize,
@@ -33,6 +47,7 @@ pub struct CopyOptions {
 impl Default for CopyOptions {
     fn default() -> CopyOptions {
         CopyOptions {
+            lock: CopyLock::Auto,
             tables: TableFilter::default(),
             connections: 4,
             rate_bytes_per_second: None,

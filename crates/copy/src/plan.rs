@@ -9,7 +9,8 @@ use catalog::{Catalog, TableDef};
 /// What will be copied, and as of when.
 #[derive(Clone, Debug)]
 pub struct CopyPlan {
-    /// G: the GTIDs of everything the snapshots see, and nothing else.
+    /// G: the GTIDs of everything the snapshots see, and nothing else. Without a lock ([`crate::CopyLock::None`]): where
+    /// replay must begin; the rows may hold some of what follows.
     pub executed: GtidSet,
     /// Definitions at G of every table that is copied, all databases with their default collations, names of views.
     pub catalog: Catalog,
@@ -80,6 +81,10 @@ impl fmt::Display for CopyPlan {
             self.source.server,
             if set.is_empty() { "(empty)" } else { &set }
         )?;
+        if self.lock_tries == 0 {
+            write!(f, "no lock was taken; rows are exact once the log is replayed to the end of the copy")?;
+            return self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"));
+        }
         write!(
             f,
             "writers waited {:.1} ms at most ({:.1} ms for the lock, tries: {})",

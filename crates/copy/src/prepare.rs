@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::TableDef;
-use source::copy_check::{COPY_PRIVILEGES, missing_privileges};
+use source::copy_check::{COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 use source::replication::version_number;
 use source::session::{quoted, reading_session};
 use source::{ConnectOptions, Connection};
@@ -15,7 +15,7 @@ use crate::batch::RowBatch;
 use crate::definitions::{self, Listing, Name, build_catalog, read_definitions, same_definition, show_create};
 use crate::error::CopyError;
 use crate::lock::{Moment, Patience, Sessions, micros};
-use crate::options::CopyOptions;
+use crate::options::{CopyLock, CopyOptions};
 use crate::plan::{CopyPlan, PlannedTable, SourceFacts};
 use crate::progress::Progress;
 use crate::rate::Rate;
@@ -31,6 +31,9 @@ const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
 const DDL_TRIES: u32 = 5;
 /// CREATE_TIME counts seconds: so long after a table's last DDL the next one can be told from it.
 const FRESH: Duration = Duration::from_millis(1100);
+/// A commit is visible a moment before its GTID is in gtid_executed: one stage of the same group commit later. No server
+/// takes this long between the two.
+const SETTLE: Duration = Duration::from_secs(1);
 /// What `locked_bytes_max` may be exceeded by while reading: it is held against estimates, which are rough.
 const LOCKED_BYTES_FACTOR: u64 = 4;
 
@@ -67,7 +70,7 @@ impl SourceCopy {
         let control = connect()?;
         let mut sessions = Sessions { server: server.clone(), readers: Vec::new(), control };
         let facts = read_facts(&mut sessions)?;
-        check_privileges(&mut sessions)?;
+        check_privileges(&mut sessions, options.lock)?;
         for _ in 0..options.connections.max(1) {
             sessions.readers.push(connect()?);
         }
@@ -116,14 +119,30 @@ impl SourceCopy {
             state: RunState::default(),
         };
         run.run(sessions.readers)?;
+        let settled_at = match options.lock {
+            CopyLock::Auto => None,
+            CopyLock::None => Some(settled(&run, stop)?),
+        };
         let totals = progress.totals();
         Ok(CopyReport {
+            settled_at,
             tables: plan.tables.len(),
             rows: totals.rows,
             bytes: totals.bytes,
             ranges: run.state.ranges.load(Ordering::Relaxed),
             elapsed: progress.elapsed(),
         })
+    }
+}
+
+/// The GTIDs of everything the rows may hold.
+fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError> {
+    Patience::new(run.options, stop).sleep(SETTLE)?;
+    let mut control = run.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match source::session::gtid_executed(&mut control) {
+        Ok(Some(set)) => Ok(set),
+        Ok(None) => Err(CopyError::NoGtids { server: run.server.clone() }),
+        Err(error) => Err(CopyError::Source { server: run.server.clone(), error }),
     }
 }
 
@@ -148,8 +167,12 @@ fn read_facts(sessions: &mut Sessions) -> Result<SourceFacts, CopyError> {
     })
 }
 
-fn check_privileges(sessions: &mut Sessions) -> Result<(), CopyError> {
-    let answer = missing_privileges(&mut sessions.control, COPY_PRIVILEGES);
+fn check_privileges(sessions: &mut Sessions, lock: CopyLock) -> Result<(), CopyError> {
+    let needed = match lock {
+        CopyLock::Auto => COPY_PRIVILEGES,
+        CopyLock::None => UNLOCKED_COPY_PRIVILEGES,
+    };
+    let answer = missing_privileges(&mut sessions.control, needed);
     let (account, missing) = sessions.at(answer)?;
     if missing.is_empty() { Ok(()) } else { Err(CopyError::Privileges { account, missing }) }
 }
@@ -184,6 +207,9 @@ fn try_once(
         // The lock may be for nothing.
         patience.sleep(FRESH)?;
     }
+    if options.lock == CopyLock::None {
+        return try_unlocked(sessions, facts, patience, &before);
+    }
     let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
     let moment = sessions.freeze(patience, |control| {
         let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
@@ -215,6 +241,61 @@ fn try_once(
     Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, backup_lock_us })))
 }
 
+/// As `try_once`, without a lock: a mark in the log, then definitions that were the same before it and are after it.
+fn try_unlocked(
+    sessions: &mut Sessions,
+    facts: &SourceFacts,
+    patience: &mut Patience<'_>,
+    before: &Listing,
+) -> Result<Attempt, CopyError> {
+    check_full_images(sessions)?;
+    let moment = sessions.mark(patience, Vec::new())?;
+    let listing = Listing::read(&mut sessions.control, &moment.now);
+    let listing = sessions.at(listing)?;
+    let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
+    let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);
+    let mut changed = before.changed(&listing, &names);
+    changed.extend(names.iter().filter(|name| fresh(name)).cloned());
+    let other = |(db, _): &&(String, String)| !before.databases.iter().any(|(known, _)| known == db);
+    changed.extend(listing.databases.iter().filter(other).map(|(db, _)| (db.clone(), "*".to_owned())));
+    if !changed.is_empty() {
+        return Ok(Attempt::Changed(changed));
+    }
+    let version = version_number(&facts.version);
+    let catalog = match define_all(sessions, &listing, &names, facts.lower_case_table_names, version)? {
+        Ok(catalog) => catalog,
+        Err(changed) => return Ok(Attempt::Changed(changed)),
+    };
+    let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
+    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
+    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
+        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
+    }
+    let keyless = |name: &&Name| {
+        catalog.table(&name.0, &name.1).is_some_and(|table| table.identity == catalog::Identity::WholeImage)
+    };
+    let tables: Vec<String> = names.iter().filter(keyless).map(full_name).collect();
+    if !tables.is_empty() {
+        return Err(CopyError::NeedsKeys { tables });
+    }
+    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, backup_lock_us: None })))
+}
+
+fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
+    let answer = sessions.control.query("SELECT @@GLOBAL.binlog_row_image, @@GLOBAL.binlog_row_value_options");
+    let result = sessions.at(answer)?;
+    let text = |column| result.text(0, column).unwrap_or_default();
+    if text(0) != "FULL" {
+        let what = format!("binlog_row_image is {}", text(0));
+        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_image = FULL;".into() });
+    }
+    if !text(1).is_empty() {
+        let what = format!("binlog_row_value_options is {}", text(1));
+        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_value_options = '';".into() });
+    }
+    Ok(())
+}
+
 /// The catalog at the snapshot, or which tables DDL changed since.
 #[allow(clippy::type_complexity)]
 fn read_catalog<T>(
@@ -238,10 +319,22 @@ fn read_catalog<T>(
         // DDL waits: let the second pass, and the next one of these tables can be told from the last.
         patience.sleep(FRESH)?;
     }
-    let definitions = read_definitions(&mut sessions.readers, &names)?;
+    let catalog = define_all(sessions, &listing, &names, lower, version)?;
+    Ok(catalog.map(|catalog| (listing, names, catalog)))
+}
+
+/// The definitions of the tables as `listing` has them, or which of them are others by now.
+fn define_all(
+    sessions: &mut Sessions,
+    listing: &Listing,
+    names: &[Name],
+    lower_case_table_names: u8,
+    version: Option<u32>,
+) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
+    let definitions = read_definitions(&mut sessions.readers, names)?;
     let later = Listing::read(&mut sessions.control, "");
     let later = sessions.at(later)?;
-    let mut changed = listing.changed(&later, &names);
+    let mut changed = listing.changed(&later, names);
     let mut complete = Vec::with_capacity(definitions.len());
     for (name, sql) in definitions {
         match sql {
@@ -252,8 +345,11 @@ fn read_catalog<T>(
     if !changed.is_empty() {
         return Ok(Err(changed));
     }
-    let catalog = build_catalog(&listing, &complete, lower, version)?;
-    Ok(Ok((listing, names, catalog)))
+    build_catalog(listing, &complete, lower_case_table_names, version).map(Ok)
+}
+
+fn borrows_rows(engine: &str) -> bool {
+    BORROWED_ROWS.iter().any(|known| known.eq_ignore_ascii_case(engine))
 }
 
 fn has_snapshot(engine: &str) -> bool {
@@ -270,8 +366,7 @@ fn without_snapshots(
     let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
     let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
     let names: Vec<Name> = wanted.iter().filter(|name| !has_snapshot(engine(name))).cloned().collect();
-    let borrowed = |name: &&Name| BORROWED_ROWS.iter().any(|known| known.eq_ignore_ascii_case(engine(name)));
-    if let Some(name) = names.iter().find(borrowed) {
+    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
         return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
     }
     if names.is_empty() {
@@ -330,7 +425,7 @@ fn finish(
     let estimates = definitions::estimates(&mut sessions.control);
     let estimates = sessions.at(estimates)?;
     let mut notes = Vec::new();
-    if backup_lock_us.is_none() {
+    if backup_lock_us.is_none() && options.lock == CopyLock::Auto {
         notes.push(
             "without BACKUP_ADMIN a long DDL statement on the source may hold off the lock and, with it, writers"
                 .into(),

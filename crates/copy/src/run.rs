@@ -20,7 +20,7 @@ use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges};
 use crate::definitions::{Name, created_now};
 use crate::error::{CopyError, at_table};
-use crate::options::CopyOptions;
+use crate::options::{CopyLock, CopyOptions};
 use crate::progress::{Progress, TableProgress, TableState};
 use crate::rate::Rate;
 use crate::table_reader::TableReader;
@@ -198,7 +198,9 @@ impl Run<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 self.fail(CopyError::Stopped);
             }
-            if self.opened.elapsed() >= self.options.snapshot_max && !self.state.expired.swap(true, Ordering::Relaxed) {
+            let limited = self.options.lock == CopyLock::Auto;
+            let too_old = limited && self.opened.elapsed() >= self.options.snapshot_max;
+            if too_old && !self.state.expired.swap(true, Ordering::Relaxed) {
                 self.state.ending.store(true, Ordering::Relaxed);
             }
             if self.lock(&self.state.failure).is_some() || self.state.expired.load(Ordering::Relaxed) {
@@ -248,7 +250,9 @@ impl Run<'_> {
     /// One connection's work.
     fn work(&self, connection: &mut Connection) -> Result<(), CopyError> {
         let mut batch = RowBatch::default();
-        connection.exec(&format!("SAVEPOINT {SAVEPOINT}")).map_err(|error| self.source(error))?;
+        if self.options.lock == CopyLock::Auto {
+            connection.exec(&format!("SAVEPOINT {SAVEPOINT}")).map_err(|error| self.source(error))?;
+        }
         loop {
             self.check_ending()?;
             let fresh = self.state.next_job.fetch_add(1, Ordering::Relaxed);
@@ -281,16 +285,27 @@ impl Run<'_> {
             }
             return self.range_done(job, progress);
         }
-        while let Some(range) = job.take_range(connection)? {
+        // Without a lock each range has a snapshot of its own.
+        let (begin, end) = match self.options.lock {
+            CopyLock::Auto => (None, format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")),
+            CopyLock::None => (Some("START TRANSACTION READ ONLY"), "COMMIT".to_owned()),
+        };
+        loop {
+            if let Some(begin) = begin {
+                connection.exec(begin).map_err(|error| self.source(error))?;
+            }
+            let Some(range) = job.take_range(connection)? else { break };
             self.check_ending()?;
             let rows = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch))?;
             job.rows.fetch_add(rows, Ordering::Relaxed);
             // The metadata lock of the reading is still held: what is true now was true while the rows were read.
             self.check_unchanged(job)?;
-            let back = format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}");
-            connection.exec(&back).map_err(|error| self.source(error))?;
+            connection.exec(&end).map_err(|error| self.source(error))?;
             self.state.ranges.fetch_add(1, Ordering::Relaxed);
             self.range_done(job, progress)?;
+        }
+        if begin.is_some() {
+            connection.exec(&end).map_err(|error| self.source(error))?;
         }
         Ok(())
     }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::TableDef;
-use copy::{CopyError, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, TableState};
+use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, TableState};
 use source::TableFilter;
-use source::copy_check::{CopyCheckInput, check_copy, oldest_log_age};
+use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
 use support::{Copied, Kept, Server, assert_equals_log, copy_all, enabled};
 
 const TYPES: &str = include_str!("../../compare/tests/types.sql");
@@ -619,7 +619,8 @@ fn pre_checks_name_what_is_missing() {
         tables: &filter,
         free_bytes,
         rate_bytes_per_second: Some(1000),
-        snapshot_max: Duration::from_secs(60),
+        snapshot_max: Some(Duration::from_secs(60)),
+        lock: LockWanted::Yes,
     };
     let age = |user: &str| oldest_log_age(source::Connection::connect(&server.options(user)).unwrap()).unwrap();
     let mut root = server.connect();
@@ -650,4 +651,87 @@ fn pre_checks_name_what_is_missing() {
         fixes.iter().any(|fix| fix.starts_with("use a folder"))
             && fixes.iter().any(|fix| fix.starts_with("SET PERSIST"))
     );
+    let unlocked = CopyCheckInput { snapshot_max: None, lock: LockWanted::No, ..input(None) };
+    let check = check_copy(&mut repl, &unlocked, None).unwrap();
+    assert_eq!(check.problems.len(), 1);
+    assert_eq!(check.problems[0].fix, "GRANT XA_RECOVER_ADMIN ON *.* TO 'repl'@'%';");
+}
+
+#[test]
+fn without_a_lock_replay_makes_the_rows_exact() {
+    if !enabled() {
+        return;
+    }
+    let server = Server::start("copy-unlocked", &["--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"]);
+    server.sql(&format!(
+        "CREATE DATABASE live; USE live;
+         CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, v INT, f FLOAT, j JSON, KEY (v));
+         CREATE TABLE pairs (a VARCHAR(20), b INT, v VARCHAR(200), n INT NULL, PRIMARY KEY (a, b));
+         INSERT INTO keyed (v, f, j) {0}SELECT x, x / 3, JSON_OBJECT('x', x) FROM seq;
+         INSERT INTO pairs {0}SELECT CONCAT('p', x % 17), x, REPEAT('v', 100), NULL FROM seq; ANALYZE TABLE keyed, pairs",
+        numbers(900)
+    ));
+    let source = account(&server, "managed", "SELECT, XA_RECOVER_ADMIN");
+    let options = CopyOptions { lock: CopyLock::None, chunk_rows_min: 50, ..small_pieces() };
+    let stop = AtomicBool::new(false);
+    let copied = std::thread::scope(|scope| {
+        for writer in 0..3u64 {
+            let (server, stop) = (&server, &stop);
+            scope.spawn(move || {
+                let mut connection = server.connect();
+                let mut n = writer;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    let (row, group) = (n * 7919 % 950, n * 31 % 17);
+                    for sql in [
+                        format!("INSERT INTO live.keyed (v, j) VALUES ({n}, '[{n}, 1.50]'), ({writer}, NULL)"),
+                        format!("UPDATE live.keyed SET v = v + 1, f = f * 1.1 WHERE id = {row}"),
+                        format!("DELETE FROM live.keyed WHERE id = {}", n * 13 % 1900),
+                        // Keys move over ranges, in both directions, and come back.
+                        format!("UPDATE IGNORE live.pairs SET a = 'p{group}', n = {n} WHERE b = {row}"),
+                        format!("DELETE FROM live.pairs WHERE b = {}", n * 11 % 900),
+                        format!("REPLACE INTO live.pairs VALUES ('p{group}', {row}, 'again', {n})"),
+                    ] {
+                        match connection.exec(&sql) {
+                            // ER_LOCK_DEADLOCK
+                            Err(error) => assert_eq!(error.server_code(), Some(1213), "{error}"),
+                            Ok(_) => {}
+                        }
+                    }
+                }
+            });
+        }
+        let copied = copy_all(&source, &options);
+        stop.store(true, Ordering::Relaxed);
+        copied.unwrap()
+    });
+    let (low, high) = (&copied.plan.executed, copied.report.settled_at.as_ref().unwrap());
+    assert!(low.is_subset_of(high) && high.subtract(low).count() > 20, "{low} {high}");
+    assert_eq!((copied.plan.lock_us, copied.plan.lock_tries), (0, 0));
+    let replayed = support::replay_by_key(&server, &copied, high);
+    for (name, (_, wanted)) in support::replayed(&server, high) {
+        let missing: Vec<_> = wanted.keys().filter(|row| !replayed[&name].contains(row)).take(2).collect();
+        let extra: Vec<_> = replayed[&name].iter().filter(|row| !wanted.contains_key(row)).take(2).collect();
+        assert!(missing.is_empty() && extra.is_empty(), "{name:?}: missing {missing:02x?}, too many {extra:02x?}");
+    }
+
+    // The rows alone are of no single moment: without the replay they differ, or this test shows nothing.
+    let exact = support::replayed(&server, high);
+    assert!(exact.iter().any(|(name, (_, rows))| copied.kept.tables()[name].rows != *rows));
+
+    let refused = |sql: &str, undo: &str| {
+        server.sql(sql);
+        let refused = copy_all(&source, &options).map(|_| ()).unwrap_err();
+        server.sql(undo);
+        refused
+    };
+    let error = refused("CREATE TABLE live.heap (a INT)", "DROP TABLE live.heap");
+    assert!(matches!(&error, CopyError::NeedsKeys { tables } if tables == &["`live`.`heap`"]), "{error}");
+    let error = refused("SET GLOBAL binlog_row_image = MINIMAL", "SET GLOBAL binlog_row_image = FULL");
+    assert!(matches!(&error, CopyError::NeedsFullImages { .. }), "{error}");
+    let with_lock = copy_all(&source, &CopyOptions::default()).map(|_| ()).unwrap_err();
+    assert!(matches!(&with_lock, CopyError::Privileges { missing, .. } if missing == &["RELOAD"]), "{with_lock}");
+    // DDL is found here too.
+    let error = copy_after(&server, &options, "ALTER TABLE live.keyed RENAME COLUMN v TO id2, ALGORITHM=INSTANT");
+    assert!(matches!(error.map(|_| ()), Err(CopyError::TableChanged { table, .. }) if table == "keyed"));
 }

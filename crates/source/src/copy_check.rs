@@ -16,6 +16,8 @@ pub type Needed = (&'static str, &'static [&'static str]);
 
 /// What a copy cannot do without: reading, FLUSH TABLES WITH READ LOCK, XA RECOVER.
 pub const COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("RELOAD", &["FLUSH_TABLES"]), ("XA_RECOVER_ADMIN", &[])];
+/// What a copy without a lock cannot do without.
+pub const UNLOCKED_COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("XA_RECOVER_ADMIN", &[])];
 /// What makes a copy gentler: with LOCK INSTANCE FOR BACKUP, DDL and not writers wait for DDL, and with PROCESS long
 /// statements of others are seen before the read lock is asked for.
 pub const GENTLE_PRIVILEGES: &[Needed] = &[("BACKUP_ADMIN", &[]), ("PROCESS", &[])];
@@ -52,8 +54,19 @@ pub struct CopyCheckInput<'a> {
     pub free_bytes: Option<u64>,
     /// Limit on the speed in bytes a second.
     pub rate_bytes_per_second: Option<u64>,
-    /// How old the snapshots may become.
-    pub snapshot_max: Duration,
+    /// How old the snapshots may become; None without a lock, where there is no limit.
+    pub snapshot_max: Option<Duration>,
+    /// With a lock, or without ([`UNLOCKED_COPY_PRIVILEGES`])?
+    pub lock: LockWanted,
+}
+
+/// Whether the copy takes the read lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockWanted {
+    /// For milliseconds.
+    Yes,
+    /// Never.
+    No,
 }
 
 /// What was found out.
@@ -104,7 +117,11 @@ pub fn check_copy(
     log_age: Option<Duration>,
 ) -> Result<CopyCheck> {
     let mut check = CopyCheck::default();
-    for (needed, severity) in [(COPY_PRIVILEGES, Severity::Refused), (GENTLE_PRIVILEGES, Severity::Warning)] {
+    let needed: &[(&[Needed], Severity)] = match input.lock {
+        LockWanted::Yes => &[(COPY_PRIVILEGES, Severity::Refused), (GENTLE_PRIVILEGES, Severity::Warning)],
+        LockWanted::No => &[(UNLOCKED_COPY_PRIVILEGES, Severity::Refused)],
+    };
+    for &(needed, severity) in needed {
         let (account, missing) = missing_privileges(connection, needed)?;
         if !missing.is_empty() {
             let list = missing.join(", ");
@@ -187,11 +204,11 @@ fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
         check.add(severity, what, "use a folder on a larger disk: --data=DIR, or copy fewer tables".into());
     }
     let seconds = check.duration.as_secs();
-    if check.duration > input.snapshot_max {
+    if let Some(snapshot_max) = input.snapshot_max.filter(|max| check.duration > *max) {
         let what = format!(
             "reading {} will take about {seconds} s, longer than the snapshots may live ({} s)",
             megabytes(check.data_bytes),
-            input.snapshot_max.as_secs()
+            snapshot_max.as_secs()
         );
         let fix = format!("--snapshot-max={seconds}s or more (the source keeps old row versions as long)");
         check.add(Severity::Warning, what, fix);
@@ -263,7 +280,8 @@ mod tests {
                 tables: &filter,
                 free_bytes: Some(free_mb * 1_000_000),
                 rate_bytes_per_second: None,
-                snapshot_max: Duration::from_secs(snapshot_max),
+                snapshot_max: Some(Duration::from_secs(snapshot_max)),
+                lock: LockWanted::Yes,
             };
             check_room_and_time(&mut check, &input);
             let severities: Vec<_> = check.problems.iter().map(|problem| problem.severity).collect();

@@ -1,6 +1,6 @@
 //! Throw-away servers, a sink that keeps everything, and a replay of the log to compare with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use apply::{ApplyOptions, Pipeline, PipelineOptions};
 use base::{GtidSet, LogPosition};
+use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, RowsEvent, RowsKind, TableMapEvent, event_body, event_type};
 use catalog::{ColumnDefault, RowKey, TableDef};
 use copy::{CopyError, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy};
 use relay_log::{Intake, RelayLog, RelayOptions};
@@ -88,6 +89,8 @@ impl Drop for Server {
     }
 }
 
+/// Database and table.
+pub type Name = (String, String);
 /// Key and image, with the number of copies.
 pub type Rows = BTreeMap<(Vec<u8>, Vec<u8>), u64>;
 
@@ -227,6 +230,70 @@ fn essence(def: &TableDef) -> TableDef {
         key.expressions.iter_mut().for_each(|(_, text)| text.clear());
     }
     def
+}
+
+/// The copied rows (key and image) with the log's row changes up to `to` put over them by key, without questions.
+pub fn replay_by_key(server: &Server, copied: &Copied, to: &GtidSet) -> BTreeMap<Name, BTreeSet<(Vec<u8>, Vec<u8>)>> {
+    let mut tables: BTreeMap<Name, BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
+    for (name, kept) in copied.kept.tables() {
+        let rows = tables.entry(name).or_default();
+        for (key, image) in kept.rows.into_keys() {
+            // A row whose key moved while the copy ran may have been read at both places.
+            rows.insert(key, image);
+        }
+    }
+    let keys: BTreeMap<Name, (RowKey, Vec<values::ColumnType>)> = (copied.plan.tables.iter())
+        .map(|table| {
+            let def = &table.def;
+            ((def.db.clone(), def.name.clone()), (RowKey::new(def), def.column_types()))
+        })
+        .collect();
+    let connection = Connection::connect(&server.options("repl")).unwrap();
+    let request = DumpRequest { non_block: true, ..DumpRequest::new(4713, &copied.plan.executed) };
+    let mut stream = start_dump(connection, &request).unwrap();
+    let mut table_ids = BTreeMap::new();
+    let mut wanted = false;
+    while let Some(event) = stream.next_event().unwrap() {
+        let header = EventHeader::parse(event.event).unwrap();
+        let Ok(body) = event_body(event.event, ChecksumAlgorithm::Crc32) else { continue };
+        match header.event_type {
+            event_type::GTID => {
+                let gtid = GtidEvent::parse(header.event_type, body).unwrap().gtid.unwrap();
+                wanted = to.contains(&gtid);
+            }
+            event_type::TABLE_MAP => {
+                let map = TableMapEvent::parse(body).unwrap();
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                table_ids.insert(map.table_id, (text(map.db), text(map.table)));
+            }
+            event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS if wanted => {
+                let event = RowsEvent::parse(header.event_type, body).unwrap();
+                let name = &table_ids[&event.table_id];
+                let (key, types) = &keys[name];
+                let rows = tables.entry(name.clone()).or_default();
+                let (mut offsets, mut built) = (Vec::new(), Vec::new());
+                let mut rest = event.rows;
+                let mut before = event.kind != RowsKind::Write;
+                while !rest.is_empty() {
+                    let (image, behind) = rest.split_at(key.layout().walk(rest).unwrap());
+                    rest = behind;
+                    let key_bytes = key.bytes(image, &mut offsets, &mut built).unwrap().to_vec();
+                    if before {
+                        rows.remove(&key_bytes);
+                    } else {
+                        let mut comparable = Vec::new();
+                        comparable_image(types, key.layout(), image, &mut offsets, &mut comparable).unwrap();
+                        rows.insert(key_bytes, comparable);
+                    }
+                    if event.kind == RowsKind::Update {
+                        before = !before;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    tables.into_iter().map(|(name, rows)| (name, rows.into_iter().collect())).collect()
 }
 
 /// A pipeline that replays a server's log up to a set and no further.
