@@ -296,7 +296,12 @@ impl Run<'_> {
             }
             let Some(range) = job.take_range(connection)? else { break };
             self.check_ending()?;
-            let rows = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch))?;
+            let read = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch));
+            if let Err(CopyError::Row { .. }) = &read {
+                // Columns that changed places may not fit: then the reason is the change.
+                self.check_unchanged(job)?;
+            }
+            let rows = read?;
             job.rows.fetch_add(rows, Ordering::Relaxed);
             // The metadata lock of the reading is still held: what is true now was true while the rows were read.
             self.check_unchanged(job)?;

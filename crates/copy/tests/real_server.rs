@@ -692,10 +692,9 @@ fn without_a_lock_replay_makes_the_rows_exact() {
                         format!("DELETE FROM live.pairs WHERE b = {}", n * 11 % 900),
                         format!("REPLACE INTO live.pairs VALUES ('p{group}', {row}, 'again', {n})"),
                     ] {
-                        match connection.exec(&sql) {
+                        if let Err(error) = connection.exec(&sql) {
                             // ER_LOCK_DEADLOCK
-                            Err(error) => assert_eq!(error.server_code(), Some(1213), "{error}"),
-                            Ok(_) => {}
+                            assert_eq!(error.server_code(), Some(1213), "{error}");
                         }
                     }
                 }
@@ -734,4 +733,38 @@ fn without_a_lock_replay_makes_the_rows_exact() {
     // DDL is found here too.
     let error = copy_after(&server, &options, "ALTER TABLE live.keyed RENAME COLUMN v TO id2, ALGORITHM=INSTANT");
     assert!(matches!(error.map(|_| ()), Err(CopyError::TableChanged { table, .. }) if table == "keyed"));
+}
+
+#[test]
+fn settings_of_the_source_change_nothing() {
+    if !enabled() {
+        return;
+    }
+    let server = Server::start("copy-settings", &["--lower-case-table-names=1"]);
+    server.sql(TYPES);
+    server.sql(
+        "CREATE DATABASE Größe; CREATE TABLE Größe.Über (`äöü` INT PRIMARY KEY); INSERT INTO größe.über VALUES (1)",
+    );
+    server.sql(
+        "SET GLOBAL sql_select_limit = 3, GLOBAL autocommit = 0, GLOBAL completion_type = 'CHAIN', GLOBAL sql_big_selects = 0,
+         GLOBAL max_join_size = 2, GLOBAL sql_mode = 'ANSI,PAD_CHAR_TO_FULL_LENGTH', GLOBAL time_zone = '+05:30',
+         GLOBAL sql_quote_show_create = 0, GLOBAL show_gipk_in_create_table_and_information_schema = OFF,
+         GLOBAL character_set_client = latin1, GLOBAL character_set_results = latin1, GLOBAL max_execution_time = 1,
+         GLOBAL transaction_isolation = 'READ-UNCOMMITTED', GLOBAL default_collation_for_utf8mb4 = utf8mb4_general_ci",
+    );
+    let root = server.options("root");
+    let with_lock = copy_all(&root, &small_pieces()).unwrap();
+    let only = CopyOptions { tables: TableFilter::parse(&["types.many", "GRÖßE.*"]), ..small_pieces() };
+    let unlocked = copy_all(&root, &CopyOptions { lock: CopyLock::None, ..only.clone() });
+    let swapped = {
+        let prepared = SourceCopy::prepare(&root, &only, &AtomicBool::new(false)).unwrap();
+        let mut connection = server.connect();
+        connection.exec("SET autocommit = 1").unwrap();
+        connection.exec("ALTER TABLE types.many RENAME COLUMN v TO n, RENAME COLUMN n TO v").unwrap();
+        let progress = Progress::new(prepared.plan());
+        prepared.run(&Kept::default(), &progress, &AtomicBool::new(false))
+    };
+    assert!(matches!(&swapped, Err(CopyError::TableChanged { table, .. }) if table == "many"), "{swapped:?}");
+    assert_eq!(unlocked.unwrap().kept.table("types", "many").count, 4800);
+    assert_equals_log(&server, &with_lock);
 }

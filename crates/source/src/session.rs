@@ -11,13 +11,18 @@ use crate::{ConnectOptions, Connection, Result, SourceError};
 const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// A session that gives values as they are stored: UTC, no conversion of character sets, no sql_mode; its transactions
-/// are REPEATABLE READ, and it may wait long while the other side is busy.
+/// are REPEATABLE READ, begin and end only where said, and it may wait long while the other side is busy. What the
+/// server's own settings would change is set back: a limit on rows would lose them in silence, autocommit=0 would
+/// show an old state for ever, a server that ignores the handshake's character set would misread names.
 ///
 /// # Errors
 /// The server cannot be reached or refuses.
 pub fn reading_session(options: &ConnectOptions) -> Result<Connection> {
     let mut connection = Connection::connect(options)?;
     for statement in [
+        "SET NAMES utf8mb4",
+        "SET SESSION autocommit = 1, completion_type = 0",
+        "SET SESSION sql_select_limit = 18446744073709551615, sql_big_selects = 1",
         "SET SESSION time_zone = '+00:00', character_set_results = NULL, sql_mode = ''",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     ] {

@@ -91,8 +91,10 @@ impl Drop for Server {
 
 /// Database and table.
 pub type Name = (String, String);
-/// Key and image, with the number of copies.
-pub type Rows = BTreeMap<(Vec<u8>, Vec<u8>), u64>;
+/// A row.
+pub type KeyAndImage = (Vec<u8>, Vec<u8>);
+/// Rows, with the number of copies.
+pub type Rows = BTreeMap<KeyAndImage, u64>;
 
 /// Keeps everything.
 #[derive(Default)]
@@ -165,7 +167,8 @@ pub fn copy_all(source: &ConnectOptions, options: &CopyOptions) -> Result<Copied
 
 /// The tables as the log has them at a GTID set, in the form the copy gives: JSON as text.
 pub fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Arc<TableDef>, Rows)> {
-    let replica = Replica::follow(server, at);
+    let lower = server.connect().query_value("SELECT @@GLOBAL.lower_case_table_names").unwrap();
+    let replica = Replica::follow(server, at, lower.unwrap().parse().unwrap());
     let store = &replica.pipeline().store;
     let there = store.visibility().wait_executed(Duration::from_secs(120), |here| at.is_subset_of(here));
     assert!(there, "replay: {:?}", replica.pipeline().failure());
@@ -233,7 +236,7 @@ fn essence(def: &TableDef) -> TableDef {
 }
 
 /// The copied rows (key and image) with the log's row changes up to `to` put over them by key, without questions.
-pub fn replay_by_key(server: &Server, copied: &Copied, to: &GtidSet) -> BTreeMap<Name, BTreeSet<(Vec<u8>, Vec<u8>)>> {
+pub fn replay_by_key(server: &Server, copied: &Copied, to: &GtidSet) -> BTreeMap<Name, BTreeSet<KeyAndImage>> {
     let mut tables: BTreeMap<Name, BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
     for (name, kept) in copied.kept.tables() {
         let rows = tables.entry(name).or_default();
@@ -305,7 +308,7 @@ struct Replica {
 }
 
 impl Replica {
-    fn follow(server: &Server, at: &GtidSet) -> Replica {
+    fn follow(server: &Server, at: &GtidSet, lower_case_table_names: u8) -> Replica {
         let folder = tempfile::tempdir().unwrap();
         let (writer, _) = RelayLog::open(RelayOptions::new(folder.path())).unwrap();
         let mut tail = writer.tail();
@@ -318,7 +321,7 @@ impl Replica {
                 apply: ApplyOptions { check_images: CheckImages::All },
                 skip: Default::default(),
                 executed: GtidSet::new(),
-                lower_case_table_names: 0,
+                lower_case_table_names,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
             },
         );
