@@ -20,6 +20,7 @@ mod key_order;
 mod lexer;
 mod mask;
 mod parser;
+mod row_key;
 mod statement;
 mod syntax;
 mod table;
@@ -30,6 +31,7 @@ pub use context::StatementContext;
 pub use error::DdlError;
 pub use key_order::KeyOrder;
 pub use mask::masked;
+pub use row_key::{KeyPlace, RowKey};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,

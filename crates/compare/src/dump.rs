@@ -9,12 +9,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use catalog::TableDef;
+use source::TableFilter;
 use store::{Snapshot, Store};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
 use values::{ValueError, type_code};
 
 use crate::error::CompareError;
-use crate::filter::TableFilter;
 use crate::shape::{Shape, column_bytes, quoted};
 
 /// A statement is ended once it is this long: far below the 16 MiB that the mysql client sends at most, with room for

@@ -9,7 +9,6 @@
 mod buckets;
 mod dump;
 mod error;
-mod filter;
 mod order;
 mod report;
 mod row_source;
@@ -22,9 +21,9 @@ mod verify;
 pub use buckets::{Cell, Checksums};
 pub use dump::{DumpFormat, DumpOptions, DumpReport, dump};
 pub use error::{CompareError, ErrorClass};
-pub use filter::TableFilter;
 pub use report::{ColumnDifference, RowDifference, SideTotals, TableReport, VerifyReport};
 pub use row_source::{RowSource, ServerRows, StoreRows, table_checksum};
 pub use rows::compare_rows;
 pub use shape::Shape;
+pub use source::TableFilter;
 pub use verify::{Engine, VerifyOptions, verify_servers, verify_store};

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use source::{Connection, ResultSet};
+use source::{Connection, ResultSet, TableFilter};
 use values::{ColumnType, RowLayout, charset, collation, type_code as t};
 
 use crate::error::{CompareError, at_server};
-use crate::filter::TableFilter;
 use crate::shape::Shape;
 
 const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";

@@ -8,6 +8,7 @@ use values::text::{self, BinaryForm, FloatForm, TextOptions};
 use values::{ColumnType, OFFSET_ABSENT, RowLayout, ValueError, type_code};
 
 use crate::order::push_sort_key;
+pub(crate) use source::session::quoted;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -124,9 +125,4 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub(crate) fn column_bytes<'a>(image: &'a [u8], offsets: &[(u32, u32)], column: usize) -> Option<&'a [u8]> {
     let (at, len) = offsets.get(column).copied().filter(|(at, _)| *at < OFFSET_ABSENT)?;
     image.get(at as usize..)?.get(..len as usize)
-}
-
-/// A name in backticks.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
+use source::session::{gtid_executed, reading_session};
 use source::{ConnectOptions, Connection};
 
 use crate::error::{CompareError, at_server};
@@ -13,8 +14,6 @@ use crate::verify::VerifyOptions;
 
 /// ER_LOCK_WAIT_TIMEOUT.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
-/// ER_UNKNOWN_SYSTEM_VARIABLE: the server has no GTIDs as MySQL has them.
-const UNKNOWN_VARIABLE: u16 = 1193;
 /// First and longest pause between two tries.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Without a lock: a commit is visible to a snapshot a moment before its GTID is in gtid_executed. No server takes this
@@ -44,8 +43,9 @@ impl ServerSnapshot {
     pub(crate) fn connect(options: &ConnectOptions, readers: usize) -> Result<ServerSnapshot, CompareError> {
         let server = options.to_string();
         let mut notes = Vec::new();
-        let readers = (0..readers.max(1)).map(|_| session(options, &server)).collect::<Result<Vec<_>, _>>()?;
-        let mut control = session(options, &server)?;
+        let readers =
+            (0..readers.max(1)).map(|_| at_server(&server, reading_session(options))).collect::<Result<Vec<_>, _>>()?;
+        let mut control = at_server(&server, reading_session(options))?;
         if at_server(&server, gtid_executed(&mut control))?.is_none() {
             notes.push(format!("{server} has no gtid_executed"));
         }
@@ -163,41 +163,5 @@ impl ServerSnapshot {
             Err(error) => return at_server(&self.server, Err(error)),
         }
         Ok(())
-    }
-}
-
-/// A session that gives values as they are stored.
-fn session(options: &ConnectOptions, server: &str) -> Result<Connection, CompareError> {
-    let mut connection = at_server(server, Connection::connect(options))?;
-    for statement in [
-        "SET SESSION time_zone = '+00:00', character_set_results = NULL, sql_mode = ''",
-        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    ] {
-        at_server(server, connection.exec(statement))?;
-    }
-    // Rows may wait while the other side is read. Not every server has all of these.
-    for statement in [
-        "SET SESSION net_write_timeout = 3600",
-        "SET SESSION wait_timeout = 86400",
-        "SET SESSION max_execution_time = 0",
-    ] {
-        match connection.exec(statement) {
-            Err(error) if error.server_code().is_none() => return at_server(server, Err(error)),
-            _ => {}
-        }
-    }
-    Ok(connection)
-}
-
-/// The server's `gtid_executed`; None where it has none.
-pub(crate) fn gtid_executed(connection: &mut Connection) -> source::Result<Option<GtidSet>> {
-    let what = "SELECT @@GLOBAL.gtid_executed";
-    match connection.query_value(what) {
-        Ok(text) => {
-            let text: String = text.unwrap_or_default().split_whitespace().collect();
-            text.parse().map(Some).map_err(|_| source::SourceError::UnexpectedAnswer { what })
-        }
-        Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => Ok(None),
-        Err(error) => Err(error),
     }
 }

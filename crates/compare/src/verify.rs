@@ -13,17 +13,17 @@ use std::time::Duration;
 use apply::Publisher;
 use base::GtidSet;
 use catalog::TableDef;
-use source::{ConnectOptions, Connection};
+use source::session::gtid_executed;
+use source::{ConnectOptions, Connection, TableFilter};
 use store::{Snapshot, Store};
 
 use crate::error::{CompareError, at_server};
-use crate::filter::TableFilter;
 use crate::report::{TableReport, VerifyReport};
 use crate::row_source::{ServerRows, StoreRows};
 use crate::rows::compare_rows;
 use crate::schema::{ServerSchema, ServerTable};
 use crate::shape::Shape;
-use crate::snapshot_lock::{ServerSnapshot, gtid_executed};
+use crate::snapshot_lock::ServerSnapshot;
 
 /// Schemas that are a server's own.
 const SYSTEM_SCHEMAS: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];

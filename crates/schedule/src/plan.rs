@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{Catalog, Identity, KeyOrder, OmittedValue, TableDef};
-use values::{ColumnType, RowLayout};
+use values::{ColumnType, RowLayout, type_code};
 
 /// How a row's identifying key is found in its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,9 @@ pub struct TablePlan {
     /// Where its rows stand on disk.
     pub order: KeyOrder,
     pub(crate) key: KeyPlan,
+    /// No key, and JSON columns: copies of a row are found by the texts of its JSON values (RULES 21), because rows that
+    /// the initial copy brought have no documents. As `catalog::RowKey` has it.
+    pub(crate) keyless_json: bool,
     /// The identifying columns in table order; empty without a key.
     pub(crate) key_columns: Vec<usize>,
     /// Foreign keys change or delete rows of other tables, unlogged, when a row here is deleted.
@@ -52,6 +55,7 @@ impl TablePlan {
         };
         let mut plan = TablePlan {
             layout: RowLayout::new(&types),
+            keyless_json: key == KeyPlan::WholeImage && types.iter().any(|ty| ty.code == type_code::JSON),
             types,
             order: KeyOrder::of(def),
             key,

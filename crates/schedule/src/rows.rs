@@ -5,6 +5,7 @@
 
 use binlog::{EventHeader, RowsEvent, RowsKind, TableMapEvent, row_flags};
 use observe::Category;
+use values::binary_protocol::comparable_image;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
 
 use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
@@ -192,6 +193,10 @@ impl Decoder {
         from: usize,
         image: Span,
     ) -> Result<Option<Span>, Fault> {
+        if plan.keyless_json {
+            let image = work.out.side.get(from..).unwrap_or(&[]).to_vec();
+            return json_as_text(work, plan, &image).map(Some);
+        }
         if plan.key == KeyPlan::WholeImage {
             return Ok(Some(image));
         }
@@ -342,8 +347,11 @@ fn check_columns(plan: &TablePlan, event: &RowsEvent<'_>) -> Result<(), Fault> {
 }
 
 /// The whole image as key. Servers differ in the null bits behind the last column, and copies of a row are found by
-/// their bytes: such bits are cleared in a copy.
+/// their bytes: such bits are cleared in a copy. Rows with JSON values: see `TablePlan::keyless_json`.
 fn whole_image(work: &mut Work<'_>, rows: &RowsWork<'_>, at: usize, image: &[u8]) -> Result<Span, Fault> {
+    if rows.plan.keyless_json {
+        return json_as_text(work, rows.plan, image);
+    }
     let unused = rows.plan.unused_null_bits();
     let last = rows.plan.bitmap_len().saturating_sub(1);
     if image.get(last).is_none_or(|byte| byte & unused == 0) {
@@ -414,6 +422,18 @@ fn complete(work: &mut Work<'_>, rows: &RowsWork<'_>, before: Span, after: Span)
     };
     let merged = rows.plan.layout.merge(of(before), rows.after_present, of(after), &mut work.out.side);
     merged.map_err(corrupt)?;
+    if rows.plan.keyless_json {
+        let image = work.out.side.split_off(from);
+        return json_as_text(work, rows.plan, &image);
+    }
+    work.side_span(from)
+}
+
+/// A keyless row's full image with the texts of its JSON values in the documents' place.
+fn json_as_text(work: &mut Work<'_>, plan: &TablePlan, image: &[u8]) -> Result<Span, Fault> {
+    let from = work.out.side.len();
+    let mut offsets = Vec::new();
+    comparable_image(&plan.types, &plan.layout, image, &mut offsets, &mut work.out.side).map_err(corrupt)?;
     work.side_span(from)
 }
 

@@ -8,18 +8,22 @@
 
 pub mod clock;
 pub mod connection;
+pub mod copy_check;
 mod error;
 pub mod files;
+mod filter;
 pub mod option_file;
 pub mod options;
 pub mod preflight;
 pub mod replication;
+pub mod session;
 mod stream;
 mod tls;
 
 pub use connection::{Column, Connection, ResultSet, Rows, Statement};
 pub use error::{DumpRefusal, SourceError};
 pub use files::FileSource;
+pub use filter::TableFilter;
 pub use options::{ConnectOptions, SslMode};
 pub use replication::{DumpRequest, DumpStream, start_dump};
 pub use stream::Interrupter;

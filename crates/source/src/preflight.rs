@@ -5,6 +5,7 @@ use std::fmt;
 use base::{GtidSet, Uuid};
 
 use crate::clock::{self, ClockDifference};
+use crate::copy_check::Needed;
 use crate::replication::{semi_sync_state, version_number};
 use crate::{Connection, Result, ResultSet, SourceError};
 
@@ -275,21 +276,15 @@ fn gtid_mode_steps(mode: &str, enforce: &str) -> String {
 }
 
 /// `repl@%` as `'repl'@'%'`.
-fn quote_account(account: &str) -> String {
+pub(crate) fn quote_account(account: &str) -> String {
     let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
     let quote = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
     format!("{}@{}", quote(user), quote(host))
 }
 
 fn check_privileges(connection: &mut Connection, report: &mut PreflightReport) -> Result<()> {
-    let roles = connection.query_value("SELECT CURRENT_ROLE()")?.filter(|roles| roles != "NONE");
-    let grants = match roles {
-        // Without USING the privileges that come through roles are not listed.
-        Some(roles) => connection.query(&format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}"))?,
-        None => connection.query("SHOW GRANTS FOR CURRENT_USER()")?,
-    };
-    let lines: Vec<String> = (0..grants.rows.len()).filter_map(|row| grants.text(row, 0)).collect();
-    let missing = missing_privileges(&lines);
+    let grants = grants_of(connection)?;
+    let missing = missing_of(&grants, FOLLOW_PRIVILEGES);
     if !missing.is_empty() {
         let account = report.facts.account.clone();
         let list = missing.join(", ");
@@ -301,19 +296,35 @@ fn check_privileges(connection: &mut Connection, report: &mut PreflightReport) -
     Ok(())
 }
 
+/// What following needs; nothing else serves for them.
+const FOLLOW_PRIVILEGES: &[Needed] = &[("REPLICATION SLAVE", &[]), ("REPLICATION CLIENT", &[]), ("SELECT", &[])];
+
+/// The lines of SHOW GRANTS for the account logged in, with what its active roles give.
+pub(crate) fn grants_of(connection: &mut Connection) -> Result<Vec<String>> {
+    let roles = connection.query_value("SELECT CURRENT_ROLE()")?.filter(|roles| roles != "NONE");
+    let grants = match roles {
+        // Without USING the privileges that come through roles are not listed.
+        Some(roles) => connection.query(&format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}"))?,
+        None => connection.query("SHOW GRANTS FOR CURRENT_USER()")?,
+    };
+    Ok((0..grants.rows.len()).filter_map(|row| grants.text(row, 0)).collect())
+}
+
 /// Which of the needed global privileges no line of SHOW GRANTS gives.
-fn missing_privileges(grants: &[String]) -> Vec<&'static str> {
-    let mut missing = vec!["REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT"];
+pub(crate) fn missing_of(grants: &[String], needed: &[Needed]) -> Vec<&'static str> {
+    let mut missing = needed.to_vec();
     for grant in grants {
         let upper = grant.to_ascii_uppercase();
         let Some((list, _)) = upper.strip_prefix("GRANT ").and_then(|rest| rest.split_once(" ON *.* TO ")) else {
             continue;
         };
         let given: Vec<&str> = list.split(',').map(str::trim).collect();
-        missing
-            .retain(|needed| !given.contains(needed) && !given.contains(&"ALL PRIVILEGES") && !given.contains(&"ALL"));
+        let all = given.contains(&"ALL PRIVILEGES") || given.contains(&"ALL");
+        missing.retain(|(name, instead)| {
+            !all && !given.contains(name) && !instead.iter().any(|instead| given.contains(instead))
+        });
     }
-    missing
+    missing.into_iter().map(|(name, _)| name).collect()
 }
 
 fn check_server_id(
@@ -411,6 +422,7 @@ mod tests {
 
     #[test]
     fn privileges_from_grants() {
+        let missing_privileges = |grants: &[String]| missing_of(grants, FOLLOW_PRIVILEGES);
         assert!(missing_privileges(&lines(&["GRANT ALL PRIVILEGES ON *.* TO `r`@`%` WITH GRANT OPTION"])).is_empty());
         let grants = lines(&["GRANT SELECT, REPLICATION SLAVE ON *.* TO `r`@`%`", "GRANT SELECT ON `a`.* TO `r`@`%`"]);
         assert_eq!(missing_privileges(&grants), ["REPLICATION CLIENT"]);

@@ -56,7 +56,6 @@ impl<'a> CopyWriter<'a> {
         let mut buffer = self.take(table.id.0);
         let mut count = 0;
         for (key, image) in rows {
-            let key = if keyless { image } else { key };
             let start = buffer.bytes.len();
             entry::append_row_key(&order, table.id, key, &mut buffer.bytes);
             let value_at = buffer.bytes.len();

@@ -17,11 +17,23 @@ const BASE64_LINE: usize = 76;
 
 const INVALID: ValueError = ValueError::Invalid { what: "JSON document" };
 
-/// Appends the document as text.
+/// Whether a stored JSON value is its text, as a copied row holds it (RULES 21), not a document. A document begins with
+/// its type, at most 0x0f; no JSON text begins with such a byte. No bytes at all are an empty document.
+#[must_use]
+pub fn is_text(value: &[u8]) -> bool {
+    value.first().is_some_and(|byte| *byte >= b' ')
+}
+
+/// Appends the document as text. A value that is text already is appended as it is.
 ///
 /// # Errors
-/// The bytes are no document.
+/// The bytes are neither a document nor UTF-8 text.
 pub fn write_text(document: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    if is_text(document) {
+        let text = std::str::from_utf8(document).map_err(|_| INVALID)?;
+        out.extend_from_slice(text.as_bytes());
+        return Ok(());
+    }
     // NOT NULL columns filled by default hold no bytes, which reads as null.
     let Some((kind, value)) = document.split_first() else {
         out.extend_from_slice(b"null");

@@ -37,6 +37,16 @@ fn scalars() {
     assert_eq!(opaque(11, &time.to_le_bytes()), "\"-10:11:12.500000\"");
 }
 
+#[test]
+fn text_stays_as_it_is() {
+    for value in ["{\"a\": 1.50}", "[]", "\"x\"", "-1", "null", "16777217.0"] {
+        assert!(is_text(value.as_bytes()));
+        assert_eq!(text(value.as_bytes()).unwrap(), value);
+    }
+    assert!(!is_text(NESTED) && !is_text(&[]) && !is_text(&[0x0f]));
+    assert!(text(b"\"\xff\"").is_err());
+}
+
 /// `{"a": "x", "bb": [1, true]}` as the server stores it.
 const NESTED: &[u8] = &[
     0, 2, 0, 34, 0, 18, 0, 1, 0, 19, 0, 2, 0, 0x0c, 21, 0, 2, 23, 0, b'a', b'b', b'b', 1, b'x', 2, 0, 10, 0, 5, 1, 0,

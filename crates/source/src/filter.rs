@@ -1,4 +1,4 @@
-//! Which tables are meant.
+//! Which tables of a server are meant.
 
 /// Tables by name; an empty filter means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,8 @@ impl TableFilter {
     }
 
     /// The first name that none of `tables` answers to.
-    pub(crate) fn unmatched<'a>(
+    #[must_use]
+    pub fn unmatched<'a>(
         &self,
         tables: impl Iterator<Item = (&'a str, &'a str)> + Clone,
         lower_case_table_names: u8,

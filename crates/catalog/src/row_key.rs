@@ -1,0 +1,259 @@
+//! The bytes that identify a row, found in its full image.
+//!
+//! In: a table's definition, full row images (null bitmap over all columns, stored values). Out: the key as a range of
+//! the image, or put together in the caller's buffer. Never here: a row of some columns only, an allocation per row.
+//!
+//! The key is the stored bytes of the identifying columns in **table** order, one behind the other; of a keyless table
+//! the whole image with the null bits behind the last column cleared. A JSON value is identified by its printed text
+//! (RULES 21), because a copy has no documents: in a keyless table with JSON columns the key is the image with texts in
+//! the documents' place, whichever of the two forms the image has.
+
+use values::binary_protocol::comparable_image;
+use values::{ColumnType, OFFSET_NULL, RowLayout, ValueError, type_code};
+
+use crate::table::{Identity, TableDef};
+
+const NULL_IN_KEY: ValueError = ValueError::Invalid { what: "NULL in a column of the identifying key" };
+
+/// Where a key was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// These bytes of the image.
+    Image {
+        /// First byte.
+        start: usize,
+        /// Bytes.
+        len: usize,
+    },
+    /// Appended to the buffer the caller gave.
+    Built,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Plan {
+    /// The first columns: the bytes right behind the null bitmap. `len` when all are of fixed size.
+    Leading { len: Option<usize> },
+    /// Columns elsewhere.
+    Columns,
+    /// No key.
+    WholeImage,
+    /// No key, and JSON columns.
+    WholeImageWithJson,
+}
+
+/// Finds the identifying key in full images of one table version.
+#[derive(Debug, Clone)]
+pub struct RowKey {
+    plan: Plan,
+    /// The identifying columns in table order.
+    columns: Vec<usize>,
+    types: Vec<ColumnType>,
+    layout: RowLayout,
+    bitmap_len: usize,
+    /// Bits of the last bitmap byte that belong to no column.
+    unused_null_bits: u8,
+}
+
+impl RowKey {
+    /// For the images of this definition.
+    #[must_use]
+    pub fn new(table: &TableDef) -> RowKey {
+        let types = table.column_types();
+        let (plan, columns) = match &table.identity {
+            Identity::WholeImage if types.iter().any(|ty| ty.code == type_code::JSON) => {
+                (Plan::WholeImageWithJson, Vec::new())
+            }
+            Identity::WholeImage => (Plan::WholeImage, Vec::new()),
+            Identity::Columns(columns) => {
+                let mut columns = columns.clone();
+                columns.sort_unstable();
+                let leading = columns.iter().enumerate().all(|(index, column)| index == *column);
+                let len = columns.iter().map(|column| types.get(*column).and_then(ColumnType::fixed_len)).sum();
+                (if leading { Plan::Leading { len } } else { Plan::Columns }, columns)
+            }
+        };
+        let unused_null_bits = match types.len() % 8 {
+            0 => 0,
+            used => 0xff << used,
+        };
+        let layout = RowLayout::new(&types);
+        RowKey { plan, columns, bitmap_len: types.len().div_ceil(8), unused_null_bits, layout, types }
+    }
+
+    /// Walks images of this table.
+    #[must_use]
+    pub fn layout(&self) -> &RowLayout {
+        &self.layout
+    }
+
+    /// Whether whole images identify rows, so that equal rows are copies of one another.
+    #[must_use]
+    pub fn is_whole_image(&self) -> bool {
+        matches!(self.plan, Plan::WholeImage | Plan::WholeImageWithJson)
+    }
+
+    /// Finds the key of `image`, which is one row and nothing else. What must be put together is appended to `built`;
+    /// `offsets` is scratch.
+    ///
+    /// # Errors
+    /// The image does not fit the definition; `built` may then hold a part.
+    pub fn find(
+        &self,
+        image: &[u8],
+        offsets: &mut Vec<(u32, u32)>,
+        built: &mut Vec<u8>,
+    ) -> Result<KeyPlace, ValueError> {
+        match self.plan {
+            Plan::Leading { len } => self.leading(image, len),
+            Plan::Columns => self.elsewhere(image, offsets, built),
+            Plan::WholeImage => Ok(self.whole(image, built)),
+            Plan::WholeImageWithJson => {
+                comparable_image(&self.types, &self.layout, image, offsets, built)?;
+                Ok(KeyPlace::Built)
+            }
+        }
+    }
+
+    /// The key's bytes, with `built` emptied before and `offsets` as scratch.
+    ///
+    /// # Errors
+    /// As [`RowKey::find`].
+    pub fn bytes<'a>(
+        &self,
+        image: &'a [u8],
+        offsets: &mut Vec<(u32, u32)>,
+        built: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], ValueError> {
+        built.clear();
+        match self.find(image, offsets, built)? {
+            KeyPlace::Image { start, len } => Ok(image.get(start..start + len).unwrap_or(&[])),
+            KeyPlace::Built => Ok(built),
+        }
+    }
+
+    fn leading(&self, image: &[u8], len: Option<usize>) -> Result<KeyPlace, ValueError> {
+        let null = |column: usize| image.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 != 0);
+        if (0..self.columns.len()).any(null) {
+            return Err(NULL_IN_KEY);
+        }
+        let start = self.bitmap_len;
+        let len = match len {
+            Some(len) => len,
+            None => {
+                let mut end = start;
+                for column in 0..self.columns.len() {
+                    end += self.layout.stored_len(column, image.get(end..).unwrap_or(&[]))?;
+                }
+                end - start
+            }
+        };
+        if image.len() < start + len {
+            return Err(ValueError::ImageCutOff { column: 0, available: image.len() });
+        }
+        Ok(KeyPlace::Image { start, len })
+    }
+
+    fn elsewhere(
+        &self,
+        image: &[u8],
+        offsets: &mut Vec<(u32, u32)>,
+        built: &mut Vec<u8>,
+    ) -> Result<KeyPlace, ValueError> {
+        self.layout.walk_offsets(image, offsets)?;
+        let mut together: Option<(usize, usize)> = None;
+        let mut apart = false;
+        for column in &self.columns {
+            let (start, len) = match offsets.get(*column) {
+                Some(&(start, len)) if start != OFFSET_NULL => (start as usize, len as usize),
+                _ => return Err(NULL_IN_KEY),
+            };
+            together = match together {
+                None => Some((start, len)),
+                Some((first, so_far)) => {
+                    apart |= first + so_far != start;
+                    Some((first, so_far + len))
+                }
+            };
+        }
+        if let (Some((start, len)), false) = (together, apart) {
+            return Ok(KeyPlace::Image { start, len });
+        }
+        for column in &self.columns {
+            if let Some(&(start, len)) = offsets.get(*column) {
+                built.extend_from_slice(image.get(start as usize..(start + len) as usize).unwrap_or(&[]));
+            }
+        }
+        Ok(KeyPlace::Built)
+    }
+
+    fn whole(&self, image: &[u8], built: &mut Vec<u8>) -> KeyPlace {
+        let last = self.bitmap_len.saturating_sub(1);
+        if image.get(last).is_none_or(|byte| byte & self.unused_null_bits == 0) {
+            return KeyPlace::Image { start: 0, len: image.len() };
+        }
+        let from = built.len();
+        built.extend_from_slice(image);
+        if let Some(byte) = built.get_mut(from + last) {
+            *byte &= !self.unused_null_bits;
+        }
+        KeyPlace::Built
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Catalog, StatementContext};
+
+    fn key_of(columns: &str, image: &[u8]) -> Result<(KeyPlace, Vec<u8>), ValueError> {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let sql = format!("CREATE TABLE t ({columns})");
+        let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
+        let key = RowKey::new(catalog.table("d", "t").unwrap());
+        let (mut offsets, mut built) = (Vec::new(), Vec::new());
+        let place = key.find(image, &mut offsets, &mut built)?;
+        let bytes = key.bytes(image, &mut offsets, &mut built)?.to_vec();
+        Ok((place, bytes))
+    }
+
+    #[test]
+    fn keys_stand_in_table_order() {
+        let image = b"\xf0\x01\x02xy\x03\x04";
+        let at = |start, len| KeyPlace::Image { start, len };
+        let columns =
+            |key: &str| format!("a TINYINT NOT NULL, s VARCHAR(9), b TINYINT NOT NULL, c TINYINT NOT NULL, {key}");
+        assert_eq!(key_of(&columns("PRIMARY KEY (a)"), image).unwrap(), (at(1, 1), vec![1]));
+        assert_eq!(key_of(&columns("PRIMARY KEY (s, a)"), image).unwrap(), (at(1, 4), b"\x01\x02xy".to_vec()));
+        assert_eq!(key_of(&columns("PRIMARY KEY (c, b)"), image).unwrap(), (at(5, 2), vec![3, 4]));
+        assert_eq!(key_of(&columns("UNIQUE KEY (c, a)"), image).unwrap(), (KeyPlace::Built, vec![1, 4]));
+    }
+
+    #[test]
+    fn whole_images_lose_the_bits_of_no_column() {
+        let image = b"\xf2\x01\x02xy";
+        let clean = b"\x02\x01\x02xy".to_vec();
+        let columns = "a TINYINT NOT NULL, n INT, s VARCHAR(9)";
+        assert_eq!(key_of(columns, image).unwrap(), (KeyPlace::Built, clean.clone()));
+        assert_eq!(key_of(columns, &clean).unwrap(), (KeyPlace::Image { start: 0, len: 5 }, clean));
+    }
+
+    #[test]
+    fn json_is_identified_by_its_text() {
+        // [1] as a document: small array, 1 element, 7 bytes, INT16 1 inlined.
+        let document = b"\x00\x08\x00\x00\x00\x02\x01\x00\x07\x00\x05\x01\x00";
+        let text = b"\x00\x03\x00\x00\x00[1]";
+        let (_, from_document) = key_of("j JSON", document).unwrap();
+        let (_, from_text) = key_of("j JSON", text).unwrap();
+        assert_eq!(from_document, text);
+        assert_eq!(from_text, text);
+    }
+
+    #[test]
+    fn broken_images_are_errors() {
+        assert!(key_of("a INT PRIMARY KEY", b"\x00\x01\x02").is_err());
+        assert!(key_of("a INT PRIMARY KEY", b"\x01").is_err());
+        assert!(key_of("a INT, b VARCHAR(9) NOT NULL, UNIQUE (b)", b"\x01\x09x").is_err());
+        assert!(key_of("a INT, b VARCHAR(9) NOT NULL, UNIQUE (b)", b"\x03").is_err());
+        assert!(key_of("j JSON", b"\x00\x09\x00\x00\x00[1]").is_err());
+    }
+}

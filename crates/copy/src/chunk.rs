@@ -1,0 +1,238 @@
+//! Cutting a table into ranges of its identifying key, so that several connections share it.
+//!
+//! In: a table's definition, values of key columns as the source prints them. Out: SQL that finds the end of the next
+//! range and SQL that reads it. Never here: I/O, a comparison made by us: the source orders its keys, by its collations.
+//!
+//! A range is `after < key <= upto`, in the order the index has, over the longest run of leading key columns whose
+//! values can be written as exact literals. The predicate is the OR form that MySQL's range optimizer turns into one
+//! interval; a row constructor would not be.
+
+use catalog::{Identity, Key, TableDef};
+use source::session::{quoted, quoted_text};
+use values::{ColumnType, collation, type_code as t};
+
+/// How a value is asked for and written back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Literal {
+    /// Digits.
+    Number,
+    /// Temporal values, in quotes.
+    Quoted,
+    /// Bytes in hexadecimal, with the character set's introducer where they are text.
+    Hex(String),
+}
+
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    descending: bool,
+    literal: Literal,
+}
+
+/// The key columns that ranges of a table are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyRanges {
+    table: String,
+    index: String,
+    columns: Vec<Column>,
+}
+
+/// Literals of the columns of a range's end.
+pub(crate) type Bound = Vec<String>;
+
+/// Which side of a bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// Behind it.
+    After,
+    /// Up to it, itself included.
+    UpTo,
+}
+
+impl KeyRanges {
+    /// None for a table that must be read whole: no key, or one that begins with a column whose values cannot be
+    /// written back exactly (floating point, ENUM, SET, BIT, a prefix, an unknown collation).
+    pub(crate) fn of(table: &TableDef) -> Option<KeyRanges> {
+        let key = identifying_key(table)?;
+        let mut columns = Vec::new();
+        for part in &key.parts {
+            let column = table.columns.get(part.column)?;
+            let Some(literal) = literal_of(&column.ty).filter(|_| part.prefix_len.is_none()) else { break };
+            columns.push(Column { name: quoted(&column.name), descending: part.descending, literal });
+        }
+        let name = format!("{}.{}", quoted(&table.db), quoted(&table.name));
+        (!columns.is_empty()).then(|| KeyRanges { table: name, index: quoted(&key.name), columns })
+    }
+
+    /// ` FORCE INDEX (…)`: the key's own order, whatever statistics say.
+    pub(crate) fn hint(&self) -> String {
+        format!(" FORCE INDEX ({})", self.index)
+    }
+
+    /// Asks for the key of the row that is `rows` rows behind `after`; no row when fewer are left.
+    pub(crate) fn bound_query(&self, after: Option<&Bound>, rows: u64) -> String {
+        let selected: Vec<String> = (self.columns.iter())
+            .map(|column| match column.literal {
+                Literal::Number | Literal::Quoted => column.name.clone(),
+                Literal::Hex(_) => format!("HEX({})", column.name),
+            })
+            .collect();
+        let order: Vec<String> = (self.columns.iter())
+            .map(|column| format!("{}{}", column.name, if column.descending { " DESC" } else { "" }))
+            .collect();
+        format!(
+            "SELECT {} FROM {}{}{} ORDER BY {} LIMIT 1 OFFSET {}",
+            selected.join(", "),
+            self.table,
+            self.hint(),
+            self.condition(after, None),
+            order.join(", "),
+            rows.saturating_sub(1),
+        )
+    }
+
+    /// The answer to `bound_query` as literals; None when it does not have the expected form.
+    pub(crate) fn bound(&self, values: &[Option<Vec<u8>>]) -> Option<Bound> {
+        if values.len() != self.columns.len() {
+            return None;
+        }
+        let literal = |(column, value): (&Column, &Option<Vec<u8>>)| {
+            let text = std::str::from_utf8(value.as_deref()?).ok()?;
+            Some(match &column.literal {
+                Literal::Number => {
+                    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
+                    (plain && !text.is_empty()).then(|| text.to_owned())?
+                }
+                Literal::Quoted => quoted_text(text),
+                Literal::Hex(introducer) => {
+                    text.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| format!("{introducer}X'{text}'"))?
+                }
+            })
+        };
+        self.columns.iter().zip(values).map(literal).collect()
+    }
+
+    /// ` WHERE …` for the rows behind `after` up to `upto`; nothing for all rows.
+    pub(crate) fn condition(&self, after: Option<&Bound>, upto: Option<&Bound>) -> String {
+        let sides = [(after, Side::After), (upto, Side::UpTo)];
+        let terms: Vec<String> =
+            sides.iter().filter_map(|(bound, side)| Some(self.one_side((*bound)?, *side))).collect();
+        if terms.is_empty() { String::new() } else { format!(" WHERE {}", terms.join(" AND ")) }
+    }
+
+    fn one_side(&self, bound: &Bound, side: Side) -> String {
+        let mut term = String::new();
+        let last = self.columns.len().saturating_sub(1);
+        for (index, (column, value)) in self.columns.iter().zip(bound).enumerate().rev() {
+            let beyond = if (side == Side::After) == column.descending { '<' } else { '>' };
+            let name = &column.name;
+            term = if index == last {
+                let or_equal = if side == Side::UpTo { "=" } else { "" };
+                format!("{name} {beyond}{or_equal} {value}")
+            } else {
+                format!("({name} {beyond} {value} OR ({name} = {value} AND {term}))")
+            };
+        }
+        match (self.columns.first(), bound.first()) {
+            (Some(first), Some(value)) if last > 0 => {
+                let beyond = if (side == Side::After) == first.descending { '<' } else { '>' };
+                format!("{} {beyond}= {value} AND {term}", first.name)
+            }
+            _ => term,
+        }
+    }
+}
+
+/// The key whose columns identify the rows.
+fn identifying_key(table: &TableDef) -> Option<&Key> {
+    let Identity::Columns(columns) = &table.identity else { return None };
+    table.keys.iter().find(|key| {
+        (key.primary || key.unique)
+            && key.expressions.is_empty()
+            && key.parts.iter().map(|part| part.column).eq(columns.iter().copied())
+    })
+}
+
+fn literal_of(ty: &ColumnType) -> Option<Literal> {
+    Some(match ty.code {
+        t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG | t::YEAR | t::DECIMAL => Literal::Number,
+        t::DATE | t::TIME2 | t::DATETIME2 | t::TIMESTAMP2 => Literal::Quoted,
+        t::CHAR | t::VARCHAR if ty.collation == collation::BINARY => Literal::Hex(String::new()),
+        // The literal takes the column's collation: a column's is stronger than a literal's.
+        t::CHAR | t::VARCHAR => Literal::Hex(format!("_{} ", collation::by_id(ty.collation)?.charset)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::{Catalog, StatementContext};
+
+    fn ranges(columns: &str) -> Option<KeyRanges> {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let sql = format!("CREATE TABLE t ({columns})");
+        let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
+        KeyRanges::of(catalog.table("d", "t").unwrap())
+    }
+
+    fn bound(ranges: &KeyRanges, values: &[&str]) -> Bound {
+        let values: Vec<_> = values.iter().map(|value| Some(value.as_bytes().to_vec())).collect();
+        ranges.bound(&values).unwrap()
+    }
+
+    #[test]
+    fn one_column() {
+        let ranges = ranges("id BIGINT PRIMARY KEY, v INT").unwrap();
+        let (low, high) = (bound(&ranges, &["-5"]), bound(&ranges, &["70"]));
+        assert_eq!(ranges.condition(None, None), "");
+        assert_eq!(ranges.condition(Some(&low), Some(&high)), " WHERE `id` > -5 AND `id` <= 70");
+        assert_eq!(
+            ranges.bound_query(Some(&low), 100),
+            "SELECT `id` FROM `d`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` > -5 ORDER BY `id` LIMIT 1 OFFSET 99"
+        );
+    }
+
+    #[test]
+    fn several_columns_and_directions() {
+        let ranges =
+            ranges("a VARCHAR(9) NOT NULL, b INT NOT NULL, c DATE NOT NULL, PRIMARY KEY (c, b DESC, a)").unwrap();
+        let at = bound(&ranges, &["2026-01-02", "7", "C3A4"]);
+        assert_eq!(
+            ranges.condition(Some(&at), None),
+            " WHERE `c` >= '2026-01-02' AND (`c` > '2026-01-02' OR (`c` = '2026-01-02' AND \
+             (`b` < 7 OR (`b` = 7 AND `a` > _utf8mb4 X'C3A4'))))"
+        );
+        assert_eq!(
+            ranges.condition(None, Some(&at)),
+            " WHERE `c` <= '2026-01-02' AND (`c` < '2026-01-02' OR (`c` = '2026-01-02' AND \
+             (`b` > 7 OR (`b` = 7 AND `a` <= _utf8mb4 X'C3A4'))))"
+        );
+        assert!(ranges.bound_query(None, 1).ends_with("ORDER BY `c`, `b` DESC, `a` LIMIT 1 OFFSET 0"));
+    }
+
+    #[test]
+    fn only_leading_columns_that_can_be_written_back() {
+        let run = |columns: &str| ranges(columns).map(|ranges| ranges.columns.len());
+        assert_eq!(run("a INT NOT NULL, e ENUM('x') NOT NULL, b INT NOT NULL, PRIMARY KEY (a, e, b)"), Some(1));
+        assert_eq!(run("a INT NOT NULL, e ENUM('x') NOT NULL, PRIMARY KEY (e, a)"), None);
+        assert_eq!(run("f DOUBLE PRIMARY KEY"), None);
+        assert_eq!(run("b BLOB NOT NULL, PRIMARY KEY (b(9))"), None);
+        assert_eq!(run("v VARCHAR(50) NOT NULL, PRIMARY KEY (v(9))"), None);
+        assert_eq!(run("a INT, b INT"), None);
+        assert_eq!(run("a INT, k BINARY(4) NOT NULL, UNIQUE ku (k)"), Some(1));
+    }
+
+    #[test]
+    fn answers_that_are_no_values_are_refused() {
+        let numbers = ranges("id INT PRIMARY KEY").unwrap();
+        for bad in ["1 OR 1=1", "", "0x10"] {
+            assert_eq!(numbers.bound(&[Some(bad.into())]), None, "{bad}");
+        }
+        assert_eq!(numbers.bound(&[None]), None);
+        assert_eq!(numbers.bound(&[]), None);
+        let bytes = ranges("k VARBINARY(9) PRIMARY KEY").unwrap();
+        assert_eq!(bytes.bound(&[Some(b"00FF".to_vec())]), Some(vec!["X'00FF'".into()]));
+        assert_eq!(bytes.bound(&[Some(b"0'".to_vec())]), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! The source's catalog at exactly the snapshot's moment.
+//!
+//! In: a connection inside the snapshot, one outside of it. Out: databases, views, tables and their definitions at G.
+//!
+//! Invariant: a definition taken is the one at G. Inside a snapshot information_schema shows the dictionary as of the
+//! snapshot (its tables are InnoDB's), while SHOW CREATE TABLE shows today's definition. Every DDL statement on a table
+//! sets its CREATE_TIME, and a renamed table keeps its own: a table whose CREATE_TIME outside the snapshot is still that
+//! of the snapshot had no DDL in between, nor was another put in its place. CREATE_TIME counts seconds, so a snapshot
+//! taken in the very second of a table's last DDL is no good for this: it is taken again (`Listing::fresh`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use catalog::{Catalog, StatementContext, TableDef};
+use source::session::{quoted, quoted_text};
+use source::{Connection, ResultSet, SourceError, TableFilter};
+use values::collation;
+
+use crate::error::{CopyError, at_table};
+
+/// Schemas that are the server's own.
+const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
+
+/// Database and table.
+pub(crate) type Name = (String, String);
+
+/// What information_schema says of a base table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub engine: String,
+    /// CREATE_TIME: see the module.
+    pub created: String,
+    /// Its last DDL was in the second the list was made for, or later.
+    pub fresh: bool,
+}
+
+/// All databases, tables and views as one connection sees them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listing {
+    /// With the default collation's name.
+    pub databases: Vec<(String, String)>,
+    pub tables: BTreeMap<Name, Listed>,
+    pub views: Vec<Name>,
+}
+
+fn text(result: &ResultSet, row: usize, column: usize) -> String {
+    result.text(row, column).unwrap_or_default()
+}
+
+impl Listing {
+    /// Asks. Tables whose last DDL was at `moment` (a server's `NOW()`, empty: its present time) or later are fresh.
+    pub(crate) fn read(connection: &mut Connection, moment: &str) -> source::Result<Listing> {
+        let mut listing = Listing::default();
+        let moment = if moment.is_empty() { "NOW()".to_owned() } else { quoted_text(moment) };
+        let databases = connection.query(&format!(
+            "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE {} ORDER BY 1",
+            NOT_SYSTEM.replace("TABLE_SCHEMA", "SCHEMA_NAME")
+        ))?;
+        for row in 0..databases.rows.len() {
+            listing.databases.push((text(&databases, row, 0), text(&databases, row, 1)));
+        }
+        let tables = connection.query(&format!(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_TIME, CREATE_TIME >= {moment} \
+             FROM information_schema.TABLES WHERE {NOT_SYSTEM}"
+        ))?;
+        for row in 0..tables.rows.len() {
+            let name = (text(&tables, row, 0), text(&tables, row, 1));
+            if text(&tables, row, 2) == "VIEW" {
+                listing.views.push(name);
+            } else {
+                let engine = text(&tables, row, 3);
+                let created = text(&tables, row, 4);
+                listing.tables.insert(name, Listed { engine, created, fresh: text(&tables, row, 5) == "1" });
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The names the filter means.
+    pub(crate) fn wanted(&self, filter: &TableFilter, lower_case_table_names: u8) -> Result<Vec<Name>, CopyError> {
+        let names = self.tables.keys().map(|(db, table)| (db.as_str(), table.as_str()));
+        if let Some(missing) = filter.unmatched(names, lower_case_table_names) {
+            return Err(CopyError::NoSuchTable(missing));
+        }
+        let wanted = |name: &&Name| filter.matches(&name.0, &name.1, lower_case_table_names);
+        Ok(self.tables.keys().filter(wanted).cloned().collect())
+    }
+
+    /// Which of `names` are not the same tables, with the same definitions, in `later`.
+    pub(crate) fn changed(&self, later: &Listing, names: &[Name]) -> Vec<Name> {
+        let created = |listing: &Listing, name: &Name| listing.tables.get(name).map(|table| table.created.clone());
+        names.iter().filter(|name| created(self, name) != created(later, name)).cloned().collect()
+    }
+
+    pub(crate) fn created(&self, name: &Name) -> String {
+        self.tables.get(name).map(|table| table.created.clone()).unwrap_or_default()
+    }
+}
+
+/// A table's present CREATE_TIME; None when it is not there.
+pub(crate) fn created_now(connection: &mut Connection, name: &Name) -> source::Result<Option<String>> {
+    let result = connection.query(&format!(
+        "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
+        quoted_text(&name.0),
+        quoted_text(&name.1)
+    ))?;
+    Ok((!result.rows.is_empty()).then(|| text(&result, 0, 0)))
+}
+
+/// Rows and bytes of each table as the source's statistics estimate them.
+pub(crate) fn estimates(connection: &mut Connection) -> source::Result<HashMap<Name, (u64, u64)>> {
+    // Else figures may be a day old, of a time when the table was empty.
+    connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
+    let result = connection.query(&format!(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES \
+         WHERE TABLE_TYPE = 'BASE TABLE' AND {NOT_SYSTEM}"
+    ))?;
+    let number = |row, column| text(&result, row, column).parse().unwrap_or(0);
+    let rows = 0..result.rows.len();
+    Ok(rows.map(|row| ((text(&result, row, 0), text(&result, row, 1)), (number(row, 2), number(row, 3)))).collect())
+}
+
+/// SHOW CREATE TABLE; None when the table is not there (any more).
+pub(crate) fn show_create(connection: &mut Connection, name: &Name) -> Result<Option<Vec<u8>>, CopyError> {
+    let sql = format!("SHOW CREATE TABLE {}.{}", quoted(&name.0), quoted(&name.1));
+    match connection.query(&sql) {
+        Ok(mut result) => {
+            let definition = result.rows.first_mut().and_then(|row| row.get_mut(1)).and_then(Option::take);
+            let what = "SHOW CREATE TABLE";
+            definition.map(Some).ok_or_else(|| at_table(&name.0, &name.1, SourceError::UnexpectedAnswer { what }))
+        }
+        Err(error) => match at_table(&name.0, &name.1, error) {
+            CopyError::TableVanished { .. } => Ok(None),
+            error => Err(error),
+        },
+    }
+}
+
+/// What SHOW CREATE TABLE said; None for a table that is gone.
+pub(crate) type Definition = (Name, Option<Vec<u8>>);
+
+/// The definitions of `names`, each connection asking for a part of them.
+pub(crate) fn read_definitions(readers: &mut [Connection], names: &[Name]) -> Result<Vec<Definition>, CopyError> {
+    let share = names.len().div_ceil(readers.len().max(1)).max(1);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = (readers.iter_mut().zip(names.chunks(share)))
+            .map(|(reader, names)| {
+                scope.spawn(move || {
+                    names
+                        .iter()
+                        .map(|name| Ok((name.clone(), show_create(reader, name)?)))
+                        .collect::<Result<Vec<_>, _>>()
+                })
+            })
+            .collect();
+        let mut all = Vec::with_capacity(names.len());
+        for part in parts {
+            let part = part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.extend(part?);
+        }
+        Ok(all)
+    })
+}
+
+/// The session SHOW CREATE TABLE was asked in.
+fn context(db: &str, server_version: Option<u32>) -> StatementContext {
+    StatementContext {
+        default_db: db.to_owned(),
+        collation_client: Some(collation::UTF8MB4_0900_AI_CI),
+        collation_connection: Some(collation::UTF8MB4_0900_AI_CI),
+        explicit_defaults_for_timestamp: Some(true),
+        time_zone: Some("+00:00".to_owned()),
+        server_version,
+        ..StatementContext::default()
+    }
+}
+
+/// The definition of one table alone.
+pub(crate) fn define(
+    catalog: &Catalog,
+    name: &Name,
+    sql: &[u8],
+    server_version: Option<u32>,
+) -> Result<Catalog, CopyError> {
+    let outcome = catalog.apply(&context(&name.0, server_version), sql);
+    match outcome {
+        Ok(outcome) if outcome.catalog.table(&name.0, &name.1).is_some() => Ok(outcome.catalog),
+        Ok(_) => Err(undefined(name, "its definition is that of another table".into())),
+        Err(error) => Err(undefined(name, error.to_string())),
+    }
+}
+
+fn undefined(name: &Name, reason: String) -> CopyError {
+    CopyError::Definition { table: format!("{}.{}", quoted(&name.0), quoted(&name.1)), reason }
+}
+
+/// All databases, then the tables, then the views.
+pub(crate) fn build_catalog(
+    listing: &Listing,
+    definitions: &[(Name, Vec<u8>)],
+    lower_case_table_names: u8,
+    server_version: Option<u32>,
+) -> Result<Catalog, CopyError> {
+    let mut catalog = Catalog::new(lower_case_table_names);
+    let apply = |catalog: &Catalog, sql: String, name: &Name| {
+        let outcome = catalog.apply(&context("", server_version), sql.as_bytes());
+        outcome.map(|outcome| outcome.catalog).map_err(|error| undefined(name, error.to_string()))
+    };
+    for (db, default_collation) in &listing.databases {
+        let sql = format!("CREATE DATABASE {} DEFAULT COLLATE {default_collation}", quoted(db));
+        catalog = apply(&catalog, sql, &(db.clone(), "*".into()))?;
+    }
+    for (name, sql) in definitions {
+        catalog = define(&catalog, name, sql, server_version)?;
+    }
+    for name in &listing.views {
+        let sql = format!("CREATE VIEW {}.{} AS SELECT 1", quoted(&name.0), quoted(&name.1));
+        catalog = apply(&catalog, sql, name)?;
+    }
+    Ok(catalog)
+}
+
+/// Whether two definitions are the same but for their ids.
+pub(crate) fn same_definition(left: &TableDef, right: &TableDef) -> bool {
+    TableDef { id: right.id, version: right.version, ..left.clone() } == *right
+}

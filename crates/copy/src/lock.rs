@@ -1,0 +1,316 @@
+//! The moment of the copy: all snapshots open at one GTID set, behind a lock of milliseconds (RULES 22 to 24).
+//!
+//! In: connections, how long writers may be kept waiting. Out: open snapshots, G, and what was read under the lock.
+//! Invariants: between FLUSH TABLES WITH READ LOCK and UNLOCK TABLES nothing commits, so the snapshots of all
+//! connections and gtid_executed are of one moment; no XA transaction is prepared then; the lock is released whatever
+//! happens (in the end by the connection's going).
+//!
+//! The lock is asked for politely. While a statement is seen that runs longer than `lock_wait`, it is not asked for at all:
+//! the statement would hold it off while it holds off every writer, and (seen on 9.7) the tables the statement uses stay
+//! closed to newcomers until it ends, long after our try is over. LOCK INSTANCE FOR BACKUP is tried before, where the
+//! account may: behind DDL it waits without keeping writers waiting. It is let go again and taken anew under the read
+//! lock: taken the other way round it makes a deadlock with ALTER TABLE, which the ALTER may lose (seen on 9.7). Pauses
+//! between tries double from 100 ms to 2 s and are spread at random, so that several copies do not step in line.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use source::session::gtid_executed;
+use source::{Connection, SourceError};
+
+use crate::error::CopyError;
+use crate::options::CopyOptions;
+
+/// ER_LOCK_WAIT_TIMEOUT.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// ER_DBACCESS_DENIED_ERROR and ER_SPECIFIC_ACCESS_DENIED_ERROR.
+const ACCESS_DENIED: [u16; 2] = [1044, 1227];
+/// First and longest pause between two tries.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How long a sleep may make the stop flag wait.
+const STOP_POLL: Duration = Duration::from_millis(50);
+
+/// Connections to one source.
+pub(crate) struct Sessions {
+    /// For messages.
+    pub server: String,
+    /// Each has, after `freeze`, a transaction open that sees the same rows.
+    pub readers: Vec<Connection>,
+    /// Takes the locks, and sees the present.
+    pub control: Connection,
+}
+
+/// The moment all snapshots see.
+pub(crate) struct Moment<T> {
+    pub executed: GtidSet,
+    /// The source's clock then, to the second.
+    pub now: String,
+    pub opened: Instant,
+    pub lock_wait_us: u64,
+    /// Since when LOCK INSTANCE FOR BACKUP is held.
+    pub backup_since: Option<Instant>,
+    /// What `under_lock` gave.
+    pub taken: T,
+}
+
+/// LOCK INSTANCE FOR BACKUP.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InstanceLock {
+    /// Since then.
+    Held(Instant),
+    /// DDL held it off.
+    Busy,
+    /// The account misses BACKUP_ADMIN.
+    NotAllowed,
+}
+
+/// What one lock brought; nothing is taken where XA transactions are prepared.
+struct Frozen<T> {
+    executed: GtidSet,
+    now: String,
+    opened: Instant,
+    backup_since: Option<Instant>,
+    xids: Vec<String>,
+    taken: Option<T>,
+}
+
+/// How trying goes.
+pub(crate) struct Patience<'a> {
+    pub options: &'a CopyOptions,
+    pub stop: &'a AtomicBool,
+    pub begun: Instant,
+    pub pause: Duration,
+    /// Locks asked for.
+    pub tries: u32,
+    /// How long writers may have waited for one of them.
+    pub longest_try_us: u64,
+}
+
+impl<'a> Patience<'a> {
+    pub(crate) fn new(options: &'a CopyOptions, stop: &'a AtomicBool) -> Patience<'a> {
+        Patience { options, stop, begun: Instant::now(), pause: BACK_OFF.0, tries: 0, longest_try_us: 0 }
+    }
+
+    /// Waits before the next try.
+    ///
+    /// # Errors
+    /// `give_up` when the time allowed is over.
+    pub(crate) fn back_off(&mut self, give_up: impl FnOnce() -> CopyError) -> Result<(), CopyError> {
+        let jitter = (random() % 1000) as u32;
+        let pause = self.pause / 2 + self.pause / 2000 * jitter;
+        self.pause = (self.pause * 2).min(BACK_OFF.1);
+        if self.begun.elapsed() + pause >= self.options.lock_timeout {
+            return Err(give_up());
+        }
+        self.sleep(pause)
+    }
+
+    pub(crate) fn check_stop(&self) -> Result<(), CopyError> {
+        if self.stop.load(Ordering::Relaxed) { Err(CopyError::Stopped) } else { Ok(()) }
+    }
+
+    pub(crate) fn sleep(&self, pause: Duration) -> Result<(), CopyError> {
+        let until = Instant::now() + pause;
+        loop {
+            self.check_stop()?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(STOP_POLL));
+        }
+    }
+}
+
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl Sessions {
+    pub(crate) fn at<T>(&self, result: source::Result<T>) -> Result<T, CopyError> {
+        result.map_err(|error| self.failed(error))
+    }
+
+    pub(crate) fn failed(&self, error: SourceError) -> CopyError {
+        CopyError::Source { server: self.server.clone(), error }
+    }
+
+    /// Opens all snapshots at one moment; `under_lock` runs on `control` while writers wait. LOCK INSTANCE FOR BACKUP
+    /// stays, where it could be had: `release_backup_lock` when the definitions are read.
+    pub(crate) fn freeze<T>(
+        &mut self,
+        patience: &mut Patience<'_>,
+        mut under_lock: impl FnMut(&mut Connection) -> Result<T, CopyError>,
+    ) -> Result<Moment<T>, CopyError> {
+        let seconds = patience.options.lock_wait.as_secs().max(1);
+        let seconds_allowed = patience.options.lock_timeout.as_secs();
+        let set = format!("SET SESSION lock_wait_timeout = {seconds}");
+        let done = self.control.exec(&set);
+        self.at(done)?;
+        loop {
+            // Not worth a lock while this is known to be no good moment.
+            let xids = self.prepared_xa()?;
+            if !xids.is_empty() {
+                patience.back_off(|| CopyError::PreparedXa { xids })?;
+                continue;
+            }
+            if let Some(statement) = self.long_statement(seconds)? {
+                patience.back_off(|| self.no_lock(seconds_allowed, &statement))?;
+                continue;
+            }
+            patience.tries += 1;
+            if self.lock_instance()? == InstanceLock::Busy {
+                let reason = "a DDL statement holds off LOCK INSTANCE FOR BACKUP";
+                patience.back_off(|| self.no_lock(seconds_allowed, reason))?;
+                continue;
+            }
+            self.unlock_instance()?;
+            let asked = Instant::now();
+            match self.control.exec("FLUSH TABLES WITH READ LOCK") {
+                Ok(_) => {}
+                Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
+                    patience.longest_try_us = patience.longest_try_us.max(micros(asked));
+                    let reason = "a long statement or transaction holds off FLUSH TABLES WITH READ LOCK";
+                    patience.back_off(|| self.no_lock(seconds_allowed, reason))?;
+                    continue;
+                }
+                Err(error) => return Err(self.failed(error)),
+            }
+            let lock_wait_us = micros(asked);
+            let outcome = self.snapshot(&mut under_lock);
+            let unlocked = self.control.exec("UNLOCK TABLES");
+            patience.longest_try_us = patience.longest_try_us.max(micros(asked));
+            let Frozen { executed, now, opened, backup_since, xids, taken } = outcome?;
+            self.at(unlocked)?;
+            if let Some(taken) = taken {
+                return Ok(Moment { executed, now, opened, lock_wait_us, backup_since, taken });
+            }
+            self.unlock_instance()?;
+            patience.back_off(|| CopyError::PreparedXa { xids })?;
+        }
+    }
+
+    /// A moment without a lock: a GTID set, and nothing prepared that is in it. A transaction that is prepared and ended
+    /// between the two questions makes replay stop at its XA COMMIT: it is not missed in silence.
+    pub(crate) fn mark<T>(&mut self, patience: &mut Patience<'_>, taken: T) -> Result<Moment<T>, CopyError> {
+        loop {
+            let before = self.prepared_xa()?;
+            let now = self.control.query_value("SELECT NOW()");
+            let now = self.at(now)?.unwrap_or_default();
+            let executed = self.executed()?;
+            let xids = if before.is_empty() { self.prepared_xa()? } else { before };
+            if xids.is_empty() {
+                let opened = Instant::now();
+                return Ok(Moment { executed, now, opened, lock_wait_us: 0, backup_since: None, taken });
+            }
+            patience.back_off(|| CopyError::PreparedXa { xids })?;
+        }
+    }
+
+    pub(crate) fn executed(&mut self) -> Result<GtidSet, CopyError> {
+        let executed = gtid_executed(&mut self.control);
+        self.at(executed)?.ok_or_else(|| CopyError::NoGtids { server: self.server.clone() })
+    }
+
+    /// Everything that happens while writers wait.
+    fn snapshot<T>(
+        &mut self,
+        under_lock: &mut impl FnMut(&mut Connection) -> Result<T, CopyError>,
+    ) -> Result<Frozen<T>, CopyError> {
+        let backup_since = match self.lock_instance()? {
+            InstanceLock::Held(since) => Some(since),
+            // Nobody can hold it off now but another backup tool.
+            InstanceLock::Busy | InstanceLock::NotAllowed => None,
+        };
+        let opened = Instant::now();
+        let (readers, control) = (&mut self.readers, &mut self.control);
+        // Side by side: the lock lasts as long as the slowest, not as long as all.
+        let (snapshots, facts) = std::thread::scope(|scope| {
+            let opening: Vec<_> = (readers.iter_mut())
+                .map(|reader| scope.spawn(|| reader.exec("START TRANSACTION WITH CONSISTENT SNAPSHOT").map(|_| ())))
+                .collect();
+            let facts = gtid_executed(control)
+                .and_then(|set| Ok((set, control.query_value("SELECT NOW()")?.unwrap_or_default())));
+            let snapshots: source::Result<()> = opening
+                .into_iter()
+                .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            (snapshots, facts)
+        });
+        self.at(snapshots)?;
+        let (executed, now) = self.at(facts)?;
+        let executed = executed.ok_or_else(|| CopyError::NoGtids { server: self.server.clone() })?;
+        // After the GTID set: a PREPARE that is in it is seen here, because no XA COMMIT can come in between.
+        let xids = self.prepared_xa()?;
+        let taken = if xids.is_empty() { Some(under_lock(&mut self.control)?) } else { None };
+        Ok(Frozen { executed, now, opened, backup_since, xids, taken })
+    }
+
+    fn no_lock(&self, seconds: u64, reason: &str) -> CopyError {
+        CopyError::NoLock { server: self.server.clone(), seconds, reason: reason.to_owned() }
+    }
+
+    /// Identifiers of prepared XA transactions as XA COMMIT takes them.
+    fn prepared_xa(&mut self) -> Result<Vec<String>, CopyError> {
+        let answer = self.control.query("XA RECOVER CONVERT XID");
+        let result = self.at(answer)?;
+        let name = |row| -> Option<String> {
+            let number = |column| result.text(row, column)?.parse::<usize>().ok();
+            let hex = result.text(row, 3)?;
+            let hex = hex.strip_prefix("0x").unwrap_or(&hex);
+            let (gtrid, bqual) = hex.split_at_checked(number(1)? * 2)?;
+            Some(format!("X'{gtrid}',X'{bqual}',{}", result.text(row, 0)?))
+        };
+        Ok((0..result.rows.len()).map(|row| name(row).unwrap_or_else(|| "(unreadable)".into())).collect())
+    }
+
+    /// A statement of somebody else that has been running for longer than `seconds`. Without the PROCESS privilege only
+    /// our account's own are seen.
+    fn long_statement(&mut self, seconds: u64) -> Result<Option<String>, CopyError> {
+        let answer = self.control.query("SHOW PROCESSLIST");
+        let list = self.at(answer)?;
+        let own = self.control.connection_id().to_string();
+        let text = |row, name: &str| list.column(name).and_then(|column| list.text(row, column)).unwrap_or_default();
+        let long = (0..list.rows.len()).find(|&row| {
+            matches!(text(row, "Command").as_str(), "Query" | "Execute")
+                && text(row, "Id") != own
+                && !matches!(text(row, "User").as_str(), "system user" | "event_scheduler")
+                && text(row, "Time").parse::<u64>().is_ok_and(|time| time > seconds)
+        });
+        Ok(long.map(|row| {
+            format!(
+                "a statement of {} (connection {}) has been running for {} s",
+                text(row, "User"),
+                text(row, "Id"),
+                text(row, "Time")
+            )
+        }))
+    }
+
+    fn lock_instance(&mut self) -> Result<InstanceLock, CopyError> {
+        let since = Instant::now();
+        match self.control.exec("LOCK INSTANCE FOR BACKUP") {
+            Ok(_) => Ok(InstanceLock::Held(since)),
+            Err(error) => match error.server_code() {
+                Some(LOCK_WAIT_TIMEOUT) => Ok(InstanceLock::Busy),
+                Some(code) if ACCESS_DENIED.contains(&code) => Ok(InstanceLock::NotAllowed),
+                _ => Err(self.failed(error)),
+            },
+        }
+    }
+
+    /// Lets DDL go on. Without the lock it does nothing.
+    pub(crate) fn unlock_instance(&mut self) -> Result<(), CopyError> {
+        match self.control.exec("UNLOCK INSTANCE") {
+            Err(error) if error.server_code().is_some_and(|code| ACCESS_DENIED.contains(&code)) => Ok(()),
+            Err(error) => Err(self.failed(error)),
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,470 @@
+//! From connect options to open snapshots and a plan.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use catalog::TableDef;
+use source::copy_check::{COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
+use source::replication::version_number;
+use source::session::{quoted, reading_session};
+use source::{ConnectOptions, Connection};
+
+use crate::batch::RowBatch;
+use crate::definitions::{self, Listing, Name, build_catalog, read_definitions, same_definition, show_create};
+use crate::error::CopyError;
+use crate::lock::{Moment, Patience, Sessions, micros};
+use crate::options::{CopyLock, CopyOptions};
+use crate::plan::{CopyPlan, PlannedTable, SourceFacts};
+use crate::progress::Progress;
+use crate::rate::Rate;
+use crate::run::{Job, Run, RunState, TakenRows};
+use crate::table_reader::TableReader;
+use crate::{CopyReport, CopySink};
+
+/// Engines whose rows a consistent snapshot sees.
+const SNAPSHOT_ENGINES: [&str; 2] = ["INNODB", "ROCKSDB"];
+/// Engines that show other tables' rows.
+const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
+/// Times that a snapshot is thrown away because DDL came between it and the reading of the definitions.
+const DDL_TRIES: u32 = 5;
+/// CREATE_TIME counts seconds: so long after a table's last DDL the next one can be told from it.
+const FRESH: Duration = Duration::from_millis(1100);
+/// A commit is visible a moment before its GTID is in gtid_executed: one stage of the same group commit later. No server
+/// takes this long between the two.
+const SETTLE: Duration = Duration::from_secs(1);
+/// What `locked_bytes_max` may be exceeded by while reading: it is held against estimates, which are rough.
+const LOCKED_BYTES_FACTOR: u64 = 4;
+
+/// A copy whose snapshots are open. Dropped, it leaves nothing on the source.
+pub struct SourceCopy {
+    plan: CopyPlan,
+    sessions: Sessions,
+    jobs: Vec<Job>,
+    options: CopyOptions,
+    opened: Instant,
+}
+
+impl SourceCopy {
+    /// Opens snapshots of one moment on all connections and works out what to copy. Takes seconds on a busy source;
+    /// writers wait for milliseconds of it. `stop` ends it early.
+    ///
+    /// # Errors
+    /// [`CopyError`]; the source is left as it was.
+    pub fn prepare(source: &ConnectOptions, options: &CopyOptions, stop: &AtomicBool) -> Result<SourceCopy, CopyError> {
+        let server = source.to_string();
+        let connect = || {
+            let exact = |mut connection: Connection| -> source::Result<Connection> {
+                connection.exec("SET SESSION sql_quote_show_create = 1")?;
+                // Since 8.0.30.
+                match connection.exec("SET SESSION show_gipk_in_create_table_and_information_schema = ON") {
+                    Err(error) if error.server_code().is_none() => return Err(error),
+                    _ => {}
+                }
+                Ok(connection)
+            };
+            let connected = reading_session(source).and_then(exact);
+            connected.map_err(|error| CopyError::Source { server: server.clone(), error })
+        };
+        let control = connect()?;
+        let mut sessions = Sessions { server: server.clone(), readers: Vec::new(), control };
+        let facts = read_facts(&mut sessions)?;
+        check_privileges(&mut sessions, options.lock)?;
+        for _ in 0..options.connections.max(1) {
+            sessions.readers.push(connect()?);
+        }
+        let mut patience = Patience::new(options, stop);
+        let mut last = Vec::new();
+        for _ in 0..DDL_TRIES {
+            match try_once(&mut sessions, &facts, options, &mut patience)? {
+                Attempt::Ready(found) => return finish(sessions, facts, options, &patience, *found),
+                Attempt::Changed(names) => {
+                    last = names.iter().map(|(db, table)| format!("{}.{}", quoted(db), quoted(table))).collect();
+                    patience.sleep(FRESH)?;
+                }
+            }
+        }
+        Err(CopyError::Changing { tables: last })
+    }
+
+    /// What will be copied.
+    #[must_use]
+    pub fn plan(&self) -> &CopyPlan {
+        &self.plan
+    }
+
+    /// Age of the snapshots.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// Reads everything into the sink. `progress` is made from this copy's plan; `stop` ends it early.
+    ///
+    /// # Errors
+    /// [`CopyError`]: nothing the sink was given counts, but for what [`CopyError::SnapshotTooOld`] names.
+    pub fn run(self, sink: &dyn CopySink, progress: &Progress, stop: &AtomicBool) -> Result<CopyReport, CopyError> {
+        let SourceCopy { plan, sessions, jobs, options, opened } = self;
+        let run = Run {
+            server: sessions.server,
+            jobs,
+            sink,
+            progress,
+            stop,
+            rate: options.rate_bytes_per_second.map(|rate| Rate::new(rate, Instant::now())),
+            options: &options,
+            control: Mutex::new(sessions.control),
+            opened,
+            state: RunState::default(),
+        };
+        run.run(sessions.readers)?;
+        let settled_at = match options.lock {
+            CopyLock::Auto => None,
+            CopyLock::None => Some(settled(&run, stop)?),
+        };
+        let totals = progress.totals();
+        Ok(CopyReport {
+            settled_at,
+            tables: plan.tables.len(),
+            rows: totals.rows,
+            bytes: totals.bytes,
+            ranges: run.state.ranges.load(Ordering::Relaxed),
+            elapsed: progress.elapsed(),
+        })
+    }
+}
+
+/// The GTIDs of everything the rows may hold.
+fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError> {
+    Patience::new(run.options, stop).sleep(SETTLE)?;
+    let mut control = run.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match source::session::gtid_executed(&mut control) {
+        Ok(Some(set)) => Ok(set),
+        Ok(None) => Err(CopyError::NoGtids { server: run.server.clone() }),
+        Err(error) => Err(CopyError::Source { server: run.server.clone(), error }),
+    }
+}
+
+fn read_facts(sessions: &mut Sessions) -> Result<SourceFacts, CopyError> {
+    let version = sessions.control.server_version().to_owned();
+    let answer =
+        sessions.control.query("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid");
+    let no_gtids = || CopyError::NoGtids { server: sessions.server.clone() };
+    let result = match answer {
+        // ER_UNKNOWN_SYSTEM_VARIABLE
+        Err(error) if error.server_code() == Some(1193) => return Err(no_gtids()),
+        answer => sessions.at(answer)?,
+    };
+    if result.text(0, 0).as_deref() != Some("ON") {
+        return Err(no_gtids());
+    }
+    Ok(SourceFacts {
+        server: sessions.server.clone(),
+        version,
+        server_uuid: result.text(0, 2).and_then(|uuid| uuid.parse().ok()),
+        lower_case_table_names: result.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0),
+    })
+}
+
+fn check_privileges(sessions: &mut Sessions, lock: CopyLock) -> Result<(), CopyError> {
+    let needed = match lock {
+        CopyLock::Auto => COPY_PRIVILEGES,
+        CopyLock::None => UNLOCKED_COPY_PRIVILEGES,
+    };
+    let answer = missing_privileges(&mut sessions.control, needed);
+    let (account, missing) = sessions.at(answer)?;
+    if missing.is_empty() { Ok(()) } else { Err(CopyError::Privileges { account, missing }) }
+}
+
+/// What one try for the snapshots brought.
+enum Attempt {
+    Ready(Box<Found>),
+    /// DDL changed these in between.
+    Changed(Vec<Name>),
+}
+
+struct Found {
+    moment: Moment<Vec<(TakenRows, TableDef)>>,
+    listing: Listing,
+    names: Vec<Name>,
+    catalog: catalog::Catalog,
+    backup_lock_us: Option<u64>,
+}
+
+fn try_once(
+    sessions: &mut Sessions,
+    facts: &SourceFacts,
+    options: &CopyOptions,
+    patience: &mut Patience<'_>,
+) -> Result<Attempt, CopyError> {
+    patience.check_stop()?;
+    let lower = facts.lower_case_table_names;
+    let before = Listing::read(&mut sessions.control, "");
+    let before = sessions.at(before)?;
+    let wanted = before.wanted(&options.tables, lower)?;
+    if wanted.iter().any(|name| before.tables.get(name).is_some_and(|table| table.fresh)) {
+        // The lock may be for nothing.
+        patience.sleep(FRESH)?;
+    }
+    if options.lock == CopyLock::None {
+        return try_unlocked(sessions, facts, patience, &before);
+    }
+    let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
+    let moment = sessions.freeze(patience, |control| {
+        let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
+        take_rows(control, &without_snapshots, facts, options.batch_bytes, limit)
+    })?;
+    let outcome = read_catalog(sessions, facts, patience, &moment);
+    let backup_lock_us = moment.backup_since.map(micros);
+    sessions.unlock_instance()?;
+    let (listing, names, catalog) = match outcome? {
+        Ok(found) => found,
+        Err(changed) => return Ok(Attempt::Changed(changed)),
+    };
+    // What had no snapshot under the lock must be what was listed before it.
+    let taken: HashSet<&Name> = moment.taken.iter().map(|((name, _), _)| name).collect();
+    let not_taken = |name: &&Name| {
+        let engine = listing.tables.get(*name).map_or("", |table| &table.engine);
+        !has_snapshot(engine) && !taken.contains(name)
+    };
+    let mut changed: Vec<Name> = names.iter().filter(not_taken).cloned().collect();
+    for ((name, _), def) in &moment.taken {
+        let same = catalog.table(&name.0, &name.1).is_some_and(|now| same_definition(def, now));
+        if !same {
+            changed.push(name.clone());
+        }
+    }
+    if !changed.is_empty() {
+        return Ok(Attempt::Changed(changed));
+    }
+    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, backup_lock_us })))
+}
+
+/// As `try_once`, without a lock: a mark in the log, then definitions that were the same before it and are after it.
+fn try_unlocked(
+    sessions: &mut Sessions,
+    facts: &SourceFacts,
+    patience: &mut Patience<'_>,
+    before: &Listing,
+) -> Result<Attempt, CopyError> {
+    check_full_images(sessions)?;
+    let moment = sessions.mark(patience, Vec::new())?;
+    let listing = Listing::read(&mut sessions.control, &moment.now);
+    let listing = sessions.at(listing)?;
+    let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
+    let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);
+    let mut changed = before.changed(&listing, &names);
+    changed.extend(names.iter().filter(|name| fresh(name)).cloned());
+    let other = |(db, _): &&(String, String)| !before.databases.iter().any(|(known, _)| known == db);
+    changed.extend(listing.databases.iter().filter(other).map(|(db, _)| (db.clone(), "*".to_owned())));
+    if !changed.is_empty() {
+        return Ok(Attempt::Changed(changed));
+    }
+    let version = version_number(&facts.version);
+    let catalog = match define_all(sessions, &listing, &names, facts.lower_case_table_names, version)? {
+        Ok(catalog) => catalog,
+        Err(changed) => return Ok(Attempt::Changed(changed)),
+    };
+    let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
+    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
+    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
+        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
+    }
+    let keyless = |name: &&Name| {
+        catalog.table(&name.0, &name.1).is_some_and(|table| table.identity == catalog::Identity::WholeImage)
+    };
+    let tables: Vec<String> = names.iter().filter(keyless).map(full_name).collect();
+    if !tables.is_empty() {
+        return Err(CopyError::NeedsKeys { tables });
+    }
+    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, backup_lock_us: None })))
+}
+
+fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
+    let answer = sessions.control.query("SELECT @@GLOBAL.binlog_row_image, @@GLOBAL.binlog_row_value_options");
+    let result = sessions.at(answer)?;
+    let text = |column| result.text(0, column).unwrap_or_default();
+    if text(0) != "FULL" {
+        let what = format!("binlog_row_image is {}", text(0));
+        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_image = FULL;".into() });
+    }
+    if !text(1).is_empty() {
+        let what = format!("binlog_row_value_options is {}", text(1));
+        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_value_options = '';".into() });
+    }
+    Ok(())
+}
+
+/// The catalog at the snapshot, or which tables DDL changed since.
+#[allow(clippy::type_complexity)]
+fn read_catalog<T>(
+    sessions: &mut Sessions,
+    facts: &SourceFacts,
+    patience: &Patience<'_>,
+    moment: &Moment<T>,
+) -> Result<Result<(Listing, Vec<Name>, catalog::Catalog), Vec<Name>>, CopyError> {
+    let lower = facts.lower_case_table_names;
+    let version = version_number(&facts.version);
+    let Some(reader) = sessions.readers.first_mut() else { return Ok(Err(Vec::new())) };
+    let listing = Listing::read(reader, &moment.now);
+    let listing = sessions.at(listing)?;
+    let names = listing.wanted(&patience.options.tables, lower)?;
+    let fresh = |name: &&Name| listing.tables.get(*name).is_some_and(|table| table.fresh);
+    let fresh: Vec<Name> = names.iter().filter(fresh).cloned().collect();
+    if !fresh.is_empty() {
+        if moment.backup_since.is_none() {
+            return Ok(Err(fresh));
+        }
+        // DDL waits: let the second pass, and the next one of these tables can be told from the last.
+        patience.sleep(FRESH)?;
+    }
+    let catalog = define_all(sessions, &listing, &names, lower, version)?;
+    Ok(catalog.map(|catalog| (listing, names, catalog)))
+}
+
+/// The definitions of the tables as `listing` has them, or which of them are others by now.
+fn define_all(
+    sessions: &mut Sessions,
+    listing: &Listing,
+    names: &[Name],
+    lower_case_table_names: u8,
+    version: Option<u32>,
+) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
+    let definitions = read_definitions(&mut sessions.readers, names)?;
+    let later = Listing::read(&mut sessions.control, "");
+    let later = sessions.at(later)?;
+    let mut changed = listing.changed(&later, names);
+    let mut complete = Vec::with_capacity(definitions.len());
+    for (name, sql) in definitions {
+        match sql {
+            Some(sql) => complete.push((name, sql)),
+            None => changed.push(name),
+        }
+    }
+    if !changed.is_empty() {
+        return Ok(Err(changed));
+    }
+    build_catalog(listing, &complete, lower_case_table_names, version).map(Ok)
+}
+
+fn borrows_rows(engine: &str) -> bool {
+    BORROWED_ROWS.iter().any(|known| known.eq_ignore_ascii_case(engine))
+}
+
+fn has_snapshot(engine: &str) -> bool {
+    SNAPSHOT_ENGINES.iter().any(|known| known.eq_ignore_ascii_case(engine))
+}
+
+/// The tables to be read under the lock.
+fn without_snapshots(
+    sessions: &mut Sessions,
+    listing: &Listing,
+    wanted: &[Name],
+    options: &CopyOptions,
+) -> Result<Vec<Name>, CopyError> {
+    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
+    let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
+    let names: Vec<Name> = wanted.iter().filter(|name| !has_snapshot(engine(name))).cloned().collect();
+    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
+        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
+    }
+    if names.is_empty() {
+        return Ok(names);
+    }
+    let estimates = definitions::estimates(&mut sessions.control);
+    let estimates = sessions.at(estimates)?;
+    let bytes = names.iter().filter_map(|name| estimates.get(name)).map(|(_, bytes)| *bytes).sum();
+    if bytes > options.locked_bytes_max {
+        let tables = names.iter().map(|name| format!("{} ({})", full_name(name), engine(name))).collect();
+        return Err(CopyError::NoSnapshot { tables, bytes, limit: options.locked_bytes_max });
+    }
+    Ok(names)
+}
+
+/// Reads tables without snapshots into memory, at most `limit` bytes, while writers wait.
+fn take_rows(
+    control: &mut Connection,
+    names: &[Name],
+    facts: &SourceFacts,
+    batch_bytes: usize,
+    limit: u64,
+) -> Result<Vec<(TakenRows, TableDef)>, CopyError> {
+    let mut taken = Vec::new();
+    let mut bytes = 0;
+    for name in names {
+        let vanished = || CopyError::TableVanished { db: name.0.clone(), table: name.1.clone() };
+        let sql = show_create(control, name)?.ok_or_else(vanished)?;
+        let alone = catalog::Catalog::new(facts.lower_case_table_names);
+        let catalog = definitions::define(&alone, name, &sql, version_number(&facts.version))?;
+        let Some(def) = catalog.table(&name.0, &name.1) else { return Err(vanished()) };
+        let reader = TableReader::new(def, batch_bytes);
+        let mut batches = Vec::new();
+        reader.read(control, "", &mut RowBatch::default(), &mut |batch| {
+            bytes += batch.image_bytes() as u64;
+            if bytes > limit {
+                let tables = vec![format!("{}.{}", quoted(&name.0), quoted(&name.1))];
+                return Err(CopyError::NoSnapshot { tables, bytes, limit });
+            }
+            batches.push(batch.clone());
+            Ok(())
+        })?;
+        taken.push(((name.clone(), batches), TableDef::clone(def)));
+    }
+    Ok(taken)
+}
+
+fn finish(
+    mut sessions: Sessions,
+    source: SourceFacts,
+    options: &CopyOptions,
+    patience: &Patience<'_>,
+    found: Found,
+) -> Result<SourceCopy, CopyError> {
+    let Found { moment, listing, names, catalog, backup_lock_us } = found;
+    let estimates = definitions::estimates(&mut sessions.control);
+    let estimates = sessions.at(estimates)?;
+    let mut notes = Vec::new();
+    if backup_lock_us.is_none() && options.lock == CopyLock::Auto {
+        notes.push(
+            "without BACKUP_ADMIN a long DDL statement on the source may hold off the lock and, with it, writers"
+                .into(),
+        );
+    }
+    let taken_names: Vec<String> =
+        moment.taken.iter().map(|((name, _), _)| format!("{}.{}", quoted(&name.0), quoted(&name.1))).collect();
+    if !taken_names.is_empty() {
+        notes.push(format!("read while writers waited, for want of snapshots: {}", taken_names.join(", ")));
+    }
+    let mut taken: std::collections::HashMap<Name, Vec<RowBatch>> =
+        moment.taken.into_iter().map(|(rows, _)| rows).collect();
+    let mut tables: Vec<(PlannedTable, Name)> = (names.iter())
+        .filter_map(|name| {
+            let def = Arc::clone(catalog.table(&name.0, &name.1)?);
+            let (rows_estimated, bytes_estimated) = estimates.get(name).copied().unwrap_or_default();
+            Some((PlannedTable { def, rows_estimated, bytes_estimated }, name.clone()))
+        })
+        .collect();
+    tables.sort_by_key(|(table, _)| std::cmp::Reverse(table.bytes_estimated));
+    let jobs = (tables.iter())
+        .map(|(table, name)| {
+            let reader = TableReader::new(&table.def, options.batch_bytes);
+            let estimates = (table.rows_estimated, table.bytes_estimated);
+            Job::new(reader, listing.created(name), estimates, taken.remove(name), options)
+        })
+        .collect();
+    let copied: HashSet<&Name> = names.iter().collect();
+    let plan = CopyPlan {
+        executed: moment.executed,
+        left_out: listing.tables.keys().filter(|name| !copied.contains(name)).cloned().collect(),
+        tables: tables.into_iter().map(|(table, _)| table).collect(),
+        catalog,
+        lock_us: patience.longest_try_us,
+        lock_wait_us: moment.lock_wait_us,
+        backup_lock_us,
+        lock_tries: patience.tries,
+        source,
+        notes,
+    };
+    Ok(SourceCopy { plan, sessions, jobs, options: options.clone(), opened: moment.opened })
+}

@@ -1,0 +1,267 @@
+//! How far a copy is: counters that reading threads move and anybody may look at, and their text.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::plan::CopyPlan;
+
+const BAR_CHARS: usize = 20;
+
+/// Where a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableState {
+    /// Not begun.
+    Waiting,
+    /// Being read.
+    Copying,
+    /// All rows are with the sink.
+    Done,
+}
+
+/// One table's counters.
+#[derive(Debug)]
+pub struct TableProgress {
+    /// Database.
+    pub db: String,
+    /// Table.
+    pub table: String,
+    /// As the source's statistics have it.
+    pub rows_estimated: u64,
+    /// As the source's statistics have it.
+    pub bytes_estimated: u64,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    state: AtomicU8,
+}
+
+impl TableProgress {
+    /// Rows handed to the sink.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of their images.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// See [`TableState`].
+    pub fn state(&self) -> TableState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => TableState::Waiting,
+            1 => TableState::Copying,
+            _ => TableState::Done,
+        }
+    }
+
+    pub(crate) fn set(&self, state: TableState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add(&self, rows: u64, bytes: u64) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The part done, 0 to 1. Estimates may be wrong: a table that is not done is never wholly done.
+    pub fn fraction(&self) -> f64 {
+        match self.state() {
+            TableState::Waiting => 0.0,
+            TableState::Done => 1.0,
+            TableState::Copying => (self.rows() as f64 / self.rows_estimated.max(1) as f64).min(0.99),
+        }
+    }
+}
+
+/// See the module. Shared by reference or in an `Arc`.
+#[derive(Debug)]
+pub struct Progress {
+    /// In the plan's order.
+    pub tables: Vec<TableProgress>,
+    begun: OnceLock<Instant>,
+}
+
+/// Sums over all tables at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Tables wholly copied.
+    pub tables_done: usize,
+    /// All tables.
+    pub tables: usize,
+    /// Rows handed to the sink.
+    pub rows: u64,
+    /// All rows: counted where a table is done, else estimated.
+    pub rows_expected: u64,
+    /// Bytes of images handed to the sink.
+    pub bytes: u64,
+    /// The part done, 0 to 1, tables counting by their estimated bytes.
+    pub fraction: f64,
+}
+
+impl Progress {
+    /// For the tables of a plan.
+    #[must_use]
+    pub fn new(plan: &CopyPlan) -> Progress {
+        let tables = plan.tables.iter().map(|table| TableProgress {
+            db: table.def.db.clone(),
+            table: table.def.name.clone(),
+            rows_estimated: table.rows_estimated,
+            bytes_estimated: table.bytes_estimated,
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            state: AtomicU8::new(0),
+        });
+        Progress { tables: tables.collect(), begun: OnceLock::new() }
+    }
+
+    pub(crate) fn begin(&self) {
+        let _ = self.begun.set(Instant::now());
+    }
+
+    /// Since reading rows began; zero before.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    /// Sums at this moment.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals { tables: self.tables.len(), ..Totals::default() };
+        let (mut weight, mut done) = (0.0, 0.0);
+        for table in &self.tables {
+            let rows = table.rows();
+            totals.rows += rows;
+            totals.bytes += table.bytes();
+            let finished = table.state() == TableState::Done;
+            totals.tables_done += usize::from(finished);
+            totals.rows_expected += if finished { rows } else { table.rows_estimated.max(rows) };
+            // An empty table costs something too.
+            let bytes = table.bytes_estimated as f64 + 1024.0;
+            weight += bytes;
+            done += bytes * table.fraction();
+        }
+        totals.fraction = if weight > 0.0 { done / weight } else { 1.0 };
+        totals
+    }
+
+    /// Time left at the speed so far; None while nothing can be said.
+    pub fn eta(&self) -> Option<Duration> {
+        eta(self.totals().fraction, self.elapsed())
+    }
+
+    /// One line: bar, tables, rows, bytes, speed, time left.
+    pub fn line(&self) -> String {
+        let (totals, elapsed) = (self.totals(), self.elapsed());
+        let filled = (totals.fraction * BAR_CHARS as f64) as usize;
+        let bar: String = (0..BAR_CHARS).map(|at| if at < filled { '#' } else { '.' }).collect();
+        let speed = totals.bytes as f64 / elapsed.as_secs_f64().max(0.001);
+        format!(
+            "copy [{bar}] {:3.0}%  tables {}/{}  rows {}/{}  {}  {}/s  ETA {}",
+            (totals.fraction * 100.0).floor(),
+            totals.tables_done,
+            totals.tables,
+            totals.rows,
+            totals.rows_expected,
+            bytes_text(totals.bytes as f64),
+            bytes_text(speed),
+            eta(totals.fraction, elapsed).map_or("?".into(), duration_text)
+        )
+    }
+
+    /// A line for each table that is being copied, at most `lines_max`.
+    pub fn table_lines(&self, lines_max: usize) -> String {
+        let mut out = String::new();
+        let copying = self.tables.iter().filter(|table| table.state() == TableState::Copying);
+        for table in copying.take(lines_max) {
+            let _ = writeln!(
+                out,
+                "  {}.{}  {:.0}%  rows {}/{}  {}",
+                table.db,
+                table.table,
+                (table.fraction() * 100.0).floor(),
+                table.rows(),
+                table.rows_estimated.max(table.rows()),
+                bytes_text(table.bytes() as f64)
+            );
+        }
+        out
+    }
+}
+
+fn eta(fraction: f64, elapsed: Duration) -> Option<Duration> {
+    if fraction >= 1.0 {
+        return Some(Duration::ZERO);
+    }
+    // Sooner it would be a guess.
+    (fraction > 0.001).then(|| elapsed.mul_f64(((1.0 - fraction) / fraction).min(1e6)))
+}
+
+fn duration_text(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64().ceil() as u64;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// With one decimal, in steps of 1000 as disks and networks are sold.
+fn bytes_text(bytes: f64) -> String {
+    let mut value = bytes;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if value < 999.5 {
+            return if unit == "B" { format!("{value:.0} B") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} TB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows_estimated: u64, bytes_estimated: u64) -> TableProgress {
+        TableProgress {
+            db: "d".into(),
+            table: format!("t{rows_estimated}"),
+            rows_estimated,
+            bytes_estimated,
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            state: AtomicU8::new(0),
+        }
+    }
+
+    #[test]
+    fn totals_and_lines() {
+        let progress = Progress { tables: vec![table(100, 9_000_000), table(50, 1_000_000)], begun: OnceLock::new() };
+        assert_eq!(progress.totals().fraction, 0.0);
+        assert_eq!(progress.eta(), None);
+        assert!(progress.line().starts_with("copy [....................]   0%  tables 0/2  rows 0/150  0 B"));
+        let first = &progress.tables[0];
+        first.set(TableState::Copying);
+        first.add(50, 5_000_000);
+        assert_eq!(progress.table_lines(9), "  d.t100  50%  rows 50/100  5.0 MB\n");
+        // More rows than the source thought.
+        first.add(150, 15_000_000);
+        assert_eq!(first.fraction(), 0.99);
+        assert_eq!(progress.totals().rows_expected, 250);
+        for table in &progress.tables {
+            table.set(TableState::Done);
+        }
+        let totals = progress.totals();
+        assert_eq!((totals.tables_done, totals.rows, totals.rows_expected), (2, 200, 200));
+        assert_eq!((totals.fraction, progress.eta()), (1.0, Some(Duration::ZERO)));
+        assert!(progress.line().contains("[####################] 100%  tables 2/2  rows 200/200  20.0 MB"));
+        assert_eq!(progress.table_lines(9), "");
+    }
+
+    #[test]
+    fn texts() {
+        assert_eq!(duration_text(Duration::from_millis(61_500)), "1:02");
+        assert_eq!(duration_text(Duration::from_secs(3_700)), "1:01:40");
+        assert_eq!(bytes_text(999.0), "999 B");
+        assert_eq!(bytes_text(1_234_567.0), "1.2 MB");
+        assert_eq!(bytes_text(5e15), "5000.0 TB");
+        assert_eq!(eta(0.25, Duration::from_secs(10)), Some(Duration::from_secs(30)));
+    }
+}

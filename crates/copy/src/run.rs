@@ -1,0 +1,366 @@
+//! Reading all tables, several connections at a time.
+//!
+//! In: open snapshots, a plan, a sink. Out: every row once, in batches; each table told done once, after its last row.
+//! Invariants: no two ranges of a table overlap and together they hold every key; a table is only told done when its
+//! definition was seen unchanged after its last row was read and while the metadata lock of that reading was held.
+//!
+//! A connection takes the next table nobody has begun; when there is none left it helps with one that is being read.
+//! The end of the next range is asked for by whoever takes the range, so a table of any key splits evenly whatever the
+//! gaps in it. After each range the connection goes back to its savepoint: that gives the metadata lock back, so DDL on
+//! the source never waits longer than for one range.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use catalog::TableDef;
+use source::{Connection, Interrupter};
+
+use crate::batch::RowBatch;
+use crate::chunk::{Bound, KeyRanges};
+use crate::definitions::{Name, created_now};
+use crate::error::{CopyError, at_table};
+use crate::options::{CopyLock, CopyOptions};
+use crate::progress::{Progress, TableProgress, TableState};
+use crate::rate::Rate;
+use crate::table_reader::TableReader;
+use crate::{CopySink, SAVEPOINT};
+
+/// How often the stop flag and the snapshots' age are looked at.
+const WATCH_EVERY: Duration = Duration::from_millis(50);
+/// Rows of a range at most, whatever the estimates say.
+const RANGE_ROWS_MAX: u64 = 1_000_000;
+/// A table with up to this many times the rows of a range is read in one.
+const WHOLE_RANGES: u64 = 2;
+
+/// Rows read while the lock was held, of a table without snapshots.
+pub(crate) type TakenRows = (Name, Vec<RowBatch>);
+
+/// What the next range of a table begins behind.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Begin,
+    After(Bound),
+    Nothing,
+}
+
+/// A table's reading.
+pub(crate) struct Job {
+    pub reader: TableReader,
+    pub name: Name,
+    /// Its CREATE_TIME at the snapshot.
+    pub created: String,
+    ranges: Option<KeyRanges>,
+    range_rows: u64,
+    /// Its rows, read already.
+    taken: Option<Vec<RowBatch>>,
+    next: Mutex<Next>,
+    /// Ranges being read, and 1 while `next` is not `Nothing`.
+    open: AtomicUsize,
+    rows: AtomicU64,
+}
+
+impl Job {
+    pub(crate) fn new(
+        reader: TableReader,
+        created: String,
+        (rows_estimated, bytes_estimated): (u64, u64),
+        taken: Option<Vec<RowBatch>>,
+        options: &CopyOptions,
+    ) -> Job {
+        let def: &TableDef = &reader.def;
+        let row_bytes = (bytes_estimated / rows_estimated.max(1)).max(1);
+        let range_rows = (options.chunk_bytes / row_bytes).max(options.chunk_rows_min.max(1)).min(RANGE_ROWS_MAX);
+        // Never the whole of a table that is large by either measure.
+        let bytes_small = options.chunk_bytes.max(range_rows.saturating_mul(row_bytes)).saturating_mul(WHOLE_RANGES);
+        let small = rows_estimated <= range_rows * WHOLE_RANGES && bytes_estimated <= bytes_small;
+        Job {
+            name: (def.db.clone(), def.name.clone()),
+            ranges: if small { None } else { KeyRanges::of(def) },
+            range_rows,
+            reader,
+            created,
+            taken,
+            next: Mutex::new(Next::Begin),
+            open: AtomicUsize::new(1),
+            rows: AtomicU64::new(0),
+        }
+    }
+
+    fn next(&self) -> MutexGuard<'_, Next> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next range: what follows SELECT … FROM table. None when there is none left.
+    fn take_range(&self, connection: &mut Connection) -> Result<Option<String>, CopyError> {
+        let mut next = self.next();
+        let after = match std::mem::replace(&mut *next, Next::Nothing) {
+            Next::Nothing => return Ok(None),
+            Next::Begin => None,
+            Next::After(bound) => Some(bound),
+        };
+        let Some(ranges) = &self.ranges else { return Ok(Some(String::new())) };
+        let query = ranges.bound_query(after.as_ref(), self.range_rows);
+        let mut result = connection.query(&query).map_err(|error| self.reader.failed(error))?;
+        let upto = match result.rows.pop() {
+            None => None,
+            Some(values) => Some(ranges.bound(&values).ok_or_else(|| {
+                self.reader.failed(source::SourceError::UnexpectedAnswer { what: "the query for a key" })
+            })?),
+        };
+        let range = format!("{}{}", ranges.hint(), ranges.condition(after.as_ref(), upto.as_ref()));
+        if let Some(upto) = upto {
+            *next = Next::After(upto);
+            self.open.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Some(range))
+    }
+
+    fn can_be_shared(&self) -> bool {
+        self.ranges.is_some() && self.taken.is_none() && *self.next() != Next::Nothing
+    }
+}
+
+/// What all threads share.
+pub(crate) struct Run<'a> {
+    pub server: String,
+    pub jobs: Vec<Job>,
+    pub sink: &'a dyn CopySink,
+    pub progress: &'a Progress,
+    pub stop: &'a AtomicBool,
+    pub options: &'a CopyOptions,
+    pub rate: Option<Rate>,
+    /// Sees the present.
+    pub control: Mutex<Connection>,
+    /// When the snapshots were opened.
+    pub opened: Instant,
+    pub state: RunState,
+}
+
+/// Counts a thread out, also when it panics: who watches must not wait for it.
+struct Leaving<'a, 'r>(&'a Run<'r>);
+
+impl Drop for Leaving<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state.ending.store(true, Ordering::Relaxed);
+        }
+        *self.0.lock(&self.0.state.running) -= 1;
+        self.0.state.ended.notify_all();
+    }
+}
+
+/// How it goes.
+#[derive(Default)]
+pub(crate) struct RunState {
+    next_job: AtomicUsize,
+    /// Ranges read.
+    pub ranges: AtomicU64,
+    failure: Mutex<Option<CopyError>>,
+    /// A thread failed, the flag was raised or time is over: all end.
+    ending: AtomicBool,
+    expired: AtomicBool,
+    running: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Run<'_> {
+    /// Reads everything; ends with the first error.
+    pub(crate) fn run(&self, readers: Vec<Connection>) -> Result<(), CopyError> {
+        self.progress.begin();
+        let mut interrupters = Vec::new();
+        for reader in &readers {
+            interrupters.push(reader.interrupter().map_err(|error| self.source(error))?);
+        }
+        *self.lock(&self.state.running) = readers.len();
+        std::thread::scope(|scope| {
+            for mut reader in readers {
+                scope.spawn(move || {
+                    let _leaving = Leaving(self);
+                    match self.work(&mut reader) {
+                        Ok(()) => reader.close(),
+                        Err(error) => self.fail(error),
+                    }
+                });
+            }
+            self.watch(&interrupters);
+        });
+        if let Some(error) = self.lock(&self.state.failure).take() {
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Looks at the stop flag and the clock until all threads have ended.
+    fn watch(&self, interrupters: &[Interrupter]) {
+        let mut running = self.lock(&self.state.running);
+        while *running > 0 {
+            if self.stop.load(Ordering::Relaxed) {
+                self.fail(CopyError::Stopped);
+            }
+            let limited = self.options.lock == CopyLock::Auto;
+            let too_old = limited && self.opened.elapsed() >= self.options.snapshot_max;
+            if too_old && !self.state.expired.swap(true, Ordering::Relaxed) {
+                self.state.ending.store(true, Ordering::Relaxed);
+            }
+            if self.lock(&self.state.failure).is_some() || self.state.expired.load(Ordering::Relaxed) {
+                // A thread may wait in a read for rows that nobody needs any more.
+                interrupters.iter().for_each(Interrupter::shutdown);
+            }
+            running = match self.state.ended.wait_timeout(running, WATCH_EVERY) {
+                Ok((running, _)) => running,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    fn lock<'m, T>(&self, mutex: &'m Mutex<T>) -> MutexGuard<'m, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn source(&self, error: source::SourceError) -> CopyError {
+        CopyError::Source { server: self.server.clone(), error }
+    }
+
+    /// The first failure is the one told; what follows from ending the others is not.
+    fn fail(&self, error: CopyError) {
+        let mut failure = self.lock(&self.state.failure);
+        if failure.is_none() {
+            *failure = Some(if self.state.expired.load(Ordering::Relaxed) { self.too_old() } else { error });
+        }
+        self.state.ending.store(true, Ordering::Relaxed);
+    }
+
+    fn too_old(&self) -> CopyError {
+        let (done, remaining) = (self.jobs.iter().zip(&self.progress.tables))
+            .map(|(job, progress)| (job.name.clone(), progress.state() == TableState::Done))
+            .partition::<Vec<_>, _>(|(_, done)| *done);
+        let names = |tables: Vec<(Name, bool)>| tables.into_iter().map(|(name, _)| name).collect();
+        CopyError::SnapshotTooOld {
+            limit_s: self.options.snapshot_max.as_secs(),
+            done: names(done),
+            remaining: names(remaining),
+        }
+    }
+
+    fn check_ending(&self) -> Result<(), CopyError> {
+        if self.state.ending.load(Ordering::Relaxed) { Err(CopyError::Stopped) } else { Ok(()) }
+    }
+
+    /// One connection's work.
+    fn work(&self, connection: &mut Connection) -> Result<(), CopyError> {
+        let mut batch = RowBatch::default();
+        if self.options.lock == CopyLock::Auto {
+            connection.exec(&format!("SAVEPOINT {SAVEPOINT}")).map_err(|error| self.source(error))?;
+        }
+        loop {
+            self.check_ending()?;
+            let fresh = self.state.next_job.fetch_add(1, Ordering::Relaxed);
+            let found = match self.jobs.get(fresh) {
+                Some(job) => Some((fresh, job)),
+                None => self.jobs.iter().enumerate().find(|(_, job)| job.can_be_shared()),
+            };
+            let Some((index, job)) = found else { return Ok(()) };
+            let Some(progress) = self.progress.tables.get(index) else { return Ok(()) };
+            if progress.state() == TableState::Waiting {
+                progress.set(TableState::Copying);
+            }
+            self.copy_table(connection, job, progress, &mut batch)?;
+        }
+    }
+
+    /// Reads ranges of a table until none is left.
+    fn copy_table(
+        &self,
+        connection: &mut Connection,
+        job: &Job,
+        progress: &TableProgress,
+        batch: &mut RowBatch,
+    ) -> Result<(), CopyError> {
+        if let Some(taken) = &job.taken {
+            *job.next() = Next::Nothing;
+            for batch in taken {
+                self.hand_on(job, progress, batch)?;
+                job.rows.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            }
+            return self.range_done(job, progress);
+        }
+        // Without a lock each range has a snapshot of its own.
+        let (begin, end) = match self.options.lock {
+            CopyLock::Auto => (None, format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")),
+            CopyLock::None => (Some("START TRANSACTION READ ONLY"), "COMMIT".to_owned()),
+        };
+        loop {
+            if let Some(begin) = begin {
+                connection.exec(begin).map_err(|error| self.source(error))?;
+            }
+            let Some(range) = job.take_range(connection)? else { break };
+            self.check_ending()?;
+            let read = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch));
+            if let Err(CopyError::Row { .. }) = &read {
+                // Columns that changed places may not fit: then the reason is the change.
+                self.check_unchanged(job)?;
+            }
+            let rows = read?;
+            job.rows.fetch_add(rows, Ordering::Relaxed);
+            // The metadata lock of the reading is still held: what is true now was true while the rows were read.
+            self.check_unchanged(job)?;
+            connection.exec(&end).map_err(|error| self.source(error))?;
+            self.state.ranges.fetch_add(1, Ordering::Relaxed);
+            self.range_done(job, progress)?;
+        }
+        if begin.is_some() {
+            connection.exec(&end).map_err(|error| self.source(error))?;
+        }
+        Ok(())
+    }
+
+    fn hand_on(&self, job: &Job, progress: &TableProgress, batch: &RowBatch) -> Result<(), CopyError> {
+        self.check_ending()?;
+        self.sink.rows(&job.reader.def, batch).map_err(|reason| sink_failed(&job.name, reason))?;
+        let bytes = batch.image_bytes() as u64;
+        progress.add(batch.len() as u64, bytes);
+        if let Some(rate) = &self.rate {
+            let until = Instant::now() + rate.pause(bytes, Instant::now());
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                self.check_ending()?;
+                std::thread::sleep(left.min(WATCH_EVERY));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the table the rows came from is the one of the plan: an in-place ALTER, or a table renamed into its
+    /// place, need not be an error when reading.
+    fn check_unchanged(&self, job: &Job) -> Result<(), CopyError> {
+        let (db, table) = &job.name;
+        let now = created_now(&mut self.lock(&self.control), &job.name).map_err(|error| at_table(db, table, error))?;
+        match now {
+            Some(created) if created == job.created => Ok(()),
+            Some(_) => Err(CopyError::TableChanged {
+                db: db.clone(),
+                table: table.clone(),
+                reason: "its definition is newer than the snapshot".into(),
+            }),
+            None => Err(CopyError::TableVanished { db: db.clone(), table: table.clone() }),
+        }
+    }
+
+    /// One range less; with the last one the table is done.
+    fn range_done(&self, job: &Job, progress: &TableProgress) -> Result<(), CopyError> {
+        if job.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let rows = job.rows.load(Ordering::Relaxed);
+            self.sink.table_done(&job.reader.def, rows).map_err(|reason| sink_failed(&job.name, reason))?;
+            progress.set(TableState::Done);
+        }
+        Ok(())
+    }
+}
+
+fn sink_failed(name: &Name, reason: String) -> CopyError {
+    CopyError::Sink { db: name.0.clone(), table: name.1.clone(), reason }
+}

@@ -1,0 +1,80 @@
+//! Rows of one table as a connection's snapshot sees them, turned into images.
+
+use std::sync::Arc;
+
+use catalog::{RowKey, TableDef};
+use source::session::quoted;
+use source::{Connection, SourceError};
+use values::ColumnType;
+use values::binary_protocol::{ResultColumn, RowEncoder, select_expression};
+
+use crate::batch::RowBatch;
+use crate::error::{CopyError, at_table};
+
+/// Rows of a batch at most: each costs its place in a list besides its bytes.
+const BATCH_ROWS_MAX: usize = 32_768;
+
+/// Reads one table.
+#[derive(Debug)]
+pub(crate) struct TableReader {
+    pub def: Arc<TableDef>,
+    key: RowKey,
+    types: Vec<ColumnType>,
+    /// Every column by name, invisible and generated ones too.
+    select: String,
+    batch_bytes: usize,
+}
+
+/// Takes a full batch; it is emptied afterwards.
+pub(crate) type EachBatch<'a> = &'a mut dyn FnMut(&RowBatch) -> Result<(), CopyError>;
+
+impl TableReader {
+    pub(crate) fn new(def: &Arc<TableDef>, batch_bytes: usize) -> TableReader {
+        let types = def.column_types();
+        let columns: Vec<String> =
+            (def.columns.iter()).map(|column| select_expression(&column.ty, &quoted(&column.name))).collect();
+        let select = format!("SELECT {} FROM {}.{}", columns.join(", "), quoted(&def.db), quoted(&def.name));
+        TableReader { key: RowKey::new(def), types, select, def: Arc::clone(def), batch_bytes }
+    }
+
+    pub(crate) fn failed(&self, error: SourceError) -> CopyError {
+        at_table(&self.def.db, &self.def.name, error)
+    }
+
+    fn damaged(&self, error: values::ValueError) -> CopyError {
+        CopyError::Row { db: self.def.db.clone(), table: self.def.name.clone(), error }
+    }
+
+    /// Reads the rows that `rest` (an index hint, a condition) leaves and gives their number. The last batch may be
+    /// small, an empty one is never handed on.
+    pub(crate) fn read(
+        &self,
+        connection: &mut Connection,
+        rest: &str,
+        batch: &mut RowBatch,
+        each: EachBatch<'_>,
+    ) -> Result<u64, CopyError> {
+        let statement = connection.prepare(&format!("{}{rest}", self.select)).map_err(|error| self.failed(error))?;
+        let mut rows = connection.execute(&statement, &[]).map_err(|error| self.failed(error))?;
+        let result: Vec<ResultColumn> =
+            rows.types().iter().map(|ty| ResultColumn { code: ty.code, unsigned: ty.unsigned }).collect();
+        let encoder = RowEncoder::new(&self.types, &result).map_err(|error| self.damaged(error))?;
+        let mut count = 0;
+        batch.clear();
+        while let Some(row) = rows.next_row().map_err(|error| self.failed(error))? {
+            let (nulls, values) = row.raw();
+            batch.push(&self.key, |image| encoder.encode(nulls, values, image)).map_err(|error| self.damaged(error))?;
+            count += 1;
+            if batch.image_bytes() >= self.batch_bytes || batch.len() >= BATCH_ROWS_MAX {
+                each(batch)?;
+                batch.clear();
+            }
+        }
+        if !batch.is_empty() {
+            each(batch)?;
+            batch.clear();
+        }
+        connection.close_statement(statement).map_err(|error| self.failed(error))?;
+        Ok(count)
+    }
+}

@@ -1,0 +1,365 @@
+//! Throw-away servers, a sink that keeps everything, and a replay of the log to compare with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use apply::{ApplyOptions, Pipeline, PipelineOptions};
+use base::{GtidSet, LogPosition};
+use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, RowsEvent, RowsKind, TableMapEvent, event_body, event_type};
+use catalog::{ColumnDefault, RowKey, TableDef};
+use copy::{CopyError, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy};
+use relay_log::{Intake, RelayLog, RelayOptions};
+use source::{ConnectOptions, Connection, DumpRequest, Interrupter, SourceError, start_dump};
+use store::{CheckImages, Snapshot};
+use values::binary_protocol::comparable_image;
+
+pub fn enabled() -> bool {
+    let on = std::env::var_os("SLIPSTREAM_TEST_SERVER").is_some();
+    if !on {
+        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
+    }
+    on
+}
+
+fn testbed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed/mysql")
+}
+
+/// A throw-away server.
+pub struct Server {
+    name: &'static str,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    pub fn start(name: &'static str, options: &[&str]) -> Server {
+        let server = Server { name, folder: tempfile::tempdir().unwrap() };
+        let mut arguments = vec!["start", name, "--max-allowed-packet=64M"];
+        arguments.extend(options);
+        server.testbed(&arguments, b"");
+        server
+    }
+
+    fn testbed(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+        let mut child = Command::new(testbed())
+            .args(arguments)
+            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || stdin.write_all(&input));
+        let output = child.wait_with_output().unwrap();
+        let _ = writer.join().unwrap();
+        assert!(output.status.success(), "testbed {arguments:?} failed");
+        output.stdout
+    }
+
+    pub fn sql(&self, sql: &str) -> String {
+        let arguments = ["sql", self.name, "--default-character-set=utf8mb4", "--max-allowed-packet=64M"];
+        String::from_utf8(self.testbed(&arguments, sql.as_bytes())).unwrap()
+    }
+
+    pub fn options(&self, user: &str) -> ConnectOptions {
+        let url = String::from_utf8(self.testbed(&["url", self.name, user], b"")).unwrap();
+        ConnectOptions::from_url(url.trim()).unwrap()
+    }
+
+    pub fn connect(&self) -> Connection {
+        Connection::connect(&self.options("root")).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new(testbed())
+            .args(["destroy", self.name])
+            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
+            .status();
+    }
+}
+
+/// Database and table.
+pub type Name = (String, String);
+/// A row.
+pub type KeyAndImage = (Vec<u8>, Vec<u8>);
+/// Rows, with the number of copies.
+pub type Rows = BTreeMap<KeyAndImage, u64>;
+
+/// Keeps everything.
+#[derive(Default)]
+pub struct Kept {
+    tables: Mutex<BTreeMap<(String, String), KeptTable>>,
+}
+
+#[derive(Clone, Default, Debug)]
+pub struct KeptTable {
+    pub rows: Rows,
+    pub count: u64,
+    pub batches: u64,
+    pub done: Option<u64>,
+}
+
+impl CopySink for Kept {
+    fn rows(&self, table: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
+        let mut tables = self.tables.lock().unwrap();
+        let kept = tables.entry((table.db.clone(), table.name.clone())).or_default();
+        assert_eq!(kept.done, None, "rows behind the end of {}", table.full_name());
+        assert!(!rows.is_empty());
+        let mut images = Vec::new();
+        for (key, image) in rows.iter() {
+            images.extend_from_slice(image);
+            *kept.rows.entry((key.to_vec(), image.to_vec())).or_default() += 1;
+            kept.count += 1;
+        }
+        assert_eq!(images, rows.images());
+        kept.batches += 1;
+        Ok(())
+    }
+
+    fn table_done(&self, table: &Arc<TableDef>, rows: u64) -> Result<(), String> {
+        let mut tables = self.tables.lock().unwrap();
+        let kept = tables.entry((table.db.clone(), table.name.clone())).or_default();
+        assert_eq!(kept.done.replace(rows), None, "{} told done twice", table.full_name());
+        assert_eq!(kept.count, rows);
+        Ok(())
+    }
+}
+
+impl Kept {
+    pub fn tables(&self) -> BTreeMap<(String, String), KeptTable> {
+        self.tables.lock().unwrap().clone()
+    }
+
+    pub fn table(&self, db: &str, name: &str) -> KeptTable {
+        self.tables().remove(&(db.to_owned(), name.to_owned())).unwrap()
+    }
+}
+
+/// What a copy gave.
+pub struct Copied {
+    pub plan: copy::CopyPlan,
+    pub report: CopyReport,
+    pub kept: Kept,
+    pub progress: Progress,
+}
+
+pub fn copy_all(source: &ConnectOptions, options: &CopyOptions) -> Result<Copied, CopyError> {
+    let stop = AtomicBool::new(false);
+    let prepared = SourceCopy::prepare(source, options, &stop)?;
+    let plan = prepared.plan().clone();
+    let progress = Progress::new(&plan);
+    let kept = Kept::default();
+    let report = prepared.run(&kept, &progress, &stop)?;
+    println!("{plan}\n{report}\n{}", progress.line());
+    Ok(Copied { plan, report, kept, progress })
+}
+
+/// The tables as the log has them at a GTID set, in the form the copy gives: JSON as text.
+pub fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Arc<TableDef>, Rows)> {
+    let lower = server.connect().query_value("SELECT @@GLOBAL.lower_case_table_names").unwrap();
+    let replica = Replica::follow(server, at, lower.unwrap().parse().unwrap());
+    let store = &replica.pipeline().store;
+    let there = store.visibility().wait_executed(Duration::from_secs(120), |here| at.is_subset_of(here));
+    assert!(there, "replay: {:?}", replica.pipeline().failure());
+    let snapshot = Snapshot::pin(store);
+    assert_eq!(snapshot.executed(), at, "the log goes on behind the set");
+    let mut tables = BTreeMap::new();
+    for table in snapshot.catalog().tables() {
+        let types = table.column_types();
+        let key = RowKey::new(table);
+        let mut rows = Rows::new();
+        let (mut offsets, mut built) = (Vec::new(), Vec::new());
+        let flow: ControlFlow<()> = store.scan(&snapshot, table.id, |row| {
+            let mut image = Vec::new();
+            comparable_image(&types, key.layout(), row.image, &mut offsets, &mut image).unwrap();
+            let found = key.bytes(row.image, &mut offsets, &mut built).unwrap();
+            assert_eq!(found, row.key, "the decoder's own key of a row of {}", table.full_name());
+            *rows.entry((found.to_vec(), image)).or_default() += row.count;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(flow, ControlFlow::Continue(()));
+        tables.insert((table.db.clone(), table.name.clone()), (Arc::clone(table), rows));
+    }
+    tables
+}
+
+/// What was copied is what the log says, table by table; the definitions too, but for their ids.
+pub fn assert_equals_log(server: &Server, copied: &Copied) {
+    let wanted = replayed(server, &copied.plan.executed);
+    let kept = copied.kept.tables();
+    assert_eq!(kept.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
+    for (name, (def, rows)) in &wanted {
+        let table = &kept[name];
+        assert_eq!(table.done, Some(table.count), "{name:?}");
+        if table.rows != *rows {
+            let missing = rows.iter().find(|(row, count)| table.rows.get(*row) != Some(count));
+            let extra = table.rows.iter().find(|(row, count)| rows.get(*row) != Some(count));
+            panic!("{name:?} differs: in the log {missing:02x?}, copied {extra:02x?}");
+        }
+        let copied_def = copied.plan.catalog.table(&name.0, &name.1).unwrap();
+        assert_eq!(essence(copied_def), essence(def), "definition of {name:?}");
+    }
+}
+
+/// A definition without what its text may say in two ways: SHOW CREATE TABLE spells out DEFAULT NULL, prints expressions
+/// anew, and does not tell keys that MySQL made for foreign keys.
+fn essence(def: &TableDef) -> TableDef {
+    let mut def = TableDef { id: catalog::TableId(0), version: 0, partition_by: None, ..def.clone() };
+    for column in &mut def.columns {
+        if column.default == ColumnDefault::None && column.nullable && column.generated.is_none() {
+            column.default = ColumnDefault::Null;
+        }
+        if let ColumnDefault::Expression(text) = &mut column.default {
+            text.clear();
+        }
+    }
+    for key in &mut def.keys {
+        key.generated = false;
+        key.expressions.iter_mut().for_each(|(_, text)| text.clear());
+    }
+    def
+}
+
+/// The copied rows (key and image) with the log's row changes up to `to` put over them by key, without questions.
+pub fn replay_by_key(server: &Server, copied: &Copied, to: &GtidSet) -> BTreeMap<Name, BTreeSet<KeyAndImage>> {
+    let mut tables: BTreeMap<Name, BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
+    for (name, kept) in copied.kept.tables() {
+        let rows = tables.entry(name).or_default();
+        for (key, image) in kept.rows.into_keys() {
+            // A row whose key moved while the copy ran may have been read at both places.
+            rows.insert(key, image);
+        }
+    }
+    let keys: BTreeMap<Name, (RowKey, Vec<values::ColumnType>)> = (copied.plan.tables.iter())
+        .map(|table| {
+            let def = &table.def;
+            ((def.db.clone(), def.name.clone()), (RowKey::new(def), def.column_types()))
+        })
+        .collect();
+    let connection = Connection::connect(&server.options("repl")).unwrap();
+    let request = DumpRequest { non_block: true, ..DumpRequest::new(4713, &copied.plan.executed) };
+    let mut stream = start_dump(connection, &request).unwrap();
+    let mut table_ids = BTreeMap::new();
+    let mut wanted = false;
+    while let Some(event) = stream.next_event().unwrap() {
+        let header = EventHeader::parse(event.event).unwrap();
+        let Ok(body) = event_body(event.event, ChecksumAlgorithm::Crc32) else { continue };
+        match header.event_type {
+            event_type::GTID => {
+                let gtid = GtidEvent::parse(header.event_type, body).unwrap().gtid.unwrap();
+                wanted = to.contains(&gtid);
+            }
+            event_type::TABLE_MAP => {
+                let map = TableMapEvent::parse(body).unwrap();
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                table_ids.insert(map.table_id, (text(map.db), text(map.table)));
+            }
+            event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS if wanted => {
+                let event = RowsEvent::parse(header.event_type, body).unwrap();
+                let name = &table_ids[&event.table_id];
+                let (key, types) = &keys[name];
+                let rows = tables.entry(name.clone()).or_default();
+                let (mut offsets, mut built) = (Vec::new(), Vec::new());
+                let mut rest = event.rows;
+                let mut before = event.kind != RowsKind::Write;
+                while !rest.is_empty() {
+                    let (image, behind) = rest.split_at(key.layout().walk(rest).unwrap());
+                    rest = behind;
+                    let key_bytes = key.bytes(image, &mut offsets, &mut built).unwrap().to_vec();
+                    if before {
+                        rows.remove(&key_bytes);
+                    } else {
+                        let mut comparable = Vec::new();
+                        comparable_image(types, key.layout(), image, &mut offsets, &mut comparable).unwrap();
+                        rows.insert(key_bytes, comparable);
+                    }
+                    if event.kind == RowsKind::Update {
+                        before = !before;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    tables.into_iter().map(|(name, rows)| (name, rows.into_iter().collect())).collect()
+}
+
+/// A pipeline that replays a server's log up to a set and no further.
+struct Replica {
+    pipeline: Option<Pipeline>,
+    interrupter: Interrupter,
+    receiver: Option<std::thread::JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Replica {
+    fn follow(server: &Server, at: &GtidSet, lower_case_table_names: u8) -> Replica {
+        let folder = tempfile::tempdir().unwrap();
+        let (writer, _) = RelayLog::open(RelayOptions::new(folder.path())).unwrap();
+        let mut tail = writer.tail();
+        let pipeline = Pipeline::start(
+            Box::new(move |timeout| tail.next(timeout)),
+            PipelineOptions {
+                decoders: 2,
+                workers: 2,
+                memory_bytes: 256 << 20,
+                apply: ApplyOptions { check_images: CheckImages::All },
+                skip: Default::default(),
+                executed: GtidSet::new(),
+                lower_case_table_names,
+                clock_difference_us: Arc::new(AtomicI64::new(0)),
+            },
+        );
+        pipeline.publisher.hold();
+        let connection = Connection::connect(&server.options("repl")).unwrap();
+        let mut stream = start_dump(connection, &DumpRequest::new(4712, &GtidSet::new())).unwrap();
+        let interrupter = stream.interrupter().unwrap();
+        let receiver = std::thread::spawn(move || {
+            let mut intake = Intake::new(writer, LogPosition { file: Arc::from(""), offset: 4 });
+            loop {
+                match stream.next_event() {
+                    Ok(Some(event)) => {
+                        intake.event(event.event).unwrap();
+                    }
+                    Ok(None) | Err(SourceError::Interrupted | SourceError::Closed) => break,
+                    Err(error) => panic!("{error}"),
+                }
+                if !stream.buffered() {
+                    intake.flush().unwrap();
+                }
+            }
+            intake.finish().unwrap().close().unwrap();
+        });
+        let reached = at.is_empty() || pipeline.publisher.advance_to(at, Duration::from_secs(120));
+        assert!(reached, "replay: {:?}", pipeline.failure());
+        Replica { pipeline: Some(pipeline), interrupter, receiver: Some(receiver), _folder: folder }
+    }
+
+    fn pipeline(&self) -> &Pipeline {
+        self.pipeline.as_ref().unwrap()
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.interrupter.shutdown();
+        if let Some(receiver) = self.receiver.take() {
+            let _ = receiver.join();
+        }
+        if let Some(pipeline) = self.pipeline.take() {
+            pipeline.publisher.release();
+            pipeline.stop();
+            let _ = pipeline.join();
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Whether a copy of a source can be made: privileges, room, time, and how long the source keeps its log.
+//!
+//! In: connections, free bytes on our disk. Out: figures, and problems with the statement or option that helps. Not
+//! asked for by plain following: [`crate::preflight::check`] does that. Changes nothing on the source.
+
+use std::time::Duration;
+
+use base::GtidSet;
+use binlog::{EventHeader, event_type};
+
+use crate::preflight::{EXIT_REFUSED, Problem, Severity, grants_of, missing_of, quote_account};
+use crate::{Connection, DumpRequest, Result, SourceError, TableFilter, start_dump};
+
+/// A privilege, and others that serve as well.
+pub type Needed = (&'static str, &'static [&'static str]);
+
+/// What a copy cannot do without: reading, FLUSH TABLES WITH READ LOCK, XA RECOVER.
+pub const COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("RELOAD", &["FLUSH_TABLES"]), ("XA_RECOVER_ADMIN", &[])];
+/// What a copy without a lock cannot do without.
+pub const UNLOCKED_COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("XA_RECOVER_ADMIN", &[])];
+/// What makes a copy gentler: with LOCK INSTANCE FOR BACKUP, DDL and not writers wait for DDL, and with PROCESS long
+/// statements of others are seen before the read lock is asked for.
+pub const GENTLE_PRIVILEGES: &[Needed] = &[("BACKUP_ADMIN", &[]), ("PROCESS", &[])];
+/// Room a copy takes, as a multiple of the source's tables with their indexes: rows and index entries are about as large
+/// as there, and are there twice while they are merged into larger runs.
+pub const ROOM_FACTOR: u64 = 2;
+/// Below this multiple the copy is refused: it will not fit.
+pub const ROOM_FACTOR_MIN: u64 = 1;
+/// Bytes a second that a copy without a rate limit is taken to reach.
+pub const BYTES_PER_SECOND: u64 = 50_000_000;
+
+/// The account logged in (quoted, as in GRANT), and which of these global privileges it does not have, roles counted in.
+///
+/// # Errors
+/// The connection fails.
+pub fn missing_privileges(connection: &mut Connection, needed: &[Needed]) -> Result<(String, Vec<String>)> {
+    let account = connection.query_value("SELECT CURRENT_USER()")?.unwrap_or_default();
+    let missing = missing_of(&grants_of(connection)?, needed);
+    Ok((quote_account(&account), missing.into_iter().map(str::to_owned).collect()))
+}
+
+/// The statement that gives the privileges.
+#[must_use]
+pub fn grant_statement(missing: &[String], account: &str) -> String {
+    format!("GRANT {} ON *.* TO {account};", missing.join(", "))
+}
+
+/// What a copy is going to be.
+#[derive(Debug, Clone)]
+pub struct CopyCheckInput<'a> {
+    /// Which tables.
+    pub tables: &'a TableFilter,
+    /// Free bytes where our data folder lies; None when that is not known.
+    pub free_bytes: Option<u64>,
+    /// Limit on the speed in bytes a second.
+    pub rate_bytes_per_second: Option<u64>,
+    /// How old the snapshots may become; None without a lock, where there is no limit.
+    pub snapshot_max: Option<Duration>,
+    /// With a lock, or without ([`UNLOCKED_COPY_PRIVILEGES`])?
+    pub lock: LockWanted,
+}
+
+/// Whether the copy takes the read lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockWanted {
+    /// For milliseconds.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// What was found out.
+#[derive(Debug, Clone, Default)]
+pub struct CopyCheck {
+    /// Tables to be copied.
+    pub tables: u64,
+    /// Their rows, by the source's statistics.
+    pub rows: u64,
+    /// Bytes of them on the source's disk, without secondary indexes, by its statistics.
+    pub data_bytes: u64,
+    /// Bytes of their secondary indexes.
+    pub index_bytes: u64,
+    /// How long reading them will take, about.
+    pub duration: Duration,
+    /// How long the source keeps log that it writes now; None: nothing says that it purges any by itself.
+    pub log_kept: Option<Duration>,
+    /// What stands in the way, worst first.
+    pub problems: Vec<Problem>,
+}
+
+impl CopyCheck {
+    /// Free bytes the copy should find.
+    #[must_use]
+    pub fn bytes_needed(&self) -> u64 {
+        self.data_bytes.saturating_add(self.index_bytes).saturating_mul(ROOM_FACTOR)
+    }
+
+    /// True when nothing stands in the way.
+    #[must_use]
+    pub fn accepted(&self) -> bool {
+        self.problems.iter().all(|problem| problem.severity != Severity::Refused)
+    }
+
+    fn add(&mut self, severity: Severity, what: String, fix: String) {
+        let exit_code = if severity == Severity::Refused { EXIT_REFUSED } else { 0 };
+        self.problems.push(Problem { what, fix, severity, exit_code });
+    }
+}
+
+/// Checks a source. `log_age` is what [`oldest_log_age`] said.
+///
+/// # Errors
+/// The connection fails; what is wrong with the source is in the result.
+pub fn check_copy(
+    connection: &mut Connection,
+    input: &CopyCheckInput<'_>,
+    log_age: Option<Duration>,
+) -> Result<CopyCheck> {
+    let mut check = CopyCheck::default();
+    let needed: &[(&[Needed], Severity)] = match input.lock {
+        LockWanted::Yes => &[(COPY_PRIVILEGES, Severity::Refused), (GENTLE_PRIVILEGES, Severity::Warning)],
+        LockWanted::No => &[(UNLOCKED_COPY_PRIVILEGES, Severity::Refused)],
+    };
+    for &(needed, severity) in needed {
+        let (account, missing) = missing_privileges(connection, needed)?;
+        if !missing.is_empty() {
+            let list = missing.join(", ");
+            let what = match severity {
+                Severity::Refused => format!("the account {account} misses the privileges {list} for the initial copy"),
+                _ => format!("without {list} the initial copy's lock may keep writers waiting longer, a second a try"),
+            };
+            check.add(severity, what, grant_statement(&missing, &account));
+        }
+    }
+    read_sizes(connection, input.tables, &mut check)?;
+    let speed = input.rate_bytes_per_second.unwrap_or(BYTES_PER_SECOND).clamp(1, BYTES_PER_SECOND);
+    check.duration = Duration::from_secs(check.data_bytes / speed);
+    check.log_kept = log_kept(expire_seconds(connection)?, log_age);
+    check_room_and_time(&mut check, input);
+    check.problems.sort_by_key(|problem| problem.severity);
+    Ok(check)
+}
+
+fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut CopyCheck) -> Result<()> {
+    let lower = connection.query_value("SELECT @@GLOBAL.lower_case_table_names")?;
+    let lower = lower.and_then(|text| text.parse().ok()).unwrap_or(0);
+    // Else figures may be a day old.
+    connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
+    let tables = connection.query(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES \
+         WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')",
+    )?;
+    for row in 0..tables.rows.len() {
+        let text = |column| tables.text(row, column).unwrap_or_default();
+        if filter.matches(&text(0), &text(1), lower) {
+            let number = |column| text(column).parse::<u64>().unwrap_or(0);
+            check.tables += 1;
+            check.rows = check.rows.saturating_add(number(2));
+            check.data_bytes = check.data_bytes.saturating_add(number(3));
+            check.index_bytes = check.index_bytes.saturating_add(number(4));
+        }
+    }
+    Ok(())
+}
+
+/// After how many seconds the source purges a log file by itself; 0 for never.
+fn expire_seconds(connection: &mut Connection) -> Result<u64> {
+    let variables = connection.query(
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_seconds', 'binlog_expire_logs_auto_purge', \
+         'expire_logs_days')",
+    )?;
+    let get = |name: &str| {
+        let row = (0..variables.rows.len()).find(|&row| variables.text(row, 0).as_deref() == Some(name))?;
+        variables.text(row, 1)
+    };
+    if get("binlog_expire_logs_auto_purge").as_deref() == Some("OFF") {
+        return Ok(0);
+    }
+    let number = |name| get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let seconds = number("binlog_expire_logs_seconds");
+    Ok(if seconds > 0 { seconds } else { number("expire_logs_days").saturating_mul(86_400) })
+}
+
+/// A source that has purged log younger than its own setting would is purged by somebody else, and will be again.
+fn log_kept(expire_seconds: u64, purged_age: Option<Duration>) -> Option<Duration> {
+    let expire = (expire_seconds > 0).then(|| Duration::from_secs(expire_seconds));
+    match (expire, purged_age) {
+        (Some(expire), Some(age)) => Some(expire.min(age)),
+        (expire, age) => expire.or(age),
+    }
+}
+
+fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
+    let megabytes = |bytes: u64| format!("{} MB", bytes.div_ceil(1_000_000));
+    let size = check.data_bytes.saturating_add(check.index_bytes);
+    if let Some(free) = input.free_bytes.filter(|free| *free < size.saturating_mul(ROOM_FACTOR)) {
+        let severity = if free < size.saturating_mul(ROOM_FACTOR_MIN) { Severity::Refused } else { Severity::Warning };
+        let what = format!(
+            "{} are free for tables of {} on the source; the copy should find {}, and the log that comes meanwhile needs room too",
+            megabytes(free),
+            megabytes(size),
+            megabytes(check.bytes_needed())
+        );
+        check.add(severity, what, "use a folder on a larger disk: --data=DIR, or copy fewer tables".into());
+    }
+    let seconds = check.duration.as_secs();
+    if let Some(snapshot_max) = input.snapshot_max.filter(|max| check.duration > *max) {
+        let what = format!(
+            "reading {} will take about {seconds} s, longer than the snapshots may live ({} s)",
+            megabytes(check.data_bytes),
+            snapshot_max.as_secs()
+        );
+        let fix = format!("--snapshot-max={seconds}s or more (the source keeps old row versions as long)");
+        check.add(Severity::Warning, what, fix);
+    }
+    if let Some(kept) = check.log_kept.filter(|kept| *kept < check.duration.saturating_mul(2)) {
+        let what = format!(
+            "the source purges log after {:.1} hours, the copy will take about {:.1} hours; should receiving stop \
+             meanwhile, what we need may be gone",
+            kept.as_secs_f64() / 3600.0,
+            check.duration.as_secs_f64() / 3600.0
+        );
+        let fix = format!("SET PERSIST binlog_expire_logs_seconds = {};", seconds.saturating_mul(2).max(86_400));
+        check.add(Severity::Warning, what, fix);
+    }
+}
+
+/// How old the oldest log file is on a source that has purged others; None on one that never did. Takes a connection of
+/// its own.
+///
+/// # Errors
+/// The connection fails, or the account may not read the log.
+pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
+    let what = "SELECT @@GLOBAL.gtid_purged";
+    let answer = connection.query("SELECT @@GLOBAL.gtid_purged, UNIX_TIMESTAMP()")?;
+    let purged = answer.text(0, 0).unwrap_or_default().parse::<GtidSet>();
+    let purged = purged.map_err(|_| SourceError::UnexpectedAnswer { what })?;
+    let now: u64 = answer.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    if purged.is_empty() {
+        return Ok(None);
+    }
+    // Server id 0: not taken for a replica.
+    let mut stream = start_dump(connection, &DumpRequest { non_block: true, ..DumpRequest::new(0, &purged) })?;
+    while let Some(event) = stream.next_event()? {
+        let header = EventHeader::parse(event.event)?;
+        let first = header.event_type == event_type::FORMAT_DESCRIPTION || !header.is_artificial();
+        if first && header.timestamp != 0 && header.event_type != event_type::ROTATE {
+            return Ok(Some(Duration::from_secs(now.saturating_sub(u64::from(header.timestamp)))));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn purging_by_others_counts() {
+        let seconds = Duration::from_secs;
+        assert_eq!(log_kept(0, None), None);
+        assert_eq!(log_kept(3600, None), Some(seconds(3600)));
+        assert_eq!(log_kept(0, Some(seconds(600))), Some(seconds(600)));
+        assert_eq!(log_kept(3600, Some(seconds(600))), Some(seconds(600)));
+        assert_eq!(log_kept(3600, Some(seconds(7200))), Some(seconds(3600)));
+    }
+
+    #[test]
+    fn room_and_time() {
+        let filter = TableFilter::default();
+        let problems = |free_mb: u64, snapshot_max: u64, kept: Option<u64>| {
+            let mut check = CopyCheck {
+                data_bytes: 10_000_000_000,
+                index_bytes: 1_000_000_000,
+                duration: Duration::from_secs(200),
+                log_kept: kept.map(Duration::from_secs),
+                ..CopyCheck::default()
+            };
+            let input = CopyCheckInput {
+                tables: &filter,
+                free_bytes: Some(free_mb * 1_000_000),
+                rate_bytes_per_second: None,
+                snapshot_max: Some(Duration::from_secs(snapshot_max)),
+                lock: LockWanted::Yes,
+            };
+            check_room_and_time(&mut check, &input);
+            let severities: Vec<_> = check.problems.iter().map(|problem| problem.severity).collect();
+            (severities, check.problems)
+        };
+        assert_eq!(problems(30_000, 600, Some(86_400)).0, []);
+        assert_eq!(problems(20_000, 600, None).0, [Severity::Warning]);
+        let (severities, found) = problems(10_999, 600, None);
+        assert_eq!((severities, found[0].exit_code), (vec![Severity::Refused], EXIT_REFUSED));
+        assert!(
+            found[0]
+                .what
+                .starts_with("10999 MB are free for tables of 11000 MB on the source; the copy should find 22000 MB")
+        );
+        let (severities, found) = problems(30_000, 100, Some(300));
+        assert_eq!(severities, [Severity::Warning, Severity::Warning]);
+        assert!(found[0].fix.starts_with("--snapshot-max=200s"));
+        assert_eq!(found[1].fix, "SET PERSIST binlog_expire_logs_seconds = 86400;");
+    }
+
+    #[test]
+    fn one_privilege_may_stand_for_another() {
+        let grants = |list: &str| vec![format!("GRANT {list} ON *.* TO `r`@`%`")];
+        assert_eq!(missing_of(&grants("SELECT"), COPY_PRIVILEGES), ["RELOAD", "XA_RECOVER_ADMIN"]);
+        assert!(missing_of(&grants("SELECT, FLUSH_TABLES, XA_RECOVER_ADMIN"), COPY_PRIVILEGES).is_empty());
+        assert!(missing_of(&grants("ALL PRIVILEGES"), GENTLE_PRIVILEGES).is_empty());
+        let text = grant_statement(&["RELOAD".into(), "XA_RECOVER_ADMIN".into()], "'r'@'%'");
+        assert_eq!(text, "GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO 'r'@'%';");
+    }
+}
