@@ -414,9 +414,7 @@ fn split(mut source: LogSource, control: &Control, mut splitter: Splitter, outpu
                     RelayError::Corrupt { .. }
                     | RelayError::Missing { .. }
                     | RelayError::Index { .. }
-                    | RelayError::Boundary(_) => {
-                        StopClass::Corrupt
-                    }
+                    | RelayError::Boundary(_) => StopClass::Corrupt,
                     _ => StopClass::Io,
                 };
                 break Stop { class, position, gtid: None, reason: error.to_string() };

@@ -42,6 +42,8 @@ pub enum ReplayState {
     /// The program does not run.
     #[default]
     Stopped,
+    /// Copying the source's tables into an empty store; the detail says how far.
+    Copying,
     /// Reading the kept relay log after a start.
     Recovering,
     /// Replaying.
@@ -62,7 +64,7 @@ impl ReplayState {
     pub fn as_mysql(self) -> &'static str {
         match self {
             ReplayState::Recovering | ReplayState::Running | ReplayState::CaughtUp | ReplayState::Stopping => "Yes",
-            ReplayState::Stopped | ReplayState::Paused | ReplayState::Failed => "No",
+            ReplayState::Stopped | ReplayState::Copying | ReplayState::Paused | ReplayState::Failed => "No",
         }
     }
 
@@ -71,6 +73,7 @@ impl ReplayState {
     pub fn sentence(self) -> &'static str {
         match self {
             ReplayState::Stopped => "stopped",
+            ReplayState::Copying => "copying the source's tables",
             ReplayState::Recovering => "reading the kept relay log",
             ReplayState::Running => "replaying",
             ReplayState::CaughtUp => "has read all relay log; waiting for more",

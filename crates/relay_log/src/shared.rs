@@ -105,6 +105,9 @@ pub(crate) struct Shared {
     /// The current file's events have no checksums: the state file must be written before a sync is announced, or
     /// acknowledged bytes would not be trusted after a crash.
     pub without_checksums: bool,
+    /// The same once more for a file after one without checksums: until the state file names it, the file before, and
+    /// with it this one, may not be trusted to its end.
+    pub state_owed: bool,
     pub hot: VecDeque<Chunk>,
     pub hot_bytes: usize,
     /// Where the reader is, when there is one.
@@ -210,6 +213,7 @@ impl RelayShared {
             sync_requested: false,
             sync_thread: SyncThread::Busy,
             without_checksums: false,
+            state_owed: false,
             hot: VecDeque::new(),
             hot_bytes: 0,
             tail: None,
@@ -327,6 +331,7 @@ impl RelayShared {
         let mut state = self.lock();
         state.files.push_back(FileEntry::new(number, Arc::new(previous)));
         state.unsynced.push((number, file));
+        state.state_owed |= without_checksums || state.without_checksums;
         state.without_checksums = without_checksums;
         drop(state);
         self.publish(head, ChunkEnd::Control);

@@ -176,7 +176,8 @@ impl Syncer {
             let mut state = self.shared.lock();
             state.sync_requested = false;
             let target = State { synced: state.written(), whole: state.whole(), clean: false };
-            (state.cuts, target, state.unsynced_bytes, state.unsynced.clone(), state.without_checksums)
+            let state_first = std::mem::take(&mut state.state_owed) || state.without_checksums;
+            (state.cuts, target, state.unsynced_bytes, state.unsynced.clone(), state_first)
         };
         if !self.delay.is_zero() {
             std::thread::sleep(self.delay);
@@ -192,6 +193,7 @@ impl Syncer {
         if state.cuts != cuts {
             // The end that was synced may be cut off; what is there now is synced in the next round.
             state.sync_requested = true;
+            state.state_owed |= state_first;
             return Ok(());
         }
         (state.synced, state.synced_whole) = (target.synced, target.whole);

@@ -198,6 +198,18 @@ option_flags! {
         /// Keep relay log files this long after a durable cut is past them [default: 0 = purge at once]
         #[arg(value_name = "TIME", help_heading = "Replication")]
         binlog_expire_logs_seconds,
+        /// Connections that read the source in the initial copy [default: 4]
+        #[arg(value_name = "N", help_heading = "Initial copy")]
+        copy_connections,
+        /// Bytes a second that the initial copy reads at most [default: no limit]
+        #[arg(value_name = "SIZE", help_heading = "Initial copy")]
+        copy_rate,
+        /// How long one try for the source's read lock may keep its writers waiting [default: 1s]
+        #[arg(value_name = "TIME", help_heading = "Initial copy")]
+        lock_wait,
+        /// How old the initial copy's snapshots may become [default: 10min]
+        #[arg(value_name = "TIME", help_heading = "Initial copy")]
+        snapshot_max,
         /// Bound of resident memory, bytes [default: a quarter of the machine's]
         #[arg(value_name = "SIZE", help_heading = "Store")]
         memory,

@@ -42,6 +42,10 @@ const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("max-relay-log-size", &[], false),
     ("relay-log-space-limit", &[], false),
     ("binlog-expire-logs-seconds", &[], false),
+    ("copy-connections", &[], false),
+    ("copy-rate", &[], false),
+    ("lock-wait", &[], false),
+    ("snapshot-max", &[], false),
     ("memory", &[], false),
     ("cut-interval", &[], false),
     ("source-heartbeat-period", &["heartbeat"], false),
@@ -289,6 +293,30 @@ impl Default for PipelineConfig {
     }
 }
 
+/// How an empty store is filled from a source whose log does not reach back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyConfig {
+    /// Connections that read.
+    pub connections: usize,
+    /// Bytes a second at most; none = no limit.
+    pub rate: Option<u64>,
+    /// How long one try for the read lock may keep writers waiting.
+    pub lock_wait: Duration,
+    /// How old snapshots may become.
+    pub snapshot_max: Duration,
+}
+
+impl Default for CopyConfig {
+    fn default() -> Self {
+        CopyConfig {
+            connections: 4,
+            rate: None,
+            lock_wait: Duration::from_secs(1),
+            snapshot_max: Duration::from_secs(600),
+        }
+    }
+}
+
 /// Everything `slipstream replica` needs, complete and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaConfig {
@@ -310,6 +338,8 @@ pub struct ReplicaConfig {
     pub relay_log_space_limit: u64,
     /// Relay log files are kept this long after a durable cut is past them.
     pub relay_log_expire: Duration,
+    /// The initial copy.
+    pub copy: CopyConfig,
     /// Bound of resident memory, bytes; 0 = a quarter of the machine's.
     pub memory: u64,
     /// What is older than this is cut, whatever its size.
@@ -343,6 +373,7 @@ pub struct Settings {
     max_relay_log_size: Option<u64>,
     relay_log_space_limit: Option<u64>,
     relay_log_expire: Option<Duration>,
+    copy: CopyConfig,
     memory: Option<u64>,
     cut_interval: Option<Duration>,
     heartbeat: Option<Duration>,
@@ -450,6 +481,10 @@ impl Settings {
             "max-relay-log-size" => self.max_relay_log_size = Some(bytes_within(value, 4096, 1 << 30)?),
             "relay-log-space-limit" => self.relay_log_space_limit = Some(space_limit(value)?),
             "binlog-expire-logs-seconds" => self.relay_log_expire = Some(parse_span(value, "s")?),
+            "copy-connections" => self.copy.connections = parse_number(value, 1, 64)? as usize,
+            "copy-rate" => self.copy.rate = Some(bytes_within(value, 1 << 10, 1 << 50)?),
+            "lock-wait" => self.copy.lock_wait = positive_span(value, "s")?,
+            "snapshot-max" => self.copy.snapshot_max = positive_span(value, "s")?,
             "memory" => self.memory = Some(bytes_within(value, MEMORY_MIN, 1 << 50)?),
             "cut-interval" => self.cut_interval = Some(positive_span(value, "s")?),
             "source-heartbeat-period" => self.heartbeat = Some(positive_span(value, "s")?),
@@ -568,6 +603,7 @@ impl Settings {
             max_relay_log_size: self.max_relay_log_size.unwrap_or(1 << 30),
             relay_log_space_limit: self.relay_log_space_limit.unwrap_or(0),
             relay_log_expire: self.relay_log_expire.unwrap_or(Duration::ZERO),
+            copy: self.copy,
             memory: self.memory.unwrap_or(0),
             cut_interval: self.cut_interval.unwrap_or(Duration::from_secs(60)),
             heartbeat,
@@ -790,6 +826,7 @@ mod tests {
                 "log-format" => "json",
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" => "64M",
                 "memory" => "256M",
+                "copy-rate" => "10M",
                 _ if *is_switch => "ON",
                 _ => "2",
             };

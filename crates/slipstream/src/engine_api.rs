@@ -16,6 +16,7 @@ use crate::config::{PipelineConfig, ReplicaConfig, ServerOptions};
 use crate::control::{Handler, Reply, Request};
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
+use crate::lock::FolderLock;
 use crate::log;
 use crate::replica::{self, ReadOnly, Replica};
 
@@ -94,9 +95,9 @@ impl ReplicaHandle {
     ///
     /// # Errors
     /// With the exit code of what is wrong; nothing runs then.
-    pub fn start(config: ReplicaConfig, folder: Folder) -> Result<ReplicaHandle, Failure> {
+    pub fn start(config: ReplicaConfig, folder: Folder, lock: &FolderLock) -> Result<ReplicaHandle, Failure> {
         let skip = crate::skip::load(&folder)?;
-        let replica = Replica::start(&config, &folder, skip)?;
+        let replica = Replica::start(&config, &folder, lock, skip)?;
         Ok(ReplicaHandle { replica, folder, verifying: Mutex::new(()) })
     }
 

@@ -11,6 +11,7 @@ pub mod control;
 pub mod engine_api;
 pub mod exit;
 pub mod folder;
+mod initial_copy;
 pub mod lock;
 pub mod log;
 mod memory;

@@ -373,6 +373,14 @@ fn again(text: &str) -> Trouble {
     Trouble::Again(Failure::error(text))
 }
 
+/// An error of the source as the program's failure.
+#[must_use]
+pub fn source_failure(error: &SourceError) -> Failure {
+    match trouble(error) {
+        Trouble::Again(failure) | Trouble::Fatal(failure) => failure,
+    }
+}
+
 fn trouble(error: &SourceError) -> Trouble {
     let mut failure = Failure::error(error.to_string());
     if let Some(number) = error.server_code() {
@@ -444,9 +452,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     };
     let mut options = server.connect_options()?;
     options.read_timeout = Some(config.read_timeout);
-    let failed = |e: SourceError| match trouble(&e) {
-        Trouble::Again(failure) | Trouble::Fatal(failure) => failure,
-    };
+    let failed = |e: SourceError| source_failure(&e);
     let mut connection = Connection::connect(&options).map_err(failed)?;
     let input = PreflightInput {
         server_id: config.server_id.unwrap_or(u32::MAX),
@@ -455,12 +461,24 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
         retrieved: &retrieved,
         store_empty: retrieved.is_empty(),
     };
-    let report = preflight::check(&mut connection, input).map_err(failed)?;
+    let mut report = preflight::check(&mut connection, input).map_err(failed)?;
     say(out, &format!("source   {} version {}", config.source.shown(), report.facts.version))?;
     say(out, &format!("account  {}", report.facts.account))?;
     say(out, &format!("tls      {}", report.facts.tls.as_deref().unwrap_or("none")))?;
+    let needs_copy = retrieved.is_empty() && crate::initial_copy::is_called_for(&report);
+    if needs_copy {
+        report.problems.retain(|problem| problem.exit_code != preflight::EXIT_PURGED);
+    }
     for problem in &report.problems {
         say(out, &problem.to_string())?;
+    }
+    if needs_copy && report.accepted() {
+        let (text, problems, failure) = crate::initial_copy::check(config, server, &mut connection, None)?;
+        say(out, &text)?;
+        for problem in problems {
+            say(out, &problem)?;
+        }
+        failure.map_or(Ok(()), Err)?;
     }
     match preflight_failure(&report) {
         Some(failure) => Err(failure),

@@ -26,6 +26,8 @@ use store::{Disk, DiskOptions, Recovered, Store, StoreError};
 use crate::config::{CheckImages, RelaySync, ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
+use crate::initial_copy::{self, CopyFailure};
+use crate::lock::FolderLock;
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
 use crate::receiver::{self, Receiver, SourceFacts};
@@ -138,54 +140,25 @@ pub struct ReadOnly {
 }
 
 impl Replica {
-    /// Opens the relay log, connects to the source, starts replay. The caller owns the folder (lock, format).
+    /// Opens store and relay log, connects to the source, copies it where that is needed, starts replay. The caller
+    /// owns the folder (lock, format).
     ///
     /// # Errors
     /// When the source cannot be used (preflight), or the folder's files cannot.
-    pub fn start(config: &ReplicaConfig, folder: &Folder, skip: GtidSet) -> Result<Replica, Failure> {
-        let link = Link::new();
-        let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
+    pub fn start(
+        config: &ReplicaConfig,
+        folder: &Folder,
+        lock: &FolderLock,
+        skip: GtidSet,
+    ) -> Result<Replica, Failure> {
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
-        let disk_options = DiskOptions { cache_bytes: memory.cache_bytes };
-        let (disk, recovered) = Disk::open(&folder.store(), disk_options).map_err(|error| store_failure(&error))?;
-        let mut options = RelayOptions::new(folder.relay_log());
-        if let Some(recovered) = &recovered {
-            options.executed.clone_from(&recovered.executed);
-            options.resume_at = recovered_position(recovered);
-        }
-        options.on_damage = match config.source {
-            SourceSpec::Server(_) => OnDamage::FetchAgain,
-            SourceSpec::Files(_) => OnDamage::Refuse,
-        };
-        options.space_limit_bytes = config.relay_log_space_limit;
-        options.hot_bytes_max = memory.hot_bytes;
-        options.max_file_bytes = config.max_relay_log_size;
-        options.sync = sync_policy(config.relay_sync);
-        options.server_id = server_id;
-        let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
-        if let Some(cut) = &recovery.cut {
-            let text = format!(
-                "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",
-                cut.file, cut.from_len, cut.to_len, cut.reason
-            );
-            log::warning(Code(20), "Relay", &text);
-        }
-        if let Some(dropped) = &recovery.dropped {
-            let text = format!(
-                "relay log files {} are gone ({}); the store holds all that was in them",
-                dropped.files.join(", "),
-                dropped.reasons.join("; ")
-            );
-            log::warning(Code(22), "Relay", &text);
-        }
-        note_kept(&recovery, recovered.as_ref());
-        link.lock().retrieved.clone_from(&recovery.retrieved);
-        let (relay, relay_sync) = (writer.shared(), writer.sync());
-        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
+        let opening = Opening { config, folder, lock, memory };
+        let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =
+            opening.open()?;
         let skip = SkipList::new(skip);
         let mut tail = relay_log::RelayTail::open_at(Arc::clone(&relay), &recovery.start);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
-        let catalog = Catalog::new(receiver.lower_case_table_names());
+        let catalog = Catalog::new(lower_case_table_names);
         let store = Store::over(lanes_for(workers), disk, folder.scratch(), recovered, catalog);
         let last_cut = Arc::new(Mutex::new(LastCut::default()));
         let cuts = CutOptions {
@@ -207,10 +180,6 @@ impl Replica {
                 clock_difference_us: Arc::clone(&link.clock_difference_us),
             },
         );
-        let thread = std::thread::Builder::new()
-            .name("receive".into())
-            .spawn(move || receiver.run())
-            .map_err(|e| Failure::error(format!("cannot start a thread: {e}")))?;
         if let SourceSpec::Server(_) = config.source {
             receiver::watch_clock(config, &link);
         }
@@ -221,7 +190,7 @@ impl Replica {
                 SourceSpec::Server(server) => Some(server.connect_options()?),
                 SourceSpec::Files(_) => None,
             },
-            server_id,
+            server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
             server_uuid: folder.server_uuid().to_string(),
             queue_limit_bytes: memory.queue_bytes,
             memory_limit_bytes: memory.limit_bytes,
@@ -231,7 +200,7 @@ impl Replica {
             link,
             relay,
             relay_sync: Some(relay_sync),
-            receiver: Mutex::new(Some(thread)),
+            receiver: Mutex::new(Some(receiver)),
             stopping: AtomicBool::new(false),
             skip,
             recovered: recovery.retrieved,
@@ -548,6 +517,168 @@ fn error_report(failure: &Failure) -> ErrorReport {
         number: failure.number,
         text: failure.text.clone(),
         way_on: failure.way_on.clone(),
+    }
+}
+
+/// What a start begins with.
+struct Opening<'a> {
+    config: &'a ReplicaConfig,
+    folder: &'a Folder,
+    lock: &'a FolderLock,
+    memory: MemoryPlan,
+}
+
+/// Store and relay log, and a receiver that feeds the latter.
+struct Opened {
+    link: Arc<Link>,
+    disk: Disk,
+    recovered: Option<Recovered>,
+    relay: Arc<RelayShared>,
+    relay_sync: Arc<RelaySyncHandle>,
+    recovery: relay_log::Recovery,
+    lower_case_table_names: u8,
+    receiver: JoinHandle<()>,
+}
+
+impl Opening<'_> {
+    fn open(&self) -> Result<Opened, Failure> {
+        let (disk, recovered) = self.open_disk()?;
+        if initial_copy::is_marked(self.folder) {
+            if recovered.is_some() {
+                initial_copy::unmark(self.folder)?;
+            } else {
+                initial_copy::remove_relay_log(self.folder)?;
+                log::warning(
+                    Code(29),
+                    "Copy",
+                    "an initial copy did not come to its end; what there was of it is removed",
+                );
+            }
+        }
+        if recovered.is_none()
+            && let SourceSpec::Server(server) = &self.config.source
+            && !initial_copy::has_relay_log(&self.folder.relay_log())
+            && initial_copy::is_needed(self.config, self.folder, server)?
+        {
+            return self.copy(server, disk);
+        }
+        self.open_relay(disk, recovered)
+    }
+
+    fn open_disk(&self) -> Result<(Disk, Option<Recovered>), Failure> {
+        let options = DiskOptions { cache_bytes: self.memory.cache_bytes };
+        Disk::open(&self.folder.store(), options).map_err(|error| store_failure(&error))
+    }
+
+    /// Copies the source; receiving begins at the copy's GTID set, beside it.
+    fn copy(&self, server: &crate::config::ServerOptions, disk: Disk) -> Result<Opened, Failure> {
+        let mut disk = Some(disk);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let empty = match disk.take() {
+                Some(disk) => disk,
+                None => self.open_disk()?.0,
+            };
+            let failed = match self.copy_once(server, empty)? {
+                Ok(opened) => return Ok(opened),
+                Err(error) => error,
+            };
+            if let Some(failure) = initial_copy::hopeless(&failed, tries) {
+                return Err(failure);
+            }
+            log::warning(Code(29), "Copy", &format!("{failed}; beginning anew (try {})", tries + 1));
+        }
+    }
+
+    fn copy_once(
+        &self,
+        server: &crate::config::ServerOptions,
+        disk: Disk,
+    ) -> Result<Result<Opened, copy::CopyError>, Failure> {
+        let copy = match initial_copy::prepare(self.config, server, &AtomicBool::new(false)) {
+            Ok(copy) => copy,
+            Err(error) => return Ok(Err(error)),
+        };
+        let plan = copy.plan();
+        initial_copy::mark(self.folder, &plan.executed)?;
+        let start = Recovered {
+            sequence: 0,
+            executed: plan.executed.clone(),
+            catalog: plan.catalog.clone(),
+            position: None,
+            rows: std::collections::BTreeMap::new(),
+        };
+        let mut opened = self.open_relay(disk, Some(start))?;
+        let memory = self.memory.generation_bytes;
+        let result = initial_copy::run(self.config, self.folder, self.lock, copy, &opened.disk, memory);
+        match result {
+            Ok(()) => {
+                opened.recovered = opened.disk.recover().map_err(|error| store_failure(&error))?;
+                initial_copy::unmark(self.folder)?;
+                Ok(Ok(opened))
+            }
+            Err(failure) => {
+                opened.link.stopping.store(true, Ordering::Release);
+                opened.relay.end_space_wait();
+                if let Some(interrupter) = &opened.link.lock().interrupter {
+                    interrupter.shutdown();
+                }
+                let _ = opened.receiver.join();
+                drop(opened.disk);
+                initial_copy::remove_relay_log(self.folder)?;
+                match failure {
+                    CopyFailure::Copy(error) => Ok(Err(error)),
+                    CopyFailure::Own(failure) => Err(failure),
+                }
+            }
+        }
+    }
+
+    fn open_relay(&self, disk: Disk, recovered: Option<Recovered>) -> Result<Opened, Failure> {
+        let Opening { config, folder, memory, .. } = self;
+        let link = Link::new();
+        let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
+        let mut options = RelayOptions::new(folder.relay_log());
+        if let Some(recovered) = &recovered {
+            options.executed.clone_from(&recovered.executed);
+            options.resume_at = recovered_position(recovered);
+        }
+        options.on_damage = match config.source {
+            SourceSpec::Server(_) => OnDamage::FetchAgain,
+            SourceSpec::Files(_) => OnDamage::Refuse,
+        };
+        options.space_limit_bytes = config.relay_log_space_limit;
+        options.hot_bytes_max = memory.hot_bytes;
+        options.max_file_bytes = config.max_relay_log_size;
+        options.sync = sync_policy(config.relay_sync);
+        options.server_id = server_id;
+        let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
+        if let Some(cut) = &recovery.cut {
+            let text = format!(
+                "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",
+                cut.file, cut.from_len, cut.to_len, cut.reason
+            );
+            log::warning(Code(20), "Relay", &text);
+        }
+        if let Some(dropped) = &recovery.dropped {
+            let text = format!(
+                "relay log files {} are gone ({}); the store holds all that was in them",
+                dropped.files.join(", "),
+                dropped.reasons.join("; ")
+            );
+            log::warning(Code(22), "Relay", &text);
+        }
+        note_kept(&recovery, recovered.as_ref());
+        link.lock().retrieved.clone_from(&recovery.retrieved);
+        let (relay, relay_sync) = (writer.shared(), writer.sync());
+        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
+        let lower_case_table_names = receiver.lower_case_table_names();
+        let receiver = std::thread::Builder::new()
+            .name("receive".into())
+            .spawn(move || receiver.run())
+            .map_err(|e| Failure::error(format!("cannot start a thread: {e}")))?;
+        Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver })
     }
 }
 

@@ -171,7 +171,7 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
 fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
     let started = Arc::new(AtomicBool::new(false));
     end_while_starting(signals.stop_flag(), Arc::clone(&started));
-    let replica = ReplicaHandle::start(config, folder.clone());
+    let replica = ReplicaHandle::start(config, folder.clone(), lock);
     started.store(true, SeqCst);
     let replica = Arc::new(replica?);
     let handler = engine_api::control_handler(Arc::clone(&replica));

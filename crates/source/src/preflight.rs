@@ -391,7 +391,7 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
             or_empty(&ours)
         );
         let fix = if input.store_empty && ours.is_empty() {
-            "follow a source whose log reaches back to its first statement; the initial copy of an older one is not there yet"
+            "an empty data folder is filled by an initial copy: slipstream replica makes it"
         } else {
             "follow a server that still has these transactions, or start anew in an empty folder"
         };

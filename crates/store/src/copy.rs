@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use base::GtidSet;
 use catalog::{Catalog, KeyOrder, TableDef};
 
-use crate::disk::{CutFacts, Disk};
+use crate::disk::{CutFacts, Disk, L0_RUNS_MAX};
 use crate::entry;
 use crate::error::StoreError;
 
@@ -21,6 +21,7 @@ pub struct CopyWriter<'a> {
     buffer_bytes: usize,
     buffers: Mutex<BTreeMap<u32, Buffer>>,
     rows: Mutex<BTreeMap<u32, i64>>,
+    merging: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -31,14 +32,15 @@ struct Buffer {
 }
 
 impl<'a> CopyWriter<'a> {
-    /// A writer that holds at most about `memory_bytes`.
+    /// A writer that gathers up to `buffer_bytes` of a table before it writes them.
     #[must_use]
-    pub fn new(disk: &'a Disk, memory_bytes: usize) -> CopyWriter<'a> {
+    pub fn new(disk: &'a Disk, buffer_bytes: usize) -> CopyWriter<'a> {
         CopyWriter {
             disk,
-            buffer_bytes: memory_bytes / 2,
+            buffer_bytes,
             buffers: Mutex::new(BTreeMap::new()),
             rows: Mutex::new(BTreeMap::new()),
+            merging: Mutex::new(()),
         }
     }
 
@@ -119,6 +121,14 @@ impl<'a> CopyWriter<'a> {
         let ending = self.disk.ending();
         run.finish(&ending)?;
         self.disk.take_over(&ending);
+        drop(ending);
+        self.merge()
+    }
+
+    /// Keeps level 0 small: its run count is one byte on disk (RULES 6).
+    fn merge(&self) -> Result<(), StoreError> {
+        let _alone = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.disk.l0_runs() >= L0_RUNS_MAX && self.disk.compact(self.disk.read_at())? {}
         Ok(())
     }
 

@@ -167,7 +167,11 @@ impl Disk {
         })
     }
 
-    fn recover(&self) -> Result<Option<Recovered>, StoreError> {
+    /// What the newest cut holds; None when there is none.
+    ///
+    /// # Errors
+    /// When its records are damaged, or of another version.
+    pub fn recover(&self) -> Result<Option<Recovered>, StoreError> {
         let Some(text) = self.get(self.read_at(), &entry::record_key(CUT_RECORD))? else { return Ok(None) };
         let damaged = |what: &str, error: &dyn std::fmt::Display| {
             StoreError::damaged(&self.folder, format!("the {what} record of the newest cut: {error}"))

@@ -127,6 +127,9 @@ impl Store {
         let active = Arc::new(Generation::new(0, lanes, disk.is_none()));
         let base = disk.as_ref().map(|disk| (Arc::clone(disk), disk.read_at()));
         let layers = Layers { active, below: Vec::new(), base };
+        if let (Some(disk), Some(recovered)) = (&disk, &recovered) {
+            disk.dead().set_alive(&recovered.catalog);
+        }
         let (watermark, last_cut) = match recovered {
             Some(recovered) => (
                 WatermarkState {

@@ -1,0 +1,362 @@
+//! The initial copy: an empty store and a source whose log does not reach back.
+//!
+//! In: the configuration, an empty store, the source. Out: a store that holds the source at one GTID set G, and a
+//! receiver that has been fetching what follows G since the copy began. Never here: anything kept of a copy that did
+//! not come to its end: a mark in the folder tells the next start that there is one to remove.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use catalog::TableDef;
+use copy::{CopyError, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use observe::{ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text};
+use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
+use source::preflight::{self, PreflightInput, Severity};
+use source::{Connection, TableFilter};
+use store::{CopyWriter, Disk};
+
+use crate::config::{ReplicaConfig, ServerOptions};
+use crate::control::{ControlServer, Reply, Request};
+use crate::exit::{Exit, Failure};
+use crate::folder::{Folder, write_atomically};
+use crate::lock::FolderLock;
+use crate::log::{self, Code};
+use crate::replica::{shown_set, store_failure};
+
+/// In the folder while a copy runs: its GTID set.
+const MARK: &str = "copying";
+/// How often a copy that DDL came between is begun anew.
+const TRIES: u32 = 10;
+/// How often the log says how far it is.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Whether a copy was begun in this folder and not ended.
+#[must_use]
+pub fn is_marked(folder: &Folder) -> bool {
+    folder.path().join(MARK).exists()
+}
+
+/// Notes durably that a copy at `executed` begins.
+///
+/// # Errors
+/// Code 8 for disk errors.
+pub fn mark(folder: &Folder, executed: &GtidSet) -> Result<(), Failure> {
+    write_atomically(&folder.path().join(MARK), format!("{executed}\n").as_bytes())
+}
+
+/// The copy is whole.
+///
+/// # Errors
+/// Code 8 for disk errors.
+pub fn unmark(folder: &Folder) -> Result<(), Failure> {
+    let path = folder.path().join(MARK);
+    let removed = fs::remove_file(&path).and_then(|()| fs::File::open(folder.path())?.sync_all());
+    removed.map_err(|error| Failure::io(path.display(), &error))
+}
+
+/// Removes the relay log of a copy that did not come to its end.
+///
+/// # Errors
+/// Code 8 for disk errors.
+pub fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
+    let path = folder.relay_log();
+    match fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(path.display(), &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Asks the source whether its log still reaches back to its first statement; if not, an empty store needs a copy, and
+/// what stands in its way is told.
+///
+/// # Errors
+/// What preflight refuses, or why the source cannot be reached.
+pub fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
+    let options = server.connect_options()?;
+    let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
+    let mut connection = Connection::connect(&options).map_err(failed)?;
+    let none = GtidSet::new();
+    let input = PreflightInput {
+        server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
+        uuid: Some(folder.server_uuid()),
+        executed: &none,
+        retrieved: &none,
+        store_empty: true,
+    };
+    let mut report = preflight::check(&mut connection, input).map_err(failed)?;
+    let needed = is_called_for(&report);
+    report.problems.retain(|problem| problem.exit_code != preflight::EXIT_PURGED);
+    if let Some(failure) = crate::receiver::preflight_failure(&report) {
+        return Err(failure);
+    }
+    if !needed {
+        return Ok(false);
+    }
+    let (text, problems, failure) = check(config, server, &mut connection, folder.free_bytes())?;
+    for problem in problems {
+        log::warning(Code(32), "Copy", &problem);
+    }
+    failure.map_or(Ok(()), Err)?;
+    log::system(Code(25), "Copy", &text);
+    Ok(true)
+}
+
+/// Whether preflight of an empty store found that the source's log does not reach back.
+#[must_use]
+pub fn is_called_for(report: &preflight::PreflightReport) -> bool {
+    report.problems.iter().any(|problem| problem.exit_code == preflight::EXIT_PURGED)
+}
+
+/// What a copy would be: in words, what somebody should look at, and what forbids it.
+///
+/// # Errors
+/// Why the source cannot be asked.
+pub fn check(
+    config: &ReplicaConfig,
+    server: &ServerOptions,
+    connection: &mut Connection,
+    free_bytes: Option<u64>,
+) -> Result<(String, Vec<String>, Option<Failure>), Failure> {
+    let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
+    let input = CopyCheckInput {
+        tables: &TableFilter::default(),
+        free_bytes,
+        rate_bytes_per_second: config.copy.rate,
+        snapshot_max: Some(config.copy.snapshot_max),
+        lock: LockWanted::Yes,
+    };
+    let age = oldest_log_age(Connection::connect(&server.connect_options()?).map_err(failed)?).map_err(failed)?;
+    let check = check_copy(connection, &input, age).map_err(failed)?;
+    let of = |refused: bool| {
+        let all = check.problems.iter().filter(move |problem| (problem.severity == Severity::Refused) == refused);
+        all.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let refused = of(true);
+    let failure = (!refused.is_empty())
+        .then(|| Failure::new(Exit::PreflightRefused, format!("the source cannot be copied:\n{}", refused.join("\n"))));
+    let text = format!(
+        "the source's log does not reach back to its first statement: an initial copy of {} tables, about {} rows, {} \
+         bytes, {} s",
+        check.tables,
+        check.rows,
+        check.data_bytes,
+        check.duration.as_secs()
+    );
+    Ok((text, of(false), failure))
+}
+
+/// Snapshots of the source, ready to be read.
+///
+/// # Errors
+/// Why there is no copy to be had.
+pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool) -> Result<SourceCopy, CopyError> {
+    let connect = server.connect_options().map_err(|failure| CopyError::Sink {
+        db: String::new(),
+        table: String::new(),
+        reason: failure.text,
+    })?;
+    let options = CopyOptions {
+        connections: config.copy.connections,
+        rate_bytes_per_second: config.copy.rate,
+        lock_wait: config.copy.lock_wait,
+        snapshot_max: config.copy.snapshot_max,
+        ..CopyOptions::default()
+    };
+    let copy = SourceCopy::prepare(&connect, &options, stop)?;
+    let plan = copy.plan();
+    let text = format!(
+        "snapshots taken at GTIDs {}: the source was locked for {} us after {} tries; {} tables, {} connections",
+        shown_set(&plan.executed),
+        plan.lock_us,
+        plan.lock_tries,
+        plan.tables.len(),
+        config.copy.connections
+    );
+    log::system(Code(26), "Copy", &text);
+    for note in &plan.notes {
+        log::note(Code(26), "Copy", note);
+    }
+    Ok(copy)
+}
+
+struct Sink<'a> {
+    writer: &'a CopyWriter<'a>,
+}
+
+impl CopySink for Sink<'_> {
+    fn rows(&self, table: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
+        self.writer.rows(table, rows.iter()).map_err(|error| error.to_string())
+    }
+
+    fn table_done(&self, table: &Arc<TableDef>, _rows: u64) -> Result<(), String> {
+        self.writer.table_done(table).map_err(|error| error.to_string())
+    }
+}
+
+/// Reads all rows into the tree and makes them its content.
+///
+/// # Errors
+/// Why the copy did not come to its end; the tree has no cut then.
+pub fn run(
+    config: &ReplicaConfig,
+    folder: &Folder,
+    lock: &FolderLock,
+    copy: SourceCopy,
+    disk: &Disk,
+    memory_bytes: u64,
+) -> Result<(), CopyFailure> {
+    let (executed, catalog) = (copy.plan().executed.clone(), copy.plan().catalog.clone());
+    let progress = Arc::new(Progress::new(copy.plan()));
+    let stop = Arc::new(AtomicBool::new(false));
+    // Each connection may have a table of its own in hand.
+    let buffer_bytes = memory_bytes as usize / (2 * config.copy.connections.max(1));
+    let writer = CopyWriter::new(disk, buffer_bytes);
+    let mut control = serve_status(config, folder, lock, &progress, &stop).map_err(CopyFailure::Own)?;
+    let shown = show(&progress);
+    let ran = copy.run(&Sink { writer: &writer }, &progress, &stop);
+    shown.end();
+    control.stop();
+    let report = match ran {
+        Ok(report) => report,
+        Err(error) => return Err(CopyFailure::Copy(error)),
+    };
+    writer.finish(&executed, &catalog).map_err(|error| CopyFailure::Own(store_failure(&error)))?;
+    log::system(Code(27), "Copy", &report.to_string());
+    Ok(())
+}
+
+/// Why a copy did not come to its end.
+pub enum CopyFailure {
+    /// The source, or what came between.
+    Copy(CopyError),
+    /// Here.
+    Own(Failure),
+}
+
+/// What another try may mend is None.
+#[must_use]
+pub fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
+    if error.is_transient() && tries < TRIES {
+        return None;
+    }
+    let exit = match error {
+        CopyError::Stopped => Exit::Done,
+        CopyError::Sink { .. } => Exit::Disk,
+        CopyError::Definition { .. } | CopyError::NoSnapshot { .. } | CopyError::NoRowsOfItsOwn { .. } => {
+            Exit::NotSupported
+        }
+        CopyError::Privileges { .. } | CopyError::NoGtids { .. } | CopyError::PreparedXa { .. } => {
+            Exit::PreflightRefused
+        }
+        _ => Exit::Error,
+    };
+    Some(Failure::new(exit, format!("initial copy: {error}")))
+}
+
+/// Answers `status` and `stop` while the copy runs: there is no store to ask yet.
+fn serve_status(
+    config: &ReplicaConfig,
+    folder: &Folder,
+    lock: &FolderLock,
+    progress: &Arc<Progress>,
+    stop: &Arc<AtomicBool>,
+) -> Result<ControlServer, Failure> {
+    let (progress, stop) = (Arc::clone(progress), Arc::clone(stop));
+    let (uri, data, uuid) = (config.source.shown(), folder.path().to_owned(), folder.server_uuid().to_string());
+    let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
+    let handler = move |request: Request, _: &mut dyn io::Write| match request {
+        Request::Status {} => {
+            let report = StatusReport {
+                version: env!("CARGO_PKG_VERSION").into(),
+                at: utc_text(now_us()),
+                running: true,
+                pid: Some(std::process::id()),
+                data: data.display().to_string(),
+                server_id,
+                server_uuid: uuid.clone(),
+                source: SourceReport { uri: uri.clone(), ..SourceReport::default() },
+                replay: ReplayReport {
+                    state: ReplayState::Copying,
+                    detail: progress.line(),
+                    tables: progress.totals().tables as u64,
+                    rows: progress.totals().rows,
+                    ..ReplayReport::default()
+                },
+                ..StatusReport::default()
+            };
+            match serde_json::to_value(report) {
+                Ok(body) => Reply::with_body(body),
+                Err(error) => Reply::failed(&Failure::error(error.to_string())),
+            }
+        }
+        Request::Stop {} => {
+            log::system(log::code::OPERATOR, "Control", "stop asked by operator");
+            stop.store(true, Ordering::Release);
+            Reply::done()
+        }
+        _ => Reply::failed(&Failure::error("the initial copy is under way; ask again when it has ended")),
+    };
+    ControlServer::start(folder.path(), lock, Arc::new(handler))
+}
+
+/// Shows the progress until it ends.
+struct Shown {
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shown {
+    fn end(mut self) {
+        self.end.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A bar that is written over on a terminal; a line in the log every ten seconds.
+fn show(progress: &Arc<Progress>) -> Shown {
+    let end = Arc::new(AtomicBool::new(false));
+    let work = {
+        let (progress, end) = (Arc::clone(progress), Arc::clone(&end));
+        move || {
+            let terminal = io::stderr().is_terminal();
+            let mut said = Instant::now();
+            while !end.load(Ordering::Acquire) {
+                std::thread::sleep(LOOK_EVERY);
+                if terminal {
+                    let _ = write!(io::stderr(), "\r{}\x1b[K", progress.line());
+                }
+                if said.elapsed() >= SAY_EVERY {
+                    said = Instant::now();
+                    let lines = progress.table_lines(4);
+                    log::note(Code(28), "Copy", &progress.line());
+                    for line in lines.lines() {
+                        log::note(Code(28), "Copy", line);
+                    }
+                }
+            }
+            if terminal {
+                let _ = writeln!(io::stderr(), "\r{}\x1b[K", progress.line());
+            } else {
+                log::note(Code(28), "Copy", &progress.line());
+            }
+        }
+    };
+    // Without it the copy is only not seen.
+    let thread = std::thread::Builder::new().name("copy-progress".into()).spawn(work).ok();
+    Shown { end, thread }
+}
+
+/// Whether the folder holds a relay log.
+#[must_use]
+pub fn has_relay_log(relay_log: &Path) -> bool {
+    fs::read_dir(relay_log).is_ok_and(|mut entries| entries.next().is_some())
+}
