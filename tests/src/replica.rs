@@ -208,6 +208,12 @@ impl Replica {
         assert_eq!(code, 0, "{}", self.log());
     }
 
+    /// Whether the process is there.
+    #[must_use]
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();

@@ -256,32 +256,32 @@ fn relay_files_torn_flipped_deleted() {
     assert_equal(&server, &mut replica, &["relay"]);
     replica.stop();
 
-    // A bit flipped in a file that is whole: said, with the file; or cut off and fetched again where nothing of it was synced.
+    // What is damaged or gone in files that are whole: said, with the file, and fetched again from the source. Whoever
+    // only reads the stopped folder is told.
+    let mended = |what: &str, file: &str, damage: &dyn Fn(&Path)| {
+        let data = damaged(what, damage);
+        slipstream(&["dump", "--data", data.to_str().unwrap()]).expect(7, &[file]);
+        let mut replica = Replica::follow(&server, &data, &[]);
+        assert_equal(&server, &mut replica, &["relay"]);
+        let log = replica.log();
+        assert!(log.contains(file) && log.contains("the source sends it again"), "{what}: {log}");
+        replica.stop();
+    };
     for place in [5, 300, 2000, 9000] {
-        let data = damaged("flipped", &|log| damage_file(log, 1, &|bytes| bytes[place] ^= 0x10));
-        let replica = Replica::spawn(&server.url("repl"), &data, &[], |_| ());
-        let log = replica.expect_exit(7, &[&name(1)]);
-        assert!(log.contains("Way on:") || log.contains("To go on:"), "{log}");
-        slipstream(&["dump", "--data", data.to_str().unwrap()]).expect(7, &[&name(1)]);
+        mended("flipped", &name(1), &|log| damage_file(log, 1, &|bytes| bytes[place] ^= 0x10));
     }
-    // Files that are not there, or not ours.
-    for gone in [0, 1] {
-        let data = damaged("gone", &|log| std::fs::remove_file(log.join(name(gone))).unwrap());
-        Replica::spawn(&server.url("repl"), &data, &[], |_| ()).expect_exit(7, &[&name(gone)]);
+    for gone in [0, 1, last] {
+        mended("gone", &name(gone), &|log| std::fs::remove_file(log.join(name(gone))).unwrap());
     }
-    let data = damaged("strange", &|log| std::fs::write(log.join(name(1)), "this is a text\n".repeat(900)).unwrap());
-    Replica::spawn(&server.url("repl"), &data, &[], |_| ()).expect_exit(7, &[&name(1)]);
-    let data = damaged("index", &|log| {
+    let text = "this is a text\n".repeat(900);
+    mended("strange", &name(1), &|log| std::fs::write(log.join(name(1)), &text).unwrap());
+    mended("index", ".index", &|log| {
         let index = std::fs::read_dir(log)
             .unwrap()
             .map(|e| e.unwrap().path())
             .find(|p| p.extension().is_some_and(|e| e == "index"));
         std::fs::write(index.unwrap(), b"\xff\x00../../../etc/passwd\n\n./nonsense.000009\n").unwrap();
     });
-    Replica::spawn(&server.url("repl"), &data, &[], |_| ()).expect_exit(7, &[".index"]);
-    // The last file gone, index included, is what a file system may do after a crash: refused or fetched again, never wrong.
-    let data = damaged("last", &|log| std::fs::remove_file(log.join(name(last))).unwrap());
-    Replica::spawn(&server.url("repl"), &data, &[], |_| ()).expect_exit(7, &[&name(last)]);
     // Format file and identity.
     let data = damaged("format", &|log| std::fs::write(log.parent().unwrap().join("auto.cnf"), "nonsense").unwrap());
     Replica::spawn(&server.url("repl"), &data, &[], |_| ()).expect_exit(7, &["auto.cnf"]);

@@ -3,19 +3,43 @@
 //! In: a table's definition and stored key bytes. Out: the bytes that rows of the table are ordered by. Never here:
 //! the identity of a row, which is its stored key bytes alone (RULES 9).
 
+use std::sync::Arc;
+
+use values::RowLayout;
+use values::sort_key::SortKeyPlan;
+
 use crate::table::{Identity, TableDef};
 
 /// How the rows of a table are ordered in the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct KeyOrder {
     keyless: bool,
+    sorted: Option<Arc<Sorted>>,
+}
+
+#[derive(Debug)]
+struct Sorted {
+    plan: SortKeyPlan,
+    layout: RowLayout,
+    /// The identifying columns in table order, the order of stored key bytes.
+    stored: Vec<usize>,
+    /// For each column in key order its place in `stored`.
+    key_order: Vec<usize>,
 }
 
 impl KeyOrder {
     /// The order of a table's rows.
     #[must_use]
     pub fn of(table: &TableDef) -> KeyOrder {
-        KeyOrder { keyless: table.identity == Identity::WholeImage }
+        let Identity::Columns(columns) = &table.identity else { return KeyOrder { keyless: true, sorted: None } };
+        let sorted = || {
+            let plan = SortKeyPlan::new(&table.sort_key_columns(table.identity_key()?)?).ok()?;
+            let mut stored = columns.clone();
+            stored.sort_unstable();
+            let key_order = columns.iter().map(|column| stored.iter().position(|s| s == column)).collect::<Option<_>>();
+            Some(Sorted { plan, layout: RowLayout::new(&table.column_types()), stored, key_order: key_order? })
+        };
+        KeyOrder { keyless: false, sorted: sorted().map(Arc::new) }
     }
 
     /// Rows are a multiset of whole images: they have no order.
@@ -24,8 +48,60 @@ impl KeyOrder {
         self.keyless
     }
 
-    /// Appends the sort key of stored key bytes.
+    /// Whether the order is MySQL's order of the key. Without, a reader gets no order from it.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.sorted.as_ref().is_some_and(|sorted| sorted.plan.is_ordered())
+    }
+
+    /// Appends the sort key of stored key bytes; nothing where they do not fit the definition.
     pub fn append(&self, key: &[u8], out: &mut Vec<u8>) {
-        let _ = (key, out);
+        let Some(sorted) = &self.sorted else { return };
+        let from = out.len();
+        if sorted.append(key, out).is_none() {
+            out.truncate(from);
+        }
+    }
+}
+
+impl Sorted {
+    fn append(&self, key: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        // Most keys have few columns.
+        let mut parts: [&[u8]; 16] = [&[]; 16];
+        let mut rest = key;
+        for (place, column) in self.stored.iter().enumerate() {
+            let len = self.layout.stored_len(*column, rest).ok()?;
+            let (part, tail) = rest.split_at_checked(len)?;
+            *parts.get_mut(place)? = part;
+            rest = tail;
+        }
+        let parts = &parts;
+        let values = self.key_order.iter().map(|place| parts.get(*place).copied());
+        self.plan.append(values, out).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Catalog, StatementContext};
+
+    #[test]
+    fn rows_stand_in_key_order_whatever_the_order_of_columns() {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let sql = "CREATE TABLE t (a INT NOT NULL, b SMALLINT NOT NULL, c INT, PRIMARY KEY (b, a DESC))";
+        let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
+        let order = KeyOrder::of(catalog.table("d", "t").unwrap());
+        assert!(order.is_ordered() && !order.is_keyless());
+        let key = |a: i32, b: i16| {
+            let mut out = Vec::new();
+            order.append(&[a.to_le_bytes().as_slice(), &b.to_le_bytes()].concat(), &mut out);
+            out
+        };
+        let rows = [key(7, -3), key(-7, -3), key(300, 2), key(2, 2), key(0, 300)];
+        assert!(rows.is_sorted() && rows.iter().all(|row| row.len() == rows[0].len()), "{rows:?}");
+        let mut out = Vec::new();
+        order.append(b"x", &mut out);
+        assert!(out.is_empty(), "bytes that are no key");
     }
 }

@@ -1,0 +1,172 @@
+//! The store on disk, whole: an initial copy of a source whose log is gone, kills at any time, a small memory, a huge
+//! transaction, a full disk.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::{Duration, Instant};
+
+use whole_program_tests::{
+    Random, Replica, Server, assert_equal, folder, length, shop, slipstream, under_load, wait_for,
+};
+
+/// A server whose log does not reach back: rows in every kind of table, its binary logs purged.
+fn old_server(name: &str) -> Server {
+    let server = Server::start(name, &[]);
+    server.sql(&shop::schema("old"));
+    server.sql(&shop::schema("live"));
+    for n in 0..4 {
+        server.sql(&shop::load("old", n, n * 50, 50));
+    }
+    server.sql(
+        "CREATE DATABASE more; CREATE TABLE more.wide (a VARCHAR(50) COLLATE utf8mb4_0900_ai_ci, b INT, v BLOB, \
+         j JSON, f FLOAT, PRIMARY KEY (a, b)); \
+         CREATE TABLE more.bag (f FLOAT, j JSON, t TEXT); CREATE TABLE more.empty (id INT PRIMARY KEY); \
+         INSERT INTO more.wide VALUES ('a', 1, 'x', '{\"k\": 1.10}', 16777217), ('Ä', 2, NULL, '[1, \"2\"]', 0.1); \
+         INSERT INTO more.bag VALUES (16777217, '[1]', 'x'), (16777217, '[1]', 'x'), (NULL, NULL, NULL); \
+         INSERT INTO more.wide SELECT CONCAT('n', n), n, REPEAT(CHAR(n % 256), n % 500), JSON_OBJECT('n', n), n / 7 FROM \
+         (WITH RECURSIVE s (n) AS (SELECT 10 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n FROM s) x; \
+         CREATE VIEW more.seen AS SELECT a FROM more.wide; \
+         FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'; \
+         GRANT RELOAD, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl",
+    );
+    server
+}
+
+const ALL: [&str; 3] = ["old", "live", "more"];
+
+#[test]
+fn an_old_source_is_copied_and_followed() {
+    let server = old_server("copied");
+    let data = folder("copied");
+    let url = server.url("repl");
+    slipstream(&["check", "--source", &url]).expect(0, &["initial copy of", "can be followed"]);
+    let mut replica = None;
+    under_load(&server, "live", || {
+        let mut started = Replica::follow(&server, &data, &["--copy-connections=2"]);
+        started.wait_until("the copy's end", |status| status["replay"]["state"] != "copying");
+        replica = Some(started);
+    });
+    let mut replica = replica.unwrap();
+    assert_equal(&server, &mut replica, &ALL);
+    assert!(replica.log().contains("the source was locked for"), "{}", replica.log());
+    // Changes of copied rows: JSON that was copied as text, duplicates without a key, a key that folds.
+    server.sql(
+        "UPDATE more.wide SET j = JSON_SET(j, '$.n', 5), v = 'new' WHERE b < 40; DELETE FROM more.wide WHERE b > 900; \
+         UPDATE more.bag SET f = 1 WHERE t = 'x' LIMIT 1; DELETE FROM more.bag WHERE f IS NULL; \
+         INSERT INTO more.bag VALUES (16777217, '[1]', 'x'); INSERT INTO more.empty VALUES (1); \
+         ALTER TABLE more.empty RENAME TO more.full; TRUNCATE TABLE old.swap",
+    );
+    assert_equal(&server, &mut replica, &ALL);
+    replica.kill();
+    let mut replica = Replica::follow(&server, &data, &[]);
+    assert_equal(&server, &mut replica, &ALL);
+    replica.stop();
+    let mut replica = Replica::follow(&server, &data, &[]);
+    assert_equal(&server, &mut replica, &ALL);
+    replica.stop();
+}
+
+#[test]
+fn a_copy_that_was_killed_begins_anew() {
+    let server = old_server("half");
+    let data = folder("half");
+    let mut random = Random::new(7);
+    for _ in 0..length(4, 30) {
+        // Slow enough to be met in the middle of it.
+        let mut replica = Replica::spawn(&server.url("repl"), &data, &["--copy-rate=200K"], |_| ());
+        let until = Instant::now() + Duration::from_millis(200 + random.below(1500));
+        wait_for("a moment", || (Instant::now() >= until).then_some(()), String::new);
+        server.sql("INSERT INTO more.bag VALUES (3, '{}', 'while it was copied')");
+        assert!(replica.is_running(), "{}", replica.log());
+        replica.kill();
+    }
+    let mut replica = Replica::follow(&server, &data, &[]);
+    replica.wait_until("the copy's end", |status| status["replay"]["state"] != "copying");
+    assert_equal(&server, &mut replica, &ALL);
+    assert!(replica.log().contains("did not come to its end"), "{}", replica.log());
+    replica.stop();
+}
+
+#[test]
+fn ddl_in_the_middle_of_a_copy() {
+    let server = old_server("ddl");
+    let data = folder("ddl");
+    let mut replica = Replica::spawn(&server.url("repl"), &data, &["--copy-rate=300K"], |_| ());
+    wait_for("the snapshots", || replica.log().contains("snapshots taken").then_some(()), || replica.log());
+    server.sql(
+        "TRUNCATE TABLE more.bag; ALTER TABLE more.wide ADD INDEX (b); CREATE TABLE more.fresh (id INT PRIMARY KEY)",
+    );
+    server.sql("INSERT INTO more.fresh VALUES (1), (2)");
+    replica.wait_until("the copy's end", |status| status["replay"]["state"] != "copying");
+    assert_equal(&server, &mut replica, &ALL);
+    replica.stop();
+}
+
+#[test]
+fn what_a_copy_needs_is_named() {
+    let server = old_server("needs");
+    server.sql(
+        "CREATE USER poor IDENTIFIED BY 'repl'; GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO poor",
+    );
+    let url = server.url("poor");
+    let data = folder("needs");
+    for verb in ["check", "replica"] {
+        let ran = slipstream(&[verb, "--source", &url, "--data", data.to_str().unwrap()]);
+        ran.expect(4, &["RELOAD", "GRANT"]);
+    }
+}
+
+/// Killed at random moments under load, with generations so small that cuts, compaction and purges are always under way.
+#[test]
+fn killed_under_load_again_and_again() {
+    let server = Server::start("kills", &[]);
+    server.sql(&shop::schema("kills"));
+    let data = folder("kills");
+    let options =
+        ["--memory=128M", "--cut-interval=300ms", "--max-relay-log-size=256K", "--relay-sync=every-transaction"];
+    let mut random = Random::new(11);
+    let mut last = 0;
+    under_load(&server, "kills", || {
+        for _ in 0..length(10, 200) {
+            let mut replica = Replica::follow(&server, &data, &options);
+            let until = Instant::now() + Duration::from_millis(100 + random.below(1200));
+            let status = replica.wait_until("a while", |_| Instant::now() >= until);
+            let executed = whole_program_tests::replica::executed(&status).count();
+            assert!(executed >= last, "gtid_executed went back: {executed} after {last}");
+            last = executed;
+            replica.kill();
+        }
+    });
+    let mut replica = Replica::follow(&server, &data, &options);
+    assert_equal(&server, &mut replica, &["kills"]);
+    let status = replica.status().unwrap();
+    assert!(status["store"]["last_cut"].as_u64() > Some(0), "{}", status["store"]);
+    replica.stop();
+    // From the last cut, everything the stopped folder holds is the source's.
+    let mut replica = Replica::follow(&server, &data, &options);
+    assert_equal(&server, &mut replica, &["kills"]);
+    replica.stop();
+}
+
+/// One transaction several times as large as the memory for it.
+#[test]
+fn a_transaction_larger_than_memory() {
+    let server = Server::start("huge", &["--max-binlog-size=1G", "--innodb-buffer-pool-size=512M"]);
+    server.sql(
+        "CREATE DATABASE huge; CREATE TABLE huge.t (id INT PRIMARY KEY, v VARCHAR(1200), n INT); CREATE TABLE huge.other (id INT PRIMARY KEY); \
+         INSERT INTO huge.t VALUES (1, 'before', 0), (700001, 'before', 0)",
+    );
+    let mut replica = Replica::follow(&server, &folder("huge"), &["--memory=128M"]);
+    replica.catch_up(&server);
+    let rows = length(120_000, 1_000_000);
+    server.sql(&format!(
+        "SET SESSION cte_max_recursion_depth = 10000000; BEGIN; \
+         INSERT INTO huge.t SELECT n, REPEAT('x', 1000), n FROM (WITH RECURSIVE s (n) AS (SELECT 10 UNION ALL SELECT n + 1 \
+         FROM s WHERE n < {rows}) SELECT n FROM s) x; UPDATE huge.t SET n = n + 1 WHERE id % 3 = 0; \
+         DELETE FROM huge.t WHERE id % 5 = 0; COMMIT; INSERT INTO huge.other VALUES (1)"
+    ));
+    assert_equal(&server, &mut replica, &["huge"]);
+    let status = replica.status().unwrap();
+    let peak = status["memory"]["rss_peak_bytes"].as_u64().unwrap();
+    eprintln!("peak resident memory {} MiB of 128", peak >> 20);
+    replica.stop();
+}
