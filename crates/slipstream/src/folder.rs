@@ -14,7 +14,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use base::Uuid;
@@ -200,9 +200,14 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Makes a new folder's own name durable, and those of the folders above it, which may be as new. Ones that only others
-/// may read were there before.
+/// may read, and mount points, were there before.
 fn sync_name(path: &Path) -> io::Result<()> {
-    for above in path.canonicalize()?.ancestors().skip(1) {
+    let path = path.canonicalize()?;
+    let device = path.metadata()?.dev();
+    for above in path.ancestors().skip(1) {
+        if above.metadata()?.dev() != device {
+            break;
+        }
         match File::open(above).and_then(|folder| folder.sync_all()) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
             result => result?,

@@ -344,18 +344,14 @@ pub(crate) fn bytes_after(now: Vec<u8>, unsynced: &[Change], survival: Survival,
         Survival::Nothing => undo(now, unsynced),
         Survival::Prefix => {
             let kept = random.below(unsynced.len() as u64 + 1) as usize;
-            let (before, after) = unsynced.split_at(kept);
-            let Some((next, rest)) = after.split_first() else { return now };
+            let Some((next, rest)) = unsynced[kept..].split_first() else { return now };
             // Of the change that was under way a part is there.
             let during = undo(now, rest);
             let done = next.offset + random.below((next.end - next.offset).max(1));
             let end = usize::try_from(done).unwrap_or(0).min(during.len());
             let part = during[usize::try_from(next.offset).unwrap_or(0).min(end)..end].to_vec();
             let mut bytes = undo(during, std::slice::from_ref(next));
-            if !part.is_empty() {
-                put(&mut bytes, next.offset, &part);
-            }
-            debug_assert!(before.len() == kept);
+            put(&mut bytes, next.offset, &part);
             bytes
         }
         Survival::LengthOnly => {
@@ -406,9 +402,99 @@ fn undo(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 }
 
 fn put(bytes: &mut Vec<u8>, offset: u64, part: &[u8]) {
+    if part.is_empty() {
+        return; // where a hole was left, `offset` is behind the end
+    }
     let start = usize::try_from(offset).unwrap_or(0);
     if bytes.len() < start + part.len() {
         bytes.resize(start + part.len(), 0);
     }
     bytes[start..start + part.len()].copy_from_slice(part);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOLDER: u64 = 10;
+    const FILE: u64 = 20;
+
+    fn base() -> Vec<Record> {
+        vec![
+            Record::Base { inode: FOLDER, folder: 0, name: vec![], len: None },
+            Record::Base { inode: FILE, folder: FOLDER, name: b"f".to_vec(), len: Some(0) },
+            Record::Hello { process: 1 },
+        ]
+    }
+
+    fn begin(id: u64, operation: Operation) -> Record {
+        Record::Begin { id, operation }
+    }
+
+    fn end(id: u64, result: i64) -> Record {
+        Record::End { id, result, inode: 0 }
+    }
+
+    fn write(offset: u64) -> Operation {
+        Operation::Write { inode: FILE, offset, len: 5, old_len: offset, old: vec![] }
+    }
+
+    fn unsynced(records: Vec<Record>) -> usize {
+        let records: Vec<Record> = base().into_iter().chain(records).collect();
+        let model = Model::of(&records);
+        match &model.nodes[model.node(FILE)].kind {
+            NodeKind::File(file) => file.unsynced().len(),
+            NodeKind::Folder(_) => panic!("a folder"),
+        }
+    }
+
+    #[test]
+    fn a_sync_covers_what_was_done_when_it_began_once_it_has_ended_well() {
+        let sync = || Operation::Sync { inode: FILE };
+        let first = || vec![begin(0, write(0)), end(0, 5)];
+        let with = |more: Vec<Record>| unsynced(first().into_iter().chain(more).collect());
+        assert_eq!(with(vec![]), 1);
+        assert_eq!(with(vec![begin(1, sync()), end(1, 0)]), 0);
+        assert_eq!(with(vec![begin(1, sync())]), 1, "killed while it syncs");
+        assert_eq!(with(vec![begin(1, sync()), end(1, -1)]), 1, "a sync that failed");
+        assert_eq!(with(vec![begin(1, sync()), begin(2, write(5)), end(2, 5), end(1, 0)]), 1, "written meanwhile");
+        assert_eq!(with(vec![begin(1, sync()), Record::Hello { process: 2 }]), 1);
+        assert_eq!(with(vec![begin(1, write(5)), end(1, -1)]), 1, "a write that failed changed nothing");
+        // Another thread's sync that began later may end earlier.
+        let two = vec![begin(1, sync()), begin(2, write(5)), end(2, 5), begin(3, sync()), end(3, 0), end(1, 0)];
+        assert_eq!(with(two), 0);
+    }
+
+    #[test]
+    fn a_short_write_is_as_long_as_it_was() {
+        let records: Vec<Record> = base().into_iter().chain([begin(0, write(0)), end(0, 2)]).collect();
+        let model = Model::of(&records);
+        let NodeKind::File(file) = &model.nodes[model.node(FILE)].kind else { panic!("a folder") };
+        assert_eq!((file.len, file.unsynced()[0].end), (2, 2));
+    }
+
+    #[test]
+    fn names_are_durable_with_their_folder_only() {
+        let create = Operation::Create { folder: FOLDER, name: b"g".to_vec() };
+        let mut records = base();
+        records.extend([begin(0, create), Record::End { id: 0, result: 0, inode: 30 }]);
+        records.extend([begin(1, Operation::Sync { inode: 30 }), end(1, 0)]);
+        let names = |records: &[Record]| Model::of(records).folder(ROOT).durable.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&records), [b"f".to_vec()]);
+        records.extend([begin(2, Operation::Sync { inode: FOLDER }), end(2, 0)]);
+        assert_eq!(names(&records), [b"f".to_vec(), b"g".to_vec()]);
+    }
+
+    #[test]
+    fn undoing_takes_back_every_change() {
+        let steps = [
+            Change { offset: 2, end: 6, old_len: 4, new_len: 6, old: b"cd".to_vec() },
+            Change { offset: 1, end: 1, old_len: 6, new_len: 1, old: b"bWXYZ".to_vec() },
+            Change { offset: 3, end: 4, old_len: 1, new_len: 4, old: vec![] },
+        ];
+        let now = b"a\0\0!".to_vec();
+        assert_eq!(undo(now.clone(), &steps[2..]), b"a");
+        assert_eq!(undo(now.clone(), &steps[1..]), b"abWXYZ");
+        assert_eq!(undo(now, &steps), b"abcd");
+    }
 }
