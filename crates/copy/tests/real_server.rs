@@ -11,7 +11,7 @@ use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, TableState};
 use source::TableFilter;
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
-use support::{Copied, Kept, Server, assert_equals_log, copy_all, enabled};
+use support::{Copied, Kept, Replay, Server, assert_equals_log, copy_all, enabled};
 
 const TYPES: &str = include_str!("../../compare/tests/types.sql");
 
@@ -240,7 +240,13 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
         assert!(copied.report.ranges > 20);
         assert_equals_log(&server, copied);
     }
-    assert!(copies[0].plan.executed.count() < copies[2].plan.executed.count());
+    // Copied, then changed: from the first copy to the last, each before image is found, keyless FLOAT and JSON too.
+    let (first, last) = (&copies[0], &copies[2]);
+    assert!(first.plan.executed.count() < last.plan.executed.count());
+    let changed = support::replay_over(&server, first, &last.plan.executed, Replay::Exact);
+    for (name, kept) in last.kept.tables() {
+        assert!(changed[&name] == kept.rows, "{name:?}");
+    }
 }
 
 /// An account with these privileges.
@@ -594,9 +600,28 @@ fn ends_when_told_or_when_time_is_over() {
     assert!(bytes > 50_000 && bytes < 400_000, "{bytes}");
     assert_eq!(progress.tables[0].state(), TableState::Copying);
     assert!(progress.line().contains("tables 2/3") && progress.table_lines(5).contains("d.big"));
+    // A connection that is lost: worth another copy.
+    let (prepared, progress) = prepare(&CopyOptions { rate_bytes_per_second: Some(100_000), ..small_pieces() });
+    let kept = Kept::default();
+    let mut watcher = server.connect();
+    let error = std::thread::scope(|scope| {
+        let running = scope.spawn(|| prepared.run(&kept, &progress, &stop).unwrap_err());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while progress.totals().rows == 0 {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        let list = watcher.query("SHOW PROCESSLIST").unwrap();
+        let own = watcher.connection_id().to_string();
+        for id in (0..list.rows.len()).filter_map(|row| list.text(row, 0)).filter(|id| *id != own) {
+            let _ = watcher.exec(&format!("KILL {id}"));
+        }
+        running.join().unwrap()
+    });
+    assert!(error.is_transient(), "{error:?}");
+
     // Nothing of ours is left on the source.
     let deadline = Instant::now() + Duration::from_secs(20);
-    let mut watcher = server.connect();
     while watcher.query_value("SELECT COUNT(*) FROM information_schema.INNODB_TRX").unwrap().as_deref() != Some("0") {
         assert!(Instant::now() < deadline, "a snapshot is still open");
         std::thread::yield_now();
@@ -707,10 +732,10 @@ fn without_a_lock_replay_makes_the_rows_exact() {
     let (low, high) = (&copied.plan.executed, copied.report.settled_at.as_ref().unwrap());
     assert!(low.is_subset_of(high) && high.subtract(low).count() > 20, "{low} {high}");
     assert_eq!((copied.plan.lock_us, copied.plan.lock_tries), (0, 0));
-    let replayed = support::replay_by_key(&server, &copied, high);
+    let replayed = support::replay_over(&server, &copied, high, Replay::Blind);
     for (name, (_, wanted)) in support::replayed(&server, high) {
-        let missing: Vec<_> = wanted.keys().filter(|row| !replayed[&name].contains(row)).take(2).collect();
-        let extra: Vec<_> = replayed[&name].iter().filter(|row| !wanted.contains_key(row)).take(2).collect();
+        let missing: Vec<_> = wanted.keys().filter(|row| !replayed[&name].contains_key(row)).take(2).collect();
+        let extra: Vec<_> = replayed[&name].keys().filter(|row| !wanted.contains_key(row)).take(2).collect();
         assert!(missing.is_empty() && extra.is_empty(), "{name:?}: missing {missing:02x?}, too many {extra:02x?}");
     }
 
