@@ -212,7 +212,7 @@ pub fn assert_equals_log(server: &Server, copied: &Copied) {
 }
 
 /// A definition without what its text may say in two ways: SHOW CREATE TABLE spells out DEFAULT NULL, prints expressions
-/// anew, and does not tell keys that MySQL made for foreign keys.
+/// anew and foreign keys by name, and does not tell keys that MySQL made for foreign keys.
 fn essence(def: &TableDef) -> TableDef {
     let mut def = TableDef { id: catalog::TableId(0), version: 0, partition_by: None, ..def.clone() };
     for column in &mut def.columns {
@@ -223,6 +223,7 @@ fn essence(def: &TableDef) -> TableDef {
             text.clear();
         }
     }
+    def.foreign_keys.sort_by(|left, right| left.name.cmp(&right.name));
     for key in &mut def.keys {
         key.generated = false;
         key.expressions.iter_mut().for_each(|(_, text)| text.clear());
