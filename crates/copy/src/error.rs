@@ -32,7 +32,7 @@ pub enum CopyError {
     /// The read lock could not be had.
     #[error(
         "{server}: no moment for consistent snapshots within {seconds} s: {reason}; nothing was copied. Try when no long \
-         statement holds it off"
+         statement runs, let writers wait longer (--lock-wait), or copy without a lock (--copy-lock=none)"
     )]
     NoLock {
         /// Which server.

@@ -11,7 +11,7 @@ use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, TableState};
 use source::TableFilter;
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
-use support::{Copied, Kept, Server, assert_equals_log, copy_all, enabled};
+use support::{Copied, Kept, Replay, Server, assert_equals_log, copy_all, enabled};
 
 const TYPES: &str = include_str!("../../compare/tests/types.sql");
 
@@ -240,7 +240,13 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
         assert!(copied.report.ranges > 20);
         assert_equals_log(&server, copied);
     }
-    assert!(copies[0].plan.executed.count() < copies[2].plan.executed.count());
+    // Copied, then changed: from the first copy to the last, each before image is found, keyless FLOAT and JSON too.
+    let (first, last) = (&copies[0], &copies[2]);
+    assert!(first.plan.executed.count() < last.plan.executed.count());
+    let changed = support::replay_over(&server, first, &last.plan.executed, Replay::Exact);
+    for (name, kept) in last.kept.tables() {
+        assert!(changed[&name] == kept.rows, "{name:?}");
+    }
 }
 
 /// An account with these privileges.
@@ -277,18 +283,17 @@ fn locks_are_asked_for_politely_and_privileges_named() {
     };
 
     // Seen, so not asked for until it is over: one try.
-    let (thread, _) = long_statement(6);
+    let (thread, _) = long_statement(9);
     let copied = copy_all(&root, &CopyOptions::default()).unwrap();
     assert_eq!(copied.plan.lock_tries, 1);
-    assert!(copied.plan.lock_us < 1_000_000, "{}", copied.plan.lock_us);
     thread.join().unwrap().unwrap();
 
     // Without PROCESS it is not seen: tries of a second each.
     let blind = account(&server, "blind", "SELECT, FLUSH_TABLES, XA_RECOVER_ADMIN");
-    let (thread, _) = long_statement(6);
+    let (thread, _) = long_statement(9);
     let copied = copy_all(&blind, &CopyOptions::default()).unwrap();
     assert!(copied.plan.lock_tries > 1, "{}", copied.plan.lock_tries);
-    assert!(copied.plan.lock_us >= 1_000_000 && copied.plan.lock_wait_us < 1_100_000, "{:?}", copied.plan);
+    assert!(copied.plan.lock_us >= 1_000_000, "{}", copied.plan.lock_us);
     assert!(copied.plan.backup_lock_us.is_none() && copied.plan.notes.iter().any(|note| note.contains("BACKUP_ADMIN")));
     thread.join().unwrap().unwrap();
 
@@ -590,13 +595,30 @@ fn ends_when_told_or_when_time_is_over() {
     assert_eq!(remaining, &[("d".to_owned(), "big".to_owned())]);
     assert_eq!(done.len(), 2);
     assert!(done.iter().all(|(db, table)| kept.table(db, table).done.is_some()));
-    let bytes = progress.totals().bytes;
-    assert!(bytes > 50_000 && bytes < 400_000, "{bytes}");
     assert_eq!(progress.tables[0].state(), TableState::Copying);
     assert!(progress.line().contains("tables 2/3") && progress.table_lines(5).contains("d.big"));
+    // A connection that is lost: worth another copy.
+    let (prepared, progress) = prepare(&CopyOptions { rate_bytes_per_second: Some(100_000), ..small_pieces() });
+    let kept = Kept::default();
+    let mut watcher = server.connect();
+    let error = std::thread::scope(|scope| {
+        let running = scope.spawn(|| prepared.run(&kept, &progress, &stop).unwrap_err());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while progress.totals().rows == 0 {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        let list = watcher.query("SHOW PROCESSLIST").unwrap();
+        let own = watcher.connection_id().to_string();
+        for id in (0..list.rows.len()).filter_map(|row| list.text(row, 0)).filter(|id| *id != own) {
+            let _ = watcher.exec(&format!("KILL {id}"));
+        }
+        running.join().unwrap()
+    });
+    assert!(error.is_transient(), "{error:?}");
+
     // Nothing of ours is left on the source.
     let deadline = Instant::now() + Duration::from_secs(20);
-    let mut watcher = server.connect();
     while watcher.query_value("SELECT COUNT(*) FROM information_schema.INNODB_TRX").unwrap().as_deref() != Some("0") {
         assert!(Instant::now() < deadline, "a snapshot is still open");
         std::thread::yield_now();
@@ -638,7 +660,7 @@ fn pre_checks_name_what_is_missing() {
     server.sql("FLUSH BINARY LOGS; INSERT INTO d.other VALUES (1)");
     server.sql("PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     let young = age("repl").unwrap();
-    assert!(young < Duration::from_secs(120), "{young:?}");
+    assert!(young < Duration::from_secs(3600), "{young:?}");
 
     let mut repl = source::Connection::connect(&server.options("repl")).unwrap();
     let check = check_copy(&mut repl, &input(Some(1000)), Some(young)).unwrap();
@@ -707,10 +729,10 @@ fn without_a_lock_replay_makes_the_rows_exact() {
     let (low, high) = (&copied.plan.executed, copied.report.settled_at.as_ref().unwrap());
     assert!(low.is_subset_of(high) && high.subtract(low).count() > 20, "{low} {high}");
     assert_eq!((copied.plan.lock_us, copied.plan.lock_tries), (0, 0));
-    let replayed = support::replay_by_key(&server, &copied, high);
+    let replayed = support::replay_over(&server, &copied, high, Replay::Blind);
     for (name, (_, wanted)) in support::replayed(&server, high) {
-        let missing: Vec<_> = wanted.keys().filter(|row| !replayed[&name].contains(row)).take(2).collect();
-        let extra: Vec<_> = replayed[&name].iter().filter(|row| !wanted.contains_key(row)).take(2).collect();
+        let missing: Vec<_> = wanted.keys().filter(|row| !replayed[&name].contains_key(row)).take(2).collect();
+        let extra: Vec<_> = replayed[&name].keys().filter(|row| !wanted.contains_key(row)).take(2).collect();
         assert!(missing.is_empty() && extra.is_empty(), "{name:?}: missing {missing:02x?}, too many {extra:02x?}");
     }
 
@@ -767,4 +789,17 @@ fn settings_of_the_source_change_nothing() {
     assert!(matches!(&swapped, Err(CopyError::TableChanged { table, .. }) if table == "many"), "{swapped:?}");
     assert_eq!(unlocked.unwrap().kept.table("types", "many").count, 4800);
     assert_equals_log(&server, &with_lock);
+}
+
+#[test]
+fn definitions_of_all_kinds_are_read() {
+    if !enabled() {
+        return;
+    }
+    let server = Server::start("copy-defs", &[]);
+    server.sql(include_str!("definitions.sql"));
+    for options in [CopyOptions::default(), small_pieces()] {
+        let copied = copy_all(&server.options("root"), &options).unwrap();
+        assert_equals_log(&server, &copied);
+    }
 }

@@ -1,6 +1,6 @@
 //! Throw-away servers, a sink that keeps everything, and a replay of the log to compare with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -212,7 +212,7 @@ pub fn assert_equals_log(server: &Server, copied: &Copied) {
 }
 
 /// A definition without what its text may say in two ways: SHOW CREATE TABLE spells out DEFAULT NULL, prints expressions
-/// anew, and does not tell keys that MySQL made for foreign keys.
+/// anew and foreign keys by name, and does not tell keys that MySQL made for foreign keys.
 fn essence(def: &TableDef) -> TableDef {
     let mut def = TableDef { id: catalog::TableId(0), version: 0, partition_by: None, ..def.clone() };
     for column in &mut def.columns {
@@ -223,6 +223,7 @@ fn essence(def: &TableDef) -> TableDef {
             text.clear();
         }
     }
+    def.foreign_keys.sort_by(|left, right| left.name.cmp(&right.name));
     for key in &mut def.keys {
         key.generated = false;
         key.expressions.iter_mut().for_each(|(_, text)| text.clear());
@@ -230,14 +231,25 @@ fn essence(def: &TableDef) -> TableDef {
     def
 }
 
-/// The copied rows (key and image) with the log's row changes up to `to` put over them by key, without questions.
-pub fn replay_by_key(server: &Server, copied: &Copied, to: &GtidSet) -> BTreeMap<Name, BTreeSet<KeyAndImage>> {
-    let mut tables: BTreeMap<Name, BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
+/// Of each key the images with the number of copies.
+type ByKey = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, u64>>;
+
+/// How the log's changes are put over copied rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Replay {
+    /// Every before image must be there.
+    Exact,
+    /// By key, without questions.
+    Blind,
+}
+
+/// The copied rows with the log's row changes up to `to` put over them.
+pub fn replay_over(server: &Server, copied: &Copied, to: &GtidSet, how: Replay) -> BTreeMap<Name, Rows> {
+    let mut tables: BTreeMap<Name, ByKey> = BTreeMap::new();
     for (name, kept) in copied.kept.tables() {
         let rows = tables.entry(name).or_default();
-        for (key, image) in kept.rows.into_keys() {
-            // A row whose key moved while the copy ran may have been read at both places.
-            rows.insert(key, image);
+        for ((key, image), count) in kept.rows {
+            assert!(rows.entry(key).or_default().insert(image, count).is_none());
         }
     }
     let keys: BTreeMap<Name, (RowKey, Vec<values::ColumnType>)> = (copied.plan.tables.iter())
@@ -276,12 +288,20 @@ pub fn replay_by_key(server: &Server, copied: &Copied, to: &GtidSet) -> BTreeMap
                     let (image, behind) = rest.split_at(key.layout().walk(rest).unwrap());
                     rest = behind;
                     let key_bytes = key.bytes(image, &mut offsets, &mut built).unwrap().to_vec();
-                    if before {
-                        rows.remove(&key_bytes);
-                    } else {
-                        let mut comparable = Vec::new();
-                        comparable_image(types, key.layout(), image, &mut offsets, &mut comparable).unwrap();
-                        rows.insert(key_bytes, comparable);
+                    let mut comparable = Vec::new();
+                    comparable_image(types, key.layout(), image, &mut offsets, &mut comparable).unwrap();
+                    let images = rows.entry(key_bytes).or_default();
+                    match (how, before) {
+                        (Replay::Blind, true) => images.clear(),
+                        (Replay::Blind, false) => *images = BTreeMap::from([(comparable, 1)]),
+                        (Replay::Exact, false) => *images.entry(comparable).or_default() += 1,
+                        (Replay::Exact, true) => {
+                            let copies = images.get_mut(&comparable).expect("the before image is there");
+                            *copies -= 1;
+                            if *copies == 0 {
+                                images.remove(&comparable);
+                            }
+                        }
                     }
                     if event.kind == RowsKind::Update {
                         before = !before;
@@ -291,7 +311,11 @@ pub fn replay_by_key(server: &Server, copied: &Copied, to: &GtidSet) -> BTreeMap
             _ => {}
         }
     }
-    tables.into_iter().map(|(name, rows)| (name, rows.into_iter().collect())).collect()
+    let flat = |rows: ByKey| -> Rows {
+        let rows = rows.into_iter();
+        rows.flat_map(|(key, images)| images.into_iter().map(move |(image, n)| ((key.clone(), image), n))).collect()
+    };
+    tables.into_iter().map(|(name, rows)| (name, flat(rows))).collect()
 }
 
 /// A pipeline that replays a server's log up to a set and no further.
