@@ -275,13 +275,18 @@ fn relay_files_torn_flipped_deleted() {
     }
     let text = "this is a text\n".repeat(900);
     mended("strange", &name(1), &|log| std::fs::write(log.join(name(1)), &text).unwrap());
-    mended("index", ".index", &|log| {
+    // An index that is none is made again from the files.
+    let data = damaged("index", &|log| {
         let index = std::fs::read_dir(log)
             .unwrap()
             .map(|e| e.unwrap().path())
             .find(|p| p.extension().is_some_and(|e| e == "index"));
         std::fs::write(index.unwrap(), b"\xff\x00../../../etc/passwd\n\n./nonsense.000009\n").unwrap();
     });
+    slipstream(&["dump", "--data", data.to_str().unwrap()]).expect(7, &[".index"]);
+    let mut replica = Replica::follow(&server, &data, &[]);
+    assert_equal(&server, &mut replica, &["relay"]);
+    replica.stop();
     // Format file and identity.
     let data = damaged("format", &|log| std::fs::write(log.parent().unwrap().join("auto.cnf"), "nonsense").unwrap());
     Replica::spawn(&server.url("repl"), &data, &[], |_| ()).expect_exit(7, &["auto.cnf"]);
