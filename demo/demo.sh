@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The main job on this machine, nothing mocked: a real MySQL primary, TPC-C on it, a replica that follows, and a row-by-row
-# comparison at the end. Exit 0 only if every table was equal. Takes under four minutes after the build; cleans up after itself.
+# The main job on this machine, nothing mocked: a real MySQL primary that already holds data and has purged its log, a replica
+# that copies it and follows, TPC-C meanwhile, kill -9 in the middle of it, and a row-by-row comparison at the end. Exit 0 only if every table was equal. Takes under four minutes after the build; cleans up after itself.
 #
-#   DEMO_SECONDS (60), DEMO_WAREHOUSES (2), DEMO_TERMINALS (4), SLIPSTREAM_BIN
+#   DEMO_SECONDS (60), DEMO_WAREHOUSES (2), DEMO_TERMINALS (4), DEMO_MEMORY (128M), SLIPSTREAM_BIN
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 testbed=$here/../testbed/mysql
@@ -10,6 +10,7 @@ slipstream=${SLIPSTREAM_BIN:-$here/../target/release/slipstream}
 seconds=${DEMO_SECONDS:-60}
 warehouses=${DEMO_WAREHOUSES:-2}
 terminals=${DEMO_TERMINALS:-4}
+memory=${DEMO_MEMORY:-128M}
 exec </dev/null
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/slipstream-demo-XXXXXX")
@@ -52,18 +53,28 @@ step "a MySQL primary"
 source_url=$("$testbed" url demo)
 admin_url=$("$testbed" url demo root)
 
-step "a replica: slipstream replica --source $source_url --data $data"
-"$slipstream" replica --source "$source_url" --data "$data" >"$work/replica.log" 2>&1 &
-replica_pid=$!
-for _ in $(seq 100); do
-    alive
-    "$slipstream" status --data "$data" >/dev/null 2>&1 && break
-    sleep 0.1
-done
-
-step "loading $warehouses TPC-C warehouses into the primary (the replica follows)"
+step "the primary gets $warehouses TPC-C warehouses, and purges its log: it does not reach back any more"
 "$slipstream" lab tpcc prepare --server "$admin_url" --warehouses "$warehouses" || die "loading failed"
-alive
+"$testbed" sql demo -e "FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY;
+    GRANT RELOAD, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl"
+"$slipstream" check --source "$source_url" || die "the source cannot be followed"
+
+start_replica() {
+    "$slipstream" replica --source "$source_url" --data "$data" --memory "$memory" --cut-interval 5s >>"$work/replica.log" 2>&1 &
+    replica_pid=$!
+}
+state() { "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n' | sed -n 's/.*"replay":{[^}]*"state": *"\([a-z_]*\)".*/\1/p'; }
+
+step "a replica of $memory: slipstream replica --source $source_url --data $data --memory $memory"
+begun=$SECONDS
+start_replica
+until [ -n "$(state)" ] && [ "$(state)" != copying ]; do
+    alive
+    "$slipstream" status --data "$data" --json 2>/dev/null | sed -n 's/.*"detail": *"\(copy[^"]*\)".*/\1/p' || true
+    sleep 1
+done
+echo "copied and following after $((SECONDS - begun)) s; its log:"
+grep -E '\[Copy\]' "$work/replica.log" | sed 's/^[^[]*/  /'
 
 step "TPC-C on the primary for $seconds s, $terminals terminals; the replica, once a second"
 "$slipstream" status --data "$data" --watch &
@@ -71,6 +82,19 @@ watch_pid=$!
 "$slipstream" lab tpcc run --server "$admin_url" --warehouses "$warehouses" --terminals "$terminals" \
     --duration "${seconds}s" >"$work/tpcc.txt" 2>&1 &
 load_pid=$!
+sleep "$((seconds / 2))"
+step "kill -9, in the middle of the load, and a new start"
+alive
+kill -KILL "$replica_pid"
+wait "$replica_pid" 2>/dev/null || true
+killed=$(date +%s%N)
+start_replica
+until "$slipstream" status --data "$data" >/dev/null 2>&1; do
+    alive
+    sleep 0.05
+done
+echo "answers again after $((($(date +%s%N) - killed) / 1000000)) ms"
+grep -E 'kept store' "$work/replica.log" | tail -1 | sed 's/^[^[]*/  /'
 wait "$load_pid" || { cat "$work/tpcc.txt"; die "the load failed"; }
 load_pid=
 goal=$(executed_on_source)
