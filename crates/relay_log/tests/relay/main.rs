@@ -4,6 +4,7 @@
 mod boundary;
 mod common;
 mod disk_full;
+mod power;
 mod recovery;
 mod round_trip;
 mod sync;
