@@ -198,6 +198,8 @@ struct Life<'a> {
     /// GTIDs that `slipstream skip` said it will skip.
     skipped: GtidSet,
     cuts: u64,
+    /// Of them, those after which something was not durable and lay in the relay log.
+    unsynced_cuts: u64,
     last: Cut,
 }
 
@@ -216,6 +218,7 @@ impl<'a> Life<'a> {
             kept: GtidSet::new(),
             skipped: GtidSet::new(),
             cuts: 0,
+            unsynced_cuts: 0,
             last: Cut::default(),
         }
     }
@@ -337,6 +340,8 @@ impl<'a> Life<'a> {
         let seed = self.random.any();
         self.last = if strict { self.power.cut_strictly() } else { self.power.cut(seed) };
         self.cuts += 1;
+        self.unsynced_cuts +=
+            u64::from(self.last.lines.iter().any(|line| line.starts_with("data/relay-log/relay-bin.")));
         self.kept = self.look("after the cut")?;
         Ok(())
     }
@@ -388,6 +393,9 @@ impl<'a> Life<'a> {
         let url = self.source.server.url("repl");
         let mut replica = Replica::start(&url, &self.data, &[]);
         assert_equal(&self.source.server, &mut replica, &[DB]);
+        let cut_back = replica.log().matches("was cut back").count();
+        let (cuts, unsynced) = (self.cuts, self.unsynced_cuts);
+        eprintln!("{cuts} cuts, {unsynced} with relay files not durable, {cut_back} starts that cut the log back");
         replica.stop();
     }
 }

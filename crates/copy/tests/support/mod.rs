@@ -12,11 +12,11 @@ use std::time::Duration;
 use apply::{ApplyOptions, Pipeline, PipelineOptions};
 use base::{GtidSet, LogPosition};
 use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, RowsEvent, RowsKind, TableMapEvent, event_body, event_type};
-use catalog::{ColumnDefault, RowKey, TableDef};
+use catalog::{Catalog, ColumnDefault, RowKey, TableDef};
 use copy::{CopyError, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy};
 use relay_log::{Intake, RelayLog, RelayOptions};
 use source::{ConnectOptions, Connection, DumpRequest, Interrupter, SourceError, start_dump};
-use store::{CheckImages, Snapshot};
+use store::{CheckImages, Snapshot, Store};
 use values::binary_protocol::comparable_image;
 
 pub fn enabled() -> bool {
@@ -179,7 +179,7 @@ pub fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Ar
         let key = RowKey::new(table);
         let mut rows = Rows::new();
         let (mut offsets, mut built) = (Vec::new(), Vec::new());
-        let flow: ControlFlow<()> = store.scan(&snapshot, table.id, |row| {
+        let flow = store.scan::<()>(&snapshot, table, |row| {
             let mut image = Vec::new();
             comparable_image(&types, key.layout(), row.image, &mut offsets, &mut image).unwrap();
             let found = key.bytes(row.image, &mut offsets, &mut built).unwrap();
@@ -187,7 +187,7 @@ pub fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Ar
             *rows.entry((found.to_vec(), image)).or_default() += row.count;
             ControlFlow::Continue(())
         });
-        assert_eq!(flow, ControlFlow::Continue(()));
+        assert_eq!(flow.unwrap(), ControlFlow::Continue(()));
         tables.insert((table.db.clone(), table.name.clone()), (Arc::clone(table), rows));
     }
     tables
@@ -339,8 +339,8 @@ impl Replica {
                 memory_bytes: 256 << 20,
                 apply: ApplyOptions { check_images: CheckImages::All },
                 skip: Default::default(),
-                executed: GtidSet::new(),
-                lower_case_table_names,
+                store: Arc::new(Store::new(apply::lanes_for(2), Catalog::new(lower_case_table_names))),
+                cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
             },
         );

@@ -5,6 +5,7 @@ mod boundary;
 mod common;
 mod damage;
 mod disk_full;
+mod power;
 mod power_cut;
 mod purge;
 mod recovery;
