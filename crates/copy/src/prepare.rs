@@ -56,7 +56,8 @@ impl SourceCopy {
         let server = source.to_string();
         let connect = || {
             let exact = |mut connection: Connection| -> source::Result<Connection> {
-                connection.exec("SET SESSION sql_quote_show_create = 1")?;
+                // The names of 4096 columns in hexadecimal fit.
+                connection.exec("SET SESSION sql_quote_show_create = 1, group_concat_max_len = 4194304")?;
                 // Since 8.0.30.
                 match connection.exec("SET SESSION show_gipk_in_create_table_and_information_schema = ON") {
                     Err(error) if error.server_code().is_none() => return Err(error),
@@ -345,7 +346,11 @@ fn define_all(
     if !changed.is_empty() {
         return Ok(Err(changed));
     }
-    build_catalog(listing, &complete, lower_case_table_names, version).map(Ok)
+    let catalog = build_catalog(listing, &complete, lower_case_table_names, version)?;
+    let Some(reader) = sessions.readers.first_mut() else { return Ok(Ok(catalog)) };
+    let others = definitions::with_other_columns(reader, &catalog, names);
+    let others = sessions.at(others)?;
+    Ok(if others.is_empty() { Ok(catalog) } else { Err(others) })
 }
 
 fn borrows_rows(engine: &str) -> bool {
