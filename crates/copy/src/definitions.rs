@@ -4,12 +4,13 @@
 //!
 //! Invariant: a definition taken is the one at G. Inside a snapshot information_schema shows the dictionary as of the
 //! snapshot (its tables are InnoDB's), while SHOW CREATE TABLE shows today's definition. Every DDL statement on a table
-//! sets its CREATE_TIME, and a renamed table keeps its own: a table whose CREATE_TIME outside the snapshot is still that
-//! of the snapshot had no DDL in between, nor was another put in its place. CREATE_TIME counts seconds, so a snapshot
-//! taken in the very second of a table's last DDL is no good for this: it is taken again (`Listed::fresh`). It is the
-//! second in which the statement began (seen on 9.7), on a source that is itself a replica the second in which it began on
-//! the first server; and the lock may have kept a statement waiting that began in the same second as the one before it.
-//! So the columns' names are compared too: no value can stand under another column's name. What could slip through then is a change of keys or defaults; replay stops where the log has it.
+//! sets its CREATE_TIME, and a renamed table keeps its own: a table whose CREATE_TIME outside the snapshot is still
+//! that of the snapshot had no DDL in between, nor was another put in its place. CREATE_TIME counts seconds, so a
+//! snapshot taken in the very second of a table's last DDL is no good for this: it is taken again (`Listed::fresh`). It
+//! is the second in which the statement began (seen on 9.7), on a source that is itself a replica the second in which
+//! it began on the first server; and the lock may have kept a statement waiting that began in the same second as the
+//! one before it. So the columns' names are compared too: no value can stand under another column's name. What could
+//! slip through then is a change of keys or defaults; replay stops where the log has it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,7 +100,8 @@ impl Listing {
     }
 }
 
-/// Column names as a GROUP_CONCAT of information_schema.COLUMNS gives them: in hexadecimal, so that commas delimit them.
+/// Column names as a GROUP_CONCAT of information_schema.COLUMNS gives them: in hexadecimal, so that commas delimit
+/// them.
 const COLUMN_NAMES: &str = "GROUP_CONCAT(HEX(COLUMN_NAME) ORDER BY ORDINAL_POSITION)";
 
 /// A definition's column names in the form of `COLUMN_NAMES`.

@@ -31,8 +31,8 @@ const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
 const DDL_TRIES: u32 = 5;
 /// CREATE_TIME counts seconds: so long after a table's last DDL the next one can be told from it.
 const FRESH: Duration = Duration::from_millis(1100);
-/// A commit is visible a moment before its GTID is in gtid_executed: one stage of the same group commit later. No server
-/// takes this long between the two.
+/// A commit is visible a moment before its GTID is in gtid_executed: one stage of the same group commit later. No
+/// server takes this long between the two.
 const SETTLE: Duration = Duration::from_secs(1);
 /// What `locked_bytes_max` may be exceeded by while reading: it is held against estimates, which are rough.
 const LOCKED_BYTES_FACTOR: u64 = 4;
