@@ -89,3 +89,43 @@ impl RowBatch {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::{Catalog, StatementContext};
+
+    #[test]
+    fn keys_stand_beside_their_images() {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let key = |columns: &str| {
+            let catalog =
+                Catalog::new(0).apply(&context, format!("CREATE TABLE t ({columns})").as_bytes()).unwrap().catalog;
+            RowKey::new(catalog.table("d", "t").unwrap())
+        };
+        let columns = "a TINYINT NOT NULL, s VARCHAR(9), b TINYINT NOT NULL";
+        let rows: [&[u8]; 2] = [b"\0\x01\x02xy\x03", b"\x02\x04\x05"];
+        for (definition, keys) in [
+            (format!("{columns}, PRIMARY KEY (a)"), [&[1u8][..], &[4]]),
+            (format!("{columns}, PRIMARY KEY (b, a)"), [&[1, 3], &[4, 5]]),
+            (columns.to_owned(), [rows[0], rows[1]]),
+        ] {
+            let key = key(&definition);
+            let mut batch = RowBatch::default();
+            for row in rows {
+                batch
+                    .push(&key, |image| {
+                        image.extend_from_slice(row);
+                        Ok(())
+                    })
+                    .unwrap();
+            }
+            assert_eq!((batch.len(), batch.image_bytes()), (2, 9));
+            assert_eq!(batch.images(), rows.concat());
+            let wanted: Vec<_> = keys.into_iter().zip(rows).collect();
+            assert_eq!(batch.iter().collect::<Vec<_>>(), wanted, "{definition}");
+            batch.clear();
+            assert!(batch.is_empty() && batch.iter().next().is_none());
+        }
+    }
+}

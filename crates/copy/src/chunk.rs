@@ -1,7 +1,8 @@
 //! Cutting a table into ranges of its identifying key, so that several connections share it.
 //!
 //! In: a table's definition, values of key columns as the source prints them. Out: SQL that finds the end of the next
-//! range and SQL that reads it. Never here: I/O, a comparison made by us: the source orders its keys, by its collations.
+//! range and SQL that reads it. Never here: I/O, a comparison made by us: the source orders its keys, by its
+//! collations.
 //!
 //! A range is `after < key <= upto`, in the order the index has, over the longest run of leading key columns whose
 //! values can be written as exact literals. The predicate is the OR form that MySQL's range optimizer turns into one

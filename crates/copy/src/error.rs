@@ -3,8 +3,8 @@
 use source::SourceError;
 use values::ValueError;
 
-/// Why a copy cannot be made. Whatever the sink was given of a copy that ends with one of these is worth nothing, but for
-/// the tables listed as done in [`CopyError::SnapshotTooOld`].
+/// Why a copy cannot be made. Whatever the sink was given of a copy that ends with one of these is worth nothing, but
+/// for the tables listed as done in [`CopyError::SnapshotTooOld`].
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The source could not be reached or refused.

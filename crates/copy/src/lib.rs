@@ -15,14 +15,15 @@
 //! read afterwards, and checked to be those of G (`definitions`). [`SourceCopy::run`] reads all tables from the
 //! snapshots, large ones by several connections in ranges of their key (`run`, `chunk`).
 //!
-//! DDL during the copy is noticed, never waited for: MySQL's error 1412 where it gives one, else the table's CREATE_TIME,
-//! looked at while the metadata lock of the reading is held (a column renamed in place, or another table renamed into
-//! the place of this one, is no error of the server's). The copy then ends with [`CopyError::TableChanged`] or
-//! [`CopyError::TableVanished`] and is to be made anew.
+//! DDL during the copy is noticed, never waited for: MySQL's error 1412 where it gives one, else the table's
+//! CREATE_TIME, looked at while the metadata lock of the reading is held (a column renamed in place, or another table
+//! renamed into the place of this one, is no error of the server's). The copy then ends with
+//! [`CopyError::TableChanged`] or [`CopyError::TableVanished`] and is to be made anew.
 //!
-//! Tables in engines without snapshots (MyISAM, MEMORY, ARCHIVE, CSV) are read whole while the lock is held, into memory, if they are
-//! small (`CopyOptions::locked_bytes_max`); with larger ones the copy is refused, naming them: an operator who has a
-//! large MyISAM table can change it or leave it out, one whose writers hang for a minute cannot help himself.
+//! Tables in engines without snapshots (MyISAM, MEMORY, ARCHIVE, CSV) are read whole while the lock is held, into
+//! memory, if they are small (`CopyOptions::locked_bytes_max`); with larger ones the copy is refused, naming them: an
+//! operator who has a large MyISAM table can change it or leave it out, one whose writers hang for a minute cannot help
+//! himself.
 //!
 //! # Snapshots that are too old
 //!
@@ -30,8 +31,8 @@
 //! are done as of G and which remain. Going on is a matter of the caller's catalog, not of reading: the remaining
 //! tables can be copied by another `SourceCopy` whose filter names them, at its own G2. A table copied at G2 has the
 //! definition of G2, its row events and its DDL with a GTID in G2 are "superseded by copy", and the store opens when
-//! the watermark covers G2 (RULES 23). What cannot be done this way is a single table that takes longer than the limit: its ranges
-//! are of one snapshot. It takes a higher limit, or the way without a lock, which has no such limit.
+//! the watermark covers G2 (RULES 23). What cannot be done this way is a single table that takes longer than the limit:
+//! its ranges are of one snapshot. It takes a higher limit, or the way without a lock, which has no such limit.
 //!
 //! # Without the privilege for the lock ([`CopyLock::None`])
 //!
@@ -39,12 +40,12 @@
 //! own, and at last, when commits that a range may have seen must have arrived in it, `gtid_executed` again (H,
 //! [`CopyReport::settled_at`]). Whatever is in L is in the rows; whatever is in the rows is in H. The log from L on is
 //! then replayed over the rows by key and without questions up to H: a row change puts its after image whatever is
-//! there, a delete removes what may not be there, a key change does both. For each key the last event in (L, H] decides,
-//! and a key without one was the same all the time, so from H on the rows are exact; readers may look from then on. It
-//! must not be MySQL's MINIMAL images or partial JSON (an after image would lack columns), nor a keyless table (a multiset
-//! cannot absorb a repeated insert): such tables are refused. DDL on a table before its last range is read is found as
-//! above; later DDL is replayed in its place. What the caller must add is the replay without questions between L and H
-//! (`--check-images` off, neither 1032 nor 1062).
+//! there, a delete removes what may not be there, a key change does both. For each key the last event in (L, H]
+//! decides, and a key without one was the same all the time, so from H on the rows are exact; readers may look from
+//! then on. It must not be MySQL's MINIMAL images or partial JSON (an after image would lack columns), nor a keyless
+//! table (a multiset cannot absorb a repeated insert): such tables are refused. DDL on a table before its last range is
+//! read is found as above; later DDL is replayed in its place. What the caller must add is the replay without questions
+//! between L and H (`--check-images` off, neither 1032 nor 1062).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -5,12 +5,13 @@
 //! connections and gtid_executed are of one moment; no XA transaction is prepared then; the lock is released whatever
 //! happens (in the end by the connection's going).
 //!
-//! The lock is asked for politely. While a statement is seen that runs longer than `lock_wait`, it is not asked for at all:
-//! the statement would hold it off while it holds off every writer, and (seen on 9.7) the tables the statement uses stay
-//! closed to newcomers until it ends, long after our try is over. LOCK INSTANCE FOR BACKUP is tried before, where the
-//! account may: behind DDL it waits without keeping writers waiting. It is let go again and taken anew under the read
-//! lock: taken the other way round it makes a deadlock with ALTER TABLE, which the ALTER may lose (seen on 9.7). Pauses
-//! between tries double from 100 ms to 2 s and are spread at random, so that several copies do not step in line.
+//! The lock is asked for politely. While a statement is seen that runs longer than `lock_wait`, it is not asked for at
+//! all: the statement would hold it off while it holds off every writer, and (seen on 9.7) the tables the statement
+//! uses stay closed to newcomers until it ends, long after our try is over. LOCK INSTANCE FOR BACKUP is tried before,
+//! where the account may: behind DDL it waits without keeping writers waiting. It is let go again and taken anew under
+//! the read lock: taken the other way round it makes a deadlock with ALTER TABLE, which the ALTER may lose (seen on
+//! 9.7). Pauses between tries double from 100 ms to 2 s and are spread at random, so that several copies do not step in
+//! line.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -193,8 +194,8 @@ impl Sessions {
         }
     }
 
-    /// A moment without a lock: a GTID set, and nothing prepared that is in it. A transaction that is prepared and ended
-    /// between the two questions makes replay stop at its XA COMMIT: it is not missed in silence.
+    /// A moment without a lock: a GTID set, and nothing prepared that is in it. A transaction that is prepared and
+    /// ended between the two questions makes replay stop at its XA COMMIT: it is not missed in silence.
     pub(crate) fn mark<T>(&mut self, patience: &mut Patience<'_>, taken: T) -> Result<Moment<T>, CopyError> {
         loop {
             let before = self.prepared_xa()?;

@@ -10,8 +10,8 @@ pub enum CopyLock {
     /// FLUSH TABLES WITH READ LOCK for milliseconds: all rows are of one GTID set.
     #[default]
     Auto,
-    /// No lock, for accounts without RELOAD: rows are of some moment while the copy ran, and replay from the plan's GTID
-    /// set on makes them exact; see the crate's text.
+    /// No lock, for accounts without RELOAD: rows are of some moment while the copy ran, and replay from the plan's
+    /// GTID set on makes them exact; see the crate's text.
     None,
 }
 

@@ -9,8 +9,8 @@ use catalog::{Catalog, TableDef};
 /// What will be copied, and as of when.
 #[derive(Clone, Debug)]
 pub struct CopyPlan {
-    /// G: the GTIDs of everything the snapshots see, and nothing else. Without a lock ([`crate::CopyLock::None`]): where
-    /// replay must begin; the rows may hold some of what follows.
+    /// G: the GTIDs of everything the snapshots see, and nothing else. Without a lock ([`crate::CopyLock::None`]):
+    /// where replay must begin; the rows may hold some of what follows.
     pub executed: GtidSet,
     /// Definitions at G of every table that is copied, all databases with their default collations, names of views.
     pub catalog: Catalog,

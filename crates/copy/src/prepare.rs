@@ -31,8 +31,8 @@ const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
 const DDL_TRIES: u32 = 5;
 /// CREATE_TIME counts seconds: so long after a table's last DDL the next one can be told from it.
 const FRESH: Duration = Duration::from_millis(1100);
-/// A commit is visible a moment before its GTID is in gtid_executed: one stage of the same group commit later. No server
-/// takes this long between the two.
+/// A commit is visible a moment before its GTID is in gtid_executed: one stage of the same group commit later. No
+/// server takes this long between the two.
 const SETTLE: Duration = Duration::from_secs(1);
 /// What `locked_bytes_max` may be exceeded by while reading: it is held against estimates, which are rough.
 const LOCKED_BYTES_FACTOR: u64 = 4;
@@ -56,7 +56,8 @@ impl SourceCopy {
         let server = source.to_string();
         let connect = || {
             let exact = |mut connection: Connection| -> source::Result<Connection> {
-                connection.exec("SET SESSION sql_quote_show_create = 1")?;
+                // The names of 4096 columns in hexadecimal fit.
+                connection.exec("SET SESSION sql_quote_show_create = 1, group_concat_max_len = 4194304")?;
                 // Since 8.0.30.
                 match connection.exec("SET SESSION show_gipk_in_create_table_and_information_schema = ON") {
                     Err(error) if error.server_code().is_none() => return Err(error),
@@ -345,7 +346,11 @@ fn define_all(
     if !changed.is_empty() {
         return Ok(Err(changed));
     }
-    build_catalog(listing, &complete, lower_case_table_names, version).map(Ok)
+    let catalog = build_catalog(listing, &complete, lower_case_table_names, version)?;
+    let Some(reader) = sessions.readers.first_mut() else { return Ok(Ok(catalog)) };
+    let others = definitions::with_other_columns(reader, &catalog, names);
+    let others = sessions.at(others)?;
+    Ok(if others.is_empty() { Ok(catalog) } else { Err(others) })
 }
 
 fn borrows_rows(engine: &str) -> bool {

@@ -18,7 +18,7 @@ use source::{Connection, Interrupter};
 
 use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges};
-use crate::definitions::{Name, created_now};
+use crate::definitions::{Name, is_unchanged};
 use crate::error::{CopyError, at_table};
 use crate::options::{CopyLock, CopyOptions};
 use crate::progress::{Progress, TableProgress, TableState};
@@ -338,10 +338,11 @@ impl Run<'_> {
     /// place, need not be an error when reading.
     fn check_unchanged(&self, job: &Job) -> Result<(), CopyError> {
         let (db, table) = &job.name;
-        let now = created_now(&mut self.lock(&self.control), &job.name).map_err(|error| at_table(db, table, error))?;
-        match now {
-            Some(created) if created == job.created => Ok(()),
-            Some(_) => Err(CopyError::TableChanged {
+        let def = &job.reader.def;
+        let unchanged = is_unchanged(&mut self.lock(&self.control), def, &job.created);
+        match unchanged.map_err(|error| at_table(db, table, error))? {
+            Some(true) => Ok(()),
+            Some(false) => Err(CopyError::TableChanged {
                 db: db.clone(),
                 table: table.clone(),
                 reason: "its definition is newer than the snapshot".into(),

@@ -400,6 +400,13 @@ fn ddl_under_the_snapshot_is_never_missed() {
         );
         assert!(error.is_transient());
     }
+    // The same with the same CREATE_TIME, as a statement has it that began in the second of the one before and then waited.
+    server.sql(reset);
+    let created = "SELECT UNIX_TIMESTAMP(CREATE_TIME) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 't'";
+    let created = server.connect().query_value(created).unwrap().unwrap();
+    let change = format!("SET TIMESTAMP = {created}; ALTER TABLE d.t RENAME COLUMN a TO b, RENAME COLUMN b TO a");
+    let error = copy_after(&server, &CopyOptions::default(), &change).map(|_| ()).unwrap_err();
+    assert!(matches!(&error, CopyError::TableChanged { table, .. } if table == "t"), "{error}");
     for change in ["DROP TABLE d.t", "RENAME TABLE d.t TO d.s", "DROP DATABASE d"] {
         server.sql(reset);
         let error = copy_after(&server, &CopyOptions::default(), change).map(|_| ()).unwrap_err();

@@ -21,15 +21,16 @@ pub const UNLOCKED_COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("XA_RECOVER_
 /// What makes a copy gentler: with LOCK INSTANCE FOR BACKUP, DDL and not writers wait for DDL, and with PROCESS long
 /// statements of others are seen before the read lock is asked for.
 pub const GENTLE_PRIVILEGES: &[Needed] = &[("BACKUP_ADMIN", &[]), ("PROCESS", &[])];
-/// Room a copy takes, as a multiple of the source's tables with their indexes: rows and index entries are about as large
-/// as there, and are there twice while they are merged into larger runs.
+/// Room a copy takes, as a multiple of the source's tables with their indexes: rows and index entries are about as
+/// large as there, and are there twice while they are merged into larger runs.
 pub const ROOM_FACTOR: u64 = 2;
 /// Below this multiple the copy is refused: it will not fit.
 pub const ROOM_FACTOR_MIN: u64 = 1;
 /// Bytes a second that a copy without a rate limit is taken to reach.
 pub const BYTES_PER_SECOND: u64 = 50_000_000;
 
-/// The account logged in (quoted, as in GRANT), and which of these global privileges it does not have, roles counted in.
+/// The account logged in (quoted, as in GRANT), and which of these global privileges it does not have, roles counted
+/// in.
 ///
 /// # Errors
 /// The connection fails.
