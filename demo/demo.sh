@@ -63,7 +63,7 @@ start_replica() {
     "$slipstream" replica --source "$source_url" --data "$data" --memory "$memory" --cut-interval 5s >>"$work/replica.log" 2>&1 &
     replica_pid=$!
 }
-state() { "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n' | sed -n 's/.*"replay":{[^}]*"state": *"\([a-z_]*\)".*/\1/p'; }
+state() { "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n ' | sed -n 's/.*"replay":{[^}]*"state":"\([a-z_]*\)".*/\1/p'; }
 
 step "a replica of $memory: slipstream replica --source $source_url --data $data --memory $memory"
 begun=$SECONDS

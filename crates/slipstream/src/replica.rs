@@ -669,7 +669,9 @@ impl Opening<'_> {
             );
             log::warning(Code(22), "Relay", &text);
         }
-        note_kept(&recovery, recovered.as_ref());
+        if !initial_copy::is_marked(folder) {
+            note_kept(&recovery, recovered.as_ref());
+        }
         link.lock().retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
