@@ -74,7 +74,7 @@ until [ -n "$(state)" ] && [ "$(state)" != copying ]; do
     sleep 1
 done
 echo "copied and following after $((SECONDS - begun)) s; its log:"
-grep -E '\[Copy\]' "$work/replica.log" | sed 's/^[^[]*/  /'
+{ grep -F '[Copy]' "$work/replica.log" || true; } | sed 's/^[^[]*/  /'
 
 step "TPC-C on the primary for $seconds s, $terminals terminals; the replica, once a second"
 "$slipstream" status --data "$data" --watch &
@@ -89,12 +89,12 @@ kill -KILL "$replica_pid"
 wait "$replica_pid" 2>/dev/null || true
 killed=$(date +%s%N)
 start_replica
-until "$slipstream" status --data "$data" >/dev/null 2>&1; do
+until "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n ' | grep -q '"running":true'; do
     alive
-    sleep 0.05
+    sleep 0.02
 done
 echo "answers again after $((($(date +%s%N) - killed) / 1000000)) ms"
-grep -E 'kept store' "$work/replica.log" | tail -1 | sed 's/^[^[]*/  /'
+{ grep -F 'kept store' "$work/replica.log" || true; } | tail -1 | sed 's/^[^[]*/  /'
 wait "$load_pid" || { cat "$work/tpcc.txt"; die "the load failed"; }
 load_pid=
 goal=$(executed_on_source)
