@@ -8,6 +8,7 @@ fn main() -> anyhow::Result<()> {
         workers: 2,
         decoders: 1,
         memory_bytes: 256 << 20,
+        generation_bytes: None,
         check_images: store::CheckImages::All,
         relay_sync: relay_log::SyncPolicy::default(),
         hash: true,

@@ -7,23 +7,23 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
-use std::time::Instant;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use apply::{ApplyOptions, Pipeline, PipelineOptions, StageTime};
+use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, StageTime};
 use base::LogPosition;
 use binlog::reader::BinlogFile;
 use relay_log::{Intake, RelayLog, RelayOptions, SyncPolicy};
 use serde::Serialize;
-use store::{CheckImages, Snapshot};
+use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
 
 /// What to replay, and how.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
     /// Binlog files, or index files that list them, in order.
     pub logs: Vec<PathBuf>,
-    /// Folder for the relay log; must be empty or absent. Removed afterwards.
+    /// Folder for relay log and store; must be empty or absent. Removed afterwards.
     pub folder: PathBuf,
     /// Apply workers.
     pub workers: usize,
@@ -31,6 +31,8 @@ pub struct ReplayOptions {
     pub decoders: usize,
     /// Bytes in flight between split and publish.
     pub memory_bytes: u64,
+    /// Bytes of a generation: the store lies on disk and is cut at this size. None: everything stays in memory.
+    pub generation_bytes: Option<u64>,
     /// How far stored rows are compared with before images.
     pub check_images: CheckImages,
     /// When the relay log is synced.
@@ -81,6 +83,12 @@ pub struct ReplayReport {
     pub rows_stored: u64,
     /// Bytes the store takes.
     pub store_bytes: u64,
+    /// Cuts inside the run.
+    pub cuts: u64,
+    /// Bytes of rows that cuts wrote.
+    pub written_bytes: u64,
+    /// Bytes that compaction had yet to merge at the end.
+    pub compaction_debt_bytes: u64,
     /// Sum of 64-bit hashes of table name, key and image of every row; None when not asked for.
     pub hash: Option<String>,
     /// What ran it.
@@ -120,6 +128,15 @@ impl fmt::Display for ReplayReport {
             self.memory_waits,
             self.barriers
         )?;
+        if self.cuts > 0 {
+            writeln!(
+                f,
+                "  {} cuts, {:.0} MB written by them   compaction debt {:.0} MB",
+                self.cuts,
+                self.written_bytes as f64 / 1e6,
+                self.compaction_debt_bytes as f64 / 1e6
+            )?;
+        }
         if let Some(hash) = &self.hash {
             writeln!(f, "  result hash {hash}")?;
         }
@@ -148,10 +165,11 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
 fn run(logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let started = Instant::now();
-    let mut relay = RelayOptions::new(&options.folder);
+    let mut relay = RelayOptions::new(options.folder.join("relay-log"));
     relay.sync = options.relay_sync;
     let (writer, _) = RelayLog::open(relay)?;
     let mut tail = writer.tail();
+    let (store, cuts, taken) = make_store(options)?;
     let pipeline = Pipeline::start(
         Box::new(move |timeout| tail.next(timeout)),
         PipelineOptions {
@@ -160,8 +178,8 @@ fn run(logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport
             memory_bytes: options.memory_bytes,
             apply: ApplyOptions { check_images: options.check_images },
             skip: schedule::SkipList::default(),
-            store: Arc::new(store::Store::new(apply::lanes_for(options.workers), catalog::Catalog::new(0))),
-            cuts: None,
+            store,
+            cuts,
             clock_difference_us: Arc::new(AtomicI64::new(0)),
         },
     );
@@ -216,12 +234,40 @@ fn run(logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport
         peak_rss_bytes: process.rss_peak_bytes,
         memory_waits: gate.waits(),
         barriers: barriers.load(std::sync::atomic::Ordering::Relaxed) as u64,
+        cuts: taken.load(Ordering::Relaxed),
+        written_bytes: stats.disk.map_or(0, |disk| disk.written_bytes),
+        compaction_debt_bytes: stats.disk.map_or(0, |disk| disk.l0_bytes),
         rows_stored: stats.memory.rows,
-        store_bytes: stats.memory.bytes,
+        store_bytes: stats.memory.bytes + stats.disk.map_or(0, |disk| disk.bytes),
         hash: if options.hash { Some(hash(&store)?) } else { None },
         machine: machine(),
         load: load.split_whitespace().next().unwrap_or("?").to_string(),
     })
+}
+
+type Made = (Arc<Store>, Option<CutOptions>, Arc<AtomicU64>);
+
+/// A store in memory, or one on disk with its cuts counted. The relay log is synced by its own policy only: the log
+/// replayed is still there.
+fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
+    let (lanes, catalog) = (apply::lanes_for(options.workers), catalog::Catalog::new(0));
+    let taken = Arc::new(AtomicU64::new(0));
+    let Some(generation_bytes) = options.generation_bytes else {
+        return Ok((Arc::new(Store::new(lanes, catalog)), None, taken));
+    };
+    let cache_bytes = generation_bytes / 2;
+    let (disk, recovered) = Disk::open(&options.folder.join("store"), DiskOptions { cache_bytes })?;
+    let store = Store::over(lanes, disk, options.folder.join("scratch"), recovered, catalog)?;
+    let counted = Arc::clone(&taken);
+    let cuts = CutOptions {
+        generation_bytes,
+        interval: Duration::from_secs(3600),
+        sync_relay: Box::new(|_| Ok(())),
+        after_cut: Box::new(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }),
+    };
+    Ok((Arc::new(store), Some(cuts), taken))
 }
 
 /// Reads one binlog file into the relay log.
@@ -263,7 +309,7 @@ fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 fn merge_stages(stages: &[StageTime]) -> Vec<(String, u64)> {
     let mut merged: Vec<(String, u64)> = Vec::new();
-    for name in ["split", "decode", "sequence", "apply"] {
+    for name in ["split", "decode", "sequence", "apply", "cut"] {
         let of: Vec<&StageTime> = stages.iter().filter(|s| s.stage.split('-').next() == Some(name)).collect();
         let label = if of.len() > 1 { format!("{name} ×{}", of.len()) } else { name.to_string() };
         merged.push((label, of.iter().map(|s| s.cpu_ns).sum()));

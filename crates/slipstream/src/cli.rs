@@ -386,7 +386,10 @@ pub struct LabReplayFlags {
     /// Binlog files, or index files that list them, in order
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-    /// New folder for the relay log, removed afterwards [default: a temporary one in TMPDIR]
+    /// The store lies on disk and is cut so that about this much memory is used [default: all rows stay in memory]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// New folder for relay log and store, removed afterwards [default: a temporary one in TMPDIR]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
     #[command(flatten)]

@@ -70,8 +70,10 @@ impl Default for VerifyOptions {
 pub struct LabReplayOptions {
     /// Binlog files or index files, in order.
     pub logs: Vec<PathBuf>,
-    /// Folder for the relay log; none = a temporary one.
+    /// Folder for relay log and store; none = a temporary one.
     pub folder: Option<PathBuf>,
+    /// Memory of a store on disk; none = a store in memory.
+    pub memory: Option<u64>,
     /// Threads and memory.
     pub pipeline: PipelineConfig,
     /// When the relay log is synced.
@@ -378,6 +380,7 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
         decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },
         memory_bytes: options.pipeline.queue_memory,
+        generation_bytes: options.memory.map(|memory| memory / 4),
         check_images: replica::check_images(options.pipeline.check_images),
         relay_sync: replica::sync_policy(options.relay_sync),
         hash: options.hash,

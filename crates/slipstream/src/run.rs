@@ -391,6 +391,12 @@ fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> 
     let options = LabReplayOptions {
         logs: flags.logs,
         folder: flags.folder,
+        memory: flags
+            .memory
+            .as_deref()
+            .map(crate::units::parse_bytes)
+            .transpose()
+            .map_err(|reason| Failure::usage(format!("--memory: {reason}")))?,
         pipeline: settings.pipeline(),
         relay_sync: settings.relay_sync(),
         json: flags.json,
