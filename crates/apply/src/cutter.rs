@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use base::LogPosition;
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use observe::Ledger;
 use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
 use store::{CutPoint, CutReport, Generation, L0_RUNS_MAX, Store, StoreError};
 
@@ -104,6 +105,7 @@ pub(crate) struct Sealer {
     /// Since when something waits to be cut.
     since: Instant,
     sealed_at: u64,
+    ledger: Arc<Ledger>,
     last_piece: Option<u64>,
     last_end: Option<LogPosition>,
     /// The last piece's transaction goes on.
@@ -116,6 +118,7 @@ pub(crate) struct Cutter {
     state: Arc<CutState>,
     ending: Arc<Ending>,
     publisher: Arc<Publisher>,
+    ledger: Arc<Ledger>,
     from_sealer: Receiver<Sealed>,
     sync_relay: SyncRelay,
     after_cut: AfterCut,
@@ -126,6 +129,7 @@ pub(crate) struct Cutter {
 pub(crate) fn pair(
     store: &Arc<Store>,
     publisher: &Arc<Publisher>,
+    ledger: &Arc<Ledger>,
     ending: &Arc<Ending>,
     state: &Arc<CutState>,
     options: CutOptions,
@@ -142,6 +146,7 @@ pub(crate) fn pair(
         interval: options.interval,
         since: Instant::now(),
         sealed_at: store.last_cut(),
+        ledger: Arc::clone(ledger),
         last_piece: None,
         last_end: None,
         unfinished: false,
@@ -151,6 +156,7 @@ pub(crate) fn pair(
         state: Arc::clone(state),
         ending: Arc::clone(ending),
         publisher: Arc::clone(publisher),
+        ledger: Arc::clone(ledger),
         from_sealer,
         sync_relay: options.sync_relay,
         after_cut: options.after_cut,
@@ -213,6 +219,7 @@ impl Sealer {
             executed: sequencer.executed().clone(),
             catalog: sequencer.catalog().clone(),
             position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
+            ledger: ledger_text(&self.ledger),
         };
         self.hand_over(Some(point), None);
     }
@@ -326,6 +333,7 @@ impl Cutter {
             executed: visible.executed,
             catalog: visible.catalog,
             position: position.map(|end| (end.file.to_string(), end.offset)),
+            ledger: ledger_text(&self.ledger),
         };
         let sealed = store.seal(Some(point.clone()));
         self.cut(&sealed, &point).map(|_| ())
@@ -340,6 +348,16 @@ impl Cutter {
         let position = position.unwrap_or_else(|| LogPosition { file: Arc::from(""), offset: 0 });
         Box::new(Stop { class, position, gtid: None, reason })
     }
+}
+
+/// The ledger at a boundary: all before it is sequenced, nothing behind it. What is in flight will be applied, or there
+/// will be no cut.
+fn ledger_text(ledger: &Ledger) -> String {
+    let mut snapshot = ledger.snapshot(binlog::event_type::name);
+    for row in &mut snapshot.rows {
+        row.counts.applied += u64::try_from(row.counts.in_flight()).unwrap_or(0);
+    }
+    serde_json::to_string(&snapshot).unwrap_or_default()
 }
 
 /// What kind of stop a fault of the store is.

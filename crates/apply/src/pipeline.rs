@@ -171,6 +171,9 @@ impl Pipeline {
         let catalog = start.catalog.clone();
         let lanes = store.lane_count();
         let (lag, rates, ledger) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()), Arc::new(Ledger::new()));
+        if let Ok(earlier) = serde_json::from_str(store.recovered_ledger()) {
+            ledger.restore(&earlier);
+        }
         let publisher = Arc::new(Publisher::new(
             Arc::clone(&store),
             Arc::clone(&lag),
@@ -215,7 +218,7 @@ impl Pipeline {
         // Lives as long as a worker: the cutter's last cut comes when all are done.
         let (working, all_done) = bounded::<()>(1);
         if let Some(cuts) = options.cuts {
-            let (own, cutter, kicked) = cutter::pair(&store, &publisher, &ending, &cut_state, cuts);
+            let (own, cutter, kicked) = cutter::pair(&store, &publisher, &ledger, &ending, &cut_state, cuts);
             sealer = Some(own);
             threads.push(spawn("cut", &control, {
                 let control = Arc::clone(&control);

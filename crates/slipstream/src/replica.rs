@@ -608,6 +608,7 @@ impl Opening<'_> {
             catalog: plan.catalog.clone(),
             position: None,
             rows: std::collections::BTreeMap::new(),
+            ledger: String::new(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;
         let memory = self.memory.generation_bytes;

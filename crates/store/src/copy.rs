@@ -155,7 +155,7 @@ impl<'a> CopyWriter<'a> {
             rows.entry(table.id.0).or_insert(0);
         }
         let mut run = self.disk.begin()?;
-        run.records(CutFacts { sequence: 0, executed, position: None, rows, catalog: Some(catalog) })?;
+        run.records(CutFacts { sequence: 0, executed, position: None, rows, ledger: "", catalog: Some(catalog) })?;
         let ending = self.disk.ending();
         run.finish(&ending)?;
         self.disk.take_over(&ending);

@@ -255,6 +255,7 @@ pub(crate) fn write<'a>(
         executed: &point.executed,
         position: point.position.as_ref().map(|(file, offset)| (file.as_str(), *offset)),
         rows,
+        ledger: &point.ledger,
         catalog: with_catalog.then_some(&point.catalog),
     })?;
     Ok((run, report))

@@ -52,6 +52,8 @@ pub struct Recovered {
     pub position: Option<(String, u64)>,
     /// Rows by table.
     pub rows: BTreeMap<u32, i64>,
+    /// The ledger, as [`CutPoint::ledger`](crate::CutPoint::ledger) had it.
+    pub ledger: String,
 }
 
 /// The cut's record as it lies in the tree, JSON.
@@ -63,6 +65,7 @@ struct CutRecord {
     relay_file: Option<String>,
     relay_offset: u64,
     rows: BTreeMap<u32, i64>,
+    ledger: String,
 }
 
 /// Sizes.
@@ -190,6 +193,7 @@ impl Disk {
             catalog: Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?,
             position: record.relay_file.map(|file| (file, record.relay_offset)),
             rows: record.rows,
+            ledger: record.ledger,
         }))
     }
 
@@ -352,6 +356,7 @@ pub(crate) struct CutFacts<'a> {
     pub executed: &'a GtidSet,
     pub position: Option<(&'a str, u64)>,
     pub rows: BTreeMap<u32, i64>,
+    pub ledger: &'a str,
     /// Written only when it is not the one of the last cut.
     pub catalog: Option<&'a Catalog>,
 }
@@ -382,6 +387,7 @@ impl Run<'_> {
             relay_file: facts.position.map(|(file, _)| file.to_owned()),
             relay_offset: facts.position.map_or(0, |(_, offset)| offset),
             rows: facts.rows,
+            ledger: facts.ledger.to_owned(),
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
         self.put(&entry::record_key(CUT_RECORD), &text)

@@ -28,6 +28,8 @@ pub struct CutPoint {
     pub catalog: Catalog,
     /// End of it in the relay log: file and offset.
     pub position: Option<(String, u64)>,
+    /// What became of every event up to it, as its owner writes it; kept and given back.
+    pub ledger: String,
 }
 
 /// Rows in memory: one [`Lane`] per lane.

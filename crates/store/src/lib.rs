@@ -46,6 +46,7 @@ pub struct Store {
     scratch: Option<PathBuf>,
     next_generation: AtomicU64,
     last_cut: Mutex<LastCut>,
+    recovered_ledger: String,
 }
 
 /// What the newest cut holds.
@@ -130,6 +131,7 @@ impl Store {
         if let (Some(disk), Some(recovered)) = (&disk, &recovered) {
             disk.dead().set_alive(&recovered.catalog);
         }
+        let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
         let (watermark, last_cut) = match recovered {
             Some(recovered) => (
                 WatermarkState {
@@ -151,6 +153,7 @@ impl Store {
             scratch,
             next_generation: AtomicU64::new(1),
             last_cut: Mutex::new(last_cut),
+            recovered_ledger,
         }
     }
 
@@ -176,6 +179,12 @@ impl Store {
     #[must_use]
     pub fn disk(&self) -> Option<&Arc<Disk>> {
         self.disk.as_ref()
+    }
+
+    /// The ledger that the cut held from which this store was opened; empty without one.
+    #[must_use]
+    pub fn recovered_ledger(&self) -> &str {
+        &self.recovered_ledger
     }
 
     /// Sequence number of the newest cut.

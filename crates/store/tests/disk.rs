@@ -146,6 +146,7 @@ impl World {
             executed: self.store.visibility().executed(),
             catalog: self.catalog.clone(),
             position: Some(("relay-bin.000001".into(), self.sequence * 10)),
+            ledger: format!("ledger {}", self.sequence),
         }
     }
 
@@ -165,6 +166,9 @@ impl World {
         let visible = self.store.visibility().current();
         assert_eq!(visible.sequence.0, self.durable_sequence);
         assert_eq!(visible.executed.count(), self.durable_sequence);
+        if self.durable_sequence > 0 {
+            assert_eq!(self.store.recovered_ledger(), format!("ledger {}", self.durable_sequence));
+        }
         (self.now, self.sequence) = (self.durable.clone(), self.durable_sequence);
         if self.durable_sequence > 0 {
             self.catalog = visible.catalog;

@@ -51,6 +51,7 @@ impl Setup {
             catalog: Catalog::new(0),
             position: None,
             rows: BTreeMap::new(),
+            ledger: String::new(),
         };
         Arc::new(Store::behind(lanes_for(self.workers), start))
     }
