@@ -182,14 +182,9 @@ fn expire_seconds(connection: &mut Connection) -> Result<u64> {
     Ok(if seconds > 0 { seconds } else { number("expire_logs_days").saturating_mul(86_400) })
 }
 
-/// A younger oldest log is taken for one purged by hand.
-const PURGED_AGE_MIN: Duration = Duration::from_secs(600);
-
 /// A source that has purged log younger than its own setting would is purged by somebody else, and will be again.
 fn log_kept(expire_seconds: u64, purged_age: Option<Duration>) -> Option<Duration> {
     let expire = (expire_seconds > 0).then(|| Duration::from_secs(expire_seconds));
-    // A log purged by hand just now says nothing of when it will be again.
-    let purged_age = purged_age.filter(|age| *age >= PURGED_AGE_MIN);
     match (expire, purged_age) {
         (Some(expire), Some(age)) => Some(expire.min(age)),
         (expire, age) => expire.or(age),
