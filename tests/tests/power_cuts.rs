@@ -15,10 +15,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use base::GtidSet;
 use power_cut::{Cut, PowerCut, Seeded};
-use relay_log::RelayFiles;
 use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{
-    DEADLINE, Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, soak, wait_for,
+    DEADLINE, Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, slipstream_with, soak,
+    wait_for,
 };
 
 /// How a replica runs in a round. Add what is to be cut to: another option, another state of the source.
@@ -261,10 +261,11 @@ impl<'a> Life<'a> {
     /// When it does not come up or stand still.
     fn live(&mut self, phase: &Phase, way: Way) -> Result<(), String> {
         self.enter(phase);
+        let before = self.power.processes();
         let mut replica = self.spawn(phase);
         match way {
             Way::EndsEarly => {
-                wait_for("the shim", || self.power.has_begun().then_some(()), || replica.log_end());
+                wait_for("the shim", || (self.power.processes() > before).then_some(()), || replica.log_end());
                 self.pass_ms(200);
             }
             Way::Runs => self.run(&mut replica, phase)?,
@@ -363,22 +364,22 @@ impl<'a> Life<'a> {
         if !self.data.join("slipstream.format").exists() {
             return Ok(GtidSet::new());
         }
-        // Not by `status`: it shows what a stopped folder's last report said.
-        let folder = self.data.join("relay-log");
-        if !folder.exists() {
+        if !self.data.join("relay-log").exists() {
             return Ok(GtidSet::new());
         }
-        let (_, recovery) = RelayFiles::open_read_only(folder).map_err(|error| error.to_string())?;
-        let there = recovery.retrieved;
+        // Not by `status`: it shows what a stopped folder's last report said. What lies in the store and, behind it, in
+        // the relay log is replayed here, every image checked. Traced: opening the store removes what no version names.
+        let arguments = ["dump", "--data", self.data.to_str().unwrap(), "--format=sql"];
+        let ran = slipstream_with(&arguments, |command| self.power.trace(command));
+        if ran.code != 0 {
+            return Err(format!("dump ends with {}: {}", ran.code, ran.err));
+        }
+        let set = ran.out.lines().find_map(|line| line.strip_prefix("-- GTID set: "));
+        let there: GtidSet = set.ok_or("dump names no GTID set")?.parse().map_err(|_| format!("{set:?} is no set"))?;
         let uuid = self.source.server.sql("SELECT @@server_uuid").trim().to_owned();
         let prefix = format!("{uuid}:1-{}", there.count());
         if !there.is_empty() && there != prefix.parse().unwrap() {
             return Err(format!("not a prefix: {there}"));
-        }
-        // Replay of all of it, every image checked.
-        let ran = slipstream(&["dump", "--data", self.data.to_str().unwrap(), "--format=tab"]);
-        if ran.code != 0 {
-            return Err(format!("dump ends with {}: {}", ran.code, ran.err));
         }
         let to_skip = std::fs::read_to_string(self.data.join("skipped")).unwrap_or_default();
         if !to_skip.trim().parse().is_ok_and(|set| self.skipped.is_subset_of(&set)) {
