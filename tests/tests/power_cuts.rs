@@ -17,8 +17,8 @@ use base::GtidSet;
 use power_cut::{Cut, PowerCut, Seeded};
 use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{
-    DEADLINE, Proxy, Replica, Server, assert_equal, binary, folder, length, shop, slipstream, slipstream_with, soak,
-    wait_for,
+    DEADLINE, Proxy, Replica, Server, assert_equal, assert_equal_at_rest, binary, folder, length, shop, slipstream,
+    slipstream_with, soak, wait_for,
 };
 
 /// How a replica runs in a round. Add what is to be cut to: another option, another state of the source.
@@ -535,6 +535,25 @@ fn a_transaction_that_waits_for_its_acknowledgement_is_not_errant() {
         assert_equal(server, &mut replica, &[DB]);
         replica.stop();
     });
+}
+
+/// Found by power cuts: after the folders of store and relay log were made, their names became durable only when the facts
+/// about a source server were written, of which a start from files has none.
+#[test]
+fn what_was_replayed_from_files_is_durable() {
+    let server = Server::start("power-files", &[]);
+    server.sql(&shop::schema(DB));
+    server.sql(&shop::load(DB, 1, 0, 50));
+    server.sql("FLUSH BINARY LOGS");
+    let power = PowerCut::new(&folder("power"));
+    let data = power.disk().join("data");
+    let data = data.to_str().unwrap();
+    let source = format!("file:{}", server.dir().join("binlog.index").display());
+    let arguments = ["replica", "--source", &source, "--data", data, "--check-images=all"];
+    slipstream_with(&arguments, |command| power.trace(command)).expect(0, &[]);
+    let cut = power.cut_strictly();
+    assert!(!cut.lines.iter().any(|line| line.contains("-> store: ") || line.contains("-> relay-log: ")), "{cut}");
+    assert_equal_at_rest(&server, data, &[DB]);
 }
 
 /// A sync taken out, and how a life has to go for it to be missed.

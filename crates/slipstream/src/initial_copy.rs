@@ -57,8 +57,8 @@ pub fn mark(folder: &Folder, executed: &GtidSet) -> Result<(), Failure> {
 /// Code 8 for disk errors.
 pub fn unmark(folder: &Folder) -> Result<(), Failure> {
     let path = folder.path().join(MARK);
-    let removed = fs::remove_file(&path).and_then(|()| fs::File::open(folder.path())?.sync_all());
-    removed.map_err(|error| Failure::io(path.display(), &error))
+    fs::remove_file(&path).map_err(|error| Failure::io(path.display(), &error))?;
+    folder.sync()
 }
 
 /// Removes the relay log of a copy that did not come to its end.

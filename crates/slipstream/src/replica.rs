@@ -654,6 +654,8 @@ impl Opening<'_> {
         options.sync = sync_policy(config.relay_sync);
         options.server_id = server_id;
         let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
+        // Store and relay log have their folders now. Nothing may count in them before their names do.
+        folder.sync()?;
         if let Some(cut) = &recovery.cut {
             let text = format!(
                 "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",
