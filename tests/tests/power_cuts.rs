@@ -556,6 +556,24 @@ fn what_was_replayed_from_files_is_durable() {
     assert_equal_at_rest(&server, data, &[DB]);
 }
 
+/// The mark of a copy that came to no end stayed when the next start needed no copy: each start until the first cut then
+/// removed a relay log with acknowledged transactions.
+#[test]
+fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
+    let server = Server::start("power-mark", &[]);
+    server.sql(&shop::schema(DB));
+    let data = folder("marked");
+    let start = || Replica::follow(&server, &data, &["--cut-interval=1h"]);
+    start().kill();
+    std::fs::write(data.join("copying"), "00000000-0000-0000-0000-00000000abcd:1\n").unwrap();
+    let mut replica = start();
+    replica.catch_up(&server);
+    assert!(replica.log().contains("did not come to its end"), "{}", replica.log_end());
+    replica.kill();
+    assert!(!data.join("copying").exists());
+    assert_equal_at_rest(&server, data.to_str().unwrap(), &[DB]);
+}
+
 /// A sync taken out, and how a life has to go for it to be missed.
 struct Fault {
     name: &'static str,

@@ -61,7 +61,7 @@ pub fn unmark(folder: &Folder) -> Result<(), Failure> {
     folder.sync()
 }
 
-/// Removes the relay log of a copy that did not come to its end.
+/// Removes the relay log of a copy that did not come to its end, durably: it must not come back without the mark.
 ///
 /// # Errors
 /// Code 8 for disk errors.
@@ -69,7 +69,7 @@ pub fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
     let path = folder.relay_log();
     match fs::remove_dir_all(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(path.display(), &error)),
-        _ => Ok(()),
+        _ => folder.sync(),
     }
 }
 

@@ -544,9 +544,7 @@ impl Opening<'_> {
     fn open(&self) -> Result<Opened, Failure> {
         let (disk, recovered) = self.open_disk()?;
         if initial_copy::is_marked(self.folder) {
-            if recovered.is_some() {
-                initial_copy::unmark(self.folder)?;
-            } else {
+            if recovered.is_none() {
                 initial_copy::remove_relay_log(self.folder)?;
                 log::warning(
                     Code(29),
@@ -561,6 +559,10 @@ impl Opening<'_> {
             && initial_copy::is_needed(self.config, self.folder, server)?
         {
             return self.copy(server, disk);
+        }
+        // No copy follows the one that was removed: what is received from here on must survive the next start.
+        if initial_copy::is_marked(self.folder) {
+            initial_copy::unmark(self.folder)?;
         }
         self.open_relay(disk, recovered)
     }
