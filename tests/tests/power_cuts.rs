@@ -574,6 +574,57 @@ fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
     assert_equal_at_rest(&server, data.to_str().unwrap(), &[DB]);
 }
 
+/// The power goes while the source is copied, or just after: the copy is whole, or there is nothing of it.
+#[test]
+fn a_copy_is_whole_or_begun_anew() {
+    let source = Source::start();
+    let server = &source.server;
+    server.sql(&shop::load(DB, 3, 1 << 20, 60));
+    server.sql("GRANT BACKUP_ADMIN, PROCESS, RELOAD, XA_RECOVER_ADMIN, SELECT ON *.* TO 'repl'@'%'");
+    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
+    let copied = server.gtid_executed();
+    let mut random = Seeded::new(seed_of_this_run());
+    // Slowed down, so that there is something to be cut in.
+    server.sql(&format!("UPDATE {DB}.large SET v = REPEAT('x', 300000)"));
+    let mut power = PowerCut::new(&folder("power"));
+    let mut data = power.disk().join("data");
+    let (mut begun, mut whole) = (0, 0);
+    source.busy(|| {
+        for round in 0..length(16, 120) {
+            if round % 2 == 0 {
+                power = PowerCut::new(&folder("power"));
+                data = power.disk().join("data");
+            }
+            let command = |command: &mut _| power.trace(command);
+            let options = ["--cut-interval=100ms", "--memory=128M", "--max-relay-log-size=16K", "--copy-rate=6M"];
+            let mut replica = Replica::spawn(&server.url("repl"), &data, &options, command);
+            wait_for("the shim", || (power.processes() > 0).then_some(()), || replica.log_end());
+            std::thread::sleep(Duration::from_millis(random.below(1400)));
+            assert_eq!(replica.ended(), None, "{}", replica.log_end());
+            replica.kill();
+            let cut = if random.below(2) == 0 { power.cut_strictly() } else { power.cut(random.any()) };
+            let is_marked = data.join("copying").exists();
+            begun += u64::from(is_marked);
+            if !data.join("slipstream.format").exists() || !data.join("relay-log").exists() {
+                continue;
+            }
+            let arguments = ["dump", "--data", data.to_str().unwrap(), "--format=sql"];
+            let ran = slipstream_with(&arguments, command);
+            let set = ran.out.lines().find_map(|line| line.strip_prefix("-- GTID set: "));
+            let set: Option<GtidSet> = set.and_then(|set| set.parse().ok());
+            match set {
+                Some(set) if copied.is_subset_of(&set) => whole += 1,
+                Some(set) if set.is_empty() => {}
+                _ => assert!(is_marked, "{}\n{cut}", ran.err),
+            }
+        }
+    });
+    eprintln!("{begun} cuts in a copy, {whole} after one");
+    let mut replica = Replica::start(&server.url("repl"), &data, &[]);
+    assert_equal(server, &mut replica, &[DB]);
+    replica.stop();
+}
+
 /// A sync taken out, and how a life has to go for it to be missed.
 struct Fault {
     name: &'static str,

@@ -543,15 +543,9 @@ struct Opened {
 impl Opening<'_> {
     fn open(&self) -> Result<Opened, Failure> {
         let (disk, recovered) = self.open_disk()?;
-        if initial_copy::is_marked(self.folder) {
-            if recovered.is_none() {
-                initial_copy::remove_relay_log(self.folder)?;
-                log::warning(
-                    Code(29),
-                    "Copy",
-                    "an initial copy did not come to its end; what there was of it is removed",
-                );
-            }
+        if recovered.is_none() && initial_copy::is_marked(self.folder) {
+            initial_copy::remove_relay_log(self.folder)?;
+            log::warning(Code(29), "Copy", "an initial copy did not come to its end; what there was of it is removed");
         }
         if recovered.is_none()
             && let SourceSpec::Server(server) = &self.config.source
