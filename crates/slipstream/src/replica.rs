@@ -420,7 +420,8 @@ impl Replica {
 }
 
 impl ReadOnly {
-    /// Reads a stopped replica's folder into a store: for `status`, `dump` and `verify`. Changes nothing.
+    /// Reads a stopped replica's folder into a store: for `status`, `dump` and `verify`. Changes nothing but that files
+    /// of the store which its current version does not name are removed.
     ///
     /// # Errors
     /// When the relay log cannot be read.
