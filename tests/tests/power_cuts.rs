@@ -491,7 +491,7 @@ fn live_through(source: &Source, seed: u64, rounds: u64) -> (usize, usize) {
 fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
     let source = Source::start();
     // A new folder now and then: first starts are cut too.
-    let (lives, rounds) = length((2, 18), (10, 30));
+    let (lives, rounds) = length((2, 12), (10, 30));
     let first = seed_of_this_run();
     let (mut store_cuts, mut purged) = (0, 0);
     for seed in first..first + lives {
