@@ -186,7 +186,9 @@ impl PowerCut {
         let (mut result, mut inode) = (-1, 0);
         match operation {
             Operation::Create { folder, name } | Operation::MakeFolder { folder, name } => {
-                if let Some(found) = facts(*folder, name).filter(|found| !model.knows(*found)) {
+                // Not by its inode number: that of a folder which was removed may have been given again.
+                let is_new = !model.folder(model.node(*folder)).current.contains_key(name);
+                if let Some(found) = facts(*folder, name).filter(|_| is_new) {
                     (result, inode) = (0, found);
                     let path = self.folder_path(&model, *folder).join(os(name));
                     if path.is_file() && !self.link(found).exists() {

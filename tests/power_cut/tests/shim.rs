@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use power_cut::journal::{self, Operation, Record};
 use power_cut::{PowerCut, Seeded};
 
 /// Names the script of the traced process.
@@ -34,6 +35,11 @@ const SCRIPTS: &[Script] = &[
     ("more", |folder| append(&folder.join("d/a"), b" more", false)),
     ("many", many),
     ("a tree", a_tree),
+    ("a new file", |folder| {
+        fs::create_dir(folder.join("d")).unwrap();
+        sync(folder);
+        File::create(folder.join("d/f")).unwrap();
+    }),
     ("a reader that tidies up", |folder| {
         // As lsm-tree does when a tree is opened: all versions but the current one go.
         for entry in fs::read_dir(folder.join("d")).unwrap() {
@@ -364,6 +370,36 @@ fn what_a_reader_of_the_tree_removes_is_followed() {
     assert_eq!(names, ["d", "d/tables", "d/tables/0"]);
     power.cut_strictly();
     assert_content(&power, &tree);
+}
+
+/// A file whose inode number was a removed folder's, and a kill before its creation was written down as done: the next cut
+/// took it for a change past the shim.
+#[test]
+fn a_file_with_a_removed_folder_s_number_is_followed_through_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let power = PowerCut::new(dir.path());
+    done(&power, "a new file");
+    let shadow = dir.path().join("shadow");
+    let mut records = journal::read(&shadow).unwrap();
+    let is_it = |record: &Record| match record {
+        Record::Begin { operation: Operation::Create { name, folder }, .. } if name == b"f" => Some(*folder),
+        _ => None,
+    };
+    let (at, folder) = records.iter().enumerate().find_map(|(at, record)| Some((at, is_it(record)?))).unwrap();
+    let Record::End { inode, .. } = records[at + 1] else { panic!("{:?}", records[at + 1]) };
+    let begun = records[at].clone();
+    records.truncate(at);
+    let name = b"gone".to_vec();
+    let made = Operation::MakeFolder { folder, name: name.clone() };
+    let removed = Operation::Remove { folder, name };
+    for (id, operation, inode) in [(1000, made, inode), (1001, removed, 0)] {
+        records.extend([Record::Begin { id, operation }, Record::End { id, result: 0, inode }]);
+    }
+    records.push(begun);
+    let bytes: Vec<u8> = records.iter().flat_map(Record::encode).collect();
+    fs::write(shadow.join(journal::JOURNAL_FILE), bytes).unwrap();
+    power.cut_strictly();
+    assert_content(&power, &[("d", None)]);
 }
 
 #[test]
