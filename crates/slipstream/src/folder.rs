@@ -124,6 +124,15 @@ impl Folder {
         self.path.join("scratch")
     }
 
+    /// Makes the names of all that was made in the folder durable: store and relay log sync what is in their folders only.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub fn sync(&self) -> Result<(), Failure> {
+        let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Failure::io(self.path.display(), &error))
+    }
+
     /// Bytes free in its file system for us.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {

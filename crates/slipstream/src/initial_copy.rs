@@ -57,11 +57,11 @@ pub fn mark(folder: &Folder, executed: &GtidSet) -> Result<(), Failure> {
 /// Code 8 for disk errors.
 pub fn unmark(folder: &Folder) -> Result<(), Failure> {
     let path = folder.path().join(MARK);
-    let removed = fs::remove_file(&path).and_then(|()| fs::File::open(folder.path())?.sync_all());
-    removed.map_err(|error| Failure::io(path.display(), &error))
+    fs::remove_file(&path).map_err(|error| Failure::io(path.display(), &error))?;
+    folder.sync()
 }
 
-/// Removes the relay log of a copy that did not come to its end.
+/// Removes the relay log of a copy that did not come to its end, durably: it must not come back without the mark.
 ///
 /// # Errors
 /// Code 8 for disk errors.
@@ -69,7 +69,7 @@ pub fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
     let path = folder.relay_log();
     match fs::remove_dir_all(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(path.display(), &error)),
-        _ => Ok(()),
+        _ => folder.sync(),
     }
 }
 

@@ -420,7 +420,8 @@ impl Replica {
 }
 
 impl ReadOnly {
-    /// Reads a stopped replica's folder into a store: for `status`, `dump` and `verify`. Changes nothing.
+    /// Reads a stopped replica's folder into a store: for `status`, `dump` and `verify`. Changes nothing but that files
+    /// of the store which its current version does not name are removed.
     ///
     /// # Errors
     /// When the relay log cannot be read.
@@ -543,17 +544,9 @@ struct Opened {
 impl Opening<'_> {
     fn open(&self) -> Result<Opened, Failure> {
         let (disk, recovered) = self.open_disk()?;
-        if initial_copy::is_marked(self.folder) {
-            if recovered.is_some() {
-                initial_copy::unmark(self.folder)?;
-            } else {
-                initial_copy::remove_relay_log(self.folder)?;
-                log::warning(
-                    Code(29),
-                    "Copy",
-                    "an initial copy did not come to its end; what there was of it is removed",
-                );
-            }
+        if recovered.is_none() && initial_copy::is_marked(self.folder) {
+            initial_copy::remove_relay_log(self.folder)?;
+            log::warning(Code(29), "Copy", "an initial copy did not come to its end; what there was of it is removed");
         }
         if recovered.is_none()
             && let SourceSpec::Server(server) = &self.config.source
@@ -561,6 +554,10 @@ impl Opening<'_> {
             && initial_copy::is_needed(self.config, self.folder, server)?
         {
             return self.copy(server, disk);
+        }
+        // No copy follows the one that was removed: what is received from here on must survive the next start.
+        if initial_copy::is_marked(self.folder) {
+            initial_copy::unmark(self.folder)?;
         }
         self.open_relay(disk, recovered)
     }
@@ -655,6 +652,8 @@ impl Opening<'_> {
         options.sync = sync_policy(config.relay_sync);
         options.server_id = server_id;
         let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
+        // Store and relay log have their folders now. Nothing may count in them before their names do.
+        folder.sync()?;
         if let Some(cut) = &recovery.cut {
             let text = format!(
                 "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",

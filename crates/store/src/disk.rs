@@ -153,6 +153,10 @@ impl Disk {
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
             .with_compaction_filter_factory(Some(Arc::clone(&dead) as _));
+        // Opening removes every version but the current one. A killed process may have left `current` renamed and not
+        // durable: a power cut would then bring back the name of a version that is gone.
+        let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| StoreError::io(folder, &error))?;
         let tree = config.open().map_err(|error| StoreError::tree(folder, &error))?;
         // The tree does not restore its counter (RULES 5).
         let next = tree.get_highest_persisted_seqno().map_or(0, |highest| highest + 1);

@@ -76,7 +76,7 @@ impl PowerCut {
         rules.clone_into(&mut self.skip);
     }
 
-    /// Has a process traced. One at a time; the one before has ended, or was killed: what it left that is not durable
+    /// Has a process traced: every one that may change the folder, readers that tidy up included. One at a time; the one before has ended, or was killed: what it left that is not durable
     /// stays so.
     pub fn trace(&self, command: &mut Command) {
         self.settle();
@@ -84,11 +84,11 @@ impl PowerCut {
         command.env(SKIP_VARIABLE, &self.skip);
     }
 
-    /// Whether a process has been traced since the last cut. One that is killed at once may not have come that far.
+    /// How many processes have been traced since the last cut. One that is killed at once may not have come that far.
     #[must_use]
-    pub fn has_begun(&self) -> bool {
+    pub fn processes(&self) -> usize {
         let records = journal::read(&self.shadow).unwrap();
-        records.iter().any(|record| matches!(record, Record::Hello { .. }))
+        records.iter().filter(|record| matches!(record, Record::Hello { .. })).count()
     }
 
     /// The power goes. The traced process must be dead (kill -9). `disk` becomes exactly what is durable: each file's
@@ -186,7 +186,9 @@ impl PowerCut {
         let (mut result, mut inode) = (-1, 0);
         match operation {
             Operation::Create { folder, name } | Operation::MakeFolder { folder, name } => {
-                if let Some(found) = facts(*folder, name).filter(|found| !model.knows(*found)) {
+                // Not by its inode number: that of a folder which was removed may have been given again.
+                let is_new = !model.folder(model.node(*folder)).current.contains_key(name);
+                if let Some(found) = facts(*folder, name).filter(|_| is_new) {
                     (result, inode) = (0, found);
                     let path = self.folder_path(&model, *folder).join(os(name));
                     if path.is_file() && !self.link(found).exists() {
@@ -236,7 +238,9 @@ impl PowerCut {
         for (name, node) in current {
             let path = path.join(os(name));
             let facts = fs::symlink_metadata(&path);
-            let facts = facts.unwrap_or_else(|error| panic!("{} went past the shim: {error}", path.display()));
+            let facts = facts.unwrap_or_else(|error| {
+                panic!("{} went past the shim: {error}; was every process traced?", path.display())
+            });
             let node_facts = &model.nodes[*node];
             assert_eq!(facts.ino(), node_facts.inode, "{} was replaced past the shim", path.display());
             match &node_facts.kind {

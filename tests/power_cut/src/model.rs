@@ -111,10 +111,6 @@ impl Model {
         *self.by_inode.get(&inode).unwrap_or_else(|| panic!("inode {inode} is in no record"))
     }
 
-    pub(crate) fn knows(&self, inode: u64) -> bool {
-        self.by_inode.contains_key(&inode)
-    }
-
     pub(crate) fn folder(&self, node: NodeId) -> &FolderNode {
         match &self.nodes[node].kind {
             NodeKind::Folder(folder) => folder,

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use power_cut::journal::{self, Operation, Record};
 use power_cut::{PowerCut, Seeded};
 
 /// Names the script of the traced process.
@@ -33,6 +34,27 @@ const SCRIPTS: &[Script] = &[
     ("names", names),
     ("more", |folder| append(&folder.join("d/a"), b" more", false)),
     ("many", many),
+    ("a tree", a_tree),
+    ("a new file", |folder| {
+        fs::create_dir(folder.join("d")).unwrap();
+        sync(folder);
+        File::create(folder.join("d/f")).unwrap();
+    }),
+    ("a reader that tidies up", |folder| {
+        // As lsm-tree does when a tree is opened: all versions but the current one go.
+        for entry in fs::read_dir(folder.join("d")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap().to_str().unwrap().starts_with('v') && !path.ends_with("v2") {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    }),
+    ("made anew", |folder| {
+        // By names relative to descriptors of folders.
+        fs::remove_dir_all(folder.join("d")).unwrap();
+        fs::create_dir_all(folder.join("d/tables")).unwrap();
+        append(&folder.join("d/tables/0"), b"new", true);
+    }),
     ("a link", |folder| {
         fs::create_dir(folder.join("d")).unwrap();
         fs::write(folder.join("d/a"), "x").unwrap();
@@ -132,6 +154,37 @@ fn names(folder: &Path) {
     fs::create_dir(folder.join("d/gone")).unwrap();
     fs::remove_dir(folder.join("d/gone")).unwrap();
     fs::create_dir(folder.join("d/again")).unwrap();
+}
+
+/// Versions and the file that names the current one, written and removed in the order lsm-tree does, from two threads.
+fn a_tree(folder: &Path) {
+    let tree = folder.join("d");
+    fs::create_dir_all(tree.join("tables")).unwrap();
+    for path in [&tree.join("tables"), &tree, folder] {
+        sync(path);
+    }
+    for version in 0..3 {
+        let tables = tree.join("tables");
+        let written = std::thread::spawn(move || {
+            let table = tables.join(version.to_string());
+            let mut file = File::create_new(&table).unwrap();
+            file.write_all(b"rows").unwrap();
+            file.sync_all().unwrap();
+            sync(&tables);
+        });
+        written.join().unwrap();
+        let mut file = File::create(tree.join(format!("v{version}"))).unwrap();
+        file.write_all(b"a version").unwrap();
+        file.sync_all().unwrap();
+        sync(&tree);
+        let mut current = tempfile::NamedTempFile::new_in(&tree).unwrap();
+        current.write_all(version.to_string().as_bytes()).unwrap();
+        current.as_file().sync_all().unwrap();
+        current.persist(tree.join("current")).unwrap();
+        sync(&tree.join("current"));
+        sync(&tree);
+    }
+    fs::remove_file(tree.join("v0")).unwrap();
 }
 
 /// Appends blocks, each with its number, and syncs now and then: names the last synced one.
@@ -285,6 +338,70 @@ fn a_kill_without_a_cut_keeps_what_is_not_durable_so() {
     assert_eq!(content(power.disk())["d/a"], file("durable"));
 }
 
+/// The power cuts' test ran `slipstream dump` untraced: opening the tree removed `v0`, and the next cut could not be told
+/// from a change past the shim.
+#[test]
+fn what_a_reader_of_the_tree_removes_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tree = vec![("d", None), ("d/current", file("2")), ("d/tables", None)];
+    tree.extend(["d/tables/0", "d/tables/1", "d/tables/2"].map(|name| (name, file("rows"))));
+    tree.extend(["d/v0", "d/v1", "d/v2"].map(|name| (name, file("a version"))));
+    let power = PowerCut::new(&dir.path().join("1"));
+    done(&power, "a tree");
+    power.cut_strictly();
+    // The removal of a version is not synced.
+    assert_content(&power, &tree);
+    done(&power, "a reader that tidies up");
+    assert_eq!(power.processes(), 1);
+    assert_eq!(content(power.disk()).get("d/v0"), None);
+    power.cut_strictly();
+    assert_content(&power, &tree);
+    // Untraced it is noticed.
+    fs::remove_file(power.disk().join("d/v0")).unwrap();
+    done(&power, "more");
+    let caught = std::panic::catch_unwind(|| power.cut_strictly()).unwrap_err();
+    assert!(caught.downcast_ref::<String>().unwrap().contains("d/v0 went past the shim"));
+    // A whole tree thrown away and made anew, inode numbers of folders given again.
+    let power = PowerCut::new(&dir.path().join("2"));
+    done(&power, "a tree");
+    power.cut_strictly();
+    done(&power, "made anew");
+    let names: Vec<String> = content(power.disk()).into_keys().collect();
+    assert_eq!(names, ["d", "d/tables", "d/tables/0"]);
+    power.cut_strictly();
+    assert_content(&power, &tree);
+}
+
+/// A file whose inode number was a removed folder's, and a kill before its creation was written down as done: the next cut
+/// took it for a change past the shim.
+#[test]
+fn a_file_with_a_removed_folder_s_number_is_followed_through_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let power = PowerCut::new(dir.path());
+    done(&power, "a new file");
+    let shadow = dir.path().join("shadow");
+    let mut records = journal::read(&shadow).unwrap();
+    let is_it = |record: &Record| match record {
+        Record::Begin { operation: Operation::Create { name, folder }, .. } if name == b"f" => Some(*folder),
+        _ => None,
+    };
+    let (at, folder) = records.iter().enumerate().find_map(|(at, record)| Some((at, is_it(record)?))).unwrap();
+    let Record::End { inode, .. } = records[at + 1] else { panic!("{:?}", records[at + 1]) };
+    let begun = records[at].clone();
+    records.truncate(at);
+    let name = b"gone".to_vec();
+    let made = Operation::MakeFolder { folder, name: name.clone() };
+    let removed = Operation::Remove { folder, name };
+    for (id, operation, inode) in [(1000, made, inode), (1001, removed, 0)] {
+        records.extend([Record::Begin { id, operation }, Record::End { id, result: 0, inode }]);
+    }
+    records.push(begun);
+    let bytes: Vec<u8> = records.iter().flat_map(Record::encode).collect();
+    fs::write(shadow.join(journal::JOURNAL_FILE), bytes).unwrap();
+    power.cut_strictly();
+    assert_content(&power, &[("d", None)]);
+}
+
 #[test]
 fn a_process_killed_at_any_moment_is_followed() {
     let dir = tempfile::tempdir().unwrap();
@@ -298,7 +415,7 @@ fn a_process_killed_at_any_moment_is_followed() {
         child.kill().unwrap();
         child.wait().unwrap();
         // Else it was killed before the shim was loaded: there is nothing to say.
-        if power.has_begun() {
+        if power.processes() > 0 {
             power.cut(round);
         }
     }
