@@ -15,6 +15,7 @@ mod entry;
 mod error;
 mod lane;
 mod layers;
+mod range;
 mod scan;
 mod snapshot;
 mod table;
@@ -25,6 +26,7 @@ pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
 pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
+pub use range::{OwnedRow, Range, behind_prefix};
 pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
 
 use std::collections::BTreeMap;

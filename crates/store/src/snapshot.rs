@@ -266,6 +266,12 @@ impl Snapshot {
         &self.layers
     }
 
+    /// A fault of the tree's content.
+    pub(crate) fn damaged(&self, text: &str) -> crate::StoreError {
+        let folder = self.store.disk().map(|disk| disk.folder().to_owned()).unwrap_or_default();
+        crate::StoreError::Damaged { folder, text: text.to_owned() }
+    }
+
     /// The sequence number it sees up to.
     #[must_use]
     pub fn sequence(&self) -> u64 {

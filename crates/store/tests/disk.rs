@@ -188,6 +188,56 @@ impl World {
         }
         rows
     }
+
+    /// Ranges of the keyed table from both ends are what the rows say, in key order; a full range of each table holds all.
+    fn check_ranges(&self, snapshot: &Snapshot, expected: &Rows, from: u8, to: u8) {
+        let keyed = self.def("k");
+        let order = KeyOrder::of(&keyed);
+        assert!(order.is_ordered());
+        let bound = |key: u8| {
+            let mut out = Vec::new();
+            order.append(&u32::from(key).to_le_bytes(), &mut out);
+            out
+        };
+        let inside: Vec<Vec<u8>> = (from..to)
+            .filter_map(|key| expected.get(&("k", u32::from(key).to_le_bytes().to_vec())))
+            .map(|row| row.0.clone())
+            .collect();
+        let range = || self.store.range(snapshot, &keyed, &bound(from), Some(&bound(to))).unwrap();
+        let forward: Vec<_> = range().map(|row| row.unwrap().image).collect();
+        assert_eq!(forward, inside);
+        let backward: Vec<_> = range().rev().map(|row| row.unwrap().image).collect();
+        assert!(backward.iter().rev().eq(&inside));
+        // From both ends at once, until they meet.
+        let (mut both, mut front, mut back) = (range(), Vec::new(), Vec::new());
+        loop {
+            match both.next() {
+                Some(row) => front.push(row.unwrap().image),
+                None => break,
+            }
+            match both.next_back() {
+                Some(row) => back.push(row.unwrap().image),
+                None => break,
+            }
+        }
+        front.extend(back.into_iter().rev());
+        assert_eq!(front, inside);
+        let one = (from < to).then(|| store::behind_prefix(&bound(from))).flatten();
+        if let Some(behind) = one {
+            let rows = self.store.range(snapshot, &keyed, &bound(from), Some(&behind)).unwrap();
+            let rows: Vec<_> = rows.map(|row| row.unwrap().image).collect();
+            let there = expected.get(&("k", u32::from(from).to_le_bytes().to_vec())).map(|row| row.0.clone());
+            assert_eq!(rows, there.into_iter().collect::<Vec<_>>());
+        }
+        let mut all = Rows::new();
+        for name in ["k", "n"] {
+            for row in self.store.range(snapshot, &self.def(name), &[], None).unwrap() {
+                let row = row.unwrap();
+                assert!(all.insert((name, row.key), (row.image, row.count)).is_none(), "a row of {name} seen twice");
+            }
+        }
+        assert_eq!(&all, expected);
+    }
 }
 
 proptest! {
@@ -230,7 +280,12 @@ proptest! {
                 prop_assert_eq!(row, expected.get(&("k", bytes.to_vec())).map(|row| row.0.clone()));
             }
         }
+        for (snapshot, expected) in &pinned {
+            world.check_ranges(snapshot, expected, 2, 9);
+        }
         drop(pinned);
+        world.check_ranges(&Snapshot::pin(&world.store), &world.now, 0, 5);
+        world.check_ranges(&Snapshot::pin(&world.store), &world.now, 7, 7);
         prop_assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now.clone());
         let rows: u64 = world.now.values().map(|row| row.1).sum();
         prop_assert_eq!(world.store.stats().memory.rows, rows);
@@ -268,6 +323,7 @@ proptest! {
             let sealed = world.store.seal(None);
             world.store.spill(&sealed, sequence + 1, &world.catalog).unwrap();
             prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &was);
+            world.check_ranges(&Snapshot::pin(&world.store), &was, 3, 15);
         }
         if crash {
             drop(old);
@@ -277,6 +333,7 @@ proptest! {
         }
         world.commit();
         prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &world.now);
+        world.check_ranges(&Snapshot::pin(&world.store), &world.now, 3, 15);
         prop_assert_eq!(&world.seen(&old), &was);
         world.cut();
         prop_assert_eq!(&world.seen(&Snapshot::pin(&world.store)), &world.now);
