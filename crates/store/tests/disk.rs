@@ -210,11 +210,8 @@ impl World {
         assert!(backward.iter().rev().eq(&inside));
         // From both ends at once, until they meet.
         let (mut both, mut front, mut back) = (range(), Vec::new(), Vec::new());
-        loop {
-            match both.next() {
-                Some(row) => front.push(row.unwrap().image),
-                None => break,
-            }
+        while let Some(row) = both.next() {
+            front.push(row.unwrap().image);
             match both.next_back() {
                 Some(row) => back.push(row.unwrap().image),
                 None => break,
