@@ -138,6 +138,10 @@ fn killed_under_load_again_and_again() {
     });
     let mut replica = Replica::follow(&server, &data, &options);
     assert_equal(&server, &mut replica, &["kills"]);
+    for line in replica.log().lines().filter(|line| line.contains("recovered in")) {
+        eprintln!("{line}");
+    }
+    assert!(replica.log().contains("recovered in"), "{}", replica.log());
     let status = replica.status().unwrap();
     assert!(status["store"]["last_cut"].as_u64() > Some(0), "{}", status["store"]);
     replica.stop();

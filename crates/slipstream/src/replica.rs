@@ -125,6 +125,10 @@ pub struct Replica {
     stopping: AtomicBool,
     skip: SkipList,
     recovered: GtidSet,
+    recovered_sequence: u64,
+    began: Instant,
+    /// Whether the log says how long recovery took; nothing to say of an empty folder.
+    recovery_said: AtomicBool,
 }
 
 /// What a stopped folder is opened for.
@@ -151,6 +155,7 @@ impl Replica {
         lock: &FolderLock,
         skip: GtidSet,
     ) -> Result<Replica, Failure> {
+        let began = Instant::now();
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
         let opening = Opening { config, folder, lock, memory };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =
@@ -159,6 +164,8 @@ impl Replica {
         let mut tail = relay_log::RelayTail::open_at(Arc::clone(&relay), &recovery.start);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
         let catalog = Catalog::new(lower_case_table_names);
+        let recovered_sequence = recovered.as_ref().map_or(0, |recovered| recovered.sequence);
+        let had_something = recovered.is_some() || !recovery.files.is_empty();
         let store = Store::over(lanes_for(workers), disk, folder.scratch(), recovered, catalog);
         let last_cut = Arc::new(Mutex::new(LastCut::default()));
         let cuts = CutOptions {
@@ -204,6 +211,9 @@ impl Replica {
             stopping: AtomicBool::new(false),
             skip,
             recovered: recovery.retrieved,
+            recovered_sequence,
+            began,
+            recovery_said: AtomicBool::new(!had_something),
         })
     }
 
@@ -271,6 +281,18 @@ impl Replica {
 
     /// Looks after what no thread of its own does: a receiver that waits for relay log space is helped by a cut.
     pub fn tend(&self) {
+        if !self.recovery_said.load(Ordering::Relaxed) {
+            let visible = self.pipeline.store.visibility().current();
+            if self.recovered.is_subset_of(&visible.executed) {
+                self.recovery_said.store(true, Ordering::Relaxed);
+                let replayed = visible.sequence.0.saturating_sub(self.recovered_sequence);
+                let text = format!(
+                    "recovered in {} ms: {replayed} transactions of the kept relay log were replayed behind the cut",
+                    self.began.elapsed().as_millis()
+                );
+                log::note(Code(33), "Store", &text);
+            }
+        }
         if self.relay.space().waiting.is_some() {
             self.pipeline.ask_for_cut();
         }
