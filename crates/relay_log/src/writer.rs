@@ -40,6 +40,10 @@ impl RelayLog {
             .mode(0o750)
             .create(dir)
             .map_err(|e| RelayError::io("make folder", dir, &e))?;
+        if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
+            // The folder's own name must be durable before anything in it counts.
+            Disk::default().sync_folder(above)?;
+        }
         let (survey, shared, start) = recover(&options)?;
         let syncer = Syncer::new(Arc::clone(&shared));
         let thread = std::thread::Builder::new()
