@@ -81,7 +81,7 @@ fn purged_and_errant() {
     early.catch_up(&server);
     let data = early.data.clone();
     early.stop();
-    // What the stopped one has is purged: it goes on; a new one cannot start.
+    // What the stopped one has is purged: it goes on; a new one needs a copy.
     server.sql("INSERT INTO p.t VALUES (2); FLUSH BINARY LOGS");
     let mut early = Replica::follow(&server, &data, &[]);
     early.catch_up(&server);
@@ -92,9 +92,10 @@ fn purged_and_errant() {
     assert_equal(&server, &mut early, &["p"]);
     early.stop();
     let purged = server.sql("SELECT @@gtid_purged");
-    let texts = ["purged", purged.trim(), "1789"];
-    check(&server, "repl", &[]).expect(5, &texts);
-    replica_refuses(&server, 5, &texts);
+    assert!(!purged.trim().is_empty());
+    // An empty folder calls for an initial copy, and this account may not make one.
+    check(&server, "repl", &[]).expect(4, &["initial copy of", "RELOAD", "GRANT"]);
+    replica_refuses(&server, 4, &["RELOAD", "GRANT"]);
     // Purged behind its back while it was away.
     server.sql("INSERT INTO p.t VALUES (4); FLUSH BINARY LOGS; INSERT INTO p.t VALUES (5)");
     let current = server.sql("SHOW BINARY LOGS").lines().last().unwrap().split('\t').next().unwrap().to_owned();
