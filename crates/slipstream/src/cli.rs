@@ -375,6 +375,10 @@ pub enum LabCommand {
     Replay(LabReplayFlags),
     /// Keep a server's log from its first statement on, for replay
     Record(lab::cli::RecordArgs),
+    /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
+    Generate(lab::cli::GenerateArgs),
+    /// Hash what a server holds, as `lab replay --hash` does
+    Hash(lab::cli::HashArgs),
     /// TPC-C against any MySQL-protocol server
     #[command(subcommand)]
     Tpcc(lab::cli::TpccCommand),

@@ -80,6 +80,14 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Record(arguments))
         }
+        Command::Lab(LabCommand::Generate(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Generate(arguments))
+        }
+        Command::Lab(LabCommand::Hash(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Hash(arguments))
+        }
         Command::Lab(LabCommand::Tpcc(command)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Tpcc(command))
