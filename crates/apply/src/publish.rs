@@ -131,7 +131,7 @@ impl Publisher {
     }
 
     /// Takes a piece into the queue before any worker sees it; returns its index.
-    pub(crate) fn enqueue(&self, piece: &SequencedPiece) -> u64 {
+    pub fn enqueue(&self, piece: &SequencedPiece) -> u64 {
         let visibility = self.store.visibility();
         for (at, catalog) in &piece.catalogs {
             visibility.announce_catalog(*at, catalog.clone());
@@ -176,7 +176,7 @@ impl Publisher {
     }
 
     /// All lanes finished the piece.
-    pub(crate) fn complete(&self, index: u64) {
+    pub fn complete(&self, index: u64) {
         let mut state = self.lock();
         let at = index.checked_sub(state.front).and_then(|i| usize::try_from(i).ok());
         if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
@@ -186,7 +186,8 @@ impl Publisher {
     }
 
     /// Waits until the piece of this index and all before it are applied and visible; false when `timeout` passes.
-    pub(crate) fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
+    #[must_use]
+    pub fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
         let state = self.lock();
         if state.front > index {
             return true;
@@ -196,13 +197,14 @@ impl Publisher {
     }
 
     /// Everything that was sequenced is visible, and no transaction is open.
-    pub(crate) fn is_drained(&self) -> bool {
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
         let state = self.lock();
         state.queue.is_empty() && state.open.is_none() && state.failed.is_none()
     }
 
     /// Nothing from `at` on may become visible.
-    pub(crate) fn fail(&self, at: SequenceNumber, stop: Stop) {
+    pub fn fail(&self, at: SequenceNumber, stop: Stop) {
         let mut state = self.lock();
         self.limit_to(&mut state, at, stop);
         drop(state);
