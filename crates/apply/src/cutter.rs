@@ -12,8 +12,9 @@ use base::LogPosition;
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
+use observe::fail_point::{self, Phase};
 use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
-use store::{CutPoint, CutReport, Generation, L0_RUNS_MAX, Store, StoreError};
+use store::{CutPoint, CutReport, Generation, L0_FILES, L0_RUNS_MAX, Store, StoreError};
 
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -349,6 +350,7 @@ impl Cutter {
     }
 
     fn cut(&self, generation: &Generation, point: &CutPoint) -> Result<bool, Box<Stop>> {
+        fail_point::enter(Phase::Cut);
         (self.sync_relay)(point).map_err(|text| self.stop_with(StopClass::Io, text))?;
         let Some(disk) = self.store.disk() else { return Ok(true) };
         while disk.l0_runs() >= L0_RUNS_MAX {
@@ -360,6 +362,7 @@ impl Cutter {
             }
         }
         self.state.waits_for_compaction.store(false, Ordering::Relaxed);
+        fail_point::enter(Phase::Ingest);
         let report = self.store.cut(generation).map_err(|error| self.stop(&error))?;
         let _ = self.kick.try_send(());
         (self.after_cut)(point, &report);
@@ -433,7 +436,17 @@ pub fn compact(store: &Store, ending: &Ending, kicked: &Receiver<()>) -> Result<
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
-        while !ending.is_asked() && store.compact()? {}
+        loop {
+            if ending.is_asked() {
+                break;
+            }
+            if store.disk().is_some_and(|disk| disk.l0_runs() >= usize::from(L0_FILES)) {
+                fail_point::enter(Phase::Compaction);
+            }
+            if !store.compact()? {
+                break;
+            }
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::{Gtid, GtidSet, LogPosition, SequenceNumber};
 use observe::{LagMeter, RateMeter, Work, now_us};
-use schedule::{SequencedPiece, Stop};
+use schedule::{SequencedPiece, Stop, StopClass};
 use store::Store;
 
 struct Member {
@@ -59,6 +59,8 @@ struct State {
     failed: Option<(SequenceNumber, Stop)>,
     /// A transaction whose slices are not all there.
     open: Option<Member>,
+    /// Replay stopped inside a transaction of which earlier slices are applied.
+    torn: bool,
     shown: Shown,
 }
 
@@ -115,6 +117,7 @@ impl Publisher {
                 hold: Hold::None,
                 failed: None,
                 open: None,
+                torn: false,
                 shown: Shown::default(),
             }),
             moved: Condvar::new(),
@@ -163,6 +166,7 @@ impl Publisher {
         }
         if let Some(stop) = &decoded.stop {
             let at = SequenceNumber(piece.first.0 + members.len() as u64);
+            state.torn |= decoded.piece.continues && members.is_empty();
             self.limit_to(&mut state, at, stop.clone());
         }
         state.queue.push_back(Entry {
@@ -196,11 +200,13 @@ impl Publisher {
         state.front > index
     }
 
-    /// Everything that was sequenced is visible, and no transaction is open.
+    /// Everything that was applied is visible: no transaction is open, and none failed but where the log itself could
+    /// not be read any further.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let state = self.lock();
-        state.queue.is_empty() && state.open.is_none() && state.failed.is_none()
+        let log_ends = |stop: &Stop| stop.class == StopClass::Corrupt && !state.torn;
+        state.queue.is_empty() && state.open.is_none() && state.failed.as_ref().is_none_or(|(_, stop)| log_ends(stop))
     }
 
     /// Nothing from `at` on may become visible.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base::LogPosition;
 use observe::Ledger;
+use observe::fail_point::{self, Phase};
 use relay_log::{RelayError, TailItem};
 use schedule::{DecodedPiece, Piece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use store::{PinnedLayers, Store};
@@ -133,6 +134,9 @@ impl SequenceStage {
         }
         let mut sequenced = self.sequencer.next(&self.shared)?;
         self.ledger.merge(&mut sequenced.decoded.ledger);
+        if !sequenced.catalogs.is_empty() {
+            fail_point::enter(Phase::Ddl);
+        }
         let index = self.publisher.enqueue(&sequenced);
         if let Some(sealer) = &mut self.sealer {
             sealer.after(index, &sequenced);
