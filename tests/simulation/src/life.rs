@@ -59,6 +59,8 @@ pub enum Fate {
 pub const EXIT_WELL: i32 = 0;
 /// Stopped because the disk failed.
 pub const EXIT_DISK: i32 = 8;
+/// Stopped at a damaged relay log.
+pub const EXIT_DAMAGED: i32 = 7;
 /// A checker found something.
 pub const EXIT_WRONG: i32 = 1;
 
@@ -84,6 +86,9 @@ struct Life {
     /// How likely each step is: some stages are slow in some lives.
     weights: [usize; STEPS],
     held: bool,
+    /// Where every event has a checksum the relay log may be damaged: it will be noticed.
+    may_be_damaged: bool,
+    is_damaged: bool,
 }
 
 const STEPS: usize = 15;
@@ -100,14 +105,32 @@ pub fn live(folder: &Path, seed: u64, number: u64, known: Known, fate: Fate, pla
     let mut source = Source::new(&history, Random(seed), checksum);
     source.committed = known.committed;
     let result = Replica::open(folder, sizes, planted).and_then(|replica| {
+        // The last life must come to its end.
+        let may_be_damaged = checksum == ChecksumAlgorithm::Crc32 && fate != Fate::Done;
         let weights = std::array::from_fn(|_| 1 + random.below(8));
-        Life { history, source, random, known, replica, pinned: Vec::new(), weights, held: false }.run(fate)
+        Life {
+            history,
+            source,
+            random,
+            known,
+            replica,
+            pinned: Vec::new(),
+            weights,
+            held: false,
+            may_be_damaged,
+            is_damaged: false,
+        }
+        .run(fate)
     });
     match result {
         Ok(()) => EXIT_WELL,
         Err(Fault::Disk(text)) => {
             println!("disk {text}");
             EXIT_DISK
+        }
+        Err(Fault::Damaged(text)) => {
+            println!("damage {text}");
+            EXIT_DAMAGED
         }
         Err(Fault::Wrong(text)) => {
             eprintln!("{text}");
@@ -136,7 +159,11 @@ impl Life {
                 return Err(Fault::Wrong(format!("no end in {steps} steps; {}", self.known)));
             }
             if let Err(fault) = self.step() {
-                return Err(self.at_end_of(fault));
+                let fault = self.at_end_of(fault);
+                if self.random.one_in(2) {
+                    self.replica.end_receiving();
+                }
+                return Err(fault);
             }
             self.note();
         }
@@ -216,6 +243,10 @@ impl Life {
 
     fn sync(&mut self) -> Result<(), Fault> {
         let durable = self.replica.sync_relay()?;
+        if self.is_damaged {
+            // A promise that a sync makes, not one that outlives damage.
+            return Ok(());
+        }
         while self.known.acknowledged < self.source.committed
             && self.history.states[self.known.acknowledged + 1].executed.is_subset_of(&durable)
         {
@@ -253,7 +284,16 @@ impl Life {
             2 | 3 => self.release()?,
             4 | 5 => self.replica.cut_state.ask(),
             6 => self.replica.write_state()?,
+            7 if self.may_be_damaged && self.random.one_in(4) => self.damage()?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn damage(&mut self) -> Result<(), Fault> {
+        if self.replica.damage(&mut self.random).map_err(|error| Fault::Disk(error.to_string()))? {
+            self.is_damaged = true;
+            self.known.acknowledged = 0;
         }
         Ok(())
     }
@@ -297,7 +337,8 @@ impl Life {
 
     /// The disk failed: still nothing wrong is to be seen. What is worse than that counts.
     fn at_end_of(&mut self, fault: Fault) -> Fault {
-        if let Fault::Wrong(text) = &fault {
+        let found = if let Fault::Damaged(_) = &fault { self.is_damaged && self.is_found() } else { true };
+        if let (Fault::Wrong(text), _) | (Fault::Damaged(text), false) = (&fault, found) {
             return Fault::Wrong(format!("{text} (watermark {})", self.known.visible));
         }
         for worker in (0..self.replica.workers()).cycle().take(200) {
@@ -308,6 +349,11 @@ impl Life {
             Err(Fault::Wrong(text)) => Fault::Wrong(format!("behind a failure: {text}")),
             _ => fault,
         }
+    }
+
+    /// Whether the relay log tells that it is damaged.
+    fn is_found(&self) -> bool {
+        !matches!(self.replica.is_damaged(), Ok(false) | Err(Fault::Wrong(_)))
     }
 
     /// Everything in flight becomes visible, then a clean stop.

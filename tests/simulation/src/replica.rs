@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -18,7 +19,8 @@ use base::{GtidSet, LogPosition};
 use catalog::Catalog;
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{
-    Intake, OnDamage, RelayError, RelayLog, RelayOptions, RelayShared, RelayTail, SyncPolicy, SyncStep, TailItem,
+    Intake, OnDamage, RelayError, RelayLog, RelayOptions, RelayPosition, RelayShared, RelayTail, RelayWriter,
+    SyncPolicy, SyncStep, TailItem,
 };
 use schedule::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
@@ -34,6 +36,8 @@ use crate::source::{Sent, Source, Stream};
 pub enum Fault {
     /// Something failed as a disk that fails makes it fail: class `Io`, exit 8 of the program.
     Disk(String),
+    /// The relay log holds bytes no source writes: class `Corrupt`, exit 7 of the program, which mends it.
+    Damaged(String),
     /// Anything else: a defect.
     Wrong(String),
 }
@@ -57,7 +61,11 @@ impl Fault {
     /// Of replay.
     #[must_use]
     pub fn of_stop(stop: &Stop) -> Fault {
-        if stop.class == StopClass::Io { Fault::Disk(stop.to_string()) } else { Fault::Wrong(stop.to_string()) }
+        match stop.class {
+            StopClass::Io => Fault::Disk(stop.to_string()),
+            StopClass::Corrupt => Fault::Damaged(stop.to_string()),
+            StopClass::NotSupported | StopClass::DataDiffers => Fault::Wrong(stop.to_string()),
+        }
     }
 }
 
@@ -152,6 +160,8 @@ pub struct Replica {
     pub recovered: u64,
     /// Retrieved when the relay log was opened.
     pub retrieved_at_start: GtidSet,
+    relay_log: PathBuf,
+    relay: Arc<RelayShared>,
     sizes: Sizes,
     planted: Planted,
     intake: Intake,
@@ -223,6 +233,8 @@ impl Replica {
             barriers: stages.barriers,
             recovered: recovered_at,
             retrieved_at_start: recovery.retrieved,
+            relay_log: folder.join("relay-log"),
+            relay: writer.shared(),
             sizes,
             planted,
             intake: Intake::new(writer, start),
@@ -420,6 +432,46 @@ impl Replica {
         }
         let writer = self.intake.finish().map_err(|error| Fault::of_relay(&error))?;
         writer.close().map_err(|error| Fault::of_relay(&error))
+    }
+
+    /// What the receiver does at its end, a failed one too: cuts back what is not whole and marks the log as closed. What
+    /// fails now has failed before.
+    pub fn end_receiving(self) {
+        let mut intake = self.intake;
+        let _ = intake.abort_partial().and_then(|()| intake.finish()).and_then(RelayWriter::close);
+    }
+
+    /// Flips a bit of the relay log on disk; false when there is none.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn damage(&self, random: &mut Random) -> std::io::Result<bool> {
+        let files = self.relay.files();
+        if files.is_empty() {
+            return Ok(false);
+        }
+        let (number, len) = files[random.below(files.len())];
+        let at = random.below(len as usize) as u64;
+        let path = self.relay_log.join(relay_log::file_name(number));
+        let file = File::options().read(true).write(true).open(path)?;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at)?;
+        byte[0] ^= 1 << random.below(8);
+        file.write_all_at(&byte, at)?;
+        Ok(true)
+    }
+
+    /// Whether the relay log itself is to blame for where replay stopped.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn is_damaged(&self) -> Result<bool, Fault> {
+        let visible = self.publisher.status().position;
+        let first =
+            self.relay.files().first().map(|(file_number, _)| RelayPosition { file_number: *file_number, offset: 0 });
+        let from = visible.as_ref().and_then(RelayPosition::of).or(first).unwrap_or_default();
+        let damage = self.relay.find_damage(from).map_err(|error| Fault::of_relay(&error))?;
+        Ok(damage.is_some())
     }
 
     /// Planted: see [`Planted::CutInTwo`].

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use power_cut::PowerCut;
 
 use crate::kit::Random;
-use crate::life::{EXIT_DISK, EXIT_WELL, Fate, Known};
+use crate::life::{EXIT_DAMAGED, EXIT_DISK, EXIT_WELL, Fate, Known};
 
 /// What is wrong on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Tally {
     pub power_cuts: u64,
     /// Ended by a failing disk.
     pub disk_failures: u64,
+    /// Ended by a relay log found damaged.
+    pub damages: u64,
     /// Clean stops before the end.
     pub stops: u64,
     /// Transactions of the history.
@@ -64,6 +66,7 @@ impl Tally {
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.disk_failures += other.disk_failures;
+        self.damages += other.damages;
         self.stops += other.stops;
         self.transactions += other.transactions;
         self.done_mut().into_iter().zip(other.done()).for_each(|(all, more)| *all += more);
@@ -74,12 +77,13 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} lives, {} kills, {} power cuts, {} disk failures, {} clean stops; {} transactions, {} cuts, {} spills, {} \
+            "{} lives, {} kills, {} power cuts, {} disk failures, {} damaged logs, {} clean stops; {} transactions, {} cuts, {} spills, {} \
              compactions, {} relay files purged, {} barriers",
             self.lives,
             self.kills,
             self.power_cuts,
             self.disk_failures,
+            self.damages,
             self.stops,
             self.transactions,
             self.cuts,
@@ -179,6 +183,7 @@ impl Run<'_> {
                 self.tally.disk_failures += 1;
                 self.story.extend(text.lines().filter(|line| line.starts_with("disk ")).map(str::to_owned));
             }
+            Some(EXIT_DAMAGED) if !last => self.tally.damages += 1,
             None if may_be_killed && is_sigkill(&output.status) => self.tally.kills += 1,
             _ => {
                 let error = String::from_utf8_lossy(&output.stderr);
