@@ -104,7 +104,9 @@ impl Run {
     fn die_in(&mut self, (phase, most, after_us): (&'static str, u64, u64), options: &[&str]) {
         let number = 1 + self.random.below(most);
         let after = if self.random.below(3) == 0 { 0 } else { self.random.below(after_us) };
-        let interval = [100, 300, 1_000][self.random.below(3) as usize];
+        // Compaction and purge want many cuts.
+        let longest = if phase == "compaction" || phase == "purge" { 1 } else { 3 };
+        let interval = [100, 300, 1_000][self.random.below(longest) as usize];
         let interval = format!("--cut-interval={interval}ms");
         let options = [&[interval.as_str()], options].concat();
         let point = format!("die_at={phase}:{number}+{after}");

@@ -219,7 +219,10 @@ impl Life {
             8 => drop(self.replica.sequence()),
             9 | 10 => {
                 let worker = self.random.below(self.replica.workers());
-                self.replica.work(worker);
+                // A row that can be seen too early is there between two steps of the workers.
+                if self.replica.work(worker) && self.random.one_in(4) {
+                    self.look()?;
+                }
             }
             11 => {
                 if self.replica.cut()? {
