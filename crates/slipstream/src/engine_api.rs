@@ -5,7 +5,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use base::GtidSet;
 use observe::StatusReport;
@@ -129,6 +129,19 @@ impl ReplicaHandle {
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), Failure>> {
         self.replica.outcome()
+    }
+
+    /// Once it has ended: the damage of the relay log it ended at, where another start mends that.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        self.replica.damage().map(|damage| damage.to_string())
+    }
+
+    /// What must be gone before the folder is opened again in this process, and the transactions visible.
+    #[must_use]
+    pub fn remains(&self) -> (Weak<store::Store>, u64) {
+        let store = &self.replica.pipeline.store;
+        (Arc::downgrade(store), store.visibility().watermark().0)
     }
 
     /// Stops replaying at a transaction boundary; receiving goes on.

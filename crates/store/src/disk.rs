@@ -31,7 +31,7 @@ const FORMAT: u32 = 1;
 pub const L0_RUNS_MAX: usize = 24;
 
 /// Files of level 0 that are merged together.
-const L0_FILES: u8 = 4;
+pub const L0_FILES: u8 = 4;
 const FILE_BYTES: u64 = 64 << 20;
 /// Less than this is not worth a rewrite.
 const DEAD_BYTES_MIN: u64 = 32 << 20;

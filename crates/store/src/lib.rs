@@ -22,7 +22,7 @@ mod table;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;
-pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
+pub use disk::{Disk, DiskOptions, DiskStats, L0_FILES, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
 pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
