@@ -105,8 +105,14 @@ impl Bases {
     }
 }
 
-/// One index of a row: the sort key under which an entry goes, and the one under which it comes; None for neither.
-/// Both are None where nothing changes.
+/// The sort keys under which the entry of a row in one index goes and comes; both are None where nothing changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EntryChange<'a> {
+    pub goes: Option<&'a [u8]>,
+    pub comes: Option<&'a [u8]>,
+}
+
+/// What becomes of a row's entry in one index: `base` is what lies below, `image` what the row is now.
 pub(crate) fn entry_change<'a>(
     indexes: &IndexSet,
     index: &catalog::Index,
@@ -114,19 +120,19 @@ pub(crate) fn entry_change<'a>(
     image: Option<&[u8]>,
     new: &'a mut Vec<u8>,
     damaged: &dyn Fn() -> StoreError,
-) -> Result<(Option<&'a [u8]>, Option<&'a [u8]>), StoreError> {
+) -> Result<EntryChange<'a>, StoreError> {
     let old = match base {
-        BaseKind::Same => return Ok((None, None)),
+        BaseKind::Same => return Ok(EntryChange::default()),
         BaseKind::Absent => None,
         BaseKind::Keys => Some(remembered_sort_key(keys, index.id()).ok_or_else(damaged)?),
     };
-    let Some(image) = image else { return Ok((old, None)) };
+    let Some(image) = image else { return Ok(EntryChange { goes: old, comes: None }) };
     new.clear();
     indexes.append(index, image, new).map_err(|_| damaged())?;
     if old == Some(new.as_slice()) {
-        return Ok((None, None));
+        return Ok(EntryChange::default());
     }
-    Ok((old, Some(new)))
+    Ok(EntryChange { goes: old, comes: Some(new) })
 }
 
 #[cfg(test)]

@@ -86,8 +86,8 @@ impl TableEntries {
                 continue;
             }
             let base = (base, row.base_keys);
-            let (old, new) = entry_change(&self.indexes, index, base, image, &mut self.sort_key, damaged)?;
-            for (sort_key, comes) in [(old, false), (new, true)] {
+            let change = entry_change(&self.indexes, index, base, image, &mut self.sort_key, damaged)?;
+            for (sort_key, comes) in [(change.goes, false), (change.comes, true)] {
                 let Some(sort_key) = sort_key else { continue };
                 self.key.clear();
                 entry::append_index_key(self.table, index.id(), sort_key, own, &mut self.key);

@@ -112,7 +112,7 @@ impl Store {
             None => entry::index_end(table.id(), index).to_vec(),
         };
         let mut tree = |disk: &Disk, at: u64, layer: usize| {
-            if first < last {
+            if first < last && !range.is_empty {
                 let entries = Box::new(disk.range(at, &first, &last));
                 sources.push(Source { layer, places: Places::Tree { entries, front: None, back: None } });
             }
@@ -225,7 +225,7 @@ fn memory_sources(
     for slice in generation.slices(table.id(), index, table.order())? {
         let front = slice.below(&range.from);
         let back = range.to.as_ref().map_or(slice.len(), |to| slice.below(to));
-        if front < back {
+        if front < back && !range.is_empty {
             sources.push(Source { layer, places: Places::Slice { slice, front, back } });
         }
     }

@@ -111,19 +111,21 @@ pub struct KeyRange {
     pub(crate) from: Vec<u8>,
     /// Exclusive; None: the end.
     pub(crate) to: Option<Vec<u8>>,
+    /// Nothing can lie in it.
+    pub(crate) is_empty: bool,
 }
 
 impl KeyRange {
     /// Everything.
     #[must_use]
     pub fn all() -> KeyRange {
-        KeyRange { from: Vec::new(), to: None }
+        KeyRange { from: Vec::new(), to: None, is_empty: false }
     }
 
     /// All rows whose first columns are these values.
     #[must_use]
     pub fn prefix(bound: &[u8]) -> KeyRange {
-        KeyRange { from: bound.to_vec(), to: behind_prefix(bound) }
+        KeyRange { from: bound.to_vec(), to: behind_prefix(bound), is_empty: false }
     }
 
     /// From these values on.
@@ -138,7 +140,7 @@ impl KeyRange {
     pub fn from_behind(mut self, bound: &[u8]) -> KeyRange {
         match behind_prefix(bound) {
             Some(behind) => self.from = behind,
-            None => self.to = Some(Vec::new()),
+            None => self.is_empty = true,
         }
         self
     }
@@ -176,11 +178,12 @@ mod tests {
 
     #[test]
     fn bounds_are_between_keys() {
-        assert_eq!(KeyRange::prefix(&[1, 0xff]), KeyRange { from: vec![1, 0xff], to: Some(vec![2]) });
+        let between = |from: &[u8], to: &[u8]| KeyRange { from: from.to_vec(), to: Some(to.to_vec()), is_empty: false };
+        assert_eq!(KeyRange::prefix(&[1, 0xff]), between(&[1, 0xff], &[2]));
         assert_eq!(KeyRange::prefix(&[0xff]).to, None);
         let range = KeyRange::all().from_behind(&[7]).to_before(&[9]);
-        assert_eq!(range, KeyRange { from: vec![8], to: Some(vec![9]) });
+        assert_eq!(range, between(&[8], &[9]));
         assert_eq!(KeyRange::all().to_including(&[7]).to, Some(vec![8]));
-        assert_eq!(KeyRange::all().from_behind(&[0xff]).to, Some(Vec::new()), "nothing lies behind");
+        assert!(KeyRange::all().from_behind(&[0xff]).to_including(&[0xff]).is_empty, "nothing lies behind");
     }
 }
