@@ -157,7 +157,7 @@ mod tests {
         }
 
         fn fill_some(&self) -> bool {
-            self.store.fill_some(self.store.disk().unwrap(), 2000).unwrap()
+            self.store.fill_some(self.store.disk().unwrap(), 1000).unwrap()
         }
 
         fn read(&self) -> Option<Vec<u32>> {
