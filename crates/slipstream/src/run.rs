@@ -388,8 +388,14 @@ fn stop(data: &Path) -> Result<(), Failure> {
 
 fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> Result<(), Failure> {
     let settings = settings(files, &flags.pipeline.pairs(), None)?;
+    if flags.pace.is_some_and(|pace| !(pace.is_finite() && pace > 0.0)) {
+        return Err(Failure::usage("--pace: a number above 0".to_owned()));
+    }
     let options = LabReplayOptions {
         logs: flags.logs,
+        load: flags.load,
+        pace: flags.pace,
+        reads: flags.reads,
         folder: flags.folder,
         memory: flags
             .memory
