@@ -422,7 +422,10 @@ fn ledger_text(ledger: &Ledger) -> String {
 pub fn class_of(error: &StoreError) -> StopClass {
     match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
-        StoreError::DiskFull { .. } | StoreError::Io { .. } | StoreError::SnapshotTooOld => StopClass::Io,
+        StoreError::DiskFull { .. }
+        | StoreError::Io { .. }
+        | StoreError::IndexNotReady { .. }
+        | StoreError::SnapshotTooOld => StopClass::Io,
     }
 }
 

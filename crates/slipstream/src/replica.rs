@@ -834,7 +834,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
-        StoreError::SnapshotTooOld => Exit::Error,
+        StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld => Exit::Error,
     };
     Failure::new(exit, error.to_string())
 }
