@@ -183,6 +183,22 @@ impl Sealer {
         }
     }
 
+    /// As `before`, for changes of a copied table, which come at a boundary only.
+    pub(crate) fn before_copied(&mut self, sequencer: &Sequencer) {
+        let bytes = self.store.visibility().layers().active.bytes();
+        if bytes >= self.generation_bytes || self.is_due() {
+            self.seal_here(sequencer);
+        }
+    }
+
+    /// As `after`; such a piece has no place in the relay log.
+    pub(crate) fn after_copied(&mut self, index: u64) {
+        if self.last_piece.is_none() {
+            self.since = Instant::now();
+        }
+        self.last_piece = Some(index);
+    }
+
     /// Nothing comes just now.
     pub(crate) fn idle(&mut self, sequencer: &Sequencer) {
         if !self.unfinished && self.is_due() {
@@ -364,7 +380,10 @@ fn ledger_text(ledger: &Ledger) -> String {
 pub(crate) fn class_of(error: &StoreError) -> StopClass {
     match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
-        StoreError::DiskFull { .. } | StoreError::Io { .. } | StoreError::SnapshotTooOld => StopClass::Io,
+        StoreError::DiskFull { .. }
+        | StoreError::Io { .. }
+        | StoreError::SnapshotTooOld
+        | StoreError::Settling { .. } => StopClass::Io,
     }
 }
 

@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use base::LogPosition;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use base::{GtidSet, LogPosition};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, never, select};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
@@ -20,6 +20,7 @@ use schedule::{
 };
 use store::{PinnedLayers, Store};
 
+use crate::beside::{self, Boundary, Command, CopyTrack, HOLD_MAX, TableCopier};
 use crate::cutter::{self, CutOptions, CutState, CutWait, Sealer, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -133,6 +134,8 @@ pub struct Pipeline {
     /// Pieces sequenced.
     pub pieces: Arc<AtomicU64>,
     cut_state: Arc<CutState>,
+    copier: TableCopier,
+    decode_options: DecodeOptions,
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
     /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
@@ -196,7 +199,8 @@ impl Pipeline {
         });
         let barriers = Arc::new(AtomicUsize::new(0));
         let pieces = Arc::new(AtomicU64::new(0));
-        let decode_options = DecodeOptions { lanes, skip: options.skip.clone() };
+        let decode_options = DecodeOptions { lanes, skip: options.skip.clone(), known_only: false };
+        let (copier, commands) = beside::channel();
         let mut threads = Vec::new();
 
         let (to_decode, from_split) = bounded::<Piece>(QUEUE_PIECES);
@@ -267,7 +271,7 @@ impl Pipeline {
             }));
         }
         threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options, catalog, start.executed, start.sequence);
+            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence);
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
                 store: Arc::clone(&store),
@@ -276,6 +280,10 @@ impl Pipeline {
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
                 sealer,
+                settles_at: store.settles_at().cloned(),
+                commands,
+                end: None,
+                unfinished: false,
             };
             move || sequencing.run(&from_decode, sequencer)
         }));
@@ -290,10 +298,24 @@ impl Pipeline {
             barriers,
             pieces,
             cut_state,
+            copier,
+            decode_options,
             control,
             threads,
             compaction,
         }
+    }
+
+    /// For a table that is copied beside replay.
+    #[must_use]
+    pub fn copier(&self) -> TableCopier {
+        self.copier.clone()
+    }
+
+    /// How its changes must be decoded.
+    #[must_use]
+    pub fn decode_options(&self) -> DecodeOptions {
+        self.decode_options.clone()
     }
 
     /// Asks replay to end at a transaction boundary within a few seconds: what is split already is still applied for
@@ -478,20 +500,40 @@ struct Sequencing {
     pieces: Arc<AtomicU64>,
     workers: Vec<Sender<Arc<InFlight>>>,
     sealer: Option<Sealer>,
+    /// What replay must reach before rows are compared with the log, after a copy without a lock.
+    settles_at: Option<GtidSet>,
+    /// From the thread that follows a copied table.
+    commands: Receiver<Command>,
+    /// End in the relay log of what was sequenced, at the last transaction boundary.
+    end: Option<LogPosition>,
+    /// The last piece's transaction goes on.
+    unfinished: bool,
+}
+
+/// What the sequencing thread does next.
+enum Next {
+    Piece(DecodedPiece),
+    Command(Command),
+    Idle,
+    Over,
 }
 
 impl Sequencing {
     fn run(mut self, input: &Receiver<DecodedPiece>, mut sequencer: Sequencer) {
         while self.publisher.failure().is_none() {
-            let piece = match input.recv_timeout(IDLE_WAIT) {
-                Ok(piece) => piece,
-                Err(RecvTimeoutError::Timeout) => {
+            let piece = match self.wait(input) {
+                Next::Piece(piece) => piece,
+                Next::Command(command) => {
+                    self.carry_out(command, &mut sequencer);
+                    continue;
+                }
+                Next::Idle => {
                     if let Some(sealer) = &mut self.sealer {
                         sealer.idle(&sequencer);
                     }
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Next::Over => break,
             };
             self.control.wait_while_paused(&piece);
             if self.control.ending.stops_handing_on() {
@@ -505,8 +547,12 @@ impl Sequencing {
                         break;
                     }
                 }
+                let settling = self.settles_at.as_ref().is_some_and(|until| !until.is_subset_of(sequencer.executed()));
+                if !settling {
+                    self.settles_at = None;
+                }
                 let Some(sequenced) = sequencer.next(&self.control.shared) else { break };
-                self.hand_on(sequenced);
+                self.hand_on(sequenced, settling);
             }
         }
         // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders
@@ -516,18 +562,115 @@ impl Sequencing {
         self.control.shared.close();
     }
 
-    fn hand_on(&mut self, mut sequenced: SequencedPiece) {
-        self.ledger.merge(&mut sequenced.decoded.ledger);
-        let index = self.publisher.enqueue(&sequenced);
-        self.pieces.fetch_add(1, Ordering::Relaxed);
+    fn wait(&mut self, input: &Receiver<DecodedPiece>) -> Next {
+        let timed = |result| match result {
+            Ok(piece) => Next::Piece(piece),
+            Err(RecvTimeoutError::Timeout) => Next::Idle,
+            Err(RecvTimeoutError::Disconnected) => Next::Over,
+        };
+        if self.unfinished {
+            return timed(input.recv_timeout(IDLE_WAIT));
+        }
+        select! {
+            recv(input) -> piece => piece.map_or(Next::Over, Next::Piece),
+            recv(self.commands) -> command => match command {
+                Ok(command) => Next::Command(command),
+                Err(_) => {
+                    self.commands = never();
+                    Next::Idle
+                }
+            },
+            default(IDLE_WAIT) => Next::Idle,
+        }
+    }
+
+    fn boundary(&self, sequencer: &Sequencer) -> Boundary {
+        Boundary { executed: sequencer.executed().clone(), catalog: sequencer.catalog().clone(), end: self.end.clone() }
+    }
+
+    /// At a transaction boundary.
+    fn carry_out(&mut self, command: Command, sequencer: &mut Sequencer) {
+        match command {
+            Command::Look(reply) => answer(&reply, self.boundary(sequencer)),
+            Command::Reserve(reply) => answer(&reply, sequencer.reserve_table_id()),
+            Command::Changes(piece, track) => {
+                if let Some(sealer) = &mut self.sealer {
+                    sealer.before_copied(sequencer);
+                }
+                let sequenced = sequencer.copied(*piece);
+                self.hand_on_copied(sequenced, Some(track));
+            }
+            Command::Hold(reply) => {
+                answer(&reply, self.boundary(sequencer));
+                self.hold(sequencer);
+            }
+            // The hold is over: its asker is told by the answer that does not come.
+            Command::Switch(..) | Command::Release => {}
+        }
+    }
+
+    /// Takes nothing but what the copy brings, until it is in its place or time is over.
+    fn hold(&mut self, sequencer: &mut Sequencer) {
+        let until = Instant::now() + HOLD_MAX;
+        while !self.control.ending.stops_handing_on() {
+            match self.commands.recv_deadline(until) {
+                Ok(Command::Switch(table, reply)) => {
+                    if let Some(sealer) = &mut self.sealer {
+                        sealer.before_copied(sequencer);
+                    }
+                    let empty = DecodedPiece::empty(self.store.lane_count());
+                    let switch = sequencer.switch_table(&table, empty, &self.control.shared);
+                    let number = switch.first.0;
+                    self.hand_on_copied(switch, None);
+                    answer(&reply, number);
+                    return;
+                }
+                Ok(Command::Release) | Err(_) => return,
+                Ok(Command::Hold(reply)) => answer(&reply, self.boundary(sequencer)),
+                Ok(other) => self.carry_out(other, sequencer),
+            }
+        }
+    }
+
+    fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) {
+        let index = self.publisher.enqueue(&sequenced, true);
         if let Some(sealer) = &mut self.sealer {
-            sealer.after(index, &sequenced);
+            sealer.after_copied(index);
         }
         let layers = PinnedLayers::pin(&self.store);
-        let flight = Arc::new(InFlight::new(sequenced, index, self.workers.len(), layers));
+        let mut flight = InFlight::new(sequenced, index, self.workers.len(), layers);
+        flight.copied = track;
+        self.send(flight);
+    }
+
+    fn send(&self, flight: InFlight) {
+        let flight = Arc::new(flight);
         for worker in &self.workers {
             // A worker only goes away when this thread does, or breaks off.
             let _ = worker.send(Arc::clone(&flight));
         }
     }
+
+    fn hand_on(&mut self, mut sequenced: SequencedPiece, settling: bool) {
+        self.ledger.merge(&mut sequenced.decoded.ledger);
+        let index = self.publisher.enqueue(&sequenced, false);
+        self.pieces.fetch_add(1, Ordering::Relaxed);
+        if let Some(sealer) = &mut self.sealer {
+            sealer.after(index, &sequenced);
+        }
+        let bytes = &sequenced.decoded.piece;
+        self.unfinished = bytes.unfinished;
+        if !bytes.unfinished {
+            self.end = Some(bytes.position(bytes.end));
+        }
+        let layers = PinnedLayers::pin(&self.store);
+        let mut flight = InFlight::new(sequenced, index, self.workers.len(), layers);
+        flight.settling = settling;
+        self.send(flight);
+    }
+}
+
+/// Nobody may wait for it any more.
+fn answer<T>(reply: &Sender<T>, with: T) {
+    let _ = reply.send(with);
 }
