@@ -511,6 +511,7 @@ struct Sequencing {
 }
 
 /// What the sequencing thread does next.
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment, and a box would be an allocation per piece")]
 enum Next {
     Piece(DecodedPiece),
     Command(Command),

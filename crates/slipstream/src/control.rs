@@ -474,7 +474,7 @@ mod tests {
                 Reply::failed(&Failure::new(Exit::VerifyDifferences, "1 table differs").with_way_on("look"))
             }
             Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
-            Request::Stop {} | Request::Pause {} | Request::Resume {} => Reply::done(),
+            Request::Copy { .. } | Request::Stop {} | Request::Pause {} | Request::Resume {} => Reply::done(),
         })
     }
 

@@ -232,7 +232,7 @@ impl Replica {
             began,
             recovery_said: AtomicBool::new(!had_something),
             settled_said: AtomicBool::new(settling.is_ok()),
-            copy_config: config.copy.clone(),
+            copy_config: config.copy,
             folder: folder.clone(),
             copy_buffer_bytes: memory.generation_bytes / (4 * config.copy.connections.max(1) as u64),
             copying_table: Mutex::new(()),
