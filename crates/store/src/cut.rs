@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use catalog::{KeyOrder, TableId};
+use base::GtidSet;
+use catalog::{KeyOrder, TableDef, TableId};
 
 use crate::disk::{CutFacts, Disk, Run};
 use crate::entry;
@@ -230,18 +231,21 @@ pub(crate) fn table_bounds(table: TableId) -> ([u8; entry::PREFIX_LEN], [u8; ent
 }
 
 /// Writes `layers` (newest first) as they are at `point` into one run of `disk`, with the record; the run is not
-/// ended yet. `with_catalog`: the catalog differs from that of the last cut.
+/// ended yet. `copied` are tables that no catalog knows yet. `with_catalog`: the catalog differs from that of the last cut.
 pub(crate) fn write<'a>(
     disk: &'a Disk,
     layers: &[Layer],
     point: &CutPoint,
     rows: BTreeMap<u32, i64>,
+    copied: &[Arc<TableDef>],
+    settles_at: Option<&GtidSet>,
     with_catalog: bool,
 ) -> Result<(Run<'a>, CutReport), StoreError> {
     let mut run = disk.begin()?;
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
-    let mut tables: Vec<_> = point.catalog.tables().collect();
+    let mut tables: Vec<_> = point.catalog.tables().chain(copied).collect();
     tables.sort_unstable_by_key(|table| table.id);
+    tables.dedup_by_key(|table| table.id);
     for table in tables {
         let order = KeyOrder::of(table);
         let streams = streams(layers, table.id, &order, point.sequence);
@@ -256,6 +260,7 @@ pub(crate) fn write<'a>(
         position: point.position.as_ref().map(|(file, offset)| (file.as_str(), *offset)),
         rows,
         ledger: &point.ledger,
+        settles_at: settles_at.filter(|set| !set.is_subset_of(&point.executed)),
         catalog: with_catalog.then_some(&point.catalog),
     })?;
     Ok((run, report))

@@ -29,13 +29,13 @@ pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{OwnedRow, Range, behind_prefix};
 pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{GtidSet, SequenceNumber};
-use catalog::{Catalog, KeyOrder, TableId};
+use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
 use crate::layers::{Layer, Spill};
 
@@ -49,6 +49,10 @@ pub struct Store {
     next_generation: AtomicU64,
     last_cut: Mutex<LastCut>,
     recovered_ledger: String,
+    /// Tables being copied, which no catalog knows yet.
+    copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
+    /// See [`Recovered::settles_at`]; kept after it is reached.
+    settles_at: Option<GtidSet>,
 }
 
 /// What the newest cut holds.
@@ -134,6 +138,7 @@ impl Store {
             disk.dead().set_alive(&recovered.catalog);
         }
         let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
+        let settles_at = recovered.as_ref().and_then(|recovered| recovered.settles_at.clone());
         let (watermark, last_cut) = match recovered {
             Some(recovered) => (
                 WatermarkState {
@@ -156,7 +161,29 @@ impl Store {
             next_generation: AtomicU64::new(1),
             last_cut: Mutex::new(last_cut),
             recovered_ledger,
+            copied: Mutex::new(BTreeMap::new()),
+            settles_at,
         }
+    }
+
+    /// After a copy without a lock: the GTIDs that replay must have reached before the rows are exact. Stays when they
+    /// are reached.
+    #[must_use]
+    pub fn settles_at(&self) -> Option<&GtidSet> {
+        self.settles_at.as_ref()
+    }
+
+    /// Whether what is visible is a state the source had: to be asked before rows are shown to anybody.
+    ///
+    /// # Errors
+    /// [`StoreError::Settling`] after a copy without a lock, until the watermark covers its end.
+    pub fn readable(&self) -> Result<(), StoreError> {
+        let Some(until) = &self.settles_at else { return Ok(()) };
+        let missing = until.subtract(&self.visibility.executed());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::Settling { until: until.to_string().replace('\n', ""), missing: missing.count() })
     }
 
     /// Number of lanes, a power of two.
@@ -226,9 +253,13 @@ impl Store {
             .position(|layer| matches!(layer, Layer::Memory(generation) if generation.number() == sealed.number()));
         let Some(cutting) = from.and_then(|from| layers.below.get(from..)) else { return Ok(CutReport::default()) };
         let mut state = self.cut_state();
-        let rows = self.rows_at(&state, cutting, &point.catalog);
+        let copied: Vec<Arc<TableDef>> = self.copied().values().cloned().collect();
+        let mut ids = disk::ids_of(&point.catalog);
+        ids.extend(copied.iter().map(|table| table.id));
+        let rows = self.rows_at(&state, cutting, ids);
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
-        let (run, mut report) = cut::write(disk, cutting, point, rows.clone(), with_catalog)?;
+        let (run, mut report) =
+            cut::write(disk, cutting, point, rows.clone(), &copied, self.settles_at.as_ref(), with_catalog)?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
         let at = disk.take_over(&ending);
@@ -239,9 +270,38 @@ impl Store {
         Ok(report)
     }
 
-    fn rows_at(&self, last: &LastCut, layers: &[Layer], catalog: &Catalog) -> BTreeMap<u32, i64> {
+    fn copied(&self) -> std::sync::MutexGuard<'_, BTreeMap<TableId, Arc<TableDef>>> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A table is copied under an id of its own, unknown to every catalog, beside the one of its name: from here on its
+    /// rows are kept and cut.
+    pub fn begin_table_copy(&self, table: &Arc<TableDef>) {
+        self.copied().insert(table.id, Arc::clone(table));
+        if let Some(disk) = &self.disk {
+            disk.dead().keep(table.id.0);
+        }
+    }
+
+    /// The copied rows of a table lie in the tree, `rows` of them, and changes of it may follow.
+    pub fn table_copy_read(&self, table: TableId, rows: i64) {
+        self.cut_state().rows.insert(table.0, rows);
+        if let Some(disk) = &self.disk {
+            self.take_over(disk);
+        }
+    }
+
+    /// The table is in the catalog of a durable cut, or its copy is given up: then its rows go.
+    pub fn end_table_copy(&self, table: TableId) {
+        self.copied().remove(&table);
+        if let Some(disk) = &self.disk {
+            disk.dead().keep_no_more(table.0);
+        }
+    }
+
+    fn rows_at(&self, last: &LastCut, layers: &[Layer], ids: BTreeSet<TableId>) -> BTreeMap<u32, i64> {
         let mut rows = BTreeMap::new();
-        for id in disk::ids_of(catalog) {
+        for id in ids {
             let more: i64 = layers.iter().map(|layer| balance(layer, id)).sum();
             rows.insert(id.0, last.rows.get(&id.0).unwrap_or(&0) + more);
         }
@@ -302,7 +362,7 @@ impl Store {
         let mut all = vec![Layer::Memory(Arc::clone(&layers.active))];
         all.extend(layers.below.iter().cloned());
         stats.sealed = layers.below.len() as u64;
-        let rows = self.rows_at(&self.cut_state(), &all, &catalog);
+        let rows = self.rows_at(&self.cut_state(), &all, disk::ids_of(&catalog));
         stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
         for layer in &all {
             let Layer::Memory(generation) = layer else { continue };
