@@ -66,10 +66,16 @@ impl Default for VerifyOptions {
 }
 
 /// What `slipstream lab replay` replays.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LabReplayOptions {
     /// Binlog files or index files, in order.
     pub logs: Vec<PathBuf>,
+    /// Logs replayed before, timed apart.
+    pub load: Vec<PathBuf>,
+    /// Times as fast as the source committed; none = full speed.
+    pub pace: Option<f64>,
+    /// Reads by key to measure; 0: none.
+    pub reads: u64,
     /// Folder for relay log and store; none = a temporary one.
     pub folder: Option<PathBuf>,
     /// Memory of a store on disk; none = a store in memory.
@@ -409,6 +415,9 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
     let cores = replica::cores();
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
+        load: options.load.clone(),
+        pace: options.pace,
+        reads: options.reads,
         folder: options.folder.clone().unwrap_or(scratch),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
         decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },

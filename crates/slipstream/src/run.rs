@@ -84,6 +84,14 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Record(arguments))
         }
+        Command::Lab(LabCommand::Generate(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Generate(arguments))
+        }
+        Command::Lab(LabCommand::Hash(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Hash(arguments))
+        }
         Command::Lab(LabCommand::Tpcc(command)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Tpcc(command))
@@ -461,8 +469,14 @@ fn stop(data: &Path) -> Result<(), Failure> {
 
 fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> Result<(), Failure> {
     let settings = settings(files, &flags.pipeline.pairs(), None)?;
+    if flags.pace.is_some_and(|pace| !(pace.is_finite() && pace > 0.0)) {
+        return Err(Failure::usage("--pace: a number above 0".to_owned()));
+    }
     let options = LabReplayOptions {
         logs: flags.logs,
+        load: flags.load,
+        pace: flags.pace,
+        reads: flags.reads,
         folder: flags.folder,
         memory: flags
             .memory
