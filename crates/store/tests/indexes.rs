@@ -627,7 +627,7 @@ proptest! {
             }
         }
         writer.table_done(&def).unwrap();
-        writer.finish(&"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap(), &world.catalog).unwrap();
+        writer.finish(&"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap(), None, &world.catalog).unwrap();
         drop(disk);
         world.durable = world.now.clone();
         world.crash();
