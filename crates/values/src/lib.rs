@@ -9,6 +9,7 @@
 pub mod binary_protocol;
 pub mod charset;
 mod charset_data;
+mod charset_table;
 pub mod collation;
 mod collation_data;
 mod column_type;
