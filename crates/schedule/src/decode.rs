@@ -350,15 +350,13 @@ impl Decoder {
         }
         match header.event_type {
             event_type::TABLE_MAP => self.table_map(work, body)?,
-            event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS => {
+            event_type::WRITE_ROWS
+            | event_type::UPDATE_ROWS
+            | event_type::DELETE_ROWS
+            | event_type::PARTIAL_UPDATE_ROWS => {
                 let tag = if space == Space::Payload { Span::PAYLOAD } else { 0 };
                 self.rows(work, header, body, body_at, tag)?;
                 return Ok(false);
-            }
-            event_type::PARTIAL_UPDATE_ROWS => {
-                return Err(unsupported(
-                    "partial JSON updates (binlog_row_value_options=PARTIAL_JSON) are not supported yet",
-                ));
             }
             event_type::QUERY => return self.query(work, header, body),
             event_type::XID => {

@@ -126,6 +126,10 @@ pub enum OpKind {
     MoveFrom,
     /// See `MoveFrom`.
     MoveTo,
+    /// As `Merge`, where `after` begins with a `binlog::PartialUpdateImage`: JSON documents as differences.
+    MergeJson,
+    /// As `MoveTo`, with `after` as of `MergeJson`.
+    MoveToJson,
 }
 
 /// This op is the last of its rows event: the worker that applies it counts the event.

@@ -24,7 +24,7 @@ pub use copy::CopyWriter;
 pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
-pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
+pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, merge_json};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{OwnedRow, Range, behind_prefix};
 pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};

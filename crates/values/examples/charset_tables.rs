@@ -38,8 +38,11 @@ fn main() {
         for (char, code) in &encoded {
             decoded.entry(*code).or_insert(*char);
         }
-        let from: Vec<(u32, u32)> =
-            decoded.iter().filter(|(code, char)| base_char(*encoding, **code) != Some(**char)).map(|(a, b)| (*a, *b)).collect();
+        let from: Vec<(u32, u32)> = decoded
+            .iter()
+            .filter(|(code, char)| base_char(*encoding, **code) != Some(**char))
+            .map(|(a, b)| (*a, *b))
+            .collect();
         let mut into = Vec::new();
         for char in (0..=0x10ffff).filter_map(char::from_u32) {
             // The rule: the encoding's bytes, where they come back as the character.
@@ -58,7 +61,12 @@ fn main() {
         write(&mut file, &into);
         let len = u32::try_from(file.len() - start - 4).unwrap();
         file[start..start + 4].copy_from_slice(&len.to_le_bytes());
-        println!("{name}: {} characters, {} others to utf8mb4, {} others from it, {len} bytes", decoded.len(), from.len(), into.len());
+        println!(
+            "{name}: {} characters, {} others to utf8mb4, {} others from it, {len} bytes",
+            decoded.len(),
+            from.len(),
+            into.len()
+        );
     }
     std::fs::write(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/charsets.bin"), file).unwrap();
 }

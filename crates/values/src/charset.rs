@@ -208,7 +208,10 @@ mod tests {
         assert_eq!(to_utf8mb4(id("big5"), &[0xa7, 0x41, b'a']).unwrap(), "你a".as_bytes());
         assert_eq!(from_utf8mb4(id("big5"), "你a".as_bytes()).unwrap().as_ref(), [0xa7, 0x41, b'a']);
         assert_eq!(to_utf8mb4(id("ujis"), &[0x8f, 0xb0, 0xa1, 0xa4, 0xa2, 0x8e, 0xb1]).unwrap(), "丂あｱ".as_bytes());
-        assert_eq!(from_utf8mb4(id("ujis"), "丂あｱ".as_bytes()).unwrap().as_ref(), [0x8f, 0xb0, 0xa1, 0xa4, 0xa2, 0x8e, 0xb1]);
+        assert_eq!(
+            from_utf8mb4(id("ujis"), "丂あｱ".as_bytes()).unwrap().as_ref(),
+            [0x8f, 0xb0, 0xa1, 0xa4, 0xa2, 0x8e, 0xb1]
+        );
         assert_eq!(to_utf8mb4(id("gb18030"), &[0x94, 0x39, 0xda, 0x33, 0xc4, 0xe3]).unwrap(), "💩你".as_bytes());
         assert_eq!(from_utf8mb4(id("gb18030"), "💩".as_bytes()).unwrap().as_ref(), [0x94, 0x39, 0xda, 0x33]);
         assert_eq!(from_utf8mb4(id("sjis"), "〜".as_bytes()).unwrap().as_ref(), [0x81, 0x60]);

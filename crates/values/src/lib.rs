@@ -17,6 +17,8 @@ mod decimal;
 mod error;
 mod float;
 pub mod json;
+pub mod json_diff;
+mod json_tree;
 mod layout;
 pub mod sort_key;
 mod temporal;
