@@ -267,7 +267,8 @@ impl Pipeline {
             }));
         }
         threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options, catalog, start.executed, start.sequence);
+            let sequencer = Sequencer::new(decode_options, catalog, start.executed, start.sequence)
+                .with_prepared(store.recovered_prepared());
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
                 store: Arc::clone(&store),

@@ -78,6 +78,11 @@ impl TablePlan {
         plan
     }
 
+    /// Whether ROLLBACK undoes changes of the table.
+    pub(crate) fn rolls_back(&self) -> bool {
+        ["InnoDB", "NDB", "NDBCLUSTER"].iter().any(|engine| engine.eq_ignore_ascii_case(&self.def.engine))
+    }
+
     /// Bytes of a bitmap with one bit per column.
     pub(crate) fn bitmap_len(&self) -> usize {
         self.def.columns.len().div_ceil(8)

@@ -628,6 +628,7 @@ impl Opening<'_> {
             position: None,
             rows: std::collections::BTreeMap::new(),
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;
         let memory = self.memory.generation_bytes;

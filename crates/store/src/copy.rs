@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use base::GtidSet;
+use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, KeyOrder, TableDef};
 
 use crate::disk::{CutFacts, Disk, L0_RUNS_MAX};
@@ -155,7 +155,17 @@ impl<'a> CopyWriter<'a> {
             rows.entry(table.id.0).or_insert(0);
         }
         let mut run = self.disk.begin()?;
-        run.records(CutFacts { sequence: 0, executed, position: None, rows, ledger: "", catalog: Some(catalog) })?;
+        let none = PreparedSet::default();
+        run.records(CutFacts {
+            sequence: 0,
+            executed,
+            position: None,
+            rows,
+            ledger: "",
+            catalog: Some(catalog),
+            prepared: &none,
+            prepared_before: &none,
+        })?;
         let ending = self.disk.ending();
         run.finish(&ending)?;
         self.disk.take_over(&ending);

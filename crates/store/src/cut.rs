@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use base::PreparedSet;
 use catalog::{KeyOrder, TableId};
 
 use crate::disk::{CutFacts, Disk, Run};
@@ -230,13 +231,14 @@ pub(crate) fn table_bounds(table: TableId) -> ([u8; entry::PREFIX_LEN], [u8; ent
 }
 
 /// Writes `layers` (newest first) as they are at `point` into one run of `disk`, with the record; the run is not
-/// ended yet. `with_catalog`: the catalog differs from that of the last cut.
+/// ended yet. `with_catalog`: the catalog differs from that of the last cut. `prepared_before`: what that one had.
 pub(crate) fn write<'a>(
     disk: &'a Disk,
     layers: &[Layer],
     point: &CutPoint,
     rows: BTreeMap<u32, i64>,
     with_catalog: bool,
+    prepared_before: &PreparedSet,
 ) -> Result<(Run<'a>, CutReport), StoreError> {
     let mut run = disk.begin()?;
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
@@ -257,6 +259,8 @@ pub(crate) fn write<'a>(
         rows,
         ledger: &point.ledger,
         catalog: with_catalog.then_some(&point.catalog),
+        prepared: &point.prepared,
+        prepared_before,
     })?;
     Ok((run, report))
 }

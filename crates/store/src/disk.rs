@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::GtidSet;
+use base::{GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, TableId};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
@@ -37,6 +37,9 @@ const FILE_BYTES: u64 = 64 << 20;
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 
 const CUT_RECORD: &str = "cut";
+/// Events of a prepared XA transaction are stored in values of this size.
+const PREPARED_PART_BYTES: usize = 4 << 20;
+
 const CATALOG_RECORD: &str = "catalog";
 
 /// Where replay goes on after the newest cut.
@@ -54,6 +57,8 @@ pub struct Recovered {
     pub rows: BTreeMap<u32, i64>,
     /// The ledger, as [`CutPoint::ledger`](crate::CutPoint::ledger) had it.
     pub ledger: String,
+    /// XA transactions prepared there.
+    pub prepared: PreparedSet,
 }
 
 /// The cut's record as it lies in the tree, JSON.
@@ -66,6 +71,17 @@ struct CutRecord {
     relay_offset: u64,
     rows: BTreeMap<u32, i64>,
     ledger: String,
+    #[serde(default)]
+    prepared: Vec<PreparedRecord>,
+}
+
+/// A prepared XA transaction as the cut's record names it; its events lie in records of their own.
+#[derive(Serialize, Deserialize)]
+struct PreparedRecord {
+    xid: String,
+    gtid: Option<String>,
+    number: u64,
+    bytes: usize,
 }
 
 /// Sizes.
@@ -198,7 +214,26 @@ impl Disk {
             position: record.relay_file.map(|file| (file, record.relay_offset)),
             rows: record.rows,
             ledger: record.ledger,
+            prepared: self.prepared(record.prepared)?,
         }))
+    }
+
+    fn prepared(&self, records: Vec<PreparedRecord>) -> Result<PreparedSet, StoreError> {
+        let damaged = |what: &str| self.damaged(format!("the prepared XA transaction in the newest cut: {what}"));
+        let mut all = BTreeMap::new();
+        for record in records {
+            let mut events = Vec::new();
+            for part in 0..prepared_parts(record.bytes) {
+                let found = self.get(self.read_at(), &prepared_key(record.number, part))?;
+                events.extend_from_slice(&found.ok_or_else(|| damaged("a part is missing"))?);
+            }
+            if events.len() != record.bytes {
+                return Err(damaged("its length"));
+            }
+            let gtid = record.gtid.map(|gtid| gtid.parse()).transpose().map_err(|_| damaged("its GTID"))?;
+            all.insert(record.xid, Arc::new(Prepared { number: record.number, gtid, events }));
+        }
+        Ok(Arc::new(all))
     }
 
     /// The store's folder.
@@ -363,6 +398,9 @@ pub(crate) struct CutFacts<'a> {
     pub ledger: &'a str,
     /// Written only when it is not the one of the last cut.
     pub catalog: Option<&'a Catalog>,
+    pub prepared: &'a PreparedSet,
+    /// What the last cut had of them.
+    pub prepared_before: &'a PreparedSet,
 }
 
 impl Run<'_> {
@@ -392,9 +430,25 @@ impl Run<'_> {
             relay_offset: facts.position.map_or(0, |(_, offset)| offset),
             rows: facts.rows,
             ledger: facts.ledger.to_owned(),
+            prepared: prepared_records(facts.prepared),
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
-        self.put(&entry::record_key(CUT_RECORD), &text)
+        self.put(&entry::record_key(CUT_RECORD), &text)?;
+        // By number, as the keys are ordered.
+        let mut changed = BTreeMap::new();
+        changed.extend(facts.prepared_before.values().map(|old| (old.number, (old, false))));
+        for new in facts.prepared.values() {
+            if changed.remove(&new.number).is_none() {
+                changed.insert(new.number, (new, true));
+            }
+        }
+        for (number, (transaction, is_new)) in changed {
+            for (part, bytes) in transaction.events.chunks(PREPARED_PART_BYTES).enumerate() {
+                let key = prepared_key(number, part);
+                if is_new { self.put(&key, bytes)? } else { self.remove(&key)? }
+            }
+        }
+        Ok(())
     }
 
     /// Makes the run part of the tree, durably, at once. The caller holds `ending` and takes the new number over.
@@ -406,6 +460,25 @@ impl Run<'_> {
         disk.written.fetch_add(self.bytes, Ordering::Relaxed);
         Ok(self.bytes)
     }
+}
+
+fn prepared_records(prepared: &PreparedSet) -> Vec<PreparedRecord> {
+    let record = |(xid, transaction): (&String, &Arc<Prepared>)| PreparedRecord {
+        xid: xid.clone(),
+        gtid: transaction.gtid.map(|gtid| gtid.to_string()),
+        number: transaction.number,
+        bytes: transaction.events.len(),
+    };
+    prepared.iter().map(record).collect()
+}
+
+fn prepared_parts(bytes: usize) -> usize {
+    bytes.div_ceil(PREPARED_PART_BYTES)
+}
+
+/// Behind the other records.
+fn prepared_key(number: u64, part: usize) -> Vec<u8> {
+    entry::record_key(&format!("prepared/{number:020}/{part:06}"))
 }
 
 /// Removes a folder with everything in it; none there is fine.

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{GtidSet, SequenceNumber};
+use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::{Catalog, KeyOrder, TableId};
 
 use crate::layers::{Layer, Spill};
@@ -49,6 +49,7 @@ pub struct Store {
     next_generation: AtomicU64,
     last_cut: Mutex<LastCut>,
     recovered_ledger: String,
+    recovered_prepared: PreparedSet,
 }
 
 /// What the newest cut holds.
@@ -56,6 +57,7 @@ struct LastCut {
     sequence: u64,
     rows: BTreeMap<u32, i64>,
     catalog: Option<Catalog>,
+    prepared: PreparedSet,
 }
 
 /// A row as a reader sees it.
@@ -134,6 +136,8 @@ impl Store {
             disk.dead().set_alive(&recovered.catalog);
         }
         let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
+        let recovered_prepared =
+            recovered.as_ref().map(|recovered| Arc::clone(&recovered.prepared)).unwrap_or_default();
         let (watermark, last_cut) = match recovered {
             Some(recovered) => (
                 WatermarkState {
@@ -141,11 +145,16 @@ impl Store {
                     executed: recovered.executed,
                     catalog: recovered.catalog.clone(),
                 },
-                LastCut { sequence: recovered.sequence, rows: recovered.rows, catalog: Some(recovered.catalog) },
+                LastCut {
+                    sequence: recovered.sequence,
+                    rows: recovered.rows,
+                    catalog: Some(recovered.catalog),
+                    prepared: recovered.prepared,
+                },
             ),
             None => (
                 WatermarkState { sequence: SequenceNumber::ZERO, executed: GtidSet::new(), catalog },
-                LastCut { sequence: 0, rows: BTreeMap::new(), catalog: None },
+                LastCut { sequence: 0, rows: BTreeMap::new(), catalog: None, prepared: PreparedSet::default() },
             ),
         };
         Store {
@@ -156,6 +165,7 @@ impl Store {
             next_generation: AtomicU64::new(1),
             last_cut: Mutex::new(last_cut),
             recovered_ledger,
+            recovered_prepared,
         }
     }
 
@@ -187,6 +197,12 @@ impl Store {
     #[must_use]
     pub fn recovered_ledger(&self) -> &str {
         &self.recovered_ledger
+    }
+
+    /// XA transactions that were prepared at the cut from which this store was opened.
+    #[must_use]
+    pub fn recovered_prepared(&self) -> &PreparedSet {
+        &self.recovered_prepared
     }
 
     /// Sequence number of the newest cut.
@@ -228,14 +244,15 @@ impl Store {
         let mut state = self.cut_state();
         let rows = self.rows_at(&state, cutting, &point.catalog);
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
-        let (run, mut report) = cut::write(disk, cutting, point, rows.clone(), with_catalog)?;
+        let (run, mut report) = cut::write(disk, cutting, point, rows.clone(), with_catalog, &state.prepared)?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
         let at = disk.take_over(&ending);
         self.visibility.put_base(sealed.number(), disk, at);
         drop(ending);
         disk.dead().set_alive(&point.catalog);
-        *state = LastCut { sequence: point.sequence, rows, catalog: Some(point.catalog.clone()) };
+        let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
+        *state = LastCut { sequence: point.sequence, rows, catalog, prepared };
         Ok(report)
     }
 

@@ -164,7 +164,7 @@ fn read(kind: u8, bytes: &[u8], depth: u32, budget: &mut usize) -> Result<Node, 
         *budget = budget.checked_sub(amount).ok_or(INVALID)?;
         Ok(())
     };
-    let Some(shape) = (kind <= 3).then(|| Shape { object: kind < 2, large: kind & 1 == 1 }) else {
+    let Some(shape) = (kind <= 3).then_some(Shape { object: kind < 2, large: kind & 1 == 1 }) else {
         let len = match kind {
             0x04 => 1,
             0x05 | 0x06 => 2,
