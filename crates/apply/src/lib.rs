@@ -10,6 +10,7 @@ mod cutter;
 mod ending;
 mod pipeline;
 mod publish;
+pub mod stages;
 mod worker;
 
 pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};

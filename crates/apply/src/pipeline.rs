@@ -15,14 +15,15 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog,
-    SkipList, SpareBuffers, SplitOptions, Splitter, Stop, StopClass,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
+    SpareBuffers, SplitOptions, Splitter, Stop,
 };
-use store::{PinnedLayers, Store};
+use store::Store;
 
-use crate::cutter::{self, CutOptions, CutState, CutWait, Sealer, class_of};
+use crate::cutter::{self, CutOptions, CutState, CutWait, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
+use crate::stages::{SequenceStage, SplitStage};
 use crate::worker::{ApplyOptions, InFlight, Worker};
 
 /// Hands out the relay log; waits at most the given time.
@@ -271,14 +272,12 @@ impl Pipeline {
                 .with_prepared(store.recovered_prepared());
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
-                store: Arc::clone(&store),
                 publisher: Arc::clone(&publisher),
-                ledger: Arc::clone(&ledger),
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
-                sealer,
+                stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer),
             };
-            move || sequencing.run(&from_decode, sequencer)
+            move || sequencing.run(&from_decode)
         }));
         drop(working);
         Pipeline {
@@ -404,42 +403,26 @@ fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Send + 'stati
     }
 }
 
-fn split(mut source: LogSource, control: &Control, mut splitter: Splitter, output: &Sender<Piece>) {
+fn split(mut source: LogSource, control: &Control, splitter: Splitter, output: &Sender<Piece>) {
     let mut wanted = true;
+    let mut stage = SplitStage::new(splitter);
     let result = loop {
         if control.ending.takes_no_more() || !wanted {
             return;
         }
         let item = match source(IDLE_WAIT) {
+            Ok(TailItem::Closed) => return,
             Ok(item) => item,
-            Err(error) => {
-                let position = control.split_file.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let class = match error {
-                    RelayError::Corrupt { .. }
-                    | RelayError::Missing { .. }
-                    | RelayError::Index { .. }
-                    | RelayError::Boundary(_) => StopClass::Corrupt,
-                    _ => StopClass::Io,
-                };
-                break Stop { class, position, gtid: None, reason: error.to_string() };
-            }
+            Err(error) => break stage.stop_of(&error),
         };
-        let done = match item {
-            TailItem::Chunk(chunk) => {
-                let end = chunk.offset + chunk.data.len() as u64;
-                let mut emit = |piece| {
-                    wanted = output.send(piece).is_ok();
-                    wanted
-                };
-                let done = splitter.step(&chunk.file, chunk.offset, &chunk.data, chunk.hot, &mut emit);
-                *control.split_file.lock().unwrap_or_else(PoisonError::into_inner) =
-                    LogPosition { file: chunk.file, offset: end };
-                done
-            }
-            TailItem::EndOfFile { .. } => splitter.end_of_file(),
-            TailItem::Idle => Ok(()),
-            TailItem::Closed => return,
-        };
+        let moves = matches!(item, TailItem::Chunk(_));
+        let done = stage.step(item, &mut |piece| {
+            wanted = output.send(piece).is_ok();
+            wanted
+        });
+        if moves {
+            stage.position().clone_into(&mut control.split_file.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         if let Err(stop) = done {
             break *stop;
         }
@@ -473,23 +456,19 @@ fn decode(
 /// What the sequencing thread works with.
 struct Sequencing {
     control: Arc<Control>,
-    store: Arc<Store>,
     publisher: Arc<Publisher>,
-    ledger: Arc<Ledger>,
     pieces: Arc<AtomicU64>,
     workers: Vec<Sender<Arc<InFlight>>>,
-    sealer: Option<Sealer>,
+    stage: SequenceStage,
 }
 
 impl Sequencing {
-    fn run(mut self, input: &Receiver<DecodedPiece>, mut sequencer: Sequencer) {
+    fn run(mut self, input: &Receiver<DecodedPiece>) {
         while self.publisher.failure().is_none() {
             let piece = match input.recv_timeout(IDLE_WAIT) {
                 Ok(piece) => piece,
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some(sealer) = &mut self.sealer {
-                        sealer.idle(&sequencer);
-                    }
+                    self.stage.idle();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -498,16 +477,13 @@ impl Sequencing {
             if self.control.ending.stops_handing_on() {
                 break;
             }
-            sequencer.take(piece);
-            while let Some(coming) = sequencer.coming() {
-                if let Some(sealer) = &mut self.sealer {
-                    sealer.before(coming, &sequencer);
-                    if self.control.ending.stops_handing_on() {
-                        break;
-                    }
+            self.stage.take(piece);
+            while let Some(flight) = self.stage.next(|| self.control.ending.stops_handing_on()) {
+                self.pieces.fetch_add(1, Ordering::Relaxed);
+                for worker in &self.workers {
+                    // A worker only goes away when this thread does, or breaks off.
+                    let _ = worker.send(Arc::clone(&flight));
                 }
-                let Some(sequenced) = sequencer.next(&self.control.shared) else { break };
-                self.hand_on(sequenced);
             }
         }
         // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders
@@ -515,20 +491,5 @@ impl Sequencing {
         self.control.ending.close();
         self.control.gate.open();
         self.control.shared.close();
-    }
-
-    fn hand_on(&mut self, mut sequenced: SequencedPiece) {
-        self.ledger.merge(&mut sequenced.decoded.ledger);
-        let index = self.publisher.enqueue(&sequenced);
-        self.pieces.fetch_add(1, Ordering::Relaxed);
-        if let Some(sealer) = &mut self.sealer {
-            sealer.after(index, &sequenced);
-        }
-        let layers = PinnedLayers::pin(&self.store);
-        let flight = Arc::new(InFlight::new(sequenced, index, self.workers.len(), layers));
-        for worker in &self.workers {
-            // A worker only goes away when this thread does, or breaks off.
-            let _ = worker.send(Arc::clone(&flight));
-        }
     }
 }

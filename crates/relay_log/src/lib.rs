@@ -42,7 +42,7 @@ pub use intake::{Intake, Taken};
 pub use names::{file_name, parse_index};
 pub use shared::RelayShared;
 pub use start::{StartKind, StartPoint};
-pub use sync::RelaySync;
+pub use sync::{RelaySync, SyncStep};
 pub use tail::{RelayFiles, RelayTail};
 pub use writer::{RelayLog, RelayWriter};
 

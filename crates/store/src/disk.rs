@@ -23,24 +23,28 @@ use serde::{Deserialize, Serialize};
 use crate::compaction::DeadRows;
 use crate::entry;
 use crate::error::StoreError;
+use crate::index_state::IndexStates;
 
 /// Version of all that lies in the store's folder.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Without secondary indexes: they are filled.
+const FORMAT_OLDEST: u32 = 1;
 
 /// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
 pub const L0_RUNS_MAX: usize = 24;
 
 /// Files of level 0 that are merged together.
-const L0_FILES: u8 = 4;
+pub const L0_FILES: u8 = 4;
 const FILE_BYTES: u64 = 64 << 20;
 /// Less than this is not worth a rewrite.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 
 const CUT_RECORD: &str = "cut";
+const CATALOG_RECORD: &str = "catalog";
+const INDEXES_RECORD: &str = "indexes";
+
 /// Events of a prepared XA transaction are stored in values of this size.
 const PREPARED_PART_BYTES: usize = 4 << 20;
-
-const CATALOG_RECORD: &str = "catalog";
 
 /// Where replay goes on after the newest cut.
 #[derive(Clone)]
@@ -201,16 +205,18 @@ impl Disk {
         };
         let format = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
         let found = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
-        if found != FORMAT {
+        if !(FORMAT_OLDEST..=FORMAT).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
         let record: CutRecord = serde_json::from_slice(&text).map_err(|error| damaged("cut", &error))?;
         let catalog = self.get(self.read_at(), &entry::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
+        let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
+        self.index_states(&catalog)?;
         Ok(Some(Recovered {
             sequence: record.sequence,
             executed: record.gtid_executed.parse().map_err(|error| damaged("cut", &error))?,
-            catalog: Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?,
+            catalog,
             position: record.relay_file.map(|file| (file, record.relay_offset)),
             rows: record.rows,
             ledger: record.ledger,
@@ -234,6 +240,13 @@ impl Disk {
             all.insert(record.xid, Arc::new(Prepared { number: record.number, gtid, events }));
         }
         Ok(Arc::new(all))
+    }
+
+    /// What the tree holds of each secondary index of this catalog.
+    pub(crate) fn index_states(&self, catalog: &Catalog) -> Result<IndexStates, StoreError> {
+        let text = self.get(self.read_at(), &entry::record_key(INDEXES_RECORD))?;
+        IndexStates::from_json(text.as_deref(), catalog)
+            .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
     }
 
     /// The store's folder.
@@ -451,6 +464,12 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Appends the record of indexes, behind all others.
+    pub(crate) fn index_states(&mut self, states: &IndexStates) -> Result<(), StoreError> {
+        let text = states.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
+        self.put(&entry::record_key(INDEXES_RECORD), &text)
+    }
+
     /// Makes the run part of the tree, durably, at once. The caller holds `ending` and takes the new number over.
     pub(crate) fn finish(self, _ending: &MutexGuard<'_, ()>) -> Result<u64, StoreError> {
         let disk = self.disk;
@@ -476,9 +495,9 @@ fn prepared_parts(bytes: usize) -> usize {
     bytes.div_ceil(PREPARED_PART_BYTES)
 }
 
-/// Behind the other records.
+/// Between the cut's record and that of indexes.
 fn prepared_key(number: u64, part: usize) -> Vec<u8> {
-    entry::record_key(&format!("prepared/{number:020}/{part:06}"))
+    entry::record_key(&format!("held-xa/{number:020}/{part:06}"))
 }
 
 /// Removes a folder with everything in it; none there is fine.
