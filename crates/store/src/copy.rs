@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use base::GtidSet;
+use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
 use crate::Store;
@@ -227,6 +227,7 @@ impl<'a> CopyWriter<'a> {
         // The rows of a copy without a lock are of no one moment, and its entries would be none of the rows that replay
         // then puts there: indexes are filled once the rows are exact.
         let settling = settles_at.is_some_and(|set| !set.is_subset_of(executed));
+        let none = PreparedSet::default();
         run.records(CutFacts {
             sequence: 0,
             executed,
@@ -235,6 +236,8 @@ impl<'a> CopyWriter<'a> {
             ledger: "",
             settles_at: settles_at.filter(|_| settling),
             catalog: Some(catalog),
+            prepared: &none,
+            prepared_before: &none,
         })?;
         run.index_states(&if self.entries {
             IndexStates::all_complete(catalog)

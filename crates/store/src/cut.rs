@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::GtidSet;
+use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::beneath::{Base, BaseKind};
@@ -280,6 +280,8 @@ pub(crate) struct CutTo<'a> {
     pub settles_at: Option<&'a GtidSet>,
     /// The catalog differs from that of the last cut.
     pub with_catalog: bool,
+    /// XA transactions prepared at the last cut.
+    pub prepared: &'a PreparedSet,
 }
 
 /// Writes `layers` (newest first) as they are at `point` into one run, with the record; the run is not ended yet.
@@ -311,6 +313,8 @@ pub(crate) fn write<'a>(
         ledger: &point.ledger,
         settles_at: to.settles_at.filter(|set| !set.is_subset_of(&point.executed)),
         catalog: to.with_catalog.then_some(&point.catalog),
+        prepared: &point.prepared,
+        prepared_before: to.prepared,
     })?;
     if to.with_catalog || states != *to.indexes {
         run.index_states(&states)?;

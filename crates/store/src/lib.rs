@@ -30,7 +30,7 @@ pub use copy::CopyWriter;
 pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_FILES, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
-pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
+pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, merge_json};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
@@ -41,7 +41,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{GtidSet, SequenceNumber};
+use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::{Catalog, IndexSet, TableDef, TableId};
 
 use crate::index_state::IndexStates;
@@ -61,6 +61,7 @@ pub struct Store {
     copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
     /// See [`Recovered::settles_at`]; kept after it is reached.
     settles_at: Option<GtidSet>,
+    recovered_prepared: PreparedSet,
 }
 
 /// What the newest cut holds.
@@ -70,6 +71,7 @@ struct LastCut {
     catalog: Option<Catalog>,
     /// Its rows are exact: no copy without a lock has yet to settle.
     settled: bool,
+    prepared: PreparedSet,
 }
 
 /// A row as a reader sees it.
@@ -156,6 +158,8 @@ impl Store {
         }
         let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
         let settles_at = recovered.as_ref().and_then(|recovered| recovered.settles_at.clone());
+        let recovered_prepared =
+            recovered.as_ref().map(|recovered| Arc::clone(&recovered.prepared)).unwrap_or_default();
         let (watermark, last_cut) = match recovered {
             Some(recovered) => (
                 WatermarkState {
@@ -168,11 +172,18 @@ impl Store {
                     rows: recovered.rows,
                     catalog: Some(recovered.catalog),
                     settled: settles_at.is_none(),
+                    prepared: recovered.prepared,
                 },
             ),
             None => (
                 WatermarkState { sequence: SequenceNumber::ZERO, executed: GtidSet::new(), catalog },
-                LastCut { sequence: 0, rows: BTreeMap::new(), catalog: None, settled: true },
+                LastCut {
+                    prepared: PreparedSet::default(),
+                    sequence: 0,
+                    rows: BTreeMap::new(),
+                    catalog: None,
+                    settled: true,
+                },
             ),
         };
         Store {
@@ -185,6 +196,7 @@ impl Store {
             recovered_ledger,
             copied: Mutex::new(BTreeMap::new()),
             settles_at,
+            recovered_prepared,
         }
     }
 
@@ -238,6 +250,12 @@ impl Store {
         &self.recovered_ledger
     }
 
+    /// XA transactions that were prepared at the cut from which this store was opened.
+    #[must_use]
+    pub fn recovered_prepared(&self) -> &PreparedSet {
+        &self.recovered_prepared
+    }
+
     /// Sequence number of the newest cut.
     #[must_use]
     pub fn last_cut(&self) -> u64 {
@@ -287,8 +305,8 @@ impl Store {
         let scratch = self.scratch.as_deref();
         // Only cuts, fills and copies that begin change them, all under the lock that is held.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
-        let settles_at = self.settles_at.as_ref();
-        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog };
+        let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
+        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
         let (run, mut report, indexes) = cut::write(&to, cutting, point, rows.clone())?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
@@ -297,7 +315,8 @@ impl Store {
         drop(ending);
         disk.dead().set_alive(&point.catalog);
         let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
-        *state = LastCut { sequence: point.sequence, rows, catalog: Some(point.catalog.clone()), settled };
+        let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
+        *state = LastCut { sequence: point.sequence, rows, catalog, settled, prepared };
         Ok(report)
     }
 
