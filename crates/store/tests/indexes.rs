@@ -350,6 +350,7 @@ impl World {
             catalog: self.catalog.clone(),
             position: None,
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         let sealed = self.store.seal(Some(point));
         self.store.cut(&sealed).unwrap();
