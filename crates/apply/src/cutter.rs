@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::LogPosition;
+use base::{LogPosition, PreparedSet};
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
@@ -71,6 +71,8 @@ pub struct CutState {
     waits_for_cut: AtomicBool,
     waits_for_compaction: AtomicBool,
     asked: AtomicBool,
+    /// XA transactions prepared behind the last piece sequenced.
+    prepared: Mutex<PreparedSet>,
 }
 
 impl CutState {
@@ -248,6 +250,7 @@ impl Sealer {
         let bytes = &piece.decoded.piece;
         self.last_end = Some(bytes.position(bytes.end));
         self.unfinished = bytes.unfinished;
+        *self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&piece.prepared);
     }
 
     fn is_due(&self) -> bool {
@@ -269,6 +272,7 @@ impl Sealer {
             catalog: sequencer.catalog().clone(),
             position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
+            prepared: Arc::clone(sequencer.prepared()),
         };
         self.hand_over(Some(point), None);
     }
@@ -407,6 +411,8 @@ impl Cutter {
             catalog: visible.catalog,
             position: position.map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
+            // All that was sequenced is visible.
+            prepared: Arc::clone(&self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         let sealed = store.seal(Some(point.clone()));
         self.cut(&sealed, &point).map(|_| ())
@@ -440,6 +446,7 @@ pub fn class_of(error: &StoreError) -> StopClass {
         StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
         StoreError::DiskFull { .. }
         | StoreError::Io { .. }
+        | StoreError::IndexNotReady { .. }
         | StoreError::SnapshotTooOld
         | StoreError::Settling { .. } => StopClass::Io,
     }

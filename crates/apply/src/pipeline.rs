@@ -272,7 +272,8 @@ impl Pipeline {
             }));
         }
         threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence);
+            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence)
+                .with_prepared(store.recovered_prepared());
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
                 publisher: Arc::clone(&publisher),

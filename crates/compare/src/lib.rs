@@ -14,6 +14,7 @@ mod order;
 mod report;
 mod row_source;
 mod rows;
+mod rows_in_order;
 mod schema;
 mod shape;
 mod snapshot_lock;

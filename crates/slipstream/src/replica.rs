@@ -716,6 +716,7 @@ impl Opening<'_> {
             rows: std::collections::BTreeMap::new(),
             ledger: String::new(),
             settles_at: None,
+            prepared: base::PreparedSet::default(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;
         let memory = self.memory.generation_bytes;
@@ -900,7 +901,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
-        StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
+        StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
     };
     Failure::new(exit, error.to_string())
 }

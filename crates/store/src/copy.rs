@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use base::GtidSet;
+use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
 use crate::Store;
 use crate::disk::{CutFacts, Disk, L0_RUNS_MAX};
 use crate::entry;
 use crate::error::StoreError;
+use crate::index_state::IndexStates;
 
 /// Beside replay, whose cuts need room in level 0 too.
 const L0_RUNS_BESIDE: usize = L0_RUNS_MAX / 2;
@@ -28,6 +29,8 @@ pub struct CopyWriter<'a> {
     buffers: Mutex<BTreeMap<u32, Buffer>>,
     rows: Mutex<BTreeMap<u32, i64>>,
     merging: Mutex<()>,
+    /// Entries of secondary indexes are written with the rows; else they are filled later.
+    entries: bool,
 }
 
 #[derive(Default)]
@@ -42,6 +45,13 @@ impl<'a> CopyWriter<'a> {
     #[must_use]
     pub fn new(disk: &'a Disk, buffer_bytes: usize) -> CopyWriter<'a> {
         CopyWriter::with(disk, None, buffer_bytes)
+    }
+
+    /// A writer of rows that are exact only when replay has changed them: without entries of secondary indexes.
+    #[must_use]
+    pub fn without_indexes(mut self) -> CopyWriter<'a> {
+        self.entries = false;
+        self
     }
 
     /// A writer beside replay, into a store in use; None for a store in memory. The tables must be told to the store
@@ -59,6 +69,8 @@ impl<'a> CopyWriter<'a> {
             buffers: Mutex::new(BTreeMap::new()),
             rows: Mutex::new(BTreeMap::new()),
             merging: Mutex::new(()),
+            // Beside replay, changes follow under an id that no cut's catalog knows: indexes are filled behind the switch.
+            entries: store.is_none(),
         }
     }
 
@@ -75,6 +87,8 @@ impl<'a> CopyWriter<'a> {
         let keyless = order.is_keyless();
         let mut buffer = self.take(table.id.0);
         let mut count = 0;
+        let damaged = |_| self.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
+        let mut own = Vec::new();
         for (key, image) in rows {
             let start = buffer.bytes.len();
             entry::append_row_key(&order, table.id, key, &mut buffer.bytes);
@@ -83,6 +97,19 @@ impl<'a> CopyWriter<'a> {
             let end = buffer.bytes.len();
             buffer.entries.push((start, value_at, end));
             count += 1;
+            let Some(indexes) = order.indexes().filter(|_| self.entries) else { continue };
+            own.clear();
+            entry::append_own(keyless, key, &mut own);
+            for index in indexes.indexes() {
+                let start = buffer.bytes.len();
+                buffer.bytes.extend_from_slice(&entry::index_prefix(table.id, index.id()));
+                indexes.append(index, image, &mut buffer.bytes).map_err(damaged)?;
+                buffer.bytes.extend_from_slice(&own);
+                let value_at = buffer.bytes.len();
+                buffer.bytes.extend_from_slice(&entry::index_value(own.len()));
+                let end = buffer.bytes.len();
+                buffer.entries.push((start, value_at, end));
+            }
         }
         *self.rows.lock().unwrap_or_else(PoisonError::into_inner).entry(table.id.0).or_insert(0) += count;
         if buffer.held() >= self.buffer_bytes {
@@ -121,6 +148,12 @@ impl<'a> CopyWriter<'a> {
         while let Some(entry) = entries.get(at) {
             let same = entries.get(at..).unwrap_or(&[]).iter().take_while(|other| key(other) == key(entry)).count();
             let value = bytes.get(entry.1..entry.2).unwrap_or(&[]);
+            if entry::index_of(key(entry)).is_some_and(|index| index > 0) {
+                // Equal rows of a table without a key share their entries.
+                run.put(key(entry), value)?;
+                at += same;
+                continue;
+            }
             let others = entries.get(at + 1..at + same).unwrap_or(&[]);
             let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
             // Equal rows of a table without a key are counted, those of earlier runs too: one connection copies it.
@@ -191,14 +224,25 @@ impl<'a> CopyWriter<'a> {
             rows.entry(table.id.0).or_insert(0);
         }
         let mut run = self.disk.begin()?;
+        // The rows of a copy without a lock are of no one moment, and its entries would be none of the rows that replay
+        // then puts there: indexes are filled once the rows are exact.
+        let settling = settles_at.is_some_and(|set| !set.is_subset_of(executed));
+        let none = PreparedSet::default();
         run.records(CutFacts {
             sequence: 0,
             executed,
             position: None,
             rows,
             ledger: "",
-            settles_at: settles_at.filter(|set| !set.is_subset_of(executed)),
+            settles_at: settles_at.filter(|_| settling),
             catalog: Some(catalog),
+            prepared: &none,
+            prepared_before: &none,
+        })?;
+        run.index_states(&if self.entries {
+            IndexStates::all_complete(catalog)
+        } else {
+            IndexStates::none_complete(catalog)
         })?;
         let ending = self.disk.ending();
         run.finish(&ending)?;

@@ -37,10 +37,18 @@ pub enum StoreError {
         /// What we read.
         expected: u32,
     },
+    /// The index cannot be read at this snapshot yet: it came with a later DDL and is being filled.
+    #[error("index {index} of table id {table} is being filled and cannot be read yet")]
+    IndexNotReady {
+        /// The table's id.
+        table: u32,
+        /// The index's id under it.
+        index: u16,
+    },
     /// A copy without a lock is exact only when the log is replayed to its end.
     #[error(
         "the copy was taken without a lock (--copy-lock=none): its rows are exact, and can be read, once {missing} more \
-         transactions are replayed, up to GTIDs {until}"
+          transactions are replayed, up to GTIDs {until}"
     )]
     Settling {
         /// What must be executed.

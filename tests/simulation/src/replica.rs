@@ -496,6 +496,8 @@ impl Replica {
             position: position.map(|end| (end.file.to_string(), end.offset)),
             // Nothing is in flight.
             ledger: serde_json::to_string(&self.ledger.snapshot(binlog::event_type::name)).unwrap(),
+            // The histories have no XA transactions.
+            prepared: base::PreparedSet::default(),
         };
         self.sync.lock().unwrap().sync().map_err(|error| Fault::of_relay(&error))?;
         let (executed, position) = self.last_point.clone();
