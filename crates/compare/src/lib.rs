@@ -9,6 +9,7 @@
 mod buckets;
 mod dump;
 mod error;
+mod hash;
 mod order;
 mod report;
 mod row_source;
@@ -22,6 +23,7 @@ mod verify;
 pub use buckets::{Cell, Checksums};
 pub use dump::{DumpFormat, DumpOptions, DumpReport, dump};
 pub use error::{CompareError, ErrorClass};
+pub use hash::{TableHash, hash_server, hash_store};
 pub use report::{ColumnDifference, RowDifference, SideTotals, TableReport, VerifyReport};
 pub use row_source::{RowSource, ServerRows, StoreRows, table_checksum};
 pub use rows::compare_rows;

@@ -36,6 +36,18 @@ pub enum CheckImages {
     Sample,
     /// As `Sample`, and every before image is compared.
     All,
+    /// Between the two ends of a copy without a lock: a row is put or removed whatever is there. Looked for it is, so
+    /// that rows are counted right. What a partial image says of a row that is not there is left out: for this key a
+    /// deletion or a whole row follows before the copy settles.
+    Settling,
+}
+
+impl CheckImages {
+    /// Whether a row that is not as the log says is an error.
+    #[inline]
+    fn refuses(self) -> bool {
+        matches!(self, CheckImages::Sample | CheckImages::All)
+    }
 }
 
 /// What a row event says the row was.
@@ -78,6 +90,17 @@ pub enum RowChange<'a> {
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
     },
+    /// As `Merge`, where the image holds differences of some JSON documents.
+    MergeJson {
+        /// What it was.
+        before: BeforeImage<'a>,
+        /// The columns that the image holds; None for all.
+        present: Option<&'a [u8]>,
+        /// One bit per JSON column of the table: its value is differences.
+        partial: &'a [u8],
+        /// Null bitmap over the present columns, then values.
+        image: &'a [u8],
+    },
     /// The row goes.
     Delete {
         /// What it was.
@@ -100,6 +123,10 @@ pub enum RowErrorKind {
     Differs,
     /// The stored image and the table's definition do not fit together.
     Damaged,
+    /// A key change whose after image lacks columns, before a copy without a lock has settled.
+    Unsettled,
+    /// ER_COULD_NOT_APPLY_JSON_DIFF: differences that do not fit the stored document.
+    JsonDiff(values::ValueError),
     /// The store's files cannot be read.
     Store(StoreError),
 }
@@ -111,6 +138,9 @@ pub enum RowErrorKind {
     RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica".to_owned(),
     RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
+    RowErrorKind::Unsettled => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
+        the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
+    RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
     RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
 })]
 pub struct RowError {
@@ -218,7 +248,7 @@ impl Lane {
         let rows = &mut entry.rows;
         let found = rows.find(hash, key);
         let compare = match check {
-            CheckImages::Off => false,
+            CheckImages::Off | CheckImages::Settling => false,
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
@@ -237,7 +267,7 @@ impl Lane {
         // What the row is after it: its image, or None when it goes.
         let image = match change {
             RowChange::Insert { image } => {
-                if matches!(old, Old::Live(_)) && check != CheckImages::Off {
+                if matches!(old, Old::Live(_)) && check.refuses() {
                     return fail(RowErrorKind::Duplicate);
                 }
                 Some(image)
@@ -247,11 +277,20 @@ impl Lane {
                 Some(image)
             }
             RowChange::Merge { before, present, image } => {
-                let Old::Live(stored) = old else { return fail(RowErrorKind::NotFound) };
+                let Old::Live(stored) = old else {
+                    return if check == CheckImages::Settling { Ok(()) } else { fail(RowErrorKind::NotFound) };
+                };
                 check_old(shape, &old, before, compare, check)?;
                 self.scratch.clear();
                 let merged = shape.layout.merge(stored, present, image, &mut self.scratch);
                 merged.map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
+                Some(self.scratch.as_slice())
+            }
+            RowChange::MergeJson { before, present, partial, image } => {
+                let Old::Live(stored) = old else { return fail(RowErrorKind::NotFound) };
+                check_old(shape, &old, before, compare, check)?;
+                self.scratch.clear();
+                merge_json(shape, stored, present, partial, image, &mut self.scratch)?;
                 Some(self.scratch.as_slice())
             }
             RowChange::Delete { before } => {
@@ -289,6 +328,7 @@ impl Lane {
         };
         entry.balance += match change {
             RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
+            RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
             RowChange::Delete { .. } | RowChange::RemoveCopy => -1,
             RowChange::AddCopy => 1,
             _ => 0,
@@ -501,8 +541,10 @@ fn look_below(
 ) -> Result<Below, RowError> {
     let depth = match change {
         // These cannot be carried out without the old row.
-        RowChange::Merge { .. } | RowChange::AddCopy | RowChange::RemoveCopy => Depth::Disk,
-        _ if compare => Depth::Disk,
+        RowChange::Merge { .. } | RowChange::MergeJson { .. } | RowChange::AddCopy | RowChange::RemoveCopy => {
+            Depth::Disk
+        }
+        _ if compare || check == CheckImages::Settling => Depth::Disk,
         // The log does not hold the values that index entries are to be removed by.
         RowChange::Update { before, .. } | RowChange::Delete { before }
             if shape.order.indexes().is_some() && !matches!(before, BeforeImage::Full(_)) =>
@@ -527,9 +569,26 @@ fn check_old(
 ) -> Result<(), RowError> {
     match old {
         Old::Live(stored) if compare => compare_before(shape.layout, shape.types, stored, before),
-        Old::Gone if check != CheckImages::Off => Err(RowError { kind: RowErrorKind::NotFound }),
+        Old::Gone if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
+}
+
+/// Appends the row that an image with differences of JSON documents makes of the stored one.
+///
+/// # Errors
+/// When the differences do not fit.
+pub fn merge_json(
+    shape: &TableShape<'_>,
+    stored: &[u8],
+    present: Option<&[u8]>,
+    partial: &[u8],
+    image: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), RowError> {
+    let is_partial = |json: usize| partial.get(json / 8).is_some_and(|byte| byte >> (json % 8) & 1 != 0);
+    let merged = shape.layout.merge_partial(shape.types, stored, present, is_partial, image, out);
+    merged.map_err(|error| RowError { kind: RowErrorKind::JsonDiff(error) })
 }
 
 /// What to remember of the layers below with a change. `held`: what is remembered already, where this generation has

@@ -141,7 +141,8 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
         }
     }
     if options.hash {
-        report.hash = Some(hash(&store)?);
+        report.tables = compare::hash_store(&store, &Snapshot::pin(&store))?;
+        report.hash = Some(crate::hash::total(&report.tables));
     }
     Ok(report)
 }
@@ -293,7 +294,7 @@ fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
 }
 
 /// Index files are replaced by the files they list.
-fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for log in logs {
         if log.extension().is_some_and(|e| e == "index") {
@@ -321,24 +322,6 @@ fn count_orders(store: &Arc<Store>) -> Result<Option<u64>, store::StoreError> {
         ControlFlow::Continue(())
     })?;
     Ok(flow.is_continue().then_some(count))
-}
-
-fn hash(store: &Arc<Store>) -> Result<String, store::StoreError> {
-    let snapshot = Snapshot::pin(store);
-    let mut sum = 0u128;
-    for table in snapshot.catalog().tables() {
-        let name = format!("{}.{}", table.db, table.name);
-        let flow = store.scan::<()>(&snapshot, table, |row| {
-            let mut bytes = name.clone().into_bytes();
-            bytes.push(0);
-            bytes.extend_from_slice(row.image);
-            let one = xxhash_rust::xxh3::xxh3_128(&bytes);
-            sum = sum.wrapping_add(one.wrapping_mul(u128::from(row.count)));
-            ControlFlow::Continue(())
-        });
-        let _ = flow?;
-    }
-    Ok(format!("{sum:032x}"))
 }
 
 fn settings(options: &ReplayOptions) -> String {

@@ -103,8 +103,10 @@ pub struct ReplayReport {
     pub compaction_debt_bytes: u64,
     /// Rates of reading, before compaction and after; empty when not asked for.
     pub reads: Vec<ReadRates>,
-    /// Sum of 128-bit hashes of table name and image of every row; None when not asked for.
+    /// Hash over the tables' hashes, as `lab hash` computes it on any server; None when not asked for.
     pub hash: Option<String>,
+    /// Rows and hash of each table; empty when not asked for.
+    pub tables: Vec<compare::TableHash>,
     /// What was the same for all of it: the sync policy, checks, threads, memory.
     pub settings: String,
     /// What ran it.
@@ -193,6 +195,15 @@ impl fmt::Display for ReplayReport {
             )?;
         }
         if let Some(hash) = &self.hash {
+            for table in &self.tables {
+                writeln!(
+                    f,
+                    "    {:<32} {:>12} rows   {}",
+                    format!("{}.{}", table.db, table.table),
+                    table.rows,
+                    table.hash
+                )?;
+            }
             writeln!(f, "  result hash {hash}")?;
         }
         writeln!(f, "  {}", self.settings)?;
