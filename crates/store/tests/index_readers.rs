@@ -70,6 +70,7 @@ impl Writer<'_> {
             catalog: self.store.visibility().current().catalog,
             position: None,
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         self.store.cut(&self.store.seal(Some(point))).unwrap();
     }
