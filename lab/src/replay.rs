@@ -173,6 +173,7 @@ fn run(logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport
     let pipeline = Pipeline::start(
         Box::new(move |timeout| tail.next(timeout)),
         PipelineOptions {
+            quarantine: false,
             decoders: options.decoders,
             workers: options.workers,
             memory_bytes: options.memory_bytes,

@@ -19,6 +19,7 @@ mod identity;
 mod key_order;
 mod lexer;
 mod mask;
+mod named;
 mod parser;
 mod row_key;
 mod statement;
@@ -26,11 +27,12 @@ mod syntax;
 mod table;
 mod type_syntax;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome};
+pub use catalog::{Catalog, DdlEffect, DdlOutcome, Quarantined};
 pub use context::StatementContext;
 pub use error::DdlError;
 pub use key_order::KeyOrder;
 pub use mask::masked;
+pub use named::{Named, NamedTable};
 pub use row_key::{KeyPlace, RowKey};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,

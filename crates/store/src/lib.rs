@@ -257,9 +257,11 @@ impl Store {
         let mut ids = disk::ids_of(&point.catalog);
         ids.extend(copied.iter().map(|table| table.id));
         let rows = self.rows_at(&state, cutting, ids);
+        let known: BTreeMap<u32, i64> =
+            point.catalog.tables().filter_map(|table| Some((table.id.0, *rows.get(&table.id.0)?))).collect();
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
         let (run, mut report) =
-            cut::write(disk, cutting, point, rows.clone(), &copied, self.settles_at.as_ref(), with_catalog)?;
+            cut::write(disk, cutting, point, known, &copied, self.settles_at.as_ref(), with_catalog)?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
         let at = disk.take_over(&ending);
