@@ -11,6 +11,7 @@ mod cutter;
 mod ending;
 mod pipeline;
 mod publish;
+pub mod stages;
 mod worker;
 
 pub use beside::{Boundary, CopyTrack, Refused, TableCopier};

@@ -10,20 +10,21 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::{GtidSet, LogPosition};
+use base::LogPosition;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, never, select};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog,
-    SkipList, SpareBuffers, SplitOptions, Splitter, Stop, StopClass,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
+    SpareBuffers, SplitOptions, Splitter, Stop,
 };
-use store::{PinnedLayers, Store};
+use store::Store;
 
-use crate::beside::{self, Boundary, Command, CopyTrack, HOLD_MAX, TableCopier};
-use crate::cutter::{self, CutOptions, CutState, CutWait, Sealer, class_of};
+use crate::beside::{self, Command, HOLD_MAX, TableCopier};
+use crate::cutter::{self, CutOptions, CutState, CutWait, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
+use crate::stages::{SequenceStage, SplitStage};
 use crate::worker::{ApplyOptions, InFlight, Worker};
 
 /// Hands out the relay log; waits at most the given time.
@@ -277,18 +278,13 @@ impl Pipeline {
             let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence);
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
-                store: Arc::clone(&store),
                 publisher: Arc::clone(&publisher),
-                ledger: Arc::clone(&ledger),
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
-                sealer,
-                settles_at: store.settles_at().cloned(),
                 commands,
-                end: None,
-                unfinished: false,
+                stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer),
             };
-            move || sequencing.run(&from_decode, sequencer)
+            move || sequencing.run(&from_decode)
         }));
         drop(working);
         Pipeline {
@@ -428,42 +424,26 @@ fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Send + 'stati
     }
 }
 
-fn split(mut source: LogSource, control: &Control, mut splitter: Splitter, output: &Sender<Piece>) {
+fn split(mut source: LogSource, control: &Control, splitter: Splitter, output: &Sender<Piece>) {
     let mut wanted = true;
+    let mut stage = SplitStage::new(splitter);
     let result = loop {
         if control.ending.takes_no_more() || !wanted {
             return;
         }
         let item = match source(IDLE_WAIT) {
+            Ok(TailItem::Closed) => return,
             Ok(item) => item,
-            Err(error) => {
-                let position = control.split_file.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let class = match error {
-                    RelayError::Corrupt { .. }
-                    | RelayError::Missing { .. }
-                    | RelayError::Index { .. }
-                    | RelayError::Boundary(_) => StopClass::Corrupt,
-                    _ => StopClass::Io,
-                };
-                break Stop { class, position, gtid: None, reason: error.to_string() };
-            }
+            Err(error) => break stage.stop_of(&error),
         };
-        let done = match item {
-            TailItem::Chunk(chunk) => {
-                let end = chunk.offset + chunk.data.len() as u64;
-                let mut emit = |piece| {
-                    wanted = output.send(piece).is_ok();
-                    wanted
-                };
-                let done = splitter.step(&chunk.file, chunk.offset, &chunk.data, chunk.hot, &mut emit);
-                *control.split_file.lock().unwrap_or_else(PoisonError::into_inner) =
-                    LogPosition { file: chunk.file, offset: end };
-                done
-            }
-            TailItem::EndOfFile { .. } => splitter.end_of_file(),
-            TailItem::Idle => Ok(()),
-            TailItem::Closed => return,
-        };
+        let moves = matches!(item, TailItem::Chunk(_));
+        let done = stage.step(item, &mut |piece| {
+            wanted = output.send(piece).is_ok();
+            wanted
+        });
+        if moves {
+            stage.position().clone_into(&mut control.split_file.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         if let Err(stop) = done {
             break *stop;
         }
@@ -497,20 +477,12 @@ fn decode(
 /// What the sequencing thread works with.
 struct Sequencing {
     control: Arc<Control>,
-    store: Arc<Store>,
     publisher: Arc<Publisher>,
-    ledger: Arc<Ledger>,
     pieces: Arc<AtomicU64>,
     workers: Vec<Sender<Arc<InFlight>>>,
-    sealer: Option<Sealer>,
-    /// What replay must reach before rows are compared with the log, after a copy without a lock.
-    settles_at: Option<GtidSet>,
     /// From the thread that follows a copied table.
     commands: Receiver<Command>,
-    /// End in the relay log of what was sequenced, at the last transaction boundary.
-    end: Option<LogPosition>,
-    /// The last piece's transaction goes on.
-    unfinished: bool,
+    stage: SequenceStage,
 }
 
 /// What the sequencing thread does next.
@@ -523,18 +495,16 @@ enum Next {
 }
 
 impl Sequencing {
-    fn run(mut self, input: &Receiver<DecodedPiece>, mut sequencer: Sequencer) {
+    fn run(mut self, input: &Receiver<DecodedPiece>) {
         while self.publisher.failure().is_none() {
             let piece = match self.wait(input) {
                 Next::Piece(piece) => piece,
                 Next::Command(command) => {
-                    self.carry_out(command, &mut sequencer);
+                    self.carry_out(command);
                     continue;
                 }
                 Next::Idle => {
-                    if let Some(sealer) = &mut self.sealer {
-                        sealer.idle(&sequencer);
-                    }
+                    self.stage.idle();
                     continue;
                 }
                 Next::Over => break,
@@ -543,20 +513,10 @@ impl Sequencing {
             if self.control.ending.stops_handing_on() {
                 break;
             }
-            sequencer.take(piece);
-            while let Some(coming) = sequencer.coming() {
-                if let Some(sealer) = &mut self.sealer {
-                    sealer.before(coming, &sequencer);
-                    if self.control.ending.stops_handing_on() {
-                        break;
-                    }
-                }
-                let settling = self.settles_at.as_ref().is_some_and(|until| !until.is_subset_of(sequencer.executed()));
-                if !settling {
-                    self.settles_at = None;
-                }
-                let Some(sequenced) = sequencer.next(&self.control.shared) else { break };
-                self.hand_on(sequenced, settling);
+            self.stage.take(piece);
+            while let Some(flight) = self.stage.next(|| self.control.ending.stops_handing_on()) {
+                self.pieces.fetch_add(1, Ordering::Relaxed);
+                self.send(&flight);
             }
         }
         // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders
@@ -567,13 +527,12 @@ impl Sequencing {
     }
 
     fn wait(&mut self, input: &Receiver<DecodedPiece>) -> Next {
-        let timed = |result| match result {
-            Ok(piece) => Next::Piece(piece),
-            Err(RecvTimeoutError::Timeout) => Next::Idle,
-            Err(RecvTimeoutError::Disconnected) => Next::Over,
-        };
-        if self.unfinished {
-            return timed(input.recv_timeout(IDLE_WAIT));
+        if self.stage.is_inside_transaction() {
+            return match input.recv_timeout(IDLE_WAIT) {
+                Ok(piece) => Next::Piece(piece),
+                Err(RecvTimeoutError::Timeout) => Next::Idle,
+                Err(RecvTimeoutError::Disconnected) => Next::Over,
+            };
         }
         select! {
             recv(input) -> piece => piece.map_or(Next::Over, Next::Piece),
@@ -588,25 +547,18 @@ impl Sequencing {
         }
     }
 
-    fn boundary(&self, sequencer: &Sequencer) -> Boundary {
-        Boundary { executed: sequencer.executed().clone(), catalog: sequencer.catalog().clone(), end: self.end.clone() }
-    }
-
     /// At a transaction boundary.
-    fn carry_out(&mut self, command: Command, sequencer: &mut Sequencer) {
+    fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Look(reply) => answer(&reply, self.boundary(sequencer)),
-            Command::Reserve(reply) => answer(&reply, sequencer.reserve_table_id()),
+            Command::Look(reply) => answer(&reply, self.stage.boundary()),
+            Command::Reserve(reply) => answer(&reply, self.stage.reserve_table_id()),
             Command::Changes(piece, track) => {
-                if let Some(sealer) = &mut self.sealer {
-                    sealer.before_copied(sequencer);
-                }
-                let sequenced = sequencer.copied(*piece);
-                self.hand_on_copied(sequenced, Some(track));
+                let flight = self.stage.copied(*piece, track);
+                self.send(&flight);
             }
             Command::Hold(reply) => {
-                answer(&reply, self.boundary(sequencer));
-                self.hold(sequencer);
+                answer(&reply, self.stage.boundary());
+                self.hold();
             }
             // The hold is over: its asker is told by the answer that does not come.
             Command::Switch(..) | Command::Release => {}
@@ -614,63 +566,28 @@ impl Sequencing {
     }
 
     /// Takes nothing but what the copy brings, until it is in its place or time is over.
-    fn hold(&mut self, sequencer: &mut Sequencer) {
+    fn hold(&mut self) {
         let until = Instant::now() + HOLD_MAX;
         while !self.control.ending.stops_handing_on() {
             match self.commands.recv_deadline(until) {
                 Ok(Command::Switch(table, reply)) => {
-                    if let Some(sealer) = &mut self.sealer {
-                        sealer.before_copied(sequencer);
-                    }
-                    let empty = DecodedPiece::empty(self.store.lane_count());
-                    let switch = sequencer.switch_table(&table, empty, &self.control.shared);
-                    let number = switch.first.0;
-                    self.hand_on_copied(switch, None);
+                    let (number, flight) = self.stage.switch_table(&table);
+                    self.send(&flight);
                     answer(&reply, number);
                     return;
                 }
                 Ok(Command::Release) | Err(_) => return,
-                Ok(Command::Hold(reply)) => answer(&reply, self.boundary(sequencer)),
-                Ok(other) => self.carry_out(other, sequencer),
+                Ok(Command::Hold(reply)) => answer(&reply, self.stage.boundary()),
+                Ok(other) => self.carry_out(other),
             }
         }
     }
 
-    fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) {
-        let index = self.publisher.enqueue(&sequenced, true);
-        if let Some(sealer) = &mut self.sealer {
-            sealer.after_copied(index);
-        }
-        let layers = PinnedLayers::pin(&self.store);
-        let mut flight = InFlight::new(sequenced, index, self.workers.len(), layers);
-        flight.copied = track;
-        self.send(flight);
-    }
-
-    fn send(&self, flight: InFlight) {
-        let flight = Arc::new(flight);
+    fn send(&self, flight: &Arc<InFlight>) {
         for worker in &self.workers {
             // A worker only goes away when this thread does, or breaks off.
-            let _ = worker.send(Arc::clone(&flight));
+            let _ = worker.send(Arc::clone(flight));
         }
-    }
-
-    fn hand_on(&mut self, mut sequenced: SequencedPiece, settling: bool) {
-        self.ledger.merge(&mut sequenced.decoded.ledger);
-        let index = self.publisher.enqueue(&sequenced, false);
-        self.pieces.fetch_add(1, Ordering::Relaxed);
-        if let Some(sealer) = &mut self.sealer {
-            sealer.after(index, &sequenced);
-        }
-        let bytes = &sequenced.decoded.piece;
-        self.unfinished = bytes.unfinished;
-        if !bytes.unfinished {
-            self.end = Some(bytes.position(bytes.end));
-        }
-        let layers = PinnedLayers::pin(&self.store);
-        let mut flight = InFlight::new(sequenced, index, self.workers.len(), layers);
-        flight.settling = settling;
-        self.send(flight);
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::{Gtid, GtidSet, LogPosition, SequenceNumber};
 use observe::{LagMeter, RateMeter, Work, now_us};
-use schedule::{SequencedPiece, Stop};
+use schedule::{SequencedPiece, Stop, StopClass};
 use store::Store;
 
 struct Member {
@@ -61,6 +61,8 @@ struct State {
     failed: Option<(SequenceNumber, Stop)>,
     /// A transaction whose slices are not all there.
     open: Option<Member>,
+    /// Replay stopped inside a transaction of which earlier slices are applied.
+    torn: bool,
     shown: Shown,
 }
 
@@ -117,6 +119,7 @@ impl Publisher {
                 hold: Hold::None,
                 failed: None,
                 open: None,
+                torn: false,
                 shown: Shown::default(),
             }),
             moved: Condvar::new(),
@@ -133,7 +136,7 @@ impl Publisher {
     }
 
     /// Takes a piece into the queue before any worker sees it; returns its index.
-    pub(crate) fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
+    pub fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
         let visibility = self.store.visibility();
         for (at, catalog) in &piece.catalogs {
             visibility.announce_catalog(*at, catalog.clone());
@@ -166,6 +169,7 @@ impl Publisher {
         }
         if let Some(stop) = &decoded.stop {
             let at = SequenceNumber(piece.first.0 + members.len() as u64);
+            state.torn |= decoded.piece.continues && members.is_empty();
             self.limit_to(&mut state, at, stop.clone());
         }
         state.queue.push_back(Entry {
@@ -179,7 +183,7 @@ impl Publisher {
     }
 
     /// All lanes finished the piece.
-    pub(crate) fn complete(&self, index: u64) {
+    pub fn complete(&self, index: u64) {
         let mut state = self.lock();
         let at = index.checked_sub(state.front).and_then(|i| usize::try_from(i).ok());
         if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
@@ -189,7 +193,8 @@ impl Publisher {
     }
 
     /// Waits until the piece of this index and all before it are applied and visible; false when `timeout` passes.
-    pub(crate) fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
+    #[must_use]
+    pub fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
         let state = self.lock();
         if state.front > index {
             return true;
@@ -198,14 +203,17 @@ impl Publisher {
         state.front > index
     }
 
-    /// Everything that was sequenced is visible, and no transaction is open.
-    pub(crate) fn is_drained(&self) -> bool {
+    /// Everything that was applied is visible: no transaction is open, and none failed but where the log itself could
+    /// not be read any further.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
         let state = self.lock();
-        state.queue.is_empty() && state.open.is_none() && state.failed.is_none()
+        let log_ends = |stop: &Stop| stop.class == StopClass::Corrupt && !state.torn;
+        state.queue.is_empty() && state.open.is_none() && state.failed.as_ref().is_none_or(|(_, stop)| log_ends(stop))
     }
 
     /// Nothing from `at` on may become visible.
-    pub(crate) fn fail(&self, at: SequenceNumber, stop: Stop) {
+    pub fn fail(&self, at: SequenceNumber, stop: Stop) {
         let mut state = self.lock();
         self.limit_to(&mut state, at, stop);
         drop(state);

@@ -31,7 +31,7 @@ pub struct ApplyOptions {
 }
 
 /// A piece on its way through all workers.
-pub(crate) struct InFlight {
+pub struct InFlight {
     piece: SequencedPiece,
     index: u64,
     remaining: AtomicUsize,
@@ -47,7 +47,9 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
+    /// A sequenced piece with its index in the publisher's queue, for so many workers, and the layers it is applied to.
+    #[must_use]
+    pub fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
         let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
         InFlight {
             piece,
@@ -61,14 +63,23 @@ impl InFlight {
         }
     }
 
+    /// Whether nobody has to wait at its barrier any more; so too when it has none.
+    #[must_use]
+    pub fn is_passed(&self) -> bool {
+        let passed =
+            |(state, _): &(Mutex<(usize, bool)>, Condvar)| state.lock().unwrap_or_else(PoisonError::into_inner).1;
+        self.barrier.as_ref().is_none_or(passed)
+    }
+
     /// The buffers, for the next piece to be decoded. Frees the piece's memory.
-    pub(crate) fn into_spare(self) -> SpareBuffers {
+    #[must_use]
+    pub fn into_spare(self) -> SpareBuffers {
         self.piece.decoded.into()
     }
 }
 
 /// See the module.
-pub(crate) struct Worker {
+pub struct Worker {
     store: Arc<Store>,
     publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
@@ -87,7 +98,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(
+    /// The worker of these lanes.
+    #[must_use]
+    pub fn new(
         store: Arc<Store>,
         publisher: Arc<Publisher>,
         ledger: Arc<Ledger>,
@@ -112,19 +125,36 @@ impl Worker {
         }
     }
 
-    /// Takes one piece; the last worker to finish it publishes it.
-    pub(crate) fn step(&mut self, flight: &InFlight) {
+    /// Takes one piece, waiting at its barrier; the last worker to finish it publishes it.
+    pub fn step(&mut self, flight: &InFlight) {
+        if self.begin(flight) && self.wait(flight) {
+            self.finish(flight);
+        }
+    }
+
+    /// Applies the piece's rows of this worker's lanes, and arrives at its barrier; the last one there applies what
+    /// needs several lanes. False when replay ended: the piece is not finished by all, so never visible.
+    pub fn begin(&mut self, flight: &InFlight) -> bool {
         if self.ending.gives_up() {
-            // Not finished by all, so never visible.
-            return;
+            return false;
         }
         self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
         self.apply_lanes(flight);
-        if let Some((state, passed)) = &flight.barrier
-            && !self.meet(flight, state, passed)
-        {
-            return;
+        if let Some((state, passed)) = &flight.barrier {
+            let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
+            guard.0 += 1;
+            if guard.0 == flight.workers {
+                self.barriers.fetch_add(1, Ordering::Relaxed);
+                self.apply_barrier(flight);
+                guard.1 = true;
+                passed.notify_all();
+            }
         }
+        true
+    }
+
+    /// Tells that this worker's part is done, its barrier passed.
+    pub fn finish(&mut self, flight: &InFlight) {
         if flight.copied.is_some() {
             self.counts = LedgerBatch::new();
         }
@@ -139,16 +169,10 @@ impl Worker {
         }
     }
 
-    /// Waits for all workers; the last one applies what needs several lanes. False when the others will not come.
-    fn meet(&mut self, flight: &InFlight, state: &Mutex<(usize, bool)>, passed: &Condvar) -> bool {
+    /// Waits for all workers at the barrier. False when the others will not come.
+    fn wait(&self, flight: &InFlight) -> bool {
+        let Some((state, passed)) = &flight.barrier else { return true };
         let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.0 += 1;
-        if guard.0 == flight.workers {
-            self.barriers.fetch_add(1, Ordering::Relaxed);
-            self.apply_barrier(flight);
-            guard.1 = true;
-            passed.notify_all();
-        }
         while !guard.1 {
             if self.ending.gives_up() {
                 return false;

@@ -14,6 +14,7 @@ use crate::column_type;
 use crate::context::StatementContext;
 use crate::define::{self, Scope};
 use crate::error::{DdlError, Problem};
+use crate::index_set;
 use crate::statement;
 use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
 use crate::table::{ForeignKey, TableDef, TableId, same_name};
@@ -158,7 +159,11 @@ impl Catalog {
         }
         for database in stored.databases {
             let mut tables = BTreeMap::new();
-            for table in database.tables {
+            for mut table in database.tables {
+                // Catalogs written before indexes were kept have none.
+                if table.keys.iter().any(|key| key.id == 0) {
+                    index_set::give_ids(Arc::make_mut(&mut table));
+                }
                 inner.by_id.insert(table.id, Arc::clone(&table));
                 tables.insert(inner.folded(&table.name), table);
             }
@@ -686,6 +691,7 @@ impl<'a> Change<'a> {
             // What changed so far must be seen by the rename, which also touches the children.
             new = self.renamed(&Arc::new(new), to)?;
         }
+        index_set::renew_changed(&old, &mut new);
         if new == *old {
             return Ok(Done::Nothing(DdlEffect::NoEffect("rows and definition stay as they are")));
         }

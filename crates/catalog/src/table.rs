@@ -50,6 +50,9 @@ pub struct TableDef {
     /// Number of hidden columns MySQL adds for functional index parts. Their bits can be seen set behind the visible
     /// columns' bits in the bitmaps of rows events; they must be ignored.
     pub hidden_columns: usize,
+    /// Index ids given under this table id so far: 1 to this. None is given twice.
+    #[serde(default)]
+    pub index_ids_given: u16,
 }
 
 /// One column.
@@ -134,6 +137,9 @@ pub enum Identity {
 /// One index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
+    /// Names its entries in the store under this table's id; 0: none were left to give. See `index_set`.
+    #[serde(default)]
+    pub id: u16,
     /// `PRIMARY` for the primary key.
     pub name: String,
     /// No two rows alike (NULLs aside). True for the primary key.

@@ -376,7 +376,7 @@ mod tests {
         report.replay.state = ReplayState::Failed;
         report.lag.current_us = Some(850);
         report.lag.clock_difference_us = Some(-1500);
-        report.threads = vec![ThreadCpu { name: "apply".to_owned(), threads: 2, cpu_us: 1_500_000 }];
+        report.threads = vec![ThreadCpu { name: "apply".to_owned(), threads: 2, cpu_us: 1_500_000, core_wait_us: 0 }];
         report.last_error = Some(ErrorReport {
             at: "2026-11-21T08:00:00.000000Z".to_owned(),
             number: Some(1032),

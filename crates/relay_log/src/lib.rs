@@ -44,7 +44,7 @@ pub use names::{file_name, parse_index};
 pub use shared::RelayShared;
 pub use side::SideReader;
 pub use start::{StartKind, StartPoint};
-pub use sync::RelaySync;
+pub use sync::{RelaySync, SyncStep};
 pub use tail::{RelayFiles, RelayTail};
 pub use writer::{RelayLog, RelayWriter};
 

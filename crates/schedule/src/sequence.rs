@@ -50,6 +50,13 @@ impl SharedCatalog {
         (state.epoch >= epoch).then(|| (state.catalog.clone(), state.version))
     }
 
+    /// As [`wait`](Self::wait), without waiting: None while it is not published.
+    #[must_use]
+    pub fn get(&self, epoch: u64) -> Option<(Catalog, u64)> {
+        let state = self.lock();
+        (state.epoch >= epoch).then(|| (state.catalog.clone(), state.version))
+    }
+
     /// Lets every waiter go.
     pub fn close(&self) {
         self.lock().closed = true;

@@ -391,6 +391,10 @@ pub enum LabCommand {
     Replay(LabReplayFlags),
     /// Keep a server's log from its first statement on, for replay
     Record(lab::cli::RecordArgs),
+    /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
+    Generate(lab::cli::GenerateArgs),
+    /// Hash what a server holds, as `lab replay --hash` does
+    Hash(lab::cli::HashArgs),
     /// TPC-C against any MySQL-protocol server
     #[command(subcommand)]
     Tpcc(lab::cli::TpccCommand),
@@ -402,6 +406,16 @@ pub struct LabReplayFlags {
     /// Binlog files, or index files that list them, in order
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
+    /// Binlog or index file to replay before the measured ones, timed apart (a load phase); may be repeated
+    #[arg(long, value_name = "LOG")]
+    pub load: Vec<PathBuf>,
+    /// Feed the measured logs F times as fast as the source committed, with fresh commit times, and print the lag
+    #[arg(long, value_name = "F")]
+    pub pace: Option<f64>,
+    /// Measure reading too, outside of the timed part: everything, then N random keys; again after full compaction
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_value_t = 0,
+          default_missing_value = "1000000")]
+    pub reads: u64,
     /// The store lies on disk and is cut so that about this much memory is used [default: all rows stay in memory]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use base::GtidSet;
 use observe::StatusReport;
@@ -66,10 +66,16 @@ impl Default for VerifyOptions {
 }
 
 /// What `slipstream lab replay` replays.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LabReplayOptions {
     /// Binlog files or index files, in order.
     pub logs: Vec<PathBuf>,
+    /// Logs replayed before, timed apart.
+    pub load: Vec<PathBuf>,
+    /// Times as fast as the source committed; none = full speed.
+    pub pace: Option<f64>,
+    /// Reads by key to measure; 0: none.
+    pub reads: u64,
     /// Folder for relay log and store; none = a temporary one.
     pub folder: Option<PathBuf>,
     /// Memory of a store on disk; none = a store in memory.
@@ -133,6 +139,19 @@ impl ReplicaHandle {
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), Failure>> {
         self.replica.outcome()
+    }
+
+    /// Once it has ended: the damage of the relay log it ended at, where another start mends that.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        self.replica.damage().map(|damage| damage.to_string())
+    }
+
+    /// What must be gone before the folder is opened again in this process, and the transactions visible.
+    #[must_use]
+    pub fn remains(&self) -> (Weak<store::Store>, u64) {
+        let store = &self.replica.pipeline.store;
+        (Arc::downgrade(store), store.visibility().watermark().0)
     }
 
     /// Stops replaying at a transaction boundary; receiving goes on.
@@ -418,6 +437,9 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
     let cores = replica::cores();
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
+        load: options.load.clone(),
+        pace: options.pace,
+        reads: options.reads,
         folder: options.folder.clone().unwrap_or(scratch),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
         decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },

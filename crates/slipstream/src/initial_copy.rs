@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use base::GtidSet;
 use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use observe::fail_point::{self, Phase};
 use observe::{ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text};
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
 use source::preflight::{self, PreflightInput, Severity};
@@ -198,6 +199,7 @@ struct Sink<'a> {
 
 impl CopySink for Sink<'_> {
     fn rows(&self, table: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
+        fail_point::enter(Phase::Copy);
         self.writer.rows(table, rows.iter()).map_err(|error| error.to_string())
     }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use apply::{ApplyOptions, CutOptions, CutWait, Pipeline, PipelineOptions, lanes_for};
 use base::{GtidSet, LogPosition};
 use catalog::Catalog;
+use observe::fail_point::{self, Phase};
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
     ProcessFacts, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, now_us, utc_text,
@@ -310,6 +311,27 @@ impl Replica {
             return None;
         }
         Some(self.failure().map_or(Ok(()), Err))
+    }
+
+    /// Why replay stopped, where that is a damaged relay log that the source can be asked for again: the next start
+    /// cuts it back. None too when what is wrong is what the source sent.
+    #[must_use]
+    pub fn damage(&self) -> Option<relay_log::Damage> {
+        let stop = self.pipeline.failure().filter(|stop| stop.class == StopClass::Corrupt)?;
+        self.source_options.as_ref()?;
+        // The damage lies behind all that is visible, in front of where replay stopped or there.
+        let visible = self.pipeline.publisher.status().position;
+        let from = visible.as_ref().and_then(RelayPosition::of).or_else(|| {
+            let (file_number, _) = *self.relay.files().first()?;
+            Some(RelayPosition { file_number, offset: 0 })
+        });
+        match self.relay.find_damage(from.unwrap_or_default()) {
+            Ok(damage) => damage,
+            Err(error) => {
+                log::warning(Code(20), "Relay", &format!("cannot look for damage behind '{stop}': {error}"));
+                None
+            }
+        }
     }
 
     /// How to reach the source; None for files.
@@ -884,6 +906,7 @@ fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<La
             Some((file, offset)) => {
                 let position = LogPosition { file: Arc::from(file.as_str()), offset: *offset };
                 let now = std::time::SystemTime::now();
+                fail_point::enter(Phase::Purge);
                 relay.purge(&position, &point.executed, expire, now).map(|purged| purged.files)
             }
             None => Ok(Vec::new()),
@@ -947,7 +970,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
-        StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
+        StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
     };
     Failure::new(exit, error.to_string())
 }

@@ -14,6 +14,7 @@ use crate::Store;
 use crate::disk::{CutFacts, Disk, L0_RUNS_MAX};
 use crate::entry;
 use crate::error::StoreError;
+use crate::index_state::IndexStates;
 
 /// Beside replay, whose cuts need room in level 0 too.
 const L0_RUNS_BESIDE: usize = L0_RUNS_MAX / 2;
@@ -75,6 +76,8 @@ impl<'a> CopyWriter<'a> {
         let keyless = order.is_keyless();
         let mut buffer = self.take(table.id.0);
         let mut count = 0;
+        let damaged = |_| self.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
+        let mut own = Vec::new();
         for (key, image) in rows {
             let start = buffer.bytes.len();
             entry::append_row_key(&order, table.id, key, &mut buffer.bytes);
@@ -83,6 +86,19 @@ impl<'a> CopyWriter<'a> {
             let end = buffer.bytes.len();
             buffer.entries.push((start, value_at, end));
             count += 1;
+            let Some(indexes) = order.indexes() else { continue };
+            own.clear();
+            entry::append_own(keyless, key, &mut own);
+            for index in indexes.indexes() {
+                let start = buffer.bytes.len();
+                buffer.bytes.extend_from_slice(&entry::index_prefix(table.id, index.id()));
+                indexes.append(index, image, &mut buffer.bytes).map_err(damaged)?;
+                buffer.bytes.extend_from_slice(&own);
+                let value_at = buffer.bytes.len();
+                buffer.bytes.extend_from_slice(&entry::index_value(own.len()));
+                let end = buffer.bytes.len();
+                buffer.entries.push((start, value_at, end));
+            }
         }
         *self.rows.lock().unwrap_or_else(PoisonError::into_inner).entry(table.id.0).or_insert(0) += count;
         if buffer.held() >= self.buffer_bytes {
@@ -121,6 +137,12 @@ impl<'a> CopyWriter<'a> {
         while let Some(entry) = entries.get(at) {
             let same = entries.get(at..).unwrap_or(&[]).iter().take_while(|other| key(other) == key(entry)).count();
             let value = bytes.get(entry.1..entry.2).unwrap_or(&[]);
+            if entry::index_of(key(entry)).is_some_and(|index| index > 0) {
+                // Equal rows of a table without a key share their entries.
+                run.put(key(entry), value)?;
+                at += same;
+                continue;
+            }
             let others = entries.get(at + 1..at + same).unwrap_or(&[]);
             let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
             // Equal rows of a table without a key are counted, those of earlier runs too: one connection copies it.
@@ -200,6 +222,7 @@ impl<'a> CopyWriter<'a> {
             settles_at: settles_at.filter(|set| !set.is_subset_of(executed)),
             catalog: Some(catalog),
         })?;
+        run.index_states(&IndexStates::all_complete(catalog))?;
         let ending = self.disk.ending();
         run.finish(&ending)?;
         self.disk.take_over(&ending);

@@ -23,23 +23,27 @@ use serde::{Deserialize, Serialize};
 use crate::compaction::DeadRows;
 use crate::entry;
 use crate::error::StoreError;
+use crate::index_state::IndexStates;
 
 /// Version of all that lies in the store's folder.
-const FORMAT: u32 = 1;
-/// The same, with a copy that is not settled: a program that knows nothing of it must not read it.
-const FORMAT_SETTLING: u32 = 2;
+const FORMAT: u32 = 2;
+/// As [`FORMAT`], with a copy that is not settled: a program that knows nothing of it must not read it.
+const FORMAT_SETTLING: u32 = 3;
+/// Without secondary indexes: they are filled.
+const FORMAT_OLDEST: u32 = 1;
 
 /// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
 pub const L0_RUNS_MAX: usize = 24;
 
 /// Files of level 0 that are merged together.
-const L0_FILES: u8 = 4;
+pub const L0_FILES: u8 = 4;
 const FILE_BYTES: u64 = 64 << 20;
 /// Less than this is not worth a rewrite.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 
 const CUT_RECORD: &str = "cut";
 const CATALOG_RECORD: &str = "catalog";
+const INDEXES_RECORD: &str = "indexes";
 
 /// Where replay goes on after the newest cut.
 #[derive(Clone)]
@@ -191,16 +195,19 @@ impl Disk {
         };
         let format = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
         let found = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
-        if found != FORMAT && found != FORMAT_SETTLING {
+        if !(FORMAT_OLDEST..=FORMAT_SETTLING).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
         let record: CutRecord = serde_json::from_slice(&text).map_err(|error| damaged("cut", &error))?;
         let catalog = self.get(self.read_at(), &entry::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
+        let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
+        let catalog = self.past_copies(catalog)?;
+        self.index_states(&catalog)?;
         Ok(Some(Recovered {
             sequence: record.sequence,
             executed: record.gtid_executed.parse().map_err(|error| damaged("cut", &error))?,
-            catalog: self.past_copies(Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?)?,
+            catalog,
             position: record.relay_file.map(|file| (file, record.relay_offset)),
             rows: record.rows,
             ledger: record.ledger,
@@ -217,6 +224,13 @@ impl Disk {
         let highest = self.range(self.read_at(), &[], &records).next_back().transpose()?;
         let id = highest.as_ref().and_then(|(key, _)| entry::table_of(key));
         Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
+    }
+
+    /// What the tree holds of each secondary index of this catalog.
+    pub(crate) fn index_states(&self, catalog: &Catalog) -> Result<IndexStates, StoreError> {
+        let text = self.get(self.read_at(), &entry::record_key(INDEXES_RECORD))?;
+        IndexStates::from_json(text.as_deref(), catalog)
+            .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
     }
 
     /// The store's folder.
@@ -415,6 +429,12 @@ impl Run<'_> {
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
         self.put(&entry::record_key(CUT_RECORD), &text)
+    }
+
+    /// Appends the record of indexes, behind all others.
+    pub(crate) fn index_states(&mut self, states: &IndexStates) -> Result<(), StoreError> {
+        let text = states.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
+        self.put(&entry::record_key(INDEXES_RECORD), &text)
     }
 
     /// Makes the run part of the tree, durably, at once. The caller holds `ending` and takes the new number over.

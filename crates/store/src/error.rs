@@ -48,6 +48,14 @@ pub enum StoreError {
         /// How much of it is not.
         missing: u64,
     },
+    /// The index cannot be read at this snapshot yet: it came with a later DDL and is being filled.
+    #[error("index {index} of table id {table} is being filled and cannot be read yet")]
+    IndexNotReady {
+        /// The table's id.
+        table: u32,
+        /// The index's id under it.
+        index: u16,
+    },
     /// A snapshot was given up because it held too much memory.
     #[error("snapshot too old: what it sees was given up to stay within --memory; take a new one")]
     SnapshotTooOld,

@@ -3,9 +3,11 @@
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
 //! passes unseen while `check_images` asks to look (RULES 20).
 
-use catalog::{KeyOrder, TableId};
+use catalog::{IndexSet, KeyOrder, TableId};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
 
+use crate::arena::Cursor;
+use crate::beneath::{Base, Bases};
 use crate::error::StoreError;
 use crate::layers::{Below, Depth, Layers};
 use crate::scan::ScanBuffer;
@@ -146,6 +148,8 @@ pub struct LaneStats {
 #[derive(Default)]
 struct Table {
     rows: LaneTable,
+    /// Of a table with secondary indexes, where something lies below: see `beneath`.
+    bases: Bases,
     keyless: bool,
     /// Rows that came less rows that went.
     balance: i64,
@@ -160,6 +164,8 @@ pub(crate) struct Held<'a> {
     pub image: Option<&'a [u8]>,
     /// How many copies of the row, without a key.
     pub copies: u64,
+    /// What lies below, for secondary indexes.
+    pub base: Base<'a>,
 }
 
 /// See the module.
@@ -175,6 +181,8 @@ pub struct Lane {
     scratch: Vec<u8>,
     /// Old images from below are copied here.
     below: Vec<u8>,
+    /// Sort keys of rows below are made here.
+    base_keys: Vec<u8>,
 }
 
 /// What a row was before a change.
@@ -188,7 +196,15 @@ enum Old<'a> {
 
 impl Lane {
     pub(crate) fn new(bottom: bool) -> Lane {
-        Lane { bottom, bytes: 0, tables: Vec::new(), dying: Vec::new(), scratch: Vec::new(), below: Vec::new() }
+        Lane {
+            bottom,
+            bytes: 0,
+            tables: Vec::new(),
+            dying: Vec::new(),
+            scratch: Vec::new(),
+            below: Vec::new(),
+            base_keys: Vec::new(),
+        }
     }
 
     /// Applies one change of the row `key` (whose hash is `hash`) of a table at `sequence`. `lane` is this lane's
@@ -282,6 +298,13 @@ impl Lane {
                 (now > 0).then_some(self.scratch.as_slice())
             }
         };
+        let base = match shape.order.indexes() {
+            Some(indexes) if !self.bottom => {
+                let held = found.as_ref().map(|found| entry.bases.get(found.slot));
+                base_of(indexes, shape.order.is_keyless(), held, &old, &change, image, &mut self.base_keys)?
+            }
+            _ => Base::Same,
+        };
         entry.balance += match change {
             RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
             RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
@@ -292,7 +315,10 @@ impl Lane {
         let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none() };
         // The borrow of the old image ends here.
         let keep_graves = self.bottom;
-        entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
+        let slot = entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
+        if base != Base::Same {
+            entry.bases.set(slot, base);
+        }
         Ok(())
     }
 
@@ -365,7 +391,7 @@ impl Lane {
         let keyless = entry.keyless;
         entry.rows.each_newest(sequence, |place, key, image| {
             let copies = if keyless { image.map_or(0, copies_of) } else { 1 };
-            each(place, Held { key, image, copies });
+            each(place, Held { key, image, copies, base: Base::Same });
         });
     }
 
@@ -374,7 +400,41 @@ impl Lane {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let (key, image) = entry.rows.at(place);
         let copies = if entry.keyless { image.map_or(0, copies_of) } else { 1 };
-        Some(Held { key, image, copies })
+        Some(Held { key, image, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
+    }
+
+    /// As `LaneTable::written_since`, images as readers see them.
+    pub(crate) fn written_since(
+        &self,
+        table: TableId,
+        cursor: &mut Cursor,
+        limits: (usize, usize),
+        mut each: impl FnMut(u32, &[u8], &[u8], Option<&[u8]>),
+    ) -> bool {
+        let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return false };
+        entry.rows.written_since(cursor, limits, |slot, key, image, before| {
+            // A table without a key stores its image as the key, once.
+            if entry.keyless { each(slot, key, key, before.map(|_| key)) } else { each(slot, key, image, before) }
+        })
+    }
+
+    /// The version of a slot visible at `sequence`: its key, and the row or None when it is deleted.
+    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<(&[u8], Option<crate::Row<'_>>)> {
+        let entry = self.tables.get(table.0 as usize)?.as_ref()?;
+        let (key, image) = entry.rows.visible(slot, sequence)?;
+        let row = image.map(|image| {
+            if entry.keyless {
+                crate::Row { key, image: key, count: copies_of(image) }
+            } else {
+                crate::Row { key, image, count: 1 }
+            }
+        });
+        Some((key, row))
+    }
+
+    /// Rows that this generation holds of a table, deleted ones included.
+    pub(crate) fn slot_count(&self, table: TableId) -> usize {
+        self.tables.get(table.0 as usize).and_then(Option::as_ref).map_or(0, |entry| entry.rows.slot_count())
     }
 
     /// A table goes with transaction `sequence`; its rows stay for those who can see them.
@@ -387,7 +447,7 @@ impl Lane {
         for table in tables {
             if let Some(Some(entry)) = self.tables.get_mut(table.0 as usize) {
                 entry.rows.tidy(oldest_needed);
-                let now = entry.rows.bytes().0;
+                let now = entry.rows.bytes().0 + entry.bases.bytes();
                 self.bytes = self.bytes + now - entry.counted;
                 entry.counted = now;
             }
@@ -436,8 +496,8 @@ impl Lane {
 
     /// Bytes taken from the allocator, and of them dead.
     pub(crate) fn memory(&self) -> (u64, u64) {
-        let tables = self.tables.iter().flatten().map(|entry| entry.rows.bytes());
-        tables.fold((0, 0), |sum, (bytes, dead)| (sum.0 + bytes as u64, sum.1 + dead as u64))
+        let tables = self.tables.iter().flatten().map(|entry| (entry.bases.bytes(), entry.rows.bytes()));
+        tables.fold((0, 0), |sum, (bases, (bytes, dead))| (sum.0 + (bases + bytes) as u64, sum.1 + dead as u64))
     }
 }
 
@@ -462,6 +522,12 @@ fn look_below(
         // These cannot be carried out without the old row.
         RowChange::Merge { .. } | RowChange::AddCopy | RowChange::RemoveCopy => Depth::Disk,
         _ if compare || check == CheckImages::Settling => Depth::Disk,
+        // The log does not hold the values that index entries are to be removed by.
+        RowChange::Update { before, .. } | RowChange::Delete { before }
+            if shape.order.indexes().is_some() && !matches!(before, BeforeImage::Full(_)) =>
+        {
+            Depth::Disk
+        }
         // In memory it is at hand (RULES 20).
         _ if check != CheckImages::Off => Depth::Memory,
         _ => return Ok(Below::Unknown),
@@ -483,6 +549,46 @@ fn check_old(
         Old::Gone if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
+}
+
+/// What to remember of the layers below with a change. `held`: what is remembered already, where this generation has
+/// the row. `Same` leaves it as it is.
+fn base_of<'a>(
+    indexes: &IndexSet,
+    keyless: bool,
+    held: Option<Base<'_>>,
+    old: &Old<'_>,
+    change: &RowChange<'_>,
+    image: Option<&[u8]>,
+    keys: &'a mut Vec<u8>,
+) -> Result<Base<'a>, RowError> {
+    if held.is_some_and(|base| base != Base::Same) {
+        return Ok(Base::Same);
+    }
+    if keyless {
+        // The image is the identity: it is below, or it is not.
+        return Ok(if held.is_none() && matches!(old, Old::Gone) { Base::Absent } else { Base::Same });
+    }
+    let was = match (old, change) {
+        (Old::Live(stored), _) => stored,
+        // Deleted here while the table had no index: no cut asks.
+        (Old::Gone, _) if held.is_some() => return Ok(Base::Same),
+        (Old::Unknown, RowChange::Update { before, .. } | RowChange::Delete { before }) => match before {
+            BeforeImage::Full(before) => before,
+            // Always looked for: see `look_below`.
+            BeforeImage::None | BeforeImage::Partial { .. } => return Ok(Base::Absent),
+        },
+        _ => return Ok(Base::Absent),
+    };
+    let damaged = |_| RowError { kind: RowErrorKind::Damaged };
+    if let Some(image) = image
+        && indexes.is_same(was, image).map_err(damaged)?
+    {
+        return Ok(Base::Same);
+    }
+    keys.clear();
+    indexes.append_all(was, keys).map_err(damaged)?;
+    Ok(Base::Keys(keys))
 }
 
 fn copies_of(image: &[u8]) -> u64 {

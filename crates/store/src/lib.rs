@@ -7,26 +7,33 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod arena;
+mod beneath;
 mod compaction;
 mod copy;
 mod cut;
 mod disk;
+mod entries;
 mod entry;
 mod error;
+mod fill;
+mod index_state;
 mod lane;
 mod layers;
+mod order;
 mod range;
+mod reader;
 mod scan;
 mod snapshot;
 mod table;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;
-pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
+pub use disk::{Disk, DiskOptions, DiskStats, L0_FILES, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
 pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
-pub use range::{OwnedRow, Range, behind_prefix};
+pub use range::{IndexCheck, OwnedRow, Range};
+pub use reader::{KeyRange, ReadOrder, TableReader};
 pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +42,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{GtidSet, SequenceNumber};
-use catalog::{Catalog, KeyOrder, TableDef, TableId};
+use catalog::{Catalog, IndexSet, TableDef, TableId};
 
+use crate::index_state::IndexStates;
 use crate::layers::{Layer, Spill};
 
 /// All lanes, the tree below, and what of them is visible.
@@ -80,6 +88,8 @@ pub struct StoreStats {
     pub memory: LaneStats,
     /// Generations sealed and not cut yet.
     pub sealed: u64,
+    /// Secondary indexes that readers cannot use yet: they came with a later DDL and are being filled.
+    pub indexes_to_fill: u64,
     /// The tree; None for a store in memory.
     pub disk: Option<DiskStats>,
 }
@@ -133,7 +143,12 @@ impl Store {
         let lanes = lanes_rounded(lanes);
         let active = Arc::new(Generation::new(0, lanes, disk.is_none()));
         let base = disk.as_ref().map(|disk| (Arc::clone(disk), disk.read_at()));
-        let layers = Layers { active, below: Vec::new(), base };
+        let indexes = match (&disk, &recovered) {
+            // Read once already, by `Disk::recover`.
+            (Some(disk), Some(recovered)) => disk.index_states(&recovered.catalog).unwrap_or_default(),
+            _ => IndexStates::default(),
+        };
+        let layers = Layers { active, below: Vec::new(), base, indexes: Arc::new(indexes) };
         if let (Some(disk), Some(recovered)) = (&disk, &recovered) {
             disk.dead().set_alive(&recovered.catalog);
         }
@@ -222,6 +237,10 @@ impl Store {
         self.cut_state().sequence
     }
 
+    fn scratch_for_check(&self) -> Option<PathBuf> {
+        self.scratch.as_ref().map(|scratch| scratch.join("check"))
+    }
+
     fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {
         self.last_cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,12 +279,16 @@ impl Store {
         let known: BTreeMap<u32, i64> =
             point.catalog.tables().filter_map(|table| Some((table.id.0, *rows.get(&table.id.0)?))).collect();
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
-        let (run, mut report) =
-            cut::write(disk, cutting, point, known, &copied, self.settles_at.as_ref(), with_catalog)?;
+        let scratch = self.scratch.as_deref();
+        // Only cuts, fills and copies of tables change them, all under the lock that is held.
+        let indexes = Arc::clone(&self.visibility.layers().indexes);
+        let settles_at = self.settles_at.as_ref();
+        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog };
+        let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
         let at = disk.take_over(&ending);
-        self.visibility.put_base(sealed.number(), disk, at);
+        self.visibility.put_base(sealed.number(), disk, at, Arc::new(indexes));
         drop(ending);
         disk.dead().set_alive(&point.catalog);
         *state = LastCut { sequence: point.sequence, rows, catalog: Some(point.catalog.clone()) };
@@ -285,12 +308,16 @@ impl Store {
         }
     }
 
-    /// The copied rows of a table lie in the tree, `rows` of them, and changes of it may follow.
+    /// The copied rows of a table lie in the tree with the entries of its indexes, `rows` of them, and changes of it may
+    /// follow.
     pub fn table_copy_read(&self, table: TableId, rows: i64) {
-        self.cut_state().rows.insert(table.0, rows);
-        if let Some(disk) = &self.disk {
-            self.take_over(disk);
-        }
+        let mut state = self.cut_state();
+        state.rows.insert(table.0, rows);
+        let (Some(disk), Some(def)) = (&self.disk, self.copied().get(&table).cloned()) else { return };
+        let indexes = self.visibility.layers().indexes.with_copied(&def);
+        let ending = disk.ending();
+        let at = disk.take_over(&ending);
+        self.visibility.move_base(at, Some(Arc::new(indexes)));
     }
 
     /// The table is in the catalog of a durable cut, or its copy is given up: then its rows go.
@@ -318,18 +345,28 @@ impl Store {
         let Some(scratch) = &self.scratch else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let (disk, _) = Disk::open(&folder, DiskOptions { cache_bytes: SPILL_CACHE_BYTES })?;
-        cut::spill(&disk, sealed, &|id| catalog.table_by_id(id).map(|table| (KeyOrder::of(table), table.version)))?;
+        cut::spill(&disk, sealed, catalog)?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
-        self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances });
+        let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();
+        let indexes = layers::tables_of(sealed).into_iter().filter_map(|id| {
+            let set = IndexSet::of(catalog.table_by_id(id)?)?;
+            Some((id.0, ids(set)))
+        });
+        let indexes = indexes.collect();
+        self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances, indexes });
         Ok(())
     }
 
-    /// One step of compaction; false when there is nothing to do.
+    /// One step of compaction, or of filling a new index; false when there is nothing to do.
     ///
     /// # Errors
     /// When the tree cannot be read or written.
     pub fn compact(&self) -> Result<bool, StoreError> {
         let Some(disk) = &self.disk else { return Ok(false) };
+        // A fill adds runs of its own: compaction comes first where there are many.
+        if disk.l0_runs() < L0_RUNS_MAX / 2 && self.fill_step(disk)? {
+            return Ok(true);
+        }
         let did = disk.compact(self.visibility.oldest_read())?;
         if did {
             self.take_over(disk);
@@ -352,7 +389,7 @@ impl Store {
     fn take_over(&self, disk: &Arc<Disk>) {
         let ending = disk.ending();
         let at = disk.take_over(&ending);
-        self.visibility.move_base(at);
+        self.visibility.move_base(at, None);
     }
 
     /// Memory and counts. Walks all lanes: for status, not for every piece.
@@ -364,6 +401,10 @@ impl Store {
         let mut all = vec![Layer::Memory(Arc::clone(&layers.active))];
         all.extend(layers.below.iter().cloned());
         stats.sealed = layers.below.len() as u64;
+        stats.indexes_to_fill = match &layers.base {
+            Some(_) => layers.indexes.incomplete(&catalog),
+            None => 0,
+        };
         let rows = self.rows_at(&self.cut_state(), &all, disk::ids_of(&catalog));
         stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
         for layer in &all {
@@ -373,6 +414,7 @@ impl Store {
                 stats.memory.bytes += bytes;
                 stats.memory.dead_bytes += dead;
             }
+            stats.memory.bytes += generation.bytes() - generation.lane_bytes();
         }
         stats
     }

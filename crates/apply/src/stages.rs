@@ -1,0 +1,224 @@
+//! The pipeline's stages as structs that are stepped: what [`Pipeline`](crate::Pipeline) gives threads and queues, and
+//! what the simulation (`tests/simulation`) steps in one thread.
+//!
+//! In: relay log items, pieces. Out: pieces on their way to the workers. Never here: threads, queues, waiting but for
+//! the cutter ([`SequenceStage::would_wait`] tells).
+
+use std::sync::Arc;
+
+use base::{GtidSet, LogPosition};
+use catalog::{TableDef, TableId};
+use observe::Ledger;
+use observe::fail_point::{self, Phase};
+use relay_log::{RelayError, TailItem};
+use schedule::{DecodedPiece, Piece, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
+use store::{PinnedLayers, Store};
+
+use crate::beside::{Boundary, CopyTrack};
+pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, class_of, pair};
+pub use crate::ending::Ending;
+pub use crate::publish::Publisher;
+pub use crate::worker::{InFlight, Worker};
+
+/// From relay log items to pieces, and how far that came.
+pub struct SplitStage {
+    splitter: Splitter,
+    /// End of what was split.
+    position: LogPosition,
+}
+
+impl SplitStage {
+    /// Nothing is split yet.
+    #[must_use]
+    pub fn new(splitter: Splitter) -> SplitStage {
+        SplitStage { splitter, position: LogPosition { file: Arc::from(""), offset: 0 } }
+    }
+
+    /// Splits one item; `emit` says whether pieces are still wanted.
+    ///
+    /// # Errors
+    /// When the bytes are none that a source writes.
+    pub fn step(&mut self, item: TailItem, emit: &mut dyn FnMut(Piece) -> bool) -> Result<(), Box<Stop>> {
+        match item {
+            TailItem::Chunk(chunk) => {
+                let end = chunk.offset + chunk.data.len() as u64;
+                let done =
+                    self.splitter.step(&chunk.file, chunk.offset, &chunk.data, chunk.hot, &mut |piece| emit(piece));
+                self.position = LogPosition { file: chunk.file, offset: end };
+                done
+            }
+            TailItem::EndOfFile { .. } => self.splitter.end_of_file(),
+            TailItem::Idle | TailItem::Closed => Ok(()),
+        }
+    }
+
+    /// End of what was split.
+    #[must_use]
+    pub fn position(&self) -> &LogPosition {
+        &self.position
+    }
+
+    /// What a fault of the relay log means for replay.
+    #[must_use]
+    pub fn stop_of(&self, error: &RelayError) -> Stop {
+        let class = match error {
+            RelayError::Corrupt { .. }
+            | RelayError::Missing { .. }
+            | RelayError::Index { .. }
+            | RelayError::Boundary(_) => StopClass::Corrupt,
+            _ => StopClass::Io,
+        };
+        Stop { class, position: self.position.clone(), gtid: None, reason: error.to_string() }
+    }
+}
+
+/// From decoded pieces to pieces on their way: order, generations, the publisher's queue.
+pub struct SequenceStage {
+    sequencer: Sequencer,
+    shared: Arc<SharedCatalog>,
+    store: Arc<Store>,
+    publisher: Arc<Publisher>,
+    ledger: Arc<Ledger>,
+    workers: usize,
+    sealer: Option<Sealer>,
+    /// What replay must reach before rows are compared with the log, after a copy without a lock.
+    settles_at: Option<GtidSet>,
+    /// End in the relay log of what was sequenced, at the last transaction boundary.
+    end: Option<LogPosition>,
+    /// The last piece's transaction goes on.
+    unfinished: bool,
+}
+
+impl SequenceStage {
+    /// For so many workers. Without a sealer nothing is cut.
+    #[must_use]
+    pub fn new(
+        sequencer: Sequencer,
+        shared: &Arc<SharedCatalog>,
+        publisher: &Arc<Publisher>,
+        store: &Arc<Store>,
+        ledger: &Arc<Ledger>,
+        workers: usize,
+        sealer: Option<Sealer>,
+    ) -> SequenceStage {
+        SequenceStage {
+            sequencer,
+            shared: Arc::clone(shared),
+            store: Arc::clone(store),
+            publisher: Arc::clone(publisher),
+            ledger: Arc::clone(ledger),
+            workers,
+            sealer,
+            settles_at: store.settles_at().cloned(),
+            end: None,
+            unfinished: false,
+        }
+    }
+
+    /// Takes a decoded piece, in any order.
+    pub fn take(&mut self, piece: DecodedPiece) {
+        self.sequencer.take(piece);
+    }
+
+    /// Nothing comes just now.
+    pub fn idle(&mut self) {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.idle(&self.sequencer);
+        }
+    }
+
+    /// Whether `next`, or `idle` where nothing comes, would wait for the cutter.
+    #[must_use]
+    pub fn would_wait(&self) -> bool {
+        self.sealer.as_ref().is_some_and(|sealer| sealer.would_wait(self.sequencer.coming()))
+    }
+
+    /// Sequences the piece that comes next and puts it into the publisher's queue, for every worker to take. None when
+    /// it was not taken yet, or when `ended` says so behind a wait.
+    pub fn next(&mut self, ended: impl FnOnce() -> bool) -> Option<Arc<InFlight>> {
+        let coming = self.sequencer.coming()?;
+        if let Some(sealer) = &mut self.sealer {
+            sealer.before(coming, &self.sequencer);
+            if ended() {
+                return None;
+            }
+        }
+        let settling = self.settles_at.as_ref().is_some_and(|until| !until.is_subset_of(self.sequencer.executed()));
+        if !settling {
+            self.settles_at = None;
+        }
+        let mut sequenced = self.sequencer.next(&self.shared)?;
+        self.ledger.merge(&mut sequenced.decoded.ledger);
+        if !sequenced.catalogs.is_empty() {
+            fail_point::enter(Phase::Ddl);
+        }
+        let index = self.publisher.enqueue(&sequenced, false);
+        if let Some(sealer) = &mut self.sealer {
+            sealer.after(index, &sequenced);
+        }
+        let bytes = &sequenced.decoded.piece;
+        self.unfinished = bytes.unfinished;
+        if !bytes.unfinished {
+            self.end = Some(bytes.position(bytes.end));
+        }
+        let layers = PinnedLayers::pin(&self.store);
+        let mut flight = InFlight::new(sequenced, index, self.workers, layers);
+        flight.settling = settling;
+        Some(Arc::new(flight))
+    }
+
+    /// Whether the last piece's transaction goes on: nothing of a copied table may come between.
+    #[must_use]
+    pub fn is_inside_transaction(&self) -> bool {
+        self.unfinished
+    }
+
+    /// Where replay is, at a transaction boundary.
+    #[must_use]
+    pub fn boundary(&self) -> Boundary {
+        Boundary {
+            executed: self.sequencer.executed().clone(),
+            catalog: self.sequencer.catalog().clone(),
+            end: self.end.clone(),
+        }
+    }
+
+    /// An id for a table that is being copied.
+    pub fn reserve_table_id(&mut self) -> Option<TableId> {
+        self.sequencer.reserve_table_id()
+    }
+
+    /// Changes of a copied table, at a transaction boundary.
+    #[must_use]
+    pub fn copied(&mut self, piece: DecodedPiece, track: Arc<CopyTrack>) -> Arc<InFlight> {
+        self.before_copied();
+        let sequenced = self.sequencer.copied(piece);
+        self.hand_on_copied(sequenced, Some(track))
+    }
+
+    /// Puts a copied table in the place of the one of its name, at a transaction boundary; the switch's number.
+    #[must_use]
+    pub fn switch_table(&mut self, table: &Arc<TableDef>) -> (u64, Arc<InFlight>) {
+        self.before_copied();
+        let empty = DecodedPiece::empty(self.store.lane_count());
+        let switch = self.sequencer.switch_table(table, empty, &self.shared);
+        (switch.first.0, self.hand_on_copied(switch, None))
+    }
+
+    fn before_copied(&mut self) {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.before_copied(&self.sequencer);
+        }
+    }
+
+    fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) -> Arc<InFlight> {
+        let index = self.publisher.enqueue(&sequenced, true);
+        if let Some(sealer) = &mut self.sealer {
+            sealer.after_copied(index);
+        }
+        let layers = PinnedLayers::pin(&self.store);
+        let mut flight = InFlight::new(sequenced, index, self.workers, layers);
+        flight.copied = track;
+        Arc::new(flight)
+    }
+}
