@@ -646,4 +646,78 @@ proptest! {
         world.check_entries();
         check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 7);
     }
+    /// A table copied beside replay: rows under an id that no catalog knows, changes of them, cuts between, the switch.
+    #[test]
+    fn a_table_copied_beside_replay(
+        schema in schema(),
+        rows in proptest::collection::vec(values(), 0..60),
+        changes in proptest::collection::vec((any::<usize>(), values(), 0..32u8), 0..50),
+    ) {
+        let mut world = World::new(schema);
+        // What stands in its place before.
+        rows.iter().take(3).for_each(|values| world.put(values, 0));
+        world.commit();
+        let (catalog, id) = world.catalog.reserve_id().unwrap();
+        world.catalog = catalog;
+        let def = Arc::new(TableDef { id, ..TableDef::clone(&world.def()) });
+        let switched = world.catalog.with_copied(&def).0;
+        let store = Arc::clone(&world.store);
+        store.begin_table_copy(&def);
+        world.cut();
+        world.now.clear();
+        for values in &rows {
+            let image = world.schema.image(values, ALL);
+            let (key, keyless) = (world.key(&image), world.is_keyless());
+            let entry = world.now.entry(key).or_insert_with(|| (values.clone(), image, 0));
+            entry.2 = if keyless { entry.2 + 1 } else { 1 };
+        }
+        let writer = CopyWriter::beside(&store, 600).unwrap();
+        for (key, (_, image, copies)) in &world.now {
+            for _ in 0..*copies {
+                writer.rows(&def, [(key.as_slice(), image.as_slice())].into_iter()).unwrap();
+            }
+        }
+        writer.table_done(&def).unwrap();
+        let read = writer.finish_table(id).unwrap();
+        store.table_copy_read(id, read);
+        let before = std::mem::replace(&mut world.catalog, switched.clone());
+        for (at, values, which) in changes {
+            match which {
+                0..8 => world.remove(at, which % 4),
+                8..16 => world.put(&values, which % 4),
+                _ => world.change_some(at, &values, which),
+            }
+            world.commit();
+            if which % 5 == 0 {
+                world.catalog = before.clone();
+                world.cut();
+                world.catalog = switched.clone();
+            }
+            if which % 7 == 0 {
+                store.compact_fully().unwrap();
+            }
+        }
+        store.visibility().announce_catalog(SequenceNumber(world.sequence + 1), switched.clone());
+        world.commit();
+        check_orders(&store, &Snapshot::pin(&store), &world.now, 8);
+        world.cut();
+        store.end_table_copy(id);
+        world.check_entries();
+        check_orders(&store, &Snapshot::pin(&store), &world.now, 9);
+        if let Some(values) = rows.first() {
+            world.put(values, 2);
+            world.commit();
+            world.cut();
+        }
+        store.compact_fully().unwrap();
+        world.check_entries();
+        let held: u64 = world.now.values().map(|row| row.2).sum();
+        prop_assert_eq!(store.stats().memory.rows, held);
+        prop_assert_eq!(store.stats().indexes_to_fill, 0);
+        drop(store);
+        world.crash();
+        world.check_entries();
+        prop_assert_eq!(world.store.stats().memory.rows, held);
+        check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 10);
+    }
 }
