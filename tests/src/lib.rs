@@ -4,6 +4,7 @@
 //! ends. Never here: a mock; a sleep that hopes; a process of anyone else.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod all_types;
 pub mod compare;
 pub mod proxy;
 pub mod replica;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::LogPosition;
+use base::{LogPosition, PreparedSet};
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
@@ -71,6 +71,8 @@ pub struct CutState {
     waits_for_cut: AtomicBool,
     waits_for_compaction: AtomicBool,
     asked: AtomicBool,
+    /// XA transactions prepared behind the last piece sequenced.
+    prepared: Mutex<PreparedSet>,
 }
 
 impl CutState {
@@ -203,6 +205,19 @@ impl Sealer {
         }
     }
 
+    /// Whether `before`, or `idle` where nothing comes, would wait for the cutter.
+    #[must_use]
+    pub fn would_wait(&self, coming: Option<&DecodedPiece>) -> bool {
+        let wants = coming.map_or_else(|| !self.unfinished && self.is_due(), |coming| self.wants(coming));
+        wants && self.state.pending() > 0
+    }
+
+    fn wants(&self, coming: &DecodedPiece) -> bool {
+        let full = self.store.visibility().layers().active.bytes() >= self.generation_bytes;
+        // A generation that may be spilled holds nothing but the unfinished transaction: nothing of it is visible.
+        full || !self.unfinished && (coming.piece.unfinished || self.is_due())
+    }
+
     /// As `before`, for changes of a copied table, which come at a boundary only.
     pub(crate) fn before_copied(&mut self, sequencer: &Sequencer) {
         let bytes = self.store.visibility().layers().active.bytes();
@@ -217,19 +232,6 @@ impl Sealer {
             self.since = Instant::now();
         }
         self.last_piece = Some(index);
-    }
-
-    /// Whether `before`, or `idle` where nothing comes, would wait for the cutter.
-    #[must_use]
-    pub fn would_wait(&self, coming: Option<&DecodedPiece>) -> bool {
-        let wants = coming.map_or_else(|| !self.unfinished && self.is_due(), |coming| self.wants(coming));
-        wants && self.state.pending() > 0
-    }
-
-    fn wants(&self, coming: &DecodedPiece) -> bool {
-        let full = self.store.visibility().layers().active.bytes() >= self.generation_bytes;
-        // A generation that may be spilled holds nothing but the unfinished transaction: nothing of it is visible.
-        full || !self.unfinished && (coming.piece.unfinished || self.is_due())
     }
 
     /// Nothing comes just now.
@@ -248,6 +250,7 @@ impl Sealer {
         let bytes = &piece.decoded.piece;
         self.last_end = Some(bytes.position(bytes.end));
         self.unfinished = bytes.unfinished;
+        *self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&piece.prepared);
     }
 
     fn is_due(&self) -> bool {
@@ -269,6 +272,7 @@ impl Sealer {
             catalog: sequencer.catalog().clone(),
             position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
+            prepared: Arc::clone(sequencer.prepared()),
         };
         self.hand_over(Some(point), None);
     }
@@ -407,6 +411,8 @@ impl Cutter {
             catalog: visible.catalog,
             position: position.map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
+            // All that was sequenced is visible.
+            prepared: Arc::clone(&self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         let sealed = store.seal(Some(point.clone()));
         self.cut(&sealed, &point).map(|_| ())

@@ -275,14 +275,15 @@ impl Pipeline {
             }));
         }
         threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence);
+            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence)
+                .with_prepared(store.recovered_prepared());
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
                 publisher: Arc::clone(&publisher),
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
-                commands,
                 stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer),
+                commands,
             };
             move || sequencing.run(&from_decode)
         }));
@@ -480,9 +481,9 @@ struct Sequencing {
     publisher: Arc<Publisher>,
     pieces: Arc<AtomicU64>,
     workers: Vec<Sender<Arc<InFlight>>>,
+    stage: SequenceStage,
     /// From the thread that follows a copied table.
     commands: Receiver<Command>,
-    stage: SequenceStage,
 }
 
 /// What the sequencing thread does next.
@@ -527,12 +528,13 @@ impl Sequencing {
     }
 
     fn wait(&mut self, input: &Receiver<DecodedPiece>) -> Next {
-        if self.stage.is_inside_transaction() {
-            return match input.recv_timeout(IDLE_WAIT) {
-                Ok(piece) => Next::Piece(piece),
-                Err(RecvTimeoutError::Timeout) => Next::Idle,
-                Err(RecvTimeoutError::Disconnected) => Next::Over,
-            };
+        let timed = |result| match result {
+            Ok(piece) => Next::Piece(piece),
+            Err(RecvTimeoutError::Timeout) => Next::Idle,
+            Err(RecvTimeoutError::Disconnected) => Next::Over,
+        };
+        if self.stage.is_open() {
+            return timed(input.recv_timeout(IDLE_WAIT));
         }
         select! {
             recv(input) -> piece => piece.map_or(Next::Over, Next::Piece),
@@ -571,7 +573,7 @@ impl Sequencing {
         while !self.control.ending.stops_handing_on() {
             match self.commands.recv_deadline(until) {
                 Ok(Command::Switch(table, reply)) => {
-                    let (number, flight) = self.stage.switch_table(&table);
+                    let (flight, number) = self.stage.switch(&table);
                     self.send(&flight);
                     answer(&reply, number);
                     return;

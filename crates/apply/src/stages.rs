@@ -167,48 +167,43 @@ impl SequenceStage {
         Some(Arc::new(flight))
     }
 
-    /// Whether the last piece's transaction goes on: nothing of a copied table may come between.
+    /// Whether a transaction is open: nothing may come between its pieces.
     #[must_use]
-    pub fn is_inside_transaction(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.unfinished
     }
 
     /// Where replay is, at a transaction boundary.
     #[must_use]
     pub fn boundary(&self) -> Boundary {
-        Boundary {
-            executed: self.sequencer.executed().clone(),
-            catalog: self.sequencer.catalog().clone(),
-            end: self.end.clone(),
-        }
+        let sequencer = &self.sequencer;
+        Boundary { executed: sequencer.executed().clone(), catalog: sequencer.catalog().clone(), end: self.end.clone() }
     }
 
-    /// An id for a table that is being copied.
+    /// An id for a table that is being copied; None when there is none left.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         self.sequencer.reserve_table_id()
     }
 
-    /// Changes of a copied table, at a transaction boundary.
-    #[must_use]
+    /// Sequences changes of a copied table. At a transaction boundary.
     pub fn copied(&mut self, piece: DecodedPiece, track: Arc<CopyTrack>) -> Arc<InFlight> {
-        self.before_copied();
+        if let Some(sealer) = &mut self.sealer {
+            sealer.before_copied(&self.sequencer);
+        }
         let sequenced = self.sequencer.copied(piece);
         self.hand_on_copied(sequenced, Some(track))
     }
 
-    /// Puts a copied table in the place of the one of its name, at a transaction boundary; the switch's number.
-    #[must_use]
-    pub fn switch_table(&mut self, table: &Arc<TableDef>) -> (u64, Arc<InFlight>) {
-        self.before_copied();
-        let empty = DecodedPiece::empty(self.store.lane_count());
-        let switch = self.sequencer.switch_table(table, empty, &self.shared);
-        (switch.first.0, self.hand_on_copied(switch, None))
-    }
-
-    fn before_copied(&mut self) {
+    /// Puts a copied table in its place; the number of that goes with it. At a transaction boundary.
+    pub fn switch(&mut self, table: &Arc<TableDef>) -> (Arc<InFlight>, u64) {
         if let Some(sealer) = &mut self.sealer {
             sealer.before_copied(&self.sequencer);
         }
+        fail_point::enter(Phase::Recopy);
+        let empty = DecodedPiece::empty(self.store.lane_count());
+        let switch = self.sequencer.switch_table(table, empty, &self.shared);
+        let number = switch.first.0;
+        (self.hand_on_copied(switch, None), number)
     }
 
     fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) -> Arc<InFlight> {

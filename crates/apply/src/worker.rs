@@ -8,11 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::SequenceNumber;
+use binlog::PartialUpdateImage;
 use catalog::TableId;
 use observe::{Category, Ledger, LedgerBatch};
 use schedule::{DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, SpareBuffers, Stop, StopClass};
 use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
+    merge_json,
 };
 
 use crate::beside::CopyTrack;
@@ -306,6 +308,19 @@ impl Worker {
                 }
                 RowChange::Delete { before: before(decoded, shape, op) }
             }
+            OpKind::MoveToJson => {
+                self.merged.clear();
+                let (partial, image) = partial_image(decoded, shape, op);
+                merge_json(
+                    &table_shape(shape),
+                    &self.moved,
+                    after_present(decoded, shape),
+                    partial,
+                    image,
+                    &mut self.merged,
+                )?;
+                RowChange::Insert { image: &self.merged }
+            }
             OpKind::MoveTo => {
                 self.merged.clear();
                 let present = decoded.bytes(shape.after_present);
@@ -341,17 +356,41 @@ fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> BeforeIma
 #[inline]
 fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> RowChange<'a> {
     match op.kind {
-        OpKind::Insert | OpKind::MoveTo => RowChange::Insert { image: decoded.bytes(op.after) },
+        // A `MoveToJson` is put together where it is applied.
+        OpKind::Insert | OpKind::MoveTo | OpKind::MoveToJson => RowChange::Insert { image: decoded.bytes(op.after) },
         OpKind::Update => RowChange::Update { before: before(decoded, shape, op), image: decoded.bytes(op.after) },
         OpKind::Merge => RowChange::Merge {
             before: before(decoded, shape, op),
             present: decoded.bytes(shape.after_present),
             image: decoded.bytes(op.after),
         },
+        OpKind::MergeJson => {
+            let (partial, image) = partial_image(decoded, shape, op);
+            RowChange::MergeJson {
+                before: before(decoded, shape, op),
+                present: after_present(decoded, shape),
+                partial,
+                image,
+            }
+        }
         OpKind::Delete | OpKind::MoveFrom => RowChange::Delete { before: before(decoded, shape, op) },
         OpKind::AddCopy => RowChange::AddCopy,
         OpKind::RemoveCopy => RowChange::RemoveCopy,
     }
+}
+
+/// The bits of the JSON columns that come as differences, and the image behind them. Decode read the same bytes.
+fn partial_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> (&'a [u8], &'a [u8]) {
+    let after = decoded.bytes(op.after);
+    match PartialUpdateImage::parse(after, shape.plan.json_columns) {
+        Ok(head) => (head.partial_columns.unwrap_or(&[]), after.get(head.len..).unwrap_or(&[])),
+        Err(_) => (&[], &[]),
+    }
+}
+
+/// The columns in after images; None for all.
+fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<&'a [u8]> {
+    (shape.after_present.len > 0).then(|| decoded.bytes(shape.after_present))
 }
 
 #[cold]

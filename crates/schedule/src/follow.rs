@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use base::{Gtid, GtidSet};
+use base::limits::PREPARED_BYTES_MAX;
+use base::{Gtid, GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, DdlEffect, TableDef};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
@@ -42,6 +43,9 @@ struct FollowState {
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
     changed: Option<String>,
+    prepared: PreparedSet,
+    /// Events of the XA transaction that is being read.
+    aside: Option<Vec<u8>>,
 }
 
 impl TableFollower {
@@ -56,7 +60,15 @@ impl TableFollower {
         copied: GtidSet,
     ) -> TableFollower {
         options.known_only = true;
-        let state = FollowState { catalog: catalog.alone(&def), def, executed: copied, continued: None, changed: None };
+        let state = FollowState {
+            catalog: catalog.alone(&def),
+            def,
+            executed: copied,
+            continued: None,
+            changed: None,
+            prepared: PreparedSet::default(),
+            aside: None,
+        };
         TableFollower { splitter: Splitter::new(gate), decoder: Decoder::new(options), state }
     }
 
@@ -118,6 +130,26 @@ impl StatementSink for FollowState {
 
     fn admit(&mut self, gtid: Gtid) -> bool {
         self.executed.add(gtid)
+    }
+
+    fn aside(&mut self) -> &mut Option<Vec<u8>> {
+        &mut self.aside
+    }
+
+    fn prepare(&mut self, xid: String, gtid: Option<Gtid>, _: usize) -> Result<(), String> {
+        let events = self.aside.take().unwrap_or_default();
+        let held: usize = self.prepared.values().map(|other| other.events.len()).sum();
+        if held + events.len() > PREPARED_BYTES_MAX {
+            return Err(format!("more than {} GiB of prepared XA transactions", PREPARED_BYTES_MAX >> 30));
+        }
+        Arc::make_mut(&mut self.prepared).insert(xid, Arc::new(Prepared { number: 0, gtid, events }));
+        Ok(())
+    }
+
+    /// One that was prepared before the copy has no rows of this table: its lock would have held the copy off.
+    fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>> {
+        let none = || Arc::new(Prepared { number: 0, gtid: None, events: Vec::new() });
+        Some(Arc::make_mut(&mut self.prepared).remove(xid).unwrap_or_else(none))
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {

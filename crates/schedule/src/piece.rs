@@ -18,6 +18,9 @@ pub enum PieceKind {
     /// One transaction (or a slice of it) that holds a statement which may change the catalog: decoded by
     /// *sequence* itself, in order, because what follows a statement must be read under its outcome.
     Serial,
+    /// One transaction (or a slice of it) that *sequence* decodes too: XA, which is kept from XA PREPARE to XA COMMIT. It
+    /// leaves the catalog alone.
+    Ordered,
 }
 
 /// What the Gtid event of a transaction says.
@@ -126,6 +129,10 @@ pub enum OpKind {
     MoveFrom,
     /// See `MoveFrom`.
     MoveTo,
+    /// As `Merge`, where `after` begins with a `binlog::PartialUpdateImage`: JSON documents as differences.
+    MergeJson,
+    /// As `MoveTo`, with `after` as of `MergeJson`.
+    MoveToJson,
 }
 
 /// This op is the last of its rows event: the worker that applies it counts the event.

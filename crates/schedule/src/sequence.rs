@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use base::{Gtid, GtidSet, SequenceNumber};
+use base::limits::PREPARED_BYTES_MAX;
+use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
 use catalog::{Catalog, DdlEffect, Named, Quarantined, StatementContext, TableDef, TableId};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
@@ -88,6 +89,8 @@ pub struct SequencedPiece {
     pub catalogs: Vec<(SequenceNumber, Catalog)>,
     /// Tables its statements took away, each with the number of its transaction.
     pub dropped: Vec<(SequenceNumber, TableId)>,
+    /// XA transactions prepared behind its last transaction.
+    pub prepared: PreparedSet,
 }
 
 impl SequencedPiece {
@@ -127,6 +130,9 @@ struct State {
     continued: Option<SkipReason>,
     /// See [`DecodeOptions::quarantine`].
     quarantine: bool,
+    prepared: PreparedSet,
+    /// Events of the XA transaction that is being read, perhaps over several pieces.
+    aside: Option<Vec<u8>>,
 }
 
 impl Sequencer {
@@ -147,10 +153,25 @@ impl Sequencer {
                 dropped: Vec::new(),
                 continued: None,
                 quarantine: options.quarantine,
+                prepared: PreparedSet::default(),
+                aside: None,
             },
             decoder: Decoder::new(options),
             epoch: 0,
         }
+    }
+
+    /// The same with the XA transactions that are prepared there.
+    #[must_use]
+    pub fn with_prepared(mut self, prepared: &PreparedSet) -> Sequencer {
+        self.state.prepared = Arc::clone(prepared);
+        self
+    }
+
+    /// XA transactions prepared behind what was sequenced.
+    #[must_use]
+    pub fn prepared(&self) -> &PreparedSet {
+        &self.state.prepared
     }
 
     /// Takes a decoded piece and hands on what is next in order.
@@ -235,6 +256,7 @@ impl Sequencer {
             first: self.state.first,
             catalogs: std::mem::take(&mut self.state.catalogs),
             dropped: std::mem::take(&mut self.state.dropped),
+            prepared: Arc::clone(&self.state.prepared),
             decoded,
         };
         if let Some(last) = sequenced.last() {
@@ -249,7 +271,13 @@ impl Sequencer {
     pub fn copied(&mut self, mut decoded: DecodedPiece) -> SequencedPiece {
         decoded.make_one_transaction();
         self.state.last = self.state.last.next();
-        SequencedPiece { first: self.state.last, catalogs: Vec::new(), dropped: Vec::new(), decoded }
+        SequencedPiece {
+            first: self.state.last,
+            catalogs: Vec::new(),
+            dropped: Vec::new(),
+            prepared: Arc::clone(&self.state.prepared),
+            decoded,
+        }
     }
 
     /// Puts a table that was copied in the place of the one of its name, as a transaction without a GTID. `decoded` is
@@ -339,6 +367,28 @@ impl StatementSink for State {
 
     fn admit(&mut self, gtid: Gtid) -> bool {
         self.executed.add(gtid)
+    }
+
+    fn aside(&mut self) -> &mut Option<Vec<u8>> {
+        &mut self.aside
+    }
+
+    fn prepare(&mut self, xid: String, gtid: Option<Gtid>, transaction: usize) -> Result<(), String> {
+        let events = self.aside.take().unwrap_or_default();
+        let held: usize = self.prepared.values().map(|other| other.events.len()).sum();
+        if held + events.len() > PREPARED_BYTES_MAX {
+            return Err(format!("more than {} GiB of prepared XA transactions", PREPARED_BYTES_MAX >> 30));
+        }
+        if self.prepared.contains_key(&xid) {
+            return Err(format!("XA PREPARE {xid}, which is prepared already"));
+        }
+        let number = self.first.0 + transaction as u64;
+        Arc::make_mut(&mut self.prepared).insert(xid, Arc::new(Prepared { number, gtid, events }));
+        Ok(())
+    }
+
+    fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>> {
+        Arc::make_mut(&mut self.prepared).remove(xid)
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {

@@ -786,6 +786,7 @@ impl Opening<'_> {
             rows: std::collections::BTreeMap::new(),
             ledger: String::new(),
             settles_at: None,
+            prepared: base::PreparedSet::default(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;
         let memory = self.memory.generation_bytes;

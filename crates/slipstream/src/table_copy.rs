@@ -25,6 +25,7 @@ use apply::{Boundary, CopyTrack, Refused, TableCopier};
 use base::GtidSet;
 use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use observe::fail_point::{self, Phase};
 use relay_log::{RelayPosition, RelayShared, SideReader, TailItem};
 use schedule::{FollowEnd, MemoryGate, TableFollower};
 use source::TableFilter;
@@ -420,6 +421,7 @@ struct Sink<'a> {
 
 impl CopySink for Sink<'_> {
     fn rows(&self, _: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
+        fail_point::enter(Phase::Recopy);
         self.writer.rows(self.def, rows.iter()).map_err(|error| error.to_string())
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use base::GtidSet;
+use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
 use crate::Store;
@@ -29,6 +29,8 @@ pub struct CopyWriter<'a> {
     buffers: Mutex<BTreeMap<u32, Buffer>>,
     rows: Mutex<BTreeMap<u32, i64>>,
     merging: Mutex<()>,
+    /// Entries of secondary indexes are written with the rows; else they are filled later.
+    entries: bool,
 }
 
 #[derive(Default)]
@@ -43,6 +45,13 @@ impl<'a> CopyWriter<'a> {
     #[must_use]
     pub fn new(disk: &'a Disk, buffer_bytes: usize) -> CopyWriter<'a> {
         CopyWriter::with(disk, None, buffer_bytes)
+    }
+
+    /// A writer of rows that are exact only when replay has changed them: without entries of secondary indexes.
+    #[must_use]
+    pub fn without_indexes(mut self) -> CopyWriter<'a> {
+        self.entries = false;
+        self
     }
 
     /// A writer beside replay, into a store in use; None for a store in memory. The tables must be told to the store
@@ -60,6 +69,8 @@ impl<'a> CopyWriter<'a> {
             buffers: Mutex::new(BTreeMap::new()),
             rows: Mutex::new(BTreeMap::new()),
             merging: Mutex::new(()),
+            // Beside replay, changes follow under an id that no cut's catalog knows: indexes are filled behind the switch.
+            entries: store.is_none(),
         }
     }
 
@@ -86,7 +97,7 @@ impl<'a> CopyWriter<'a> {
             let end = buffer.bytes.len();
             buffer.entries.push((start, value_at, end));
             count += 1;
-            let Some(indexes) = order.indexes() else { continue };
+            let Some(indexes) = order.indexes().filter(|_| self.entries) else { continue };
             own.clear();
             entry::append_own(keyless, key, &mut own);
             for index in indexes.indexes() {
@@ -213,16 +224,26 @@ impl<'a> CopyWriter<'a> {
             rows.entry(table.id.0).or_insert(0);
         }
         let mut run = self.disk.begin()?;
+        // The rows of a copy without a lock are of no one moment, and its entries would be none of the rows that replay
+        // then puts there: indexes are filled once the rows are exact.
+        let settling = settles_at.is_some_and(|set| !set.is_subset_of(executed));
+        let none = PreparedSet::default();
         run.records(CutFacts {
             sequence: 0,
             executed,
             position: None,
             rows,
             ledger: "",
-            settles_at: settles_at.filter(|set| !set.is_subset_of(executed)),
+            settles_at: settles_at.filter(|_| settling),
             catalog: Some(catalog),
+            prepared: &none,
+            prepared_before: &none,
         })?;
-        run.index_states(&IndexStates::all_complete(catalog))?;
+        run.index_states(&if self.entries {
+            IndexStates::all_complete(catalog)
+        } else {
+            IndexStates::none_complete(catalog)
+        })?;
         let ending = self.disk.ending();
         run.finish(&ending)?;
         self.disk.take_over(&ending);

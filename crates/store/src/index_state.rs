@@ -6,9 +6,8 @@
 //! each sees the other's rows and entries whole.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use catalog::{Catalog, IndexSet, TableDef};
+use catalog::{Catalog, IndexSet, TableDef, TableId};
 use serde::{Deserialize, Serialize};
 
 /// A table id and an index id under it.
@@ -19,10 +18,10 @@ pub(crate) type IndexName = (u32, u16);
 pub(crate) struct IndexStates {
     /// The tree holds nothing of tables from this id on.
     next_table_id: u32,
-    /// But for these, which are being copied.
-    copied: BTreeSet<u32>,
     complete: BTreeSet<IndexName>,
     filling: Option<Filling>,
+    /// Tables whose rows a copy put into the tree under ids that no cut's catalog knew then, without entries.
+    copied: BTreeSet<u32>,
 }
 
 /// An index that is being filled.
@@ -69,9 +68,9 @@ impl IndexStates {
         };
         Ok(IndexStates {
             next_table_id: catalog.next_table_id().0,
-            copied: BTreeSet::new(),
             complete: record.complete.into_iter().collect(),
             filling: record.filling,
+            copied: BTreeSet::new(),
         })
     }
 
@@ -81,29 +80,33 @@ impl IndexStates {
 
     /// All kept indexes of a catalog are complete: a copy just ended.
     pub(crate) fn all_complete(catalog: &Catalog) -> IndexStates {
-        IndexStates { next_table_id: 0, ..IndexStates::default() }.at_cut(catalog, &[])
+        IndexStates { next_table_id: 0, ..IndexStates::default() }.at_cut(catalog)
     }
 
-    fn has_nothing_of(&self, table: u32) -> bool {
-        table >= self.next_table_id && !self.copied.contains(&table)
+    /// No index of a catalog is complete: a copy ended that wrote rows alone.
+    pub(crate) fn none_complete(catalog: &Catalog) -> IndexStates {
+        IndexStates { next_table_id: catalog.next_table_id().0, ..IndexStates::default() }
     }
 
-    /// The tree holds a copied table, which no catalog knows, and all entries of its indexes.
-    pub(crate) fn with_copied(&self, table: &TableDef) -> IndexStates {
+    /// The same, with a table whose copied rows come without entries.
+    pub(crate) fn with_copied(&self, table: TableId) -> IndexStates {
         let mut states = self.clone();
-        states.copied.insert(table.id.0);
-        states.complete.extend(kept_of(table));
+        states.copied.insert(table.0);
         states
     }
 
     /// The tree holds nothing of the table.
     pub(crate) fn is_new(&self, table: &TableDef) -> bool {
-        self.has_nothing_of(table.id.0)
+        self.is_beyond(table.id.0)
+    }
+
+    fn is_beyond(&self, table: u32) -> bool {
+        table >= self.next_table_id && !self.copied.contains(&table)
     }
 
     /// Whether the tree has all entries of an index.
     pub(crate) fn is_complete(&self, table: u32, index: u16) -> bool {
-        self.has_nothing_of(table) || self.complete.contains(&(table, index))
+        self.is_beyond(table) || self.complete.contains(&(table, index))
     }
 
     /// How much of each index of the set the next cut keeps up, in the set's order.
@@ -116,14 +119,14 @@ impl IndexStates {
         indexes.indexes().iter().map(|index| extent(index.id())).collect()
     }
 
-    /// The states as a cut with this catalog leaves them, beside tables being copied.
-    pub(crate) fn at_cut(&self, catalog: &Catalog, copied: &[Arc<TableDef>]) -> IndexStates {
-        let all = kept(catalog).chain(copied.iter().flat_map(|table| kept_of(table)));
-        let complete = all.filter(|(table, index)| self.is_complete(*table, *index)).collect();
+    /// The states as a cut with this catalog leaves them.
+    pub(crate) fn at_cut(&self, catalog: &Catalog) -> IndexStates {
+        let complete = kept(catalog).filter(|(table, index)| self.is_complete(*table, *index)).collect();
         let filling = self.filling.clone();
         let filling = filling.filter(|filling| kept(catalog).any(|name| name == (filling.table, filling.index)));
-        let ids = copied.iter().map(|table| table.id.0).filter(|id| self.copied.contains(id));
-        IndexStates { next_table_id: catalog.next_table_id().0, copied: ids.collect(), complete, filling }
+        let next_table_id = catalog.next_table_id().0;
+        let copied = self.copied.iter().copied().filter(|table| *table >= next_table_id).collect();
+        IndexStates { next_table_id, complete, filling, copied }
     }
 
     /// The index to fill next, and where to go on behind; None when all of the catalog's are complete.
@@ -154,10 +157,8 @@ impl IndexStates {
 }
 
 fn kept(catalog: &Catalog) -> impl Iterator<Item = IndexName> {
-    catalog.tables().flat_map(|table| kept_of(table))
-}
-
-fn kept_of(table: &TableDef) -> Vec<IndexName> {
-    let ids = |set: IndexSet| set.indexes().iter().map(|index| (table.id.0, index.id())).collect();
-    IndexSet::of(table).map(ids).unwrap_or_default()
+    catalog.tables().flat_map(|table| {
+        let ids = |set: IndexSet| set.indexes().iter().map(|index| (table.id.0, index.id())).collect::<Vec<_>>();
+        IndexSet::of(table).map(ids).unwrap_or_default()
+    })
 }

@@ -90,6 +90,17 @@ pub enum RowChange<'a> {
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
     },
+    /// As `Merge`, where the image holds differences of some JSON documents.
+    MergeJson {
+        /// What it was.
+        before: BeforeImage<'a>,
+        /// The columns that the image holds; None for all.
+        present: Option<&'a [u8]>,
+        /// One bit per JSON column of the table: its value is differences.
+        partial: &'a [u8],
+        /// Null bitmap over the present columns, then values.
+        image: &'a [u8],
+    },
     /// The row goes.
     Delete {
         /// What it was.
@@ -114,6 +125,8 @@ pub enum RowErrorKind {
     Damaged,
     /// A key change whose after image lacks columns, before a copy without a lock has settled.
     Unsettled,
+    /// ER_COULD_NOT_APPLY_JSON_DIFF: differences that do not fit the stored document.
+    JsonDiff(values::ValueError),
     /// The store's files cannot be read.
     Store(StoreError),
 }
@@ -127,6 +140,7 @@ pub enum RowErrorKind {
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
     RowErrorKind::Unsettled => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
         the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
+    RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
     RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
 })]
 pub struct RowError {
@@ -270,6 +284,13 @@ impl Lane {
                 self.scratch.clear();
                 let merged = shape.layout.merge(stored, present, image, &mut self.scratch);
                 merged.map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
+                Some(self.scratch.as_slice())
+            }
+            RowChange::MergeJson { before, present, partial, image } => {
+                let Old::Live(stored) = old else { return fail(RowErrorKind::NotFound) };
+                check_old(shape, &old, before, compare, check)?;
+                self.scratch.clear();
+                merge_json(shape, stored, present, partial, image, &mut self.scratch)?;
                 Some(self.scratch.as_slice())
             }
             RowChange::Delete { before } => {
@@ -520,7 +541,9 @@ fn look_below(
 ) -> Result<Below, RowError> {
     let depth = match change {
         // These cannot be carried out without the old row.
-        RowChange::Merge { .. } | RowChange::AddCopy | RowChange::RemoveCopy => Depth::Disk,
+        RowChange::Merge { .. } | RowChange::MergeJson { .. } | RowChange::AddCopy | RowChange::RemoveCopy => {
+            Depth::Disk
+        }
         _ if compare || check == CheckImages::Settling => Depth::Disk,
         // The log does not hold the values that index entries are to be removed by.
         RowChange::Update { before, .. } | RowChange::Delete { before }
@@ -549,6 +572,23 @@ fn check_old(
         Old::Gone if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
+}
+
+/// Appends the row that an image with differences of JSON documents makes of the stored one.
+///
+/// # Errors
+/// When the differences do not fit.
+pub fn merge_json(
+    shape: &TableShape<'_>,
+    stored: &[u8],
+    present: Option<&[u8]>,
+    partial: &[u8],
+    image: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), RowError> {
+    let is_partial = |json: usize| partial.get(json / 8).is_some_and(|byte| byte >> (json % 8) & 1 != 0);
+    let merged = shape.layout.merge_partial(shape.types, stored, present, is_partial, image, out);
+    merged.map_err(|error| RowError { kind: RowErrorKind::JsonDiff(error) })
 }
 
 /// What to remember of the layers below with a change. `held`: what is remembered already, where this generation has

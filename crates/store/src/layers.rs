@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use base::GtidSet;
+use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, KeyOrder, TableId};
 
 use crate::disk::{Disk, remove_folder};
@@ -32,6 +32,8 @@ pub struct CutPoint {
     pub position: Option<(String, u64)>,
     /// What became of every event up to it, as its owner writes it; kept and given back.
     pub ledger: String,
+    /// XA transactions prepared there.
+    pub prepared: PreparedSet,
 }
 
 /// Rows in memory: one [`Lane`] per lane.

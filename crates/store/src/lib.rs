@@ -30,7 +30,7 @@ pub use copy::CopyWriter;
 pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_FILES, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
-pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
+pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, merge_json};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
@@ -41,7 +41,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{GtidSet, SequenceNumber};
+use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::{Catalog, IndexSet, TableDef, TableId};
 
 use crate::index_state::IndexStates;
@@ -61,6 +61,7 @@ pub struct Store {
     copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
     /// See [`Recovered::settles_at`]; kept after it is reached.
     settles_at: Option<GtidSet>,
+    recovered_prepared: PreparedSet,
 }
 
 /// What the newest cut holds.
@@ -68,6 +69,9 @@ struct LastCut {
     sequence: u64,
     rows: BTreeMap<u32, i64>,
     catalog: Option<Catalog>,
+    /// Its rows are exact: no copy without a lock has yet to settle.
+    settled: bool,
+    prepared: PreparedSet,
 }
 
 /// A row as a reader sees it.
@@ -154,6 +158,8 @@ impl Store {
         }
         let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
         let settles_at = recovered.as_ref().and_then(|recovered| recovered.settles_at.clone());
+        let recovered_prepared =
+            recovered.as_ref().map(|recovered| Arc::clone(&recovered.prepared)).unwrap_or_default();
         let (watermark, last_cut) = match recovered {
             Some(recovered) => (
                 WatermarkState {
@@ -161,11 +167,23 @@ impl Store {
                     executed: recovered.executed,
                     catalog: recovered.catalog.clone(),
                 },
-                LastCut { sequence: recovered.sequence, rows: recovered.rows, catalog: Some(recovered.catalog) },
+                LastCut {
+                    sequence: recovered.sequence,
+                    rows: recovered.rows,
+                    catalog: Some(recovered.catalog),
+                    settled: settles_at.is_none(),
+                    prepared: recovered.prepared,
+                },
             ),
             None => (
                 WatermarkState { sequence: SequenceNumber::ZERO, executed: GtidSet::new(), catalog },
-                LastCut { sequence: 0, rows: BTreeMap::new(), catalog: None },
+                LastCut {
+                    prepared: PreparedSet::default(),
+                    sequence: 0,
+                    rows: BTreeMap::new(),
+                    catalog: None,
+                    settled: true,
+                },
             ),
         };
         Store {
@@ -178,6 +196,7 @@ impl Store {
             recovered_ledger,
             copied: Mutex::new(BTreeMap::new()),
             settles_at,
+            recovered_prepared,
         }
     }
 
@@ -231,14 +250,20 @@ impl Store {
         &self.recovered_ledger
     }
 
+    /// XA transactions that were prepared at the cut from which this store was opened.
+    #[must_use]
+    pub fn recovered_prepared(&self) -> &PreparedSet {
+        &self.recovered_prepared
+    }
+
     /// Sequence number of the newest cut.
     #[must_use]
     pub fn last_cut(&self) -> u64 {
         self.cut_state().sequence
     }
 
-    fn scratch_for_check(&self) -> Option<PathBuf> {
-        self.scratch.as_ref().map(|scratch| scratch.join("check"))
+    fn scratch_for_check(&self) -> Option<(PathBuf, usize)> {
+        self.scratch.as_ref().map(|scratch| (scratch.join("check"), entries::gathered_bytes_max(0)))
     }
 
     fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {
@@ -280,10 +305,10 @@ impl Store {
             point.catalog.tables().filter_map(|table| Some((table.id.0, *rows.get(&table.id.0)?))).collect();
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
         let scratch = self.scratch.as_deref();
-        // Only cuts, fills and copies of tables change them, all under the lock that is held.
+        // Only cuts, fills and copies that begin change them, all under the lock that is held.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
-        let settles_at = self.settles_at.as_ref();
-        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog };
+        let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
+        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
         let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
@@ -291,7 +316,9 @@ impl Store {
         self.visibility.put_base(sealed.number(), disk, at, Arc::new(indexes));
         drop(ending);
         disk.dead().set_alive(&point.catalog);
-        *state = LastCut { sequence: point.sequence, rows, catalog: Some(point.catalog.clone()) };
+        let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
+        let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
+        *state = LastCut { sequence: point.sequence, rows, catalog, settled, prepared };
         Ok(report)
     }
 
@@ -305,19 +332,19 @@ impl Store {
         self.copied().insert(table.id, Arc::clone(table));
         if let Some(disk) = &self.disk {
             disk.dead().keep(table.id.0);
+            let state = self.cut_state();
+            let indexes = self.visibility.layers().indexes.with_copied(table.id);
+            self.visibility.set_indexes(Arc::new(indexes));
+            drop(state);
         }
     }
 
-    /// The copied rows of a table lie in the tree with the entries of its indexes, `rows` of them, and changes of it may
-    /// follow.
+    /// The copied rows of a table lie in the tree, `rows` of them, and changes of it may follow.
     pub fn table_copy_read(&self, table: TableId, rows: i64) {
-        let mut state = self.cut_state();
-        state.rows.insert(table.0, rows);
-        let (Some(disk), Some(def)) = (&self.disk, self.copied().get(&table).cloned()) else { return };
-        let indexes = self.visibility.layers().indexes.with_copied(&def);
-        let ending = disk.ending();
-        let at = disk.take_over(&ending);
-        self.visibility.move_base(at, Some(Arc::new(indexes)));
+        self.cut_state().rows.insert(table.0, rows);
+        if let Some(disk) = &self.disk {
+            self.take_over(disk);
+        }
     }
 
     /// The table is in the catalog of a durable cut, or its copy is given up: then its rows go.

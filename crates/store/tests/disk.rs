@@ -148,6 +148,7 @@ impl World {
             catalog: self.catalog.clone(),
             position: Some(("relay-bin.000001".into(), self.sequence * 10)),
             ledger: format!("ledger {}", self.sequence),
+            prepared: base::PreparedSet::default(),
         }
     }
 

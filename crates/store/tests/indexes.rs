@@ -350,6 +350,7 @@ impl World {
             catalog: self.catalog.clone(),
             position: None,
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         let sealed = self.store.seal(Some(point));
         self.store.cut(&sealed).unwrap();
@@ -646,78 +647,67 @@ proptest! {
         world.check_entries();
         check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 7);
     }
-    /// A table copied beside replay: rows under an id that no catalog knows, changes of them, cuts between, the switch.
+
+    /// A table copied again beside replay: its rows come without entries, changes follow under its new id before any
+    /// catalog knows it, cuts in between; behind the switch its indexes are filled, and until then nobody reads them.
     #[test]
-    fn a_table_copied_beside_replay(
+    fn a_table_copied_again_gets_its_entries_behind_the_switch(
         schema in schema(),
-        rows in proptest::collection::vec(values(), 0..60),
-        changes in proptest::collection::vec((any::<usize>(), values(), 0..32u8), 0..50),
+        rows in proptest::collection::vec(values(), 1..60),
+        changes in proptest::collection::vec((any::<usize>(), values(), 0..36u8), 1..40),
     ) {
         let mut world = World::new(schema);
-        // What stands in its place before.
-        rows.iter().take(3).for_each(|values| world.put(values, 0));
-        world.commit();
-        let (catalog, id) = world.catalog.reserve_id().unwrap();
-        world.catalog = catalog;
-        let def = Arc::new(TableDef { id, ..TableDef::clone(&world.def()) });
-        let switched = world.catalog.with_copied(&def).0;
-        let store = Arc::clone(&world.store);
-        store.begin_table_copy(&def);
-        world.cut();
-        world.now.clear();
         for values in &rows {
-            let image = world.schema.image(values, ALL);
-            let (key, keyless) = (world.key(&image), world.is_keyless());
-            let entry = world.now.entry(key).or_insert_with(|| (values.clone(), image, 0));
-            entry.2 = if keyless { entry.2 + 1 } else { 1 };
+            world.put(values, 0);
         }
-        let writer = CopyWriter::beside(&store, 600).unwrap();
+        world.cut();
+        let (reserved, id) = world.catalog.reserve_id().unwrap();
+        let copied = Arc::new(TableDef { id, ..TableDef::clone(&world.def()) });
+        let (switched, _) = reserved.with_copied(&copied);
+        world.store.begin_table_copy(&copied);
+        let writer = CopyWriter::beside(&world.store, 600).unwrap();
         for (key, (_, image, copies)) in &world.now {
             for _ in 0..*copies {
-                writer.rows(&def, [(key.as_slice(), image.as_slice())].into_iter()).unwrap();
+                writer.rows(&copied, [(key.as_slice(), image.as_slice())].into_iter()).unwrap();
             }
         }
-        writer.table_done(&def).unwrap();
-        let read = writer.finish_table(id).unwrap();
-        store.table_copy_read(id, read);
-        let before = std::mem::replace(&mut world.catalog, switched.clone());
+        let count = writer.finish_table(id).unwrap();
+        world.store.table_copy_read(id, count);
+        let mut is_switched = false;
         for (at, values, which) in changes {
+            // From here on everything is about the copy.
+            world.catalog = switched.clone();
             match which {
                 0..8 => world.remove(at, which % 4),
                 8..16 => world.put(&values, which % 4),
-                _ => world.change_some(at, &values, which),
+                16..32 => world.change_some(at, &values, which),
+                32 | 33 if !is_switched => {
+                    world.store.visibility().announce_catalog(SequenceNumber(world.sequence + 1), switched.clone());
+                    is_switched = true;
+                }
+                _ => {
+                    world.settle();
+                    world.catalog = if is_switched { switched.clone() } else { reserved.clone() };
+                    world.cut();
+                    if is_switched {
+                        world.store.compact().unwrap();
+                    }
+                }
             }
             world.commit();
-            if which % 5 == 0 {
-                world.catalog = before.clone();
-                world.cut();
-                world.catalog = switched.clone();
-            }
-            if which % 7 == 0 {
-                store.compact_fully().unwrap();
-            }
         }
-        store.visibility().announce_catalog(SequenceNumber(world.sequence + 1), switched.clone());
+        world.catalog = switched.clone();
+        world.store.visibility().announce_catalog(SequenceNumber(world.sequence + 1), switched);
         world.commit();
-        check_orders(&store, &Snapshot::pin(&store), &world.now, 8);
         world.cut();
-        store.end_table_copy(id);
+        world.store.end_table_copy(id);
+        prop_assert!(world.store.stats().memory.rows as usize == world.now.values().map(|row| row.2 as usize).sum::<usize>());
+        while world.store.compact().unwrap() {}
+        prop_assert_eq!(world.store.stats().indexes_to_fill, 0);
         world.check_entries();
-        check_orders(&store, &Snapshot::pin(&store), &world.now, 9);
-        if let Some(values) = rows.first() {
-            world.put(values, 2);
-            world.commit();
-            world.cut();
-        }
-        store.compact_fully().unwrap();
-        world.check_entries();
-        let held: u64 = world.now.values().map(|row| row.2).sum();
-        prop_assert_eq!(store.stats().memory.rows, held);
-        prop_assert_eq!(store.stats().indexes_to_fill, 0);
-        drop(store);
+        check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 8);
         world.crash();
         world.check_entries();
-        prop_assert_eq!(world.store.stats().memory.rows, held);
-        check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 10);
+        check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 9);
     }
 }

@@ -53,6 +53,7 @@ impl Setup {
             position: None,
             rows: BTreeMap::new(),
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         Arc::new(Store::behind(lanes_for(self.workers), start))
     }
