@@ -9,14 +9,18 @@ use std::time::Duration;
 
 use base::SequenceNumber;
 use binlog::PartialUpdateImage;
-use catalog::TableId;
+use catalog::{Identity, TableId};
 use observe::{Category, Ledger, LedgerBatch};
-use schedule::{DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, SpareBuffers, Stop, StopClass};
+use schedule::{
+    CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape,
+    SpareBuffers, Stop, StopClass,
+};
 use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
     merge_json,
 };
 
+use crate::cascade::Cascade;
 use crate::cutter::class_of;
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -81,6 +85,8 @@ pub struct Worker {
     /// Images moved and merged at a barrier.
     moved: Vec<u8>,
     merged: Vec<u8>,
+    /// A row whose change foreign keys follow, as it was.
+    parent: Vec<u8>,
 }
 
 impl Worker {
@@ -107,6 +113,7 @@ impl Worker {
             tables: Vec::new(),
             moved: Vec::new(),
             merged: Vec::new(),
+            parent: Vec::new(),
         }
     }
 
@@ -244,7 +251,7 @@ impl Worker {
             let category = if sequence >= limit {
                 Category::Refused
             } else {
-                match self.apply_across(decoded, shape, op, sequence, oldest_needed, layers) {
+                match self.apply_and_follow(decoded, shape, op, sequence, oldest_needed, layers) {
                     Ok(()) => Category::Applied,
                     Err(error) => {
                         report(&self.publisher, piece, op, &error);
@@ -256,6 +263,52 @@ impl Worker {
             if op.flags & LAST_OF_EVENT != 0 {
                 self.counts.add(shape.event_type, category, 1);
             }
+        }
+    }
+
+    /// One op, and what foreign keys do with it.
+    fn apply_and_follow(
+        &mut self,
+        decoded: &DecodedPiece,
+        shape: &Shape,
+        op: &RowOp,
+        sequence: u64,
+        oldest_needed: u64,
+        layers: &Layers,
+    ) -> Result<(), RowError> {
+        if op.flags & CASCADE_OLD != 0 {
+            self.parent = self.image_of(decoded, shape, op, layers)?;
+        }
+        self.apply_across(decoded, shape, op, sequence, oldest_needed, layers)?;
+        let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| op.flags & (CASCADE_NEW | CASCADE_GONE) != 0)
+        else {
+            return Ok(());
+        };
+        let new = if op.flags & CASCADE_NEW != 0 { Some(self.image_of(decoded, shape, op, layers)?) } else { None };
+        let check = self.options.check_images;
+        let cascade = Cascade { store: &self.store, layers, catalog, sequence, oldest_needed, check };
+        cascade.follow(&shape.plan.def, &self.parent, new.as_deref())
+    }
+
+    /// The newest full image of the row an op names.
+    fn image_of(
+        &self,
+        decoded: &DecodedPiece,
+        shape: &Shape,
+        op: &RowOp,
+        layers: &Layers,
+    ) -> Result<Vec<u8>, RowError> {
+        let key = decoded.bytes(op.key);
+        if shape.plan.def.identity == Identity::WholeImage {
+            return Ok(key.to_vec());
+        }
+        let mut image = Vec::new();
+        let lane_index = self.store.lane_of(op.hash);
+        let lane = layers.active.lane_mut(lane_index);
+        let found = lane.map(|lane| lane.newest(lane_index, &table_shape(shape), op.hash, key, layers, &mut image));
+        match found.transpose()? {
+            Some(true) => Ok(image),
+            _ => Err(RowError { kind: RowErrorKind::NotFound }),
         }
     }
 
@@ -375,6 +428,7 @@ fn report(publisher: &Publisher, piece: &SequencedPiece, op: &RowOp, error: &Row
     let more = if key.len() > 32 { "…" } else { "" };
     let class = match &error.kind {
         RowErrorKind::Store(error) => class_of(error),
+        RowErrorKind::NotSupported(_) => StopClass::NotSupported,
         _ => StopClass::DataDiffers,
     };
     publisher.fail(

@@ -36,6 +36,8 @@ pub struct TablePlan {
     pub(crate) cascades_on_delete: bool,
     /// As above, when one of these columns changes.
     pub(crate) cascades_on_update_of: Vec<usize>,
+    /// Where the table's children are found, when foreign keys may change them.
+    pub cascades: Option<Catalog>,
     /// JSON columns of the table.
     pub json_columns: usize,
     /// What an INSERT that leaves a column out gives it.
@@ -65,6 +67,7 @@ impl TablePlan {
             key_columns,
             cascades_on_delete: false,
             cascades_on_update_of: Vec::new(),
+            cascades: None,
             omitted: def.columns.iter().map(catalog::Column::omitted_value).collect(),
             def: Arc::clone(def),
         };
@@ -74,6 +77,9 @@ impl TablePlan {
                 let columns = foreign.parent_columns.iter().filter_map(|name| def.column_index(name));
                 plan.cascades_on_update_of.extend(columns);
             }
+        }
+        if plan.cascades_on_delete || !plan.cascades_on_update_of.is_empty() {
+            plan.cascades = Some(catalog.clone());
         }
         plan
     }

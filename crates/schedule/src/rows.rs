@@ -12,7 +12,7 @@ use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
 use crate::piece::{LAST_OF_EVENT, OpKind, Span};
 use crate::plan::{KeyPlan, TablePlan};
 use crate::stop::StopClass;
-use crate::work::{Place, RowsWork, SPACE_BYTES, Work, all_present};
+use crate::work::{Cascade, Place, RowsWork, SPACE_BYTES, Work, all_present};
 
 /// Which image of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,18 +70,21 @@ impl Decoder {
             after_present: event.after_columns,
             before_full: all_present(event.before_columns, event.column_count),
             after_full: all_present(event.after_columns, event.column_count),
+            cascade: Cascade::No,
             last: None,
         };
         let unlogged = event.flags & (row_flags::USE_SQL_FOREIGN_KEY | row_flags::NO_FOREIGN_KEY_CHECKS) == 0;
         if unlogged && event.kind == RowsKind::Delete && plan.cascades_on_delete {
-            return Err(unlogged_cascade(&plan));
+            rows.cascade = Cascade::OnDelete;
         }
-        let watch_update = unlogged && event.kind == RowsKind::Update && !plan.cascades_on_update_of.is_empty();
+        let updates = matches!(event.kind, RowsKind::Update | RowsKind::PartialUpdate);
+        let watch_update = unlogged && updates && !plan.cascades_on_update_of.is_empty();
         let mut at = 0;
         let mut count = rows_before;
         while at < event.rows.len() {
             if watch_update {
-                self.refuse_cascading_update(&rows, at)?;
+                let cascades = self.update_cascades(&rows, at, event.kind)?;
+                rows.cascade = if cascades { Cascade::OnUpdate } else { Cascade::No };
             }
             let used = match event.kind {
                 RowsKind::Write => self.write_row(work, &mut rows, at)?,
@@ -376,10 +379,13 @@ impl Decoder {
         Ok(len)
     }
 
-    /// An UPDATE that changes a column another table's foreign key follows.
-    fn refuse_cascading_update(&mut self, rows: &RowsWork<'_>, at: usize) -> Result<(), Fault> {
+    /// Whether an UPDATE changes a column that another table's foreign key follows.
+    fn update_cascades(&mut self, rows: &RowsWork<'_>, at: usize, kind: RowsKind) -> Result<bool, Fault> {
         let before_len = self.walk(rows, at, Image::Before, Offsets::All)?;
-        let after_at = at + before_len;
+        let mut after_at = at + before_len;
+        if kind == RowsKind::PartialUpdate {
+            after_at += partial_head(rows, after_at)?.len;
+        }
         self.walk(rows, after_at, Image::After, Offsets::All)?;
         let value = |offsets: &[(u32, u32)], at: usize, column: usize| match offsets.get(column) {
             Some(&(OFFSET_ABSENT, _)) | None => None,
@@ -390,10 +396,10 @@ impl Decoder {
             let after = value(&self.offsets_after, after_at, column);
             // What the after image lacks did not change; what only it holds did.
             if after.is_some() && after != value(&self.offsets_before, at, column) {
-                return Err(unlogged_cascade(rows.plan));
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -518,14 +524,6 @@ fn missing_key(plan: &TablePlan) -> Fault {
 
 fn null_in_key(plan: &TablePlan) -> Fault {
     corrupt(format!("a row of {} with NULL in a column of its identifying key", plan.def.full_name()))
-}
-
-fn unlogged_cascade(plan: &TablePlan) -> Fault {
-    unsupported(format!(
-        "rows of {} change and foreign keys with CASCADE or SET NULL refer to it: this source does not log what they \
-         do (innodb_native_foreign_keys=ON or a server before 9.6), which is not supported yet",
-        plan.def.full_name()
-    ))
 }
 
 fn fill_defaults(plan: &TablePlan, image: &[u8], offsets: &[(u32, u32)], out: &mut Vec<u8>) -> Result<(), Fault> {

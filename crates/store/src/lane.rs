@@ -113,6 +113,8 @@ pub enum RowErrorKind {
     Damaged,
     /// ER_COULD_NOT_APPLY_JSON_DIFF: differences that do not fit the stored document.
     JsonDiff(values::ValueError),
+    /// What the change asks for cannot be done here.
+    NotSupported(String),
     /// The store's files cannot be read.
     Store(StoreError),
 }
@@ -124,6 +126,7 @@ pub enum RowErrorKind {
     RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica".to_owned(),
     RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
+    RowErrorKind::NotSupported(reason) => format!("not supported: {reason}"),
     RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
     RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
 })]
