@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use whole_program_tests::replica::stopped_executed;
@@ -17,13 +19,14 @@ const TPCC: &str = "tpcc";
 const DDL: &str = "changing";
 
 /// Where the process dies, the most entries it may live through, and how long after the last of them at most, µs.
-const PHASES: [(&str, u64, u64); 6] = [
+const PHASES: [(&str, u64, u64); 7] = [
     ("receive", 200, 5_000),
     ("cut", 4, 8_000),
     ("ingest", 4, 12_000),
     ("compaction", 2, 20_000),
     ("purge", 4, 2_000),
     ("ddl", 12, 3_000),
+    ("recopy", 6, 20_000),
 ];
 
 /// TPC-C against a server until it is dropped.
@@ -43,6 +46,38 @@ impl Drop for Load {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Tables of the load are copied again and again, beside replay.
+struct Copying {
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Copying {
+    fn start(data: &Path) -> Copying {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (stop, data) = (Arc::clone(&ended), data.to_str().unwrap().to_owned());
+        let work = move || {
+            for table in ["item", "stock", "warehouse", "customer"].into_iter().cycle() {
+                if stop.load(SeqCst) {
+                    return;
+                }
+                // Refused while the replica starts, and cut off when it dies.
+                let _ = slipstream(&["copy", "--data", &data, &format!("{TPCC}.{table}")]);
+            }
+        };
+        Copying { ended, thread: Some(std::thread::spawn(work)) }
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.ended.store(true, SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -114,6 +149,7 @@ impl Run {
         let mut replica = Replica::spawn(&self.url, &self.data, &options, |command| {
             command.env("SLIPSTREAM_FAILPOINT", &point);
         });
+        let copying = (phase == "recopy").then(|| Copying::start(&self.data));
         let mut last_cut = (0, began);
         let mut cuts = 0;
         let end = wait_for(
@@ -129,7 +165,7 @@ impl Run {
             String::new,
         );
         assert_eq!(end, 128 + 9, "{point}: {}", replica.log_end());
-        drop(replica);
+        drop((replica, copying));
         *self.kills.entry(phase).or_default() += 1;
         self.take_log();
         self.before = Some((phase, last_cut.1.elapsed().as_millis() as u64));

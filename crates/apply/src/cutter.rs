@@ -218,6 +218,22 @@ impl Sealer {
         full || !self.unfinished && (coming.piece.unfinished || self.is_due())
     }
 
+    /// As `before`, for changes of a copied table, which come at a boundary only.
+    pub(crate) fn before_copied(&mut self, sequencer: &Sequencer) {
+        let bytes = self.store.visibility().layers().active.bytes();
+        if bytes >= self.generation_bytes || self.is_due() {
+            self.seal_here(sequencer);
+        }
+    }
+
+    /// As `after`; such a piece has no place in the relay log.
+    pub(crate) fn after_copied(&mut self, index: u64) {
+        if self.last_piece.is_none() {
+            self.since = Instant::now();
+        }
+        self.last_piece = Some(index);
+    }
+
     /// Nothing comes just now.
     pub fn idle(&mut self, sequencer: &Sequencer) {
         if !self.unfinished && self.is_due() {
@@ -431,7 +447,8 @@ pub fn class_of(error: &StoreError) -> StopClass {
         StoreError::DiskFull { .. }
         | StoreError::Io { .. }
         | StoreError::IndexNotReady { .. }
-        | StoreError::SnapshotTooOld => StopClass::Io,
+        | StoreError::SnapshotTooOld
+        | StoreError::Settling { .. } => StopClass::Io,
     }
 }
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod beside;
 mod cascade;
 mod cutter;
 mod ending;
@@ -14,6 +15,7 @@ mod publish;
 pub mod stages;
 mod worker;
 
+pub use beside::{Boundary, CopyTrack, Refused, TableCopier};
 pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};
 pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};

@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::LogPosition;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, never, select};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
@@ -20,6 +20,7 @@ use schedule::{
 };
 use store::Store;
 
+use crate::beside::{self, Command, HOLD_MAX, TableCopier};
 use crate::cutter::{self, CutOptions, CutState, CutWait, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -134,6 +135,8 @@ pub struct Pipeline {
     /// Pieces sequenced.
     pub pieces: Arc<AtomicU64>,
     cut_state: Arc<CutState>,
+    copier: TableCopier,
+    decode_options: DecodeOptions,
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
     /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
@@ -197,7 +200,8 @@ impl Pipeline {
         });
         let barriers = Arc::new(AtomicUsize::new(0));
         let pieces = Arc::new(AtomicU64::new(0));
-        let decode_options = DecodeOptions { lanes, skip: options.skip.clone() };
+        let decode_options = DecodeOptions { lanes, skip: options.skip.clone(), known_only: false };
+        let (copier, commands) = beside::channel();
         let mut threads = Vec::new();
 
         let (to_decode, from_split) = bounded::<Piece>(QUEUE_PIECES);
@@ -268,7 +272,7 @@ impl Pipeline {
             }));
         }
         threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options, catalog, start.executed, start.sequence)
+            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence)
                 .with_prepared(store.recovered_prepared());
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
@@ -276,6 +280,7 @@ impl Pipeline {
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
                 stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer),
+                commands,
             };
             move || sequencing.run(&from_decode)
         }));
@@ -290,10 +295,24 @@ impl Pipeline {
             barriers,
             pieces,
             cut_state,
+            copier,
+            decode_options,
             control,
             threads,
             compaction,
         }
+    }
+
+    /// For a table that is copied beside replay.
+    #[must_use]
+    pub fn copier(&self) -> TableCopier {
+        self.copier.clone()
+    }
+
+    /// How its changes must be decoded.
+    #[must_use]
+    pub fn decode_options(&self) -> DecodeOptions {
+        self.decode_options.clone()
     }
 
     /// Asks replay to end at a transaction boundary within a few seconds: what is split already is still applied for
@@ -460,18 +479,33 @@ struct Sequencing {
     pieces: Arc<AtomicU64>,
     workers: Vec<Sender<Arc<InFlight>>>,
     stage: SequenceStage,
+    /// From the thread that follows a copied table.
+    commands: Receiver<Command>,
+}
+
+/// What the sequencing thread does next.
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment, and a box would be an allocation per piece")]
+enum Next {
+    Piece(DecodedPiece),
+    Command(Command),
+    Idle,
+    Over,
 }
 
 impl Sequencing {
     fn run(mut self, input: &Receiver<DecodedPiece>) {
         while self.publisher.failure().is_none() {
-            let piece = match input.recv_timeout(IDLE_WAIT) {
-                Ok(piece) => piece,
-                Err(RecvTimeoutError::Timeout) => {
+            let piece = match self.wait(input) {
+                Next::Piece(piece) => piece,
+                Next::Command(command) => {
+                    self.carry_out(command);
+                    continue;
+                }
+                Next::Idle => {
                     self.stage.idle();
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Next::Over => break,
             };
             self.control.wait_while_paused(&piece);
             if self.control.ending.stops_handing_on() {
@@ -480,10 +514,7 @@ impl Sequencing {
             self.stage.take(piece);
             while let Some(flight) = self.stage.next(|| self.control.ending.stops_handing_on()) {
                 self.pieces.fetch_add(1, Ordering::Relaxed);
-                for worker in &self.workers {
-                    // A worker only goes away when this thread does, or breaks off.
-                    let _ = worker.send(Arc::clone(&flight));
-                }
+                self.send(&flight);
             }
         }
         // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders
@@ -492,4 +523,74 @@ impl Sequencing {
         self.control.gate.open();
         self.control.shared.close();
     }
+
+    fn wait(&mut self, input: &Receiver<DecodedPiece>) -> Next {
+        let timed = |result| match result {
+            Ok(piece) => Next::Piece(piece),
+            Err(RecvTimeoutError::Timeout) => Next::Idle,
+            Err(RecvTimeoutError::Disconnected) => Next::Over,
+        };
+        if self.stage.is_open() {
+            return timed(input.recv_timeout(IDLE_WAIT));
+        }
+        select! {
+            recv(input) -> piece => piece.map_or(Next::Over, Next::Piece),
+            recv(self.commands) -> command => match command {
+                Ok(command) => Next::Command(command),
+                Err(_) => {
+                    self.commands = never();
+                    Next::Idle
+                }
+            },
+            default(IDLE_WAIT) => Next::Idle,
+        }
+    }
+
+    /// At a transaction boundary.
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Look(reply) => answer(&reply, self.stage.boundary()),
+            Command::Reserve(reply) => answer(&reply, self.stage.reserve_table_id()),
+            Command::Changes(piece, track) => {
+                let flight = self.stage.copied(*piece, track);
+                self.send(&flight);
+            }
+            Command::Hold(reply) => {
+                answer(&reply, self.stage.boundary());
+                self.hold();
+            }
+            // The hold is over: its asker is told by the answer that does not come.
+            Command::Switch(..) | Command::Release => {}
+        }
+    }
+
+    /// Takes nothing but what the copy brings, until it is in its place or time is over.
+    fn hold(&mut self) {
+        let until = Instant::now() + HOLD_MAX;
+        while !self.control.ending.stops_handing_on() {
+            match self.commands.recv_deadline(until) {
+                Ok(Command::Switch(table, reply)) => {
+                    let (flight, number) = self.stage.switch(&table);
+                    self.send(&flight);
+                    answer(&reply, number);
+                    return;
+                }
+                Ok(Command::Release) | Err(_) => return,
+                Ok(Command::Hold(reply)) => answer(&reply, self.stage.boundary()),
+                Ok(other) => self.carry_out(other),
+            }
+        }
+    }
+
+    fn send(&self, flight: &Arc<InFlight>) {
+        for worker in &self.workers {
+            // A worker only goes away when this thread does, or breaks off.
+            let _ = worker.send(Arc::clone(flight));
+        }
+    }
+}
+
+/// Nobody may wait for it any more.
+fn answer<T>(reply: &Sender<T>, with: T) {
+    let _ = reply.send(with);
 }

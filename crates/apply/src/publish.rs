@@ -21,6 +21,8 @@ struct Member {
     bytes: u64,
     /// End of it in the relay log file.
     end: u64,
+    /// Changes of a copied table: no transaction of the source's.
+    copied: bool,
 }
 
 struct Entry {
@@ -134,7 +136,7 @@ impl Publisher {
     }
 
     /// Takes a piece into the queue before any worker sees it; returns its index.
-    pub fn enqueue(&self, piece: &SequencedPiece) -> u64 {
+    pub fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
         let visibility = self.store.visibility();
         for (at, catalog) in &piece.catalogs {
             visibility.announce_catalog(*at, catalog.clone());
@@ -150,6 +152,7 @@ impl Publisher {
                 rows: u64::from(t.rows),
                 bytes: (t.end - t.start) as u64,
                 end: decoded.piece.position(t.end).offset,
+                copied,
             })
             .collect();
         if decoded.piece.continues
@@ -247,7 +250,7 @@ impl Publisher {
                 let allowed = match hold {
                     Hold::None => true,
                     Hold::All => false,
-                    Hold::UpTo(set) => member.gtid.is_some_and(|gtid| set.contains(&gtid)),
+                    Hold::UpTo(set) => member.copied || member.gtid.is_some_and(|gtid| set.contains(&gtid)),
                 };
                 if !allowed || entry.first.0 + to as u64 >= limit {
                     break;
@@ -285,18 +288,19 @@ impl Publisher {
         lags.clear();
         lags.extend(members.iter().filter(|m| m.commit_us > 0).map(|m| source_now.saturating_sub(m.commit_us)));
         self.lag.record(lags, now);
+        let own = || members.iter().filter(|m| !m.copied);
         let work = Work {
-            transactions: members.len() as u64,
-            rows: members.iter().map(|m| m.rows).sum(),
-            bytes: members.iter().map(|m| m.bytes).sum(),
+            transactions: own().count() as u64,
+            rows: own().map(|m| m.rows).sum(),
+            bytes: own().map(|m| m.bytes).sum(),
         };
         self.rates.add(work, now);
-        let writes = members.iter().filter(|m| m.rows > 0).count() as u64;
+        let writes = own().filter(|m| m.rows > 0).count() as u64;
         self.write_transactions.fetch_add(writes, Ordering::Relaxed);
         if let Some(gtid) = members.iter().rev().find_map(|member| member.gtid) {
             *last_gtid = Some(gtid);
         }
-        if let Some(member) = members.last() {
+        if let Some(member) = members.last().filter(|member| !member.copied) {
             *position = Some(LogPosition { file: Arc::clone(&entry.file), offset: member.end });
         }
         entry.published = to;

@@ -6,13 +6,15 @@
 
 use std::sync::Arc;
 
-use base::LogPosition;
+use base::{GtidSet, LogPosition};
+use catalog::{TableDef, TableId};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
 use relay_log::{RelayError, TailItem};
-use schedule::{DecodedPiece, Piece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
+use schedule::{DecodedPiece, Piece, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use store::{PinnedLayers, Store};
 
+use crate::beside::{Boundary, CopyTrack};
 pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, class_of, pair};
 pub use crate::ending::Ending;
 pub use crate::publish::Publisher;
@@ -79,6 +81,12 @@ pub struct SequenceStage {
     ledger: Arc<Ledger>,
     workers: usize,
     sealer: Option<Sealer>,
+    /// What replay must reach before rows are compared with the log, after a copy without a lock.
+    settles_at: Option<GtidSet>,
+    /// End in the relay log of what was sequenced, at the last transaction boundary.
+    end: Option<LogPosition>,
+    /// The last piece's transaction goes on.
+    unfinished: bool,
 }
 
 impl SequenceStage {
@@ -101,6 +109,9 @@ impl SequenceStage {
             ledger: Arc::clone(ledger),
             workers,
             sealer,
+            settles_at: store.settles_at().cloned(),
+            end: None,
+            unfinished: false,
         }
     }
 
@@ -132,16 +143,77 @@ impl SequenceStage {
                 return None;
             }
         }
+        let settling = self.settles_at.as_ref().is_some_and(|until| !until.is_subset_of(self.sequencer.executed()));
+        if !settling {
+            self.settles_at = None;
+        }
         let mut sequenced = self.sequencer.next(&self.shared)?;
         self.ledger.merge(&mut sequenced.decoded.ledger);
         if !sequenced.catalogs.is_empty() {
             fail_point::enter(Phase::Ddl);
         }
-        let index = self.publisher.enqueue(&sequenced);
+        let index = self.publisher.enqueue(&sequenced, false);
         if let Some(sealer) = &mut self.sealer {
             sealer.after(index, &sequenced);
         }
+        let bytes = &sequenced.decoded.piece;
+        self.unfinished = bytes.unfinished;
+        if !bytes.unfinished {
+            self.end = Some(bytes.position(bytes.end));
+        }
         let layers = PinnedLayers::pin(&self.store);
-        Some(Arc::new(InFlight::new(sequenced, index, self.workers, layers)))
+        let mut flight = InFlight::new(sequenced, index, self.workers, layers);
+        flight.settling = settling;
+        Some(Arc::new(flight))
+    }
+
+    /// Whether a transaction is open: nothing may come between its pieces.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.unfinished
+    }
+
+    /// Where replay is, at a transaction boundary.
+    #[must_use]
+    pub fn boundary(&self) -> Boundary {
+        let sequencer = &self.sequencer;
+        Boundary { executed: sequencer.executed().clone(), catalog: sequencer.catalog().clone(), end: self.end.clone() }
+    }
+
+    /// An id for a table that is being copied; None when there is none left.
+    pub fn reserve_table_id(&mut self) -> Option<TableId> {
+        self.sequencer.reserve_table_id()
+    }
+
+    /// Sequences changes of a copied table. At a transaction boundary.
+    pub fn copied(&mut self, piece: DecodedPiece, track: Arc<CopyTrack>) -> Arc<InFlight> {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.before_copied(&self.sequencer);
+        }
+        let sequenced = self.sequencer.copied(piece);
+        self.hand_on_copied(sequenced, Some(track))
+    }
+
+    /// Puts a copied table in its place; the number of that goes with it. At a transaction boundary.
+    pub fn switch(&mut self, table: &Arc<TableDef>) -> (Arc<InFlight>, u64) {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.before_copied(&self.sequencer);
+        }
+        fail_point::enter(Phase::Recopy);
+        let empty = DecodedPiece::empty(self.store.lane_count());
+        let switch = self.sequencer.switch_table(table, empty, &self.shared);
+        let number = switch.first.0;
+        (self.hand_on_copied(switch, None), number)
+    }
+
+    fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) -> Arc<InFlight> {
+        let index = self.publisher.enqueue(&sequenced, true);
+        if let Some(sealer) = &mut self.sealer {
+            sealer.after_copied(index);
+        }
+        let layers = PinnedLayers::pin(&self.store);
+        let mut flight = InFlight::new(sequenced, index, self.workers, layers);
+        flight.copied = track;
+        Arc::new(flight)
     }
 }

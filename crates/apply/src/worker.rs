@@ -20,6 +20,7 @@ use store::{
     merge_json,
 };
 
+use crate::beside::CopyTrack;
 use crate::cascade::Cascade;
 use crate::cutter::class_of;
 use crate::ending::Ending;
@@ -45,6 +46,10 @@ pub struct InFlight {
     workers: usize,
     /// The store as it was when the piece was sequenced: the active generation takes its rows.
     layers: PinnedLayers,
+    /// The copy below was taken without a lock, and this piece begins before its end.
+    pub(crate) settling: bool,
+    /// The piece is of a copied table: its faults end the copy, and nothing of it is counted.
+    pub(crate) copied: Option<Arc<CopyTrack>>,
 }
 
 impl InFlight {
@@ -52,7 +57,16 @@ impl InFlight {
     #[must_use]
     pub fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
         let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
-        InFlight { piece, index, remaining: AtomicUsize::new(workers), barrier, workers, layers }
+        InFlight {
+            piece,
+            index,
+            remaining: AtomicUsize::new(workers),
+            barrier,
+            workers,
+            layers,
+            settling: false,
+            copied: None,
+        }
     }
 
     /// Whether nobody has to wait at its barrier any more; so too when it has none.
@@ -76,6 +90,8 @@ pub struct Worker {
     publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
     options: ApplyOptions,
+    /// Of the piece in hand.
+    check: CheckImages,
     /// This worker's lanes.
     lanes: Vec<usize>,
     barriers: Arc<AtomicUsize>,
@@ -87,6 +103,8 @@ pub struct Worker {
     merged: Vec<u8>,
     /// A row whose change foreign keys follow, as it was.
     parent: Vec<u8>,
+    /// Foreign keys are followed for the piece in hand.
+    follows: bool,
 }
 
 impl Worker {
@@ -106,6 +124,7 @@ impl Worker {
             publisher,
             ledger,
             options,
+            check: options.check_images,
             lanes,
             barriers,
             ending,
@@ -114,6 +133,7 @@ impl Worker {
             moved: Vec::new(),
             merged: Vec::new(),
             parent: Vec::new(),
+            follows: true,
         }
     }
 
@@ -130,13 +150,15 @@ impl Worker {
         if self.ending.gives_up() {
             return false;
         }
-        self.apply_lanes(&flight.piece, &flight.layers);
+        self.follows = flight.copied.is_none();
+        self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        self.apply_lanes(flight);
         if let Some((state, passed)) = &flight.barrier {
             let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
             guard.0 += 1;
             if guard.0 == flight.workers {
                 self.barriers.fetch_add(1, Ordering::Relaxed);
-                self.apply_barrier(&flight.piece, &flight.layers);
+                self.apply_barrier(flight);
                 guard.1 = true;
                 passed.notify_all();
             }
@@ -146,11 +168,17 @@ impl Worker {
 
     /// Tells that this worker's part is done, its barrier passed.
     pub fn finish(&mut self, flight: &InFlight) {
+        if flight.copied.is_some() {
+            self.counts = LedgerBatch::new();
+        }
         if !self.counts.is_empty() {
             self.ledger.merge(&mut self.counts);
         }
         if flight.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.publisher.complete(flight.index);
+            if let Some(track) = &flight.copied {
+                track.done();
+            }
         }
     }
 
@@ -167,7 +195,8 @@ impl Worker {
         true
     }
 
-    fn apply_lanes(&mut self, piece: &SequencedPiece, layers: &Layers) {
+    fn apply_lanes(&mut self, flight: &InFlight) {
+        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         self.tables.clear();
         for shape in &decoded.shapes {
@@ -198,7 +227,7 @@ impl Worker {
                     match self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers) {
                         Ok(()) => Category::Applied,
                         Err(error) => {
-                            report(&self.publisher, piece, op, &error);
+                            report(&self.publisher, flight, op, &error);
                             limit = limit.min(sequence);
                             Category::Refused
                         }
@@ -234,13 +263,14 @@ impl Worker {
             change,
             sequence,
             oldest_needed,
-            self.options.check_images,
+            self.check,
             layers,
         )
     }
 
     /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
-    fn apply_barrier(&mut self, piece: &SequencedPiece, layers: &Layers) {
+    fn apply_barrier(&mut self, flight: &InFlight) {
+        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
         // All lanes are through with their part, so a failure there is known.
@@ -254,7 +284,7 @@ impl Worker {
                 match self.apply_and_follow(decoded, shape, op, sequence, oldest_needed, layers) {
                     Ok(()) => Category::Applied,
                     Err(error) => {
-                        report(&self.publisher, piece, op, &error);
+                        report(&self.publisher, flight, op, &error);
                         limit = limit.min(sequence);
                         Category::Refused
                     }
@@ -276,16 +306,17 @@ impl Worker {
         oldest_needed: u64,
         layers: &Layers,
     ) -> Result<(), RowError> {
-        if op.flags & CASCADE_OLD != 0 {
+        if self.follows && op.flags & CASCADE_OLD != 0 {
             self.parent = self.image_of(decoded, shape, op, layers)?;
         }
         self.apply_across(decoded, shape, op, sequence, oldest_needed, layers)?;
-        let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| op.flags & (CASCADE_NEW | CASCADE_GONE) != 0)
-        else {
+        // Replay itself follows them; the changes of a copy taken beside it do not once more.
+        let follows = self.follows && op.flags & (CASCADE_NEW | CASCADE_GONE) != 0;
+        let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| follows) else {
             return Ok(());
         };
         let new = if op.flags & CASCADE_NEW != 0 { Some(self.image_of(decoded, shape, op, layers)?) } else { None };
-        let check = self.options.check_images;
+        let check = self.check;
         let cascade = Cascade { store: &self.store, layers, catalog, sequence, oldest_needed, check };
         cascade.follow(&shape.plan.def, &self.parent, new.as_deref())
     }
@@ -325,6 +356,10 @@ impl Worker {
         let Some(mut lane) = layers.active.lane_mut(lane_index) else { return Ok(()) };
         let change = match op.kind {
             OpKind::MoveFrom => {
+                if self.check == CheckImages::Settling {
+                    // What the row was may be of a later moment here than in the log, in columns nobody logged.
+                    return Err(RowError { kind: RowErrorKind::Unsettled });
+                }
                 let (table, key) = (table_shape(shape), decoded.bytes(op.key));
                 if !lane.newest(lane_index, &table, op.hash, key, layers, &mut self.moved)? {
                     return Err(RowError { kind: RowErrorKind::NotFound });
@@ -417,7 +452,8 @@ fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<&'a [u8
 }
 
 #[cold]
-fn report(publisher: &Publisher, piece: &SequencedPiece, op: &RowOp, error: &RowError) {
+fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError) {
+    let piece = &flight.piece;
     let decoded = &piece.decoded;
     let transaction = decoded.transactions.get(op.transaction as usize);
     // A slice's own transaction entry knows the GTID too.
@@ -429,17 +465,16 @@ fn report(publisher: &Publisher, piece: &SequencedPiece, op: &RowOp, error: &Row
     let class = match &error.kind {
         RowErrorKind::Store(error) => class_of(error),
         RowErrorKind::NotSupported(_) => StopClass::NotSupported,
+        RowErrorKind::Unsettled => StopClass::NotSupported,
         _ => StopClass::DataDiffers,
     };
-    publisher.fail(
-        SequenceNumber(piece.sequence_of(op.transaction).0),
-        Stop {
-            class,
-            position: decoded.piece.position(transaction.map_or(decoded.piece.start, |t| t.start)),
-            gtid,
-            reason: format!("{error}; table {table}, key bytes 0x{shown}{more}"),
-        },
-    );
+    let reason = format!("{error}; table {table}, key bytes 0x{shown}{more}");
+    if let Some(fault) = &flight.copied {
+        fault.fail(reason);
+        return;
+    }
+    let position = decoded.piece.position(transaction.map_or(decoded.piece.start, |t| t.start));
+    publisher.fail(SequenceNumber(piece.sequence_of(op.transaction).0), Stop { class, position, gtid, reason });
 }
 
 #[cfg(test)]

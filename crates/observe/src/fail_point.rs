@@ -28,7 +28,7 @@ pub enum Phase {
     Purge,
     /// A piece that changes the catalog was sequenced, and no worker has it.
     Ddl,
-    /// A table that is copied again is put in its place.
+    /// Rows of a table that is copied again go into the store, or it is about to be put in its place.
     Recopy,
 }
 

@@ -37,6 +37,8 @@ pub struct DecodeOptions {
     pub lanes: usize,
     /// Transactions to leave out.
     pub skip: SkipList,
+    /// Rows of tables that the catalog does not hold are left out: one table is followed.
+    pub known_only: bool,
 }
 
 /// Transactions the operator wants left out; may grow while replay runs.
@@ -629,6 +631,9 @@ impl Decoder {
         }
         let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
         let Some(def) = catalog.table(&db, &name) else {
+            if self.options.known_only {
+                return Ok(None);
+            }
             return Err((
                 StopClass::DataDiffers,
                 format!("rows of table `{db}`.`{name}`, which does not exist at this place in the log"),

@@ -293,6 +293,63 @@ impl DecodedPiece {
         (self.piece, spare)
     }
 
+    /// A piece without bytes or changes.
+    #[must_use]
+    pub fn empty(lanes: usize) -> DecodedPiece {
+        let piece = Piece {
+            number: 0,
+            kind: PieceKind::Rows,
+            data: Arc::new(Vec::new()),
+            start: 0,
+            end: 0,
+            file: Arc::from(""),
+            offset: 0,
+            checksum: ChecksumAlgorithm::None,
+            verified: true,
+            epoch: 0,
+            continues: false,
+            unfinished: false,
+            begun: Begun::default(),
+            context: Vec::new(),
+            reservation: None,
+        };
+        let SpareBuffers { side, payload, shapes, transactions, barrier, ledger, .. } = SpareBuffers::default();
+        DecodedPiece {
+            piece,
+            side,
+            payload,
+            shapes,
+            transactions,
+            lanes: (0..lanes).map(|_| Vec::new()).collect(),
+            barrier,
+            ledger,
+            stop: None,
+            needs_serial: false,
+            catalog_version: 0,
+        }
+    }
+
+    /// All its changes become one transaction without a GTID, and none of its events is counted: replay counts them.
+    pub(crate) fn make_one_transaction(&mut self) {
+        let rows = self.row_count();
+        self.piece.continues = false;
+        self.piece.unfinished = false;
+        *self.ledger = LedgerBatch::new();
+        for op in self.lanes.iter_mut().chain(std::iter::once(&mut self.barrier)).flatten() {
+            op.transaction = 0;
+        }
+        self.transactions.clear();
+        self.transactions.push(Transaction {
+            gtid: None,
+            commit_us: 0,
+            start: self.piece.start,
+            end: self.piece.end,
+            rows: u32::try_from(rows).unwrap_or(u32::MAX),
+            kind: TransactionKind::Rows,
+            skipped: None,
+        });
+    }
+
     /// The bytes of a span.
     #[inline]
     #[must_use]

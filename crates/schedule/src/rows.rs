@@ -70,6 +70,9 @@ impl Decoder {
             after_present: event.after_columns,
             before_full: all_present(event.before_columns, event.column_count),
             after_full: all_present(event.after_columns, event.column_count),
+            // Run on 9.7.4: DELETE of a row that refers to itself is logged as an update of that column to NULL, then as a
+            // deletion with the column's old value.
+            stale_before: plan.follows_itself && event.flags & row_flags::USE_SQL_FOREIGN_KEY != 0,
             cascade: Cascade::No,
             last: None,
         };

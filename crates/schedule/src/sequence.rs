@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
-use catalog::{Catalog, DdlEffect, StatementContext, TableId};
+use catalog::{Catalog, DdlEffect, StatementContext, TableDef, TableId};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -262,6 +262,47 @@ impl Sequencer {
         sequenced
     }
 
+    /// Gives the changes of a copied table, decoded beside replay, the next number: one transaction without a GTID. Only
+    /// at a transaction boundary.
+    #[must_use]
+    pub fn copied(&mut self, mut decoded: DecodedPiece) -> SequencedPiece {
+        decoded.make_one_transaction();
+        self.state.last = self.state.last.next();
+        SequencedPiece {
+            first: self.state.last,
+            catalogs: Vec::new(),
+            dropped: Vec::new(),
+            prepared: Arc::clone(&self.state.prepared),
+            decoded,
+        }
+    }
+
+    /// Puts a table that was copied in the place of the one of its name, as a transaction without a GTID. `decoded` is
+    /// any piece without changes. Only at a transaction boundary.
+    #[must_use]
+    pub fn switch_table(
+        &mut self,
+        def: &Arc<TableDef>,
+        decoded: DecodedPiece,
+        shared: &SharedCatalog,
+    ) -> SequencedPiece {
+        let mut switch = self.copied(decoded);
+        let (catalog, old) = self.state.catalog.with_copied(def);
+        self.state.catalog = catalog;
+        self.state.version += 1;
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        switch.catalogs.push((switch.first, self.state.catalog.clone()));
+        switch.dropped.extend(old.map(|id| (switch.first, id)));
+        switch
+    }
+
+    /// Takes an id for a table that is being copied; None when there is none left.
+    pub fn reserve_table_id(&mut self) -> Option<TableId> {
+        let (catalog, id) = self.state.catalog.reserve_id()?;
+        self.state.catalog = catalog;
+        Some(id)
+    }
+
     /// Takes a piece apart that is decoded once more.
     fn recycled(&mut self, decoded: DecodedPiece) -> Piece {
         let (piece, spare) = decoded.into_parts();
@@ -341,20 +382,8 @@ impl StatementSink for State {
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
+        let context = context_of(&statement);
         let query = &statement.query;
-        let status = &query.status;
-        let context = StatementContext {
-            default_db: String::from_utf8_lossy(query.db).into_owned(),
-            sql_mode: status.sql_mode.unwrap_or(0),
-            collation_client: status.charset_client,
-            collation_connection: status.collation_connection,
-            collation_server: status.collation_server,
-            collation_database: status.charset_database,
-            default_collation_for_utf8mb4: status.default_collation_for_utf8mb4,
-            explicit_defaults_for_timestamp: status.explicit_defaults_for_timestamp,
-            time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
-            server_version: statement.server_version,
-        };
         let outcome = self.catalog.apply(&context, query.sql).map_err(|e| (StopClass::NotSupported, e.to_string()))?;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
         Ok(match outcome.effect {
@@ -368,5 +397,23 @@ impl StatementSink for State {
                 StatementOutcome::Applied
             }
         })
+    }
+}
+
+/// What the log says of a statement's surroundings.
+pub(crate) fn context_of(statement: &Statement<'_>) -> StatementContext {
+    let query = &statement.query;
+    let status = &query.status;
+    StatementContext {
+        default_db: String::from_utf8_lossy(query.db).into_owned(),
+        sql_mode: status.sql_mode.unwrap_or(0),
+        collation_client: status.charset_client,
+        collation_connection: status.collation_connection,
+        collation_server: status.collation_server,
+        collation_database: status.charset_database,
+        default_collation_for_utf8mb4: status.default_collation_for_utf8mb4,
+        explicit_defaults_for_timestamp: status.explicit_defaults_for_timestamp,
+        time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
+        server_version: statement.server_version,
     }
 }

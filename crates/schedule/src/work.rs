@@ -91,6 +91,8 @@ pub(crate) struct RowsWork<'a> {
     pub after_present: &'a [u8],
     pub before_full: bool,
     pub after_full: bool,
+    /// Before images may be from before what a foreign key did to the same row: they are not compared.
+    pub stale_before: bool,
     /// The row's change concerns other tables' rows, which the log does not hold.
     pub cascade: Cascade,
     /// Where its last op is.
@@ -311,7 +313,7 @@ impl Work<'_> {
             self.push_barrier(rows, kind, key, before, after);
             return;
         }
-        let op = self.op(rows, kind, key, before, after);
+        let op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
         let lane = lane_of(op.hash, self.out.lanes.len());
         if let Some(ops) = self.out.lanes.get_mut(lane) {
             rows.last = Some((Place::Lane(lane), ops.len()));
@@ -320,7 +322,7 @@ impl Work<'_> {
     }
 
     pub fn push_barrier(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
-        let mut op = self.op(rows, kind, key, before, after);
+        let mut op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
         op.flags = cascade_flags(rows.cascade, kind);
         rows.last = Some((Place::Barrier, self.out.barrier.len()));
         self.out.barrier.push(op);

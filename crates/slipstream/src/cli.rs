@@ -66,6 +66,8 @@ pub enum Command {
     Verify(VerifyFlags),
     /// Write rows at the watermark as SQL or tab-separated text
     Dump(DumpFlags),
+    /// Copy one table again from the source while everything else goes on
+    Copy(CopyFlags),
     /// Commit the named transactions empty, so that replay can go on past them
     Skip(SkipFlags),
     /// Stop a running replica at a transaction boundary
@@ -201,6 +203,10 @@ option_flags! {
         /// Connections that read the source in the initial copy [default: 4]
         #[arg(value_name = "N", help_heading = "Initial copy")]
         copy_connections,
+        /// Hold the source's writers for milliseconds, or take no lock where RELOAD cannot be granted: auto or none
+        /// [default: auto]
+        #[arg(value_name = "HOW", help_heading = "Initial copy")]
+        copy_lock,
         /// Bytes a second that the initial copy reads at most [default: no limit]
         #[arg(value_name = "SIZE", help_heading = "Initial copy")]
         copy_rate,
@@ -364,6 +370,16 @@ pub struct SkipFlags {
     /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, comma between
     #[arg(value_name = "GTID-SET")]
     pub gtid_set: String,
+    #[command(flatten)]
+    pub(crate) data: DataFlag,
+}
+
+/// `copy`.
+#[derive(Debug, Args)]
+pub struct CopyFlags {
+    /// The table
+    #[arg(value_name = "SCHEMA.TABLE")]
+    pub table: String,
     #[command(flatten)]
     pub(crate) data: DataFlag,
 }

@@ -180,6 +180,20 @@ impl ReplicaHandle {
         dump_store(&self.replica.pipeline.store, options, out)
     }
 
+    /// Copies one table again and writes how far it is, a line at a time. It goes on when the asker goes away.
+    ///
+    /// # Errors
+    /// Why the table is as it was.
+    pub fn copy_table(&self, table: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut line = |text: &str| {
+            // The log has it too; an asker that is gone does not end the copy.
+            let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+        };
+        let report = self.replica.copy_table(table, &mut line)?;
+        line(&report.to_string());
+        Ok(())
+    }
+
     /// Compares with the source and writes a line per table.
     ///
     /// # Errors
@@ -213,6 +227,10 @@ pub fn control_handler(replica: Arc<ReplicaHandle>) -> Handler {
             Err(error) => Reply::failed(&Failure::error(error.to_string())),
         },
         Request::Verify(options) => Reply::from_result(replica.verify(&options, out)),
+        Request::Copy { table } => {
+            log::note(log::code::OPERATOR, "Control", &format!("copy of {table} asked by operator"));
+            Reply::from_result(replica.copy_table(&table, out))
+        }
         Request::Dump(options) => Reply::from_result(replica.dump(&options, out)),
         Request::Stop {} => {
             log::system(log::code::OPERATOR, "Control", "stop asked by operator");
@@ -302,6 +320,7 @@ fn no_server() -> Failure {
 }
 
 fn dump_store(store: &Arc<store::Store>, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
+    store.readable().map_err(|error| replica::store_failure(&error))?;
     let snapshot = store::Snapshot::pin(store);
     let options = compare::DumpOptions {
         tables: compare::TableFilter::parse(&options.tables),
@@ -330,6 +349,7 @@ fn verify_engine(
     options: &VerifyOptions,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    engine.store.readable().map_err(|error| replica::store_failure(&error))?;
     verified(options, out, |out| compare::verify_store(engine, source, &compare_options(options), out))
 }
 

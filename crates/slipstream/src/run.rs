@@ -12,8 +12,8 @@ use clap::Parser as _;
 use observe::{ErrorReport, ReplayState};
 
 use crate::cli::{
-    Cli, Command, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags, SkipFlags,
-    StatusFlags, VerifyFlags, normalised,
+    Cli, Command, CopyFlags, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags,
+    SkipFlags, StatusFlags, VerifyFlags, normalised,
 };
 use crate::config::{ReplicaConfig, Settings, SourceSpec, url_has_password};
 use crate::control::{Client, ControlServer, Request, output_failure};
@@ -74,6 +74,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Status(flags) => status(files, &flags, &mut out),
         Command::Verify(flags) => verify(files, flags, &mut out),
         Command::Dump(flags) => dump(files, flags, &mut out),
+        Command::Copy(flags) => copy(files, &flags, &mut out),
         Command::Skip(flags) => skip_gtids(files, &flags, &mut out),
         Command::Stop(flags) => stop(&data(files, &flags)?),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
@@ -393,6 +394,18 @@ fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), 
         |folder, out| engine_api::stopped_dump(folder, &options, out),
         out,
     )
+}
+
+fn copy(files: &FileFlags, flags: &CopyFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let data = data(files, &flags.data)?;
+    check_table_names(std::slice::from_ref(&flags.table))?;
+    match Client::connect(&data)? {
+        Some(client) => client.ask(&Request::Copy { table: flags.table.clone() }, out).map(|_| ()),
+        None => {
+            Folder::check(&data)?;
+            Err(Failure::error(format!("no replica runs on {}: a table is copied beside replay", data.display())))
+        }
+    }
 }
 
 fn check_table_names(tables: &[String]) -> Result<(), Failure> {

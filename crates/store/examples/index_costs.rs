@@ -110,6 +110,7 @@ impl Bench {
             catalog: self.catalog.clone(),
             position: None,
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         let sealed = self.store.seal(Some(point));
         let begun = Instant::now();

@@ -16,6 +16,8 @@ use crate::entry;
 #[derive(Default)]
 pub(crate) struct DeadRows {
     known: Mutex<Arc<Known>>,
+    /// Tables being copied: no cut knows them, and their rows stay.
+    copied: Mutex<BTreeSet<u32>>,
 }
 
 /// The ids of one durable cut.
@@ -85,10 +87,27 @@ impl KnownIndexes {
 impl DeadRows {
     /// The catalog of the last durable cut.
     pub(crate) fn set_alive(&self, catalog: &Catalog) {
-        let alive = catalog.tables().map(|table| table.id.0).collect();
+        let mut alive: BTreeSet<u32> = catalog.tables().map(|table| table.id.0).collect();
+        let copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.extend(copied.iter());
         let indexes = catalog.tables().map(|table| (table.id.0, KnownIndexes::of(table))).collect();
         let known = Known { alive, next: catalog.next_table_id().0, indexes };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+    }
+
+    /// Rows of a table that is being copied stay, though no cut knows it.
+    pub(crate) fn keep(&self, table: u32) {
+        let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        copied.insert(table);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = Known::clone(&known);
+        now.alive.insert(table);
+        *known = Arc::new(now);
+    }
+
+    /// The table is in the catalog now, or its copy was given up; the next cut tells.
+    pub(crate) fn keep_no_more(&self, table: u32) {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner).remove(&table);
     }
 
     pub(crate) fn known(&self) -> Arc<Known> {

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::PreparedSet;
+use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::beneath::{Base, BaseKind};
@@ -274,6 +274,10 @@ pub(crate) struct CutTo<'a> {
     pub scratch: Option<&'a Path>,
     /// What the tree holds of each index before the cut.
     pub indexes: &'a IndexStates,
+    /// Tables that are being copied: no catalog knows them yet.
+    pub copied: &'a [Arc<TableDef>],
+    /// What must be executed before the rows are exact.
+    pub settles_at: Option<&'a GtidSet>,
     /// The catalog differs from that of the last cut.
     pub with_catalog: bool,
     /// XA transactions prepared at the last cut.
@@ -290,8 +294,9 @@ pub(crate) fn write<'a>(
 ) -> Result<(Run<'a>, CutReport, IndexStates), StoreError> {
     let mut run = to.disk.begin()?;
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
-    let mut tables: Vec<_> = point.catalog.tables().collect();
+    let mut tables: Vec<_> = point.catalog.tables().chain(to.copied).collect();
     tables.sort_unstable_by_key(|table| table.id);
+    tables.dedup_by_key(|table| table.id);
     for table in tables {
         let order = KeyOrder::of(table);
         let streams = streams(layers, table.id, &order, point.sequence);
@@ -306,6 +311,7 @@ pub(crate) fn write<'a>(
         position: point.position.as_ref().map(|(file, offset)| (file.as_str(), *offset)),
         rows,
         ledger: &point.ledger,
+        settles_at: to.settles_at.filter(|set| !set.is_subset_of(&point.executed)),
         catalog: to.with_catalog.then_some(&point.catalog),
         prepared: &point.prepared,
         prepared_before: to.prepared,

@@ -29,6 +29,8 @@ use crate::index_state::IndexStates;
 const FORMAT: u32 = 2;
 /// Without secondary indexes: they are filled.
 const FORMAT_OLDEST: u32 = 1;
+/// The same as the newest, with a copy that is not settled: a program that knows nothing of it must not read it.
+const FORMAT_SETTLING: u32 = 3;
 
 /// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
 pub const L0_RUNS_MAX: usize = 24;
@@ -61,6 +63,8 @@ pub struct Recovered {
     pub rows: BTreeMap<u32, i64>,
     /// The ledger, as [`CutPoint::ledger`](crate::CutPoint::ledger) had it.
     pub ledger: String,
+    /// After a copy without a lock: the GTIDs that replay must have reached before the rows are exact.
+    pub settles_at: Option<GtidSet>,
     /// XA transactions prepared there.
     pub prepared: PreparedSet,
 }
@@ -75,6 +79,8 @@ struct CutRecord {
     relay_offset: u64,
     rows: BTreeMap<u32, i64>,
     ledger: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settles_at: Option<String>,
     #[serde(default)]
     prepared: Vec<PreparedRecord>,
 }
@@ -205,7 +211,7 @@ impl Disk {
         };
         let format = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
         let found = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
-        if !(FORMAT_OLDEST..=FORMAT).contains(&found) {
+        if !(FORMAT_OLDEST..=FORMAT_SETTLING).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
         let record: CutRecord = serde_json::from_slice(&text).map_err(|error| damaged("cut", &error))?;
@@ -216,10 +222,14 @@ impl Disk {
         Ok(Some(Recovered {
             sequence: record.sequence,
             executed: record.gtid_executed.parse().map_err(|error| damaged("cut", &error))?,
-            catalog,
+            catalog: self.past_copies(catalog)?,
             position: record.relay_file.map(|file| (file, record.relay_offset)),
             rows: record.rows,
             ledger: record.ledger,
+            settles_at: match record.settles_at {
+                Some(set) => Some(set.parse().map_err(|error| damaged("cut", &error))?),
+                None => None,
+            },
             prepared: self.prepared(record.prepared)?,
         }))
     }
@@ -247,6 +257,14 @@ impl Disk {
         let text = self.get(self.read_at(), &entry::record_key(INDEXES_RECORD))?;
         IndexStates::from_json(text.as_deref(), catalog)
             .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
+    }
+
+    /// A copy of a table that was broken off leaves rows under an id that the catalog never gave: no table gets it.
+    fn past_copies(&self, catalog: Catalog) -> Result<Catalog, StoreError> {
+        let records = entry::RECORDS.to_be_bytes();
+        let highest = self.range(self.read_at(), &[], &records).next_back().transpose()?;
+        let id = highest.as_ref().and_then(|(key, _)| entry::table_of(key));
+        Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
     }
 
     /// The store's folder.
@@ -409,6 +427,7 @@ pub(crate) struct CutFacts<'a> {
     pub position: Option<(&'a str, u64)>,
     pub rows: BTreeMap<u32, i64>,
     pub ledger: &'a str,
+    pub settles_at: Option<&'a GtidSet>,
     /// Written only when it is not the one of the last cut.
     pub catalog: Option<&'a Catalog>,
     pub prepared: &'a PreparedSet,
@@ -436,13 +455,14 @@ impl Run<'_> {
             self.put(&entry::record_key(CATALOG_RECORD), &text)?;
         }
         let record = CutRecord {
-            format: FORMAT,
+            format: if facts.settles_at.is_some() { FORMAT_SETTLING } else { FORMAT },
             sequence: facts.sequence,
             gtid_executed: facts.executed.to_string(),
             relay_file: facts.position.map(|(file, _)| file.to_owned()),
             relay_offset: facts.position.map_or(0, |(_, offset)| offset),
             rows: facts.rows,
             ledger: facts.ledger.to_owned(),
+            settles_at: facts.settles_at.map(ToString::to_string),
             prepared: prepared_records(facts.prepared),
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;

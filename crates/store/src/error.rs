@@ -45,6 +45,17 @@ pub enum StoreError {
         /// The index's id under it.
         index: u16,
     },
+    /// A copy without a lock is exact only when the log is replayed to its end.
+    #[error(
+        "the copy was taken without a lock (--copy-lock=none): its rows are exact, and can be read, once {missing} more \
+          transactions are replayed, up to GTIDs {until}"
+    )]
+    Settling {
+        /// What must be executed.
+        until: String,
+        /// How much of it is not.
+        missing: u64,
+    },
     /// A snapshot was given up because it held too much memory.
     #[error("snapshot too old: what it sees was given up to stay within --memory; take a new one")]
     SnapshotTooOld,

@@ -27,7 +27,8 @@ impl Store {
     fn fill_some(&self, disk: &Arc<Disk>, bytes: usize) -> Result<bool, StoreError> {
         let state = self.cut_state();
         let states = Arc::clone(&self.visibility().layers().indexes);
-        let Some(catalog) = &state.catalog else { return Ok(false) };
+        // What changed rows of a copy without a lock before they were exact knows nothing of the entries they had.
+        let Some(catalog) = state.catalog.as_ref().filter(|_| state.settled) else { return Ok(false) };
         let Some(filling) = states.to_fill(catalog) else { return Ok(false) };
         let Some(table) = catalog.table_by_id(TableId(filling.table)) else { return Ok(false) };
         let Some(indexes) = IndexSet::of(table) else { return Ok(false) };
@@ -152,6 +153,7 @@ mod tests {
                 catalog: self.catalog.clone(),
                 position: None,
                 ledger: String::new(),
+                prepared: base::PreparedSet::default(),
             };
             self.store.cut(&self.store.seal(Some(point))).unwrap();
         }

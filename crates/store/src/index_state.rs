@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Catalog, IndexSet, TableDef};
+use catalog::{Catalog, IndexSet, TableDef, TableId};
 use serde::{Deserialize, Serialize};
 
 /// A table id and an index id under it.
@@ -20,6 +20,8 @@ pub(crate) struct IndexStates {
     next_table_id: u32,
     complete: BTreeSet<IndexName>,
     filling: Option<Filling>,
+    /// Tables whose rows a copy put into the tree under ids that no cut's catalog knew then, without entries.
+    copied: BTreeSet<u32>,
 }
 
 /// An index that is being filled.
@@ -68,6 +70,7 @@ impl IndexStates {
             next_table_id: catalog.next_table_id().0,
             complete: record.complete.into_iter().collect(),
             filling: record.filling,
+            copied: BTreeSet::new(),
         })
     }
 
@@ -80,14 +83,30 @@ impl IndexStates {
         IndexStates { next_table_id: 0, ..IndexStates::default() }.at_cut(catalog)
     }
 
+    /// No index of a catalog is complete: a copy ended that wrote rows alone.
+    pub(crate) fn none_complete(catalog: &Catalog) -> IndexStates {
+        IndexStates { next_table_id: catalog.next_table_id().0, ..IndexStates::default() }
+    }
+
+    /// The same, with a table whose copied rows come without entries.
+    pub(crate) fn with_copied(&self, table: TableId) -> IndexStates {
+        let mut states = self.clone();
+        states.copied.insert(table.0);
+        states
+    }
+
     /// The tree holds nothing of the table.
     pub(crate) fn is_new(&self, table: &TableDef) -> bool {
-        table.id.0 >= self.next_table_id
+        self.is_beyond(table.id.0)
+    }
+
+    fn is_beyond(&self, table: u32) -> bool {
+        table >= self.next_table_id && !self.copied.contains(&table)
     }
 
     /// Whether the tree has all entries of an index.
     pub(crate) fn is_complete(&self, table: u32, index: u16) -> bool {
-        table >= self.next_table_id || self.complete.contains(&(table, index))
+        self.is_beyond(table) || self.complete.contains(&(table, index))
     }
 
     /// How much of each index of the set the next cut keeps up, in the set's order.
@@ -105,7 +124,9 @@ impl IndexStates {
         let complete = kept(catalog).filter(|(table, index)| self.is_complete(*table, *index)).collect();
         let filling = self.filling.clone();
         let filling = filling.filter(|filling| kept(catalog).any(|name| name == (filling.table, filling.index)));
-        IndexStates { next_table_id: catalog.next_table_id().0, complete, filling }
+        let next_table_id = catalog.next_table_id().0;
+        let copied = self.copied.iter().copied().filter(|table| *table >= next_table_id).collect();
+        IndexStates { next_table_id, complete, filling, copied }
     }
 
     /// The index to fill next, and where to go on behind; None when all of the catalog's are complete.

@@ -36,13 +36,13 @@ pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
 pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{GtidSet, PreparedSet, SequenceNumber};
-use catalog::{Catalog, IndexSet, TableId};
+use catalog::{Catalog, IndexSet, TableDef, TableId};
 
 use crate::index_state::IndexStates;
 use crate::layers::{Layer, Spill};
@@ -57,6 +57,10 @@ pub struct Store {
     next_generation: AtomicU64,
     last_cut: Mutex<LastCut>,
     recovered_ledger: String,
+    /// Tables being copied, which no catalog knows yet.
+    copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
+    /// See [`Recovered::settles_at`]; kept after it is reached.
+    settles_at: Option<GtidSet>,
     recovered_prepared: PreparedSet,
 }
 
@@ -65,6 +69,8 @@ struct LastCut {
     sequence: u64,
     rows: BTreeMap<u32, i64>,
     catalog: Option<Catalog>,
+    /// Its rows are exact: no copy without a lock has yet to settle.
+    settled: bool,
     prepared: PreparedSet,
 }
 
@@ -151,6 +157,7 @@ impl Store {
             disk.dead().set_alive(&recovered.catalog);
         }
         let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
+        let settles_at = recovered.as_ref().and_then(|recovered| recovered.settles_at.clone());
         let recovered_prepared =
             recovered.as_ref().map(|recovered| Arc::clone(&recovered.prepared)).unwrap_or_default();
         let (watermark, last_cut) = match recovered {
@@ -164,12 +171,19 @@ impl Store {
                     sequence: recovered.sequence,
                     rows: recovered.rows,
                     catalog: Some(recovered.catalog),
+                    settled: settles_at.is_none(),
                     prepared: recovered.prepared,
                 },
             ),
             None => (
                 WatermarkState { sequence: SequenceNumber::ZERO, executed: GtidSet::new(), catalog },
-                LastCut { sequence: 0, rows: BTreeMap::new(), catalog: None, prepared: PreparedSet::default() },
+                LastCut {
+                    prepared: PreparedSet::default(),
+                    sequence: 0,
+                    rows: BTreeMap::new(),
+                    catalog: None,
+                    settled: true,
+                },
             ),
         };
         Store {
@@ -180,8 +194,30 @@ impl Store {
             next_generation: AtomicU64::new(1),
             last_cut: Mutex::new(last_cut),
             recovered_ledger,
+            copied: Mutex::new(BTreeMap::new()),
+            settles_at,
             recovered_prepared,
         }
+    }
+
+    /// After a copy without a lock: the GTIDs that replay must have reached before the rows are exact. Stays when they
+    /// are reached.
+    #[must_use]
+    pub fn settles_at(&self) -> Option<&GtidSet> {
+        self.settles_at.as_ref()
+    }
+
+    /// Whether what is visible is a state the source had: to be asked before rows are shown to anybody.
+    ///
+    /// # Errors
+    /// [`StoreError::Settling`] after a copy without a lock, until the watermark covers its end.
+    pub fn readable(&self) -> Result<(), StoreError> {
+        let Some(until) = &self.settles_at else { return Ok(()) };
+        let missing = until.subtract(&self.visibility.executed());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::Settling { until: until.to_string().replace('\n', ""), missing: missing.count() })
     }
 
     /// Number of lanes, a power of two.
@@ -261,12 +297,16 @@ impl Store {
             .position(|layer| matches!(layer, Layer::Memory(generation) if generation.number() == sealed.number()));
         let Some(cutting) = from.and_then(|from| layers.below.get(from..)) else { return Ok(CutReport::default()) };
         let mut state = self.cut_state();
-        let rows = self.rows_at(&state, cutting, &point.catalog);
+        let copied: Vec<Arc<TableDef>> = self.copied().values().cloned().collect();
+        let mut ids = disk::ids_of(&point.catalog);
+        ids.extend(copied.iter().map(|table| table.id));
+        let rows = self.rows_at(&state, cutting, ids);
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
         let scratch = self.scratch.as_deref();
-        // Only cuts and fills change them, both under the lock that is held.
+        // Only cuts, fills and copies that begin change them, all under the lock that is held.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
-        let to = cut::CutTo { disk, scratch, indexes: &indexes, with_catalog, prepared: &state.prepared };
+        let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
+        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
         let (run, mut report, indexes) = cut::write(&to, cutting, point, rows.clone())?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
@@ -274,14 +314,48 @@ impl Store {
         self.visibility.put_base(sealed.number(), disk, at, Arc::new(indexes));
         drop(ending);
         disk.dead().set_alive(&point.catalog);
+        let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
         let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
-        *state = LastCut { sequence: point.sequence, rows, catalog, prepared };
+        *state = LastCut { sequence: point.sequence, rows, catalog, settled, prepared };
         Ok(report)
     }
 
-    fn rows_at(&self, last: &LastCut, layers: &[Layer], catalog: &Catalog) -> BTreeMap<u32, i64> {
+    fn copied(&self) -> std::sync::MutexGuard<'_, BTreeMap<TableId, Arc<TableDef>>> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A table is copied under an id of its own, unknown to every catalog, beside the one of its name: from here on its
+    /// rows are kept and cut.
+    pub fn begin_table_copy(&self, table: &Arc<TableDef>) {
+        self.copied().insert(table.id, Arc::clone(table));
+        if let Some(disk) = &self.disk {
+            disk.dead().keep(table.id.0);
+            let state = self.cut_state();
+            let indexes = self.visibility.layers().indexes.with_copied(table.id);
+            self.visibility.set_indexes(Arc::new(indexes));
+            drop(state);
+        }
+    }
+
+    /// The copied rows of a table lie in the tree, `rows` of them, and changes of it may follow.
+    pub fn table_copy_read(&self, table: TableId, rows: i64) {
+        self.cut_state().rows.insert(table.0, rows);
+        if let Some(disk) = &self.disk {
+            self.take_over(disk);
+        }
+    }
+
+    /// The table is in the catalog of a durable cut, or its copy is given up: then its rows go.
+    pub fn end_table_copy(&self, table: TableId) {
+        self.copied().remove(&table);
+        if let Some(disk) = &self.disk {
+            disk.dead().keep_no_more(table.0);
+        }
+    }
+
+    fn rows_at(&self, last: &LastCut, layers: &[Layer], ids: BTreeSet<TableId>) -> BTreeMap<u32, i64> {
         let mut rows = BTreeMap::new();
-        for id in disk::ids_of(catalog) {
+        for id in ids {
             let more: i64 = layers.iter().map(|layer| balance(layer, id)).sum();
             rows.insert(id.0, last.rows.get(&id.0).unwrap_or(&0) + more);
         }
@@ -356,7 +430,7 @@ impl Store {
             Some(_) => layers.indexes.incomplete(&catalog),
             None => 0,
         };
-        let rows = self.rows_at(&self.cut_state(), &all, &catalog);
+        let rows = self.rows_at(&self.cut_state(), &all, disk::ids_of(&catalog));
         stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
         for layer in &all {
             let Layer::Memory(generation) = layer else { continue };

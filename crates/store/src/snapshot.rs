@@ -155,6 +155,13 @@ impl Visibility {
         state.layers = Arc::new(Layers { base, indexes, ..old.parts() });
     }
 
+    /// Other states of indexes over the same tree.
+    pub(crate) fn set_indexes(&self, indexes: Arc<IndexStates>) {
+        let mut state = self.lock();
+        let parts = state.layers.parts();
+        state.layers = Arc::new(Layers { indexes, ..parts });
+    }
+
     /// The oldest number that a snapshot, or a coming one, reads the tree at.
     #[must_use]
     pub fn oldest_read(&self) -> u64 {

@@ -402,7 +402,7 @@ fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
         writer.table_done(keyed).unwrap();
         let executed = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap();
         if finish {
-            writer.finish(&executed, &catalog).unwrap();
+            writer.finish(&executed, None, &catalog).unwrap();
         }
     };
     copy(false);

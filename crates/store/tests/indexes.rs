@@ -350,6 +350,7 @@ impl World {
             catalog: self.catalog.clone(),
             position: None,
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         let sealed = self.store.seal(Some(point));
         self.store.cut(&sealed).unwrap();
@@ -627,7 +628,7 @@ proptest! {
             }
         }
         writer.table_done(&def).unwrap();
-        writer.finish(&"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap(), &world.catalog).unwrap();
+        writer.finish(&"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap(), None, &world.catalog).unwrap();
         drop(disk);
         world.durable = world.now.clone();
         world.crash();

@@ -23,8 +23,8 @@ use relay_log::{
     SyncPolicy, SyncStep, TailItem,
 };
 use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
-    SplitOptions, Splitter, Stop, StopClass,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SplitOptions,
+    Splitter, Stop, StopClass,
 };
 use store::{CheckImages, CutPoint, Disk, DiskOptions, Generation, Store, StoreError};
 
@@ -496,6 +496,8 @@ impl Replica {
             position: position.map(|end| (end.file.to_string(), end.offset)),
             // Nothing is in flight.
             ledger: serde_json::to_string(&self.ledger.snapshot(binlog::event_type::name)).unwrap(),
+            // The histories have no XA transactions.
+            prepared: base::PreparedSet::default(),
         };
         self.sync.lock().unwrap().sync().map_err(|error| Fault::of_relay(&error))?;
         let (executed, position) = self.last_point.clone();
@@ -564,7 +566,7 @@ impl Stages {
         // Nothing waits here: whoever steps `split` keeps the bound.
         gate.open();
         let shared = Arc::new(SharedCatalog::new(start.catalog.clone()));
-        let options = DecodeOptions { lanes: store.lane_count(), skip: SkipList::new(GtidSet::new()) };
+        let options = DecodeOptions { lanes: store.lane_count(), ..DecodeOptions::default() };
         let (ending, cut_state) = (Arc::new(Ending::default()), Arc::new(CutState::default()));
         let (sealer, cutter, _) = pair(store, &publisher, &ledger, &ending, &cut_state, cuts);
         let sealer = (planted != Planted::CutInTwo).then_some(sealer);

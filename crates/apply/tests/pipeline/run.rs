@@ -46,6 +46,7 @@ impl Setup {
 
     fn store(&self) -> Arc<Store> {
         let start = Recovered {
+            settles_at: None,
             sequence: 0,
             executed: self.executed.clone(),
             catalog: Catalog::new(0),
