@@ -22,6 +22,7 @@ const SCAN_SLICE_SLOTS: u32 = 1024;
 /// A table at a snapshot.
 struct Reader<'a> {
     layers: &'a Layers,
+    snapshot: &'a Snapshot,
     sequence: u64,
     shape: TableShape<'a>,
     lanes: usize,
@@ -36,7 +37,7 @@ impl Store {
         let order = KeyOrder::of(table);
         let hash = base::key_hash(table.id.0, key);
         let lane = self.lane_of(hash);
-        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
+        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
         let in_memory = |generation: &Generation| {
             let guard = generation.lane(lane)?;
             guard.get(table.id, hash, key, sequence).map(|row| row.map(|row| row.image.to_vec()))
@@ -82,9 +83,8 @@ impl Store {
     ) -> Result<ControlFlow<B>, StoreError> {
         let (order, layout) = (KeyOrder::of(table), RowLayout::new(&[]));
         let shape = TableShape { id: table.id, layout: &layout, types: &[], order: &order };
-        let reader =
-            Reader { layers: snapshot.layers(), sequence: snapshot.sequence(), shape, lanes: self.lane_count() };
-        let layers = reader.layers;
+        let layers = &*snapshot.layers()?;
+        let reader = Reader { layers, snapshot, sequence: snapshot.sequence(), shape, lanes: self.lane_count() };
         if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
             return Ok(ControlFlow::Break(end));
         }
@@ -130,6 +130,7 @@ impl Reader<'_> {
                     guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
                 });
                 for (hash, row) in copied.rows() {
+                    self.snapshot.check()?;
                     if (active.is_some() || !newer.is_empty())
                         && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)?
                     {
@@ -153,6 +154,7 @@ impl Reader<'_> {
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         cut::each_row(disk, at, self.table(), |row| {
+            self.snapshot.check()?;
             let hash = base::key_hash(self.table().0, row.key);
             let lane = base::lane_of(hash, self.lanes);
             let active = Some(&*self.layers.active);
