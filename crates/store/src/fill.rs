@@ -153,6 +153,7 @@ mod tests {
                 catalog: self.catalog.clone(),
                 position: None,
                 ledger: String::new(),
+                prepared: base::PreparedSet::default(),
             };
             self.store.cut(&self.store.seal(Some(point))).unwrap();
         }
