@@ -34,7 +34,7 @@ pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, R
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
-pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
+pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
