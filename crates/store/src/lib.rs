@@ -262,8 +262,8 @@ impl Store {
         self.cut_state().sequence
     }
 
-    fn scratch_for_check(&self) -> Option<PathBuf> {
-        self.scratch.as_ref().map(|scratch| scratch.join("check"))
+    fn scratch_for_check(&self) -> Option<(PathBuf, usize)> {
+        self.scratch.as_ref().map(|scratch| (scratch.join("check"), entries::gathered_bytes_max(0)))
     }
 
     fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {

@@ -20,6 +20,8 @@ struct Slot {
 }
 
 const TRIM_AT_MIN: u32 = 8;
+/// Versions of a row that are looked through for one that may be unlinked.
+const LIVE_LOOKS_MAX: usize = 10;
 
 /// See the module.
 #[derive(Default)]
@@ -240,7 +242,7 @@ impl LaneTable {
         Some((key, (header.flags & DELETED == 0).then_some(image)))
     }
 
-    /// Hands versions that were written since `cursor` was here to `each`, deletions left out: slot, key, image, and
+    /// Hands versions that were written since `cursor` was here to `each`, deletions and what nobody can see left out: slot, key, image, and
     /// the version before it where that was handed out earlier and is none. Stops after `records` of them or about
     /// `bytes`; false when there is nothing more.
     pub(crate) fn written_since(
@@ -253,7 +255,7 @@ impl LaneTable {
         while let Some(at) = self.arena.next_record(cursor) {
             let header = self.arena.header(at);
             let (key, image) = self.arena.body(at, &header);
-            if header.flags & DELETED == 0 {
+            if header.flags & DELETED == 0 && !self.is_known_dead(at, &header) {
                 let before = Some(header.prev).filter(|prev| !prev.is_none() && self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
                 let before = before.filter(|(_, header)| header.flags & DELETED == 0);
@@ -265,6 +267,21 @@ impl LaneTable {
             if left == 0 || left_bytes == 0 {
                 return true;
             }
+        }
+        false
+    }
+
+    /// Whether a record was unlinked from its row's versions, as far as a short look tells.
+    fn is_known_dead(&self, record: RecordRef, header: &Header) -> bool {
+        let mut at = self.slots.get(header.slot as usize).map_or(RecordRef::NONE, |slot| slot.newest);
+        for _ in 0..LIVE_LOOKS_MAX {
+            if at == record {
+                return false;
+            }
+            if at.is_none() {
+                return true;
+            }
+            at = self.arena.header(at).prev;
         }
         false
     }
