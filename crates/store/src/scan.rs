@@ -78,13 +78,35 @@ impl Store {
         &self,
         snapshot: &Snapshot,
         table: &TableDef,
+        each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        self.scan_at(snapshot.layers(), snapshot.sequence(), table, each)
+    }
+
+    /// Every row of a table as its newest version is, visible or not: for the one writer at a barrier, which nobody
+    /// overtakes. `each` must not wait for a lane.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn scan_newest<B>(
+        &self,
+        layers: &Layers,
+        table: &TableDef,
+        each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        self.scan_at(layers, u64::MAX, table, each)
+    }
+
+    fn scan_at<B>(
+        &self,
+        layers: &Layers,
+        sequence: u64,
+        table: &TableDef,
         mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let (order, layout) = (KeyOrder::of(table), RowLayout::new(&[]));
         let shape = TableShape { id: table.id, layout: &layout, types: &[], order: &order };
-        let reader =
-            Reader { layers: snapshot.layers(), sequence: snapshot.sequence(), shape, lanes: self.lane_count() };
-        let layers = reader.layers;
+        let reader = Reader { layers, sequence, shape, lanes: self.lane_count() };
         if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
             return Ok(ControlFlow::Break(end));
         }
