@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::LogPosition;
+use base::{GtidSet, LogPosition};
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
@@ -17,6 +17,7 @@ use store::{CutPoint, CutReport, Generation, L0_RUNS_MAX, Store, StoreError};
 
 use crate::ending::Ending;
 use crate::publish::Publisher;
+use crate::rewrite::Boundary;
 
 /// Makes the relay log durable up to a position.
 pub type SyncRelay = Box<dyn Fn(&CutPoint) -> Result<(), String> + Send>;
@@ -168,19 +169,29 @@ pub(crate) fn pair(
 impl Sealer {
     /// Looks, before `coming` is sequenced, whether a generation ends here.
     pub(crate) fn before(&mut self, coming: &DecodedPiece, sequencer: &Sequencer) {
-        let bytes = self.store.visibility().layers().active.bytes();
         if self.unfinished {
-            if bytes >= self.generation_bytes && self.make_room() {
-                // The open transaction has its number since its first slice.
-                let number = sequencer.last().0;
-                self.hand_over(None, Some((number, sequencer.catalog().clone())));
-            }
+            // The open transaction has its number since its first slice.
+            self.before_slice(sequencer.last().0, sequencer.catalog());
             return;
         }
+        let bytes = self.store.visibility().layers().active.bytes();
         // A generation that may be spilled holds nothing but the unfinished transaction: nothing of it is visible.
         if bytes >= self.generation_bytes || coming.piece.unfinished || self.is_due() {
             self.seal_here(sequencer);
         }
+    }
+
+    /// Looks, before a further slice of the transaction `number`, whether what there is of it must go to disk.
+    pub(crate) fn before_slice(&mut self, number: u64, catalog: &Catalog) {
+        let bytes = self.store.visibility().layers().active.bytes();
+        if bytes >= self.generation_bytes && self.make_room() {
+            self.hand_over(None, Some((number, catalog.clone())));
+        }
+    }
+
+    /// A large transaction comes behind this boundary, whose slices the log does not hold.
+    pub(crate) fn before_large(&mut self, boundary: &Boundary) {
+        self.seal_at(boundary.sequence.0, &boundary.executed, &boundary.catalog);
     }
 
     /// Nothing comes just now.
@@ -208,7 +219,10 @@ impl Sealer {
     }
 
     fn seal_here(&mut self, sequencer: &Sequencer) {
-        let sequence = sequencer.last().0;
+        self.seal_at(sequencer.last().0, sequencer.executed(), sequencer.catalog());
+    }
+
+    fn seal_at(&mut self, sequence: u64, executed: &GtidSet, catalog: &Catalog) {
         if sequence <= self.sealed_at || !self.make_room() {
             return;
         }
@@ -216,8 +230,8 @@ impl Sealer {
         self.sealed_at = sequence;
         let point = CutPoint {
             sequence,
-            executed: sequencer.executed().clone(),
-            catalog: sequencer.catalog().clone(),
+            executed: executed.clone(),
+            catalog: catalog.clone(),
             position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
         };

@@ -10,9 +10,11 @@ mod cutter;
 mod ending;
 mod pipeline;
 mod publish;
+mod rewrite;
 mod worker;
 
 pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};
 pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};
+pub use rewrite::RewriteProgress;
 pub use worker::ApplyOptions;

@@ -23,6 +23,7 @@ use store::{PinnedLayers, Store};
 use crate::cutter::{self, CutOptions, CutState, CutWait, Sealer, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
+use crate::rewrite::{Boundary, RewriteProgress, RewriteState};
 use crate::worker::{ApplyOptions, InFlight, Worker};
 
 /// Hands out the relay log; waits at most the given time.
@@ -66,8 +67,8 @@ pub struct Finished {
     pub stages: Vec<StageTime>,
 }
 
-struct Control {
-    ending: Arc<Ending>,
+pub(crate) struct Control {
+    pub(crate) ending: Arc<Ending>,
     gate: Arc<MemoryGate>,
     shared: Arc<SharedCatalog>,
     paused: Mutex<bool>,
@@ -133,6 +134,7 @@ pub struct Pipeline {
     /// Pieces sequenced.
     pub pieces: Arc<AtomicU64>,
     cut_state: Arc<CutState>,
+    rewrites: Arc<RewriteState>,
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
     /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
@@ -196,6 +198,7 @@ impl Pipeline {
         });
         let barriers = Arc::new(AtomicUsize::new(0));
         let pieces = Arc::new(AtomicU64::new(0));
+        let rewrites = Arc::new(RewriteState::default());
         let decode_options = DecodeOptions { lanes, skip: options.skip.clone() };
         let mut threads = Vec::new();
 
@@ -276,6 +279,7 @@ impl Pipeline {
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
                 sealer,
+                rewrites: Arc::clone(&rewrites),
             };
             move || sequencing.run(&from_decode, sequencer)
         }));
@@ -290,6 +294,7 @@ impl Pipeline {
             barriers,
             pieces,
             cut_state,
+            rewrites,
             control,
             threads,
             compaction,
@@ -330,6 +335,18 @@ impl Pipeline {
     #[must_use]
     pub fn waits_for(&self) -> CutWait {
         self.cut_state.wait()
+    }
+
+    /// The table that is being written anew, if one is.
+    #[must_use]
+    pub fn rewriting(&self) -> Option<RewriteProgress> {
+        self.rewrites.progress()
+    }
+
+    /// Tables written anew since start.
+    #[must_use]
+    pub fn rewritten(&self) -> u64 {
+        self.rewrites.done()
     }
 
     /// Asks for a cut at the next transaction boundary.
@@ -470,19 +487,20 @@ fn decode(
 }
 
 /// What the sequencing thread works with.
-struct Sequencing {
-    control: Arc<Control>,
-    store: Arc<Store>,
-    publisher: Arc<Publisher>,
+pub(crate) struct Sequencing {
+    pub(crate) control: Arc<Control>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
     pieces: Arc<AtomicU64>,
     workers: Vec<Sender<Arc<InFlight>>>,
-    sealer: Option<Sealer>,
+    pub(crate) sealer: Option<Sealer>,
+    pub(crate) rewrites: Arc<RewriteState>,
 }
 
 impl Sequencing {
     fn run(mut self, input: &Receiver<DecodedPiece>, mut sequencer: Sequencer) {
-        while self.publisher.failure().is_none() {
+        'pieces: while self.publisher.failure().is_none() {
             let piece = match input.recv_timeout(IDLE_WAIT) {
                 Ok(piece) => piece,
                 Err(RecvTimeoutError::Timeout) => {
@@ -505,8 +523,17 @@ impl Sequencing {
                         break;
                     }
                 }
+                let boundary = (coming.piece.kind == PieceKind::Serial || coming.needs_serial).then(|| Boundary {
+                    sequence: sequencer.last(),
+                    executed: sequencer.executed().clone(),
+                    catalog: sequencer.catalog().clone(),
+                });
                 let Some(sequenced) = sequencer.next(&self.control.shared) else { break };
-                self.hand_on(sequenced);
+                if sequenced.rewrites.is_empty() {
+                    self.hand_on(sequenced);
+                } else if !self.rewrite(sequenced, boundary.as_ref(), sequencer.catalog()) {
+                    break 'pieces;
+                }
             }
         }
         // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders
@@ -516,7 +543,7 @@ impl Sequencing {
         self.control.shared.close();
     }
 
-    fn hand_on(&mut self, mut sequenced: SequencedPiece) {
+    pub(crate) fn hand_on(&mut self, mut sequenced: SequencedPiece) {
         self.ledger.merge(&mut sequenced.decoded.ledger);
         let index = self.publisher.enqueue(&sequenced);
         self.pieces.fetch_add(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod alter;
+mod alter_effect;
 mod catalog;
 mod charset;
 mod column_type;
@@ -17,6 +18,7 @@ mod define;
 mod error;
 mod identity;
 mod key_order;
+mod layout;
 mod lexer;
 mod mask;
 mod parser;
@@ -26,10 +28,11 @@ mod syntax;
 mod table;
 mod type_syntax;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome};
+pub use catalog::{Catalog, DdlEffect, DdlOutcome, Rewrite};
 pub use context::StatementContext;
 pub use error::DdlError;
 pub use key_order::KeyOrder;
+pub use layout::{ColumnSource, ConversionBuffers, OlderLayout, RowConversion, RowVersions};
 pub use mask::masked;
 pub use row_key::{KeyPlace, RowKey};
 pub use table::{

@@ -197,11 +197,46 @@ pub(crate) struct ForeignSpec {
     pub(crate) inline: bool,
 }
 
-/// One action of ALTER TABLE, CREATE INDEX or DROP INDEX that this version carries out.
+/// Where ALTER TABLE puts a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Position {
+    First,
+    After(String),
+}
+
+/// One action of ALTER TABLE, CREATE INDEX or DROP INDEX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AlterAction {
+    /// ADD COLUMN, with the keys its attributes make.
+    AddColumns {
+        columns: Vec<ColumnSpec>,
+        keys: Vec<KeySpec>,
+        position: Option<Position>,
+    },
+    /// MODIFY and CHANGE.
+    ChangeColumn {
+        name: String,
+        column: Box<ColumnSpec>,
+        keys: Vec<KeySpec>,
+        position: Option<Position>,
+    },
+    DropColumn(String),
+    RenameColumn {
+        from: String,
+        to: String,
+    },
+    /// None: DROP DEFAULT.
+    ColumnDefault {
+        name: String,
+        default: Option<DefaultSpec>,
+    },
+    ColumnVisibility {
+        name: String,
+        invisible: bool,
+    },
     AddKey(KeySpec),
     DropKey(String),
+    DropPrimaryKey,
     DropForeignKey(String),
     /// DROP CONSTRAINT: a key, a foreign key or a check, whichever has the name.
     DropConstraint(String),
@@ -214,7 +249,10 @@ pub(crate) enum AlterAction {
         invisible: bool,
     },
     RenameTo(TableName),
-    Comment(String),
+    /// CONVERT TO CHARACTER SET; the defaults of the database where neither is given.
+    ConvertTo(CharsetSpec),
+    /// Table options: those that a definition here holds.
+    Options(TableOptions),
     /// Says nothing about rows or definitions: named for messages.
     Nothing,
 }

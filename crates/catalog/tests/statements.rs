@@ -44,7 +44,7 @@ fn ids(tables: &[std::sync::Arc<TableDef>]) -> Vec<u32> {
 /// `(created, dropped, altered)` ids.
 fn changed(effect: &DdlEffect) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     match effect {
-        DdlEffect::Changed { created, dropped, altered } => {
+        DdlEffect::Changed { created, dropped, altered, .. } => {
             (ids(created), dropped.iter().map(|id| id.0).collect(), ids(altered))
         }
         other => panic!("{other:?}"),

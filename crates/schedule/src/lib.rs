@@ -11,6 +11,7 @@ mod decode;
 mod memory;
 mod piece;
 mod plan;
+mod rewrite;
 mod rows;
 mod sequence;
 mod split;
@@ -24,6 +25,7 @@ pub use piece::{
     Transaction, TransactionKind,
 };
 pub use plan::TablePlan;
+pub use rewrite::Rewriter;
 pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
 pub use split::{SplitOptions, Splitter};
 pub use stop::{Stop, StopClass};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::{Gtid, GtidSet, SequenceNumber};
-use catalog::{Catalog, DdlEffect, StatementContext, TableId};
+use catalog::{Catalog, DdlEffect, Rewrite, StatementContext, TableId};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -81,6 +81,8 @@ pub struct SequencedPiece {
     pub catalogs: Vec<(SequenceNumber, Catalog)>,
     /// Tables its statements took away, each with the number of its transaction.
     pub dropped: Vec<(SequenceNumber, TableId)>,
+    /// Tables whose rows its statement writes anew: to be done before the piece is handed on.
+    pub rewrites: Vec<Rewrite>,
 }
 
 impl SequencedPiece {
@@ -116,6 +118,7 @@ struct State {
     version: u64,
     catalogs: Vec<(SequenceNumber, Catalog)>,
     dropped: Vec<(SequenceNumber, TableId)>,
+    rewrites: Vec<Rewrite>,
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
 }
@@ -136,6 +139,7 @@ impl Sequencer {
                 version: 0,
                 catalogs: Vec::new(),
                 dropped: Vec::new(),
+                rewrites: Vec::new(),
                 continued: None,
             },
             decoder: Decoder::new(options),
@@ -225,6 +229,7 @@ impl Sequencer {
             first: self.state.first,
             catalogs: std::mem::take(&mut self.state.catalogs),
             dropped: std::mem::take(&mut self.state.dropped),
+            rewrites: std::mem::take(&mut self.state.rewrites),
             decoded,
         };
         if let Some(last) = sequenced.last() {
@@ -303,17 +308,19 @@ impl StatementSink for State {
             explicit_defaults_for_timestamp: status.explicit_defaults_for_timestamp,
             time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
             server_version: statement.server_version,
+            timestamp_us: Some(statement.timestamp_us),
         };
         let outcome = self.catalog.apply(&context, query.sql).map_err(|e| (StopClass::NotSupported, e.to_string()))?;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
             DdlEffect::Recorded(_) => StatementOutcome::Recorded,
-            DdlEffect::Changed { dropped, .. } => {
+            DdlEffect::Changed { dropped, rewritten, .. } => {
                 self.version += 1;
                 self.catalog = outcome.catalog;
                 self.catalogs.push((at, self.catalog.clone()));
                 self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
+                self.rewrites.extend(rewritten);
                 StatementOutcome::Applied
             }
         })

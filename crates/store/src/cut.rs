@@ -142,7 +142,7 @@ impl Stream<'_> {
     }
 
     /// Writes the next entry's value; false when it is a deletion.
-    fn value(&mut self, table: TableId, version: u32, out: &mut Vec<u8>) -> bool {
+    fn value(&mut self, table: TableId, out: &mut Vec<u8>) -> bool {
         out.clear();
         match self {
             Stream::Memory { generation, sorted, next } => {
@@ -151,7 +151,7 @@ impl Stream<'_> {
                 let Some(held) = guard.held_at(table, place.place) else { return false };
                 let Some(image) = held.image else { return false };
                 let keyless = guard.is_keyless(table);
-                entry::append_value(keyless, version, held.key, image, held.copies, out);
+                entry::append_value(keyless, held.definition, held.key, image, held.copies, out);
                 true
             }
             Stream::Spill { entries } => match entries.peek() {
@@ -169,7 +169,6 @@ impl Stream<'_> {
 /// newest first.
 fn merge(
     table: TableId,
-    version: u32,
     mut streams: Vec<Stream<'_>>,
     mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StoreError>,
 ) -> Result<u64, StoreError> {
@@ -188,7 +187,7 @@ fn merge(
             }
         }
         let Some(first) = first else { return Ok(count) };
-        let there = streams.get_mut(first).is_some_and(|stream| stream.value(table, version, &mut value));
+        let there = streams.get_mut(first).is_some_and(|stream| stream.value(table, &mut value));
         each(&key, there.then_some(value.as_slice()))?;
         count += 1;
         for stream in streams.iter_mut().skip(first) {
@@ -245,7 +244,7 @@ pub(crate) fn write<'a>(
     for table in tables {
         let order = KeyOrder::of(table);
         let streams = streams(layers, table.id, &order, point.sequence);
-        report.entries += merge(table.id, table.version, streams, |key, value| match value {
+        report.entries += merge(table.id, streams, |key, value| match value {
             Some(value) => run.put(key, value),
             None => run.remove(key),
         })?;
@@ -265,14 +264,14 @@ pub(crate) fn write<'a>(
 pub(crate) fn spill(
     disk: &Disk,
     generation: &Arc<Generation>,
-    order_of: &dyn Fn(TableId) -> Option<(KeyOrder, u32)>,
+    order_of: &dyn Fn(TableId) -> Option<KeyOrder>,
 ) -> Result<(), StoreError> {
     let mut run = disk.begin()?;
     let mut any = false;
     for table in tables_of(generation) {
-        let Some((order, version)) = order_of(table) else { continue };
+        let Some(order) = order_of(table) else { continue };
         let layer = [Layer::Memory(Arc::clone(generation))];
-        any |= merge(table, version, streams(&layer, table, &order, u64::MAX), |key, value| {
+        any |= merge(table, streams(&layer, table, &order, u64::MAX), |key, value| {
             run.put(key, value.unwrap_or(&entry::GONE_VALUE))
         })? > 0;
     }

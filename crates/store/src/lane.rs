@@ -3,8 +3,8 @@
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
 //! passes unseen while `check_images` asks to look (RULES 20).
 
-use catalog::{KeyOrder, TableId};
-use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
+use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableId};
+use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
 use crate::error::StoreError;
 use crate::layers::{Below, Depth, Layers};
@@ -22,6 +22,10 @@ pub struct TableShape<'a> {
     pub types: &'a [ColumnType],
     /// Where its rows stand on disk.
     pub order: &'a KeyOrder,
+    /// Version of its definition: that of the images that are written.
+    pub definition: u32,
+    /// How images of earlier versions are read.
+    pub versions: &'a RowVersions,
 }
 
 /// How far the stored row is compared with what the log says of it.
@@ -142,6 +146,8 @@ pub(crate) struct Held<'a> {
     pub key: &'a [u8],
     /// None: deleted.
     pub image: Option<&'a [u8]>,
+    /// Version of the definition that the image was written under.
+    pub definition: u32,
     /// How many copies of the row, without a key.
     pub copies: u64,
 }
@@ -159,6 +165,8 @@ pub struct Lane {
     scratch: Vec<u8>,
     /// Old images from below are copied here.
     below: Vec<u8>,
+    /// Old images of earlier definitions are converted here.
+    buffers: ConversionBuffers,
 }
 
 /// What a row was before a change.
@@ -172,7 +180,15 @@ enum Old<'a> {
 
 impl Lane {
     pub(crate) fn new(bottom: bool) -> Lane {
-        Lane { bottom, bytes: 0, tables: Vec::new(), dying: Vec::new(), scratch: Vec::new(), below: Vec::new() }
+        Lane {
+            bottom,
+            bytes: 0,
+            tables: Vec::new(),
+            dying: Vec::new(),
+            scratch: Vec::new(),
+            below: Vec::new(),
+            buffers: ConversionBuffers::default(),
+        }
     }
 
     /// Applies one change of the row `key` (whose hash is `hash`) of a table at `sequence`. `lane` is this lane's
@@ -206,10 +222,14 @@ impl Lane {
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
-        let below = &mut self.below;
+        let (below, buffers) = (&mut self.below, &mut self.buffers);
         let old = match &found {
             Some(found) if found.is_deleted() => Old::Gone,
-            Some(found) => Old::Live(rows.image(found)),
+            Some(found) if shape.versions.is_current(found.definition()) => Old::Live(rows.image(found)),
+            Some(found) => {
+                let read = shape.versions.read(found.definition(), rows.image(found), buffers);
+                Old::Live(read.map_err(|_| RowError { kind: RowErrorKind::Damaged })?)
+            }
             None if self.bottom => Old::Gone,
             None => match look_below(lane, shape, hash, key, &change, compare, check, layers, below)? {
                 Below::Live => Old::Live(below),
@@ -270,7 +290,8 @@ impl Lane {
             RowChange::AddCopy => 1,
             _ => 0,
         };
-        let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none() };
+        let definition = shape.definition;
+        let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none(), definition };
         // The borrow of the old image ends here.
         let keep_graves = self.bottom;
         entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
@@ -292,9 +313,9 @@ impl Lane {
         image: &mut Vec<u8>,
     ) -> Result<bool, RowError> {
         match self.newest_version(shape.id, hash, key) {
-            Some(Some(found)) => {
+            Some(Some((found, definition))) => {
                 image.clear();
-                image.extend_from_slice(found);
+                append_read(shape, definition, found, image).map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
                 Ok(true)
             }
             Some(None) => Ok(false),
@@ -306,11 +327,12 @@ impl Lane {
         }
     }
 
-    /// The newest version in this generation: None when it has none, Some(None) when the row is deleted.
-    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<Option<&[u8]>> {
+    /// The newest version in this generation, with its definition's version: None when it has none, Some(None) when
+    /// the row is deleted.
+    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<Option<(&[u8], u32)>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let found = entry.rows.find(hash, key)?;
-        Some((!found.is_deleted()).then(|| entry.rows.image(&found)))
+        Some((!found.is_deleted()).then(|| (entry.rows.image(&found), found.definition())))
     }
 
     /// Whether this generation has a version visible at `sequence`, a deletion included.
@@ -344,18 +366,18 @@ impl Lane {
     pub(crate) fn each_held(&self, table: TableId, sequence: u64, mut each: impl FnMut(u64, Held<'_>)) {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return };
         let keyless = entry.keyless;
-        entry.rows.each_newest(sequence, |place, key, image| {
+        entry.rows.each_newest(sequence, |place, key, image, definition| {
             let copies = if keyless { image.map_or(0, copies_of) } else { 1 };
-            each(place, Held { key, image, copies });
+            each(place, Held { key, image, definition, copies });
         });
     }
 
     /// The version at a place that `each_held` gave.
     pub(crate) fn held_at(&self, table: TableId, place: u64) -> Option<Held<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let (key, image) = entry.rows.at(place);
+        let (key, image, definition) = entry.rows.at(place);
         let copies = if entry.keyless { image.map_or(0, copies_of) } else { 1 };
-        Some(Held { key, image, copies })
+        Some(Held { key, image, definition, copies })
     }
 
     /// A table goes with transaction `sequence`; its rows stay for those who can see them.
@@ -385,15 +407,23 @@ impl Lane {
         }
     }
 
-    /// The version of a row visible at `sequence`: None when this generation has none, Some(None) when it is deleted.
-    pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<Option<crate::Row<'_>>> {
+    /// The version of a row visible at `sequence`, with its definition's version: None when this generation has none,
+    /// Some(None) when it is deleted.
+    pub(crate) fn get(
+        &self,
+        table: TableId,
+        hash: u64,
+        key: &[u8],
+        sequence: u64,
+    ) -> Option<Option<(crate::Row<'_>, u32)>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        Some(entry.rows.get(hash, key, sequence)?.map(|(key, image)| {
-            if entry.keyless {
+        Some(entry.rows.get(hash, key, sequence)?.map(|(key, image, definition)| {
+            let row = if entry.keyless {
                 crate::Row { key, image: key, count: copies_of(image) }
             } else {
                 crate::Row { key, image, count: 1 }
-            }
+            };
+            (row, definition)
         }))
     }
 
@@ -406,11 +436,11 @@ impl Lane {
         out: &mut ScanBuffer,
     ) -> Option<u32> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.slots(sequence, from, count, |hash, key, image| {
+        entry.rows.slots(sequence, from, count, |hash, key, image, definition| {
             if entry.keyless {
-                out.push(hash, key, &[], copies_of(image));
+                out.push(hash, key, &[], copies_of(image), definition);
             } else {
-                out.push(hash, key, image, 1);
+                out.push(hash, key, image, 1, definition);
             }
         })
     }
@@ -464,6 +494,22 @@ fn check_old(
         Old::Gone if check != CheckImages::Off => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
+}
+
+/// Appends an image, or a count of copies, as a lane holds it, read under the definition of `shape`.
+pub(crate) fn append_read(
+    shape: &TableShape<'_>,
+    definition: u32,
+    image: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ValueError> {
+    if shape.versions.is_current(definition) {
+        out.extend_from_slice(image);
+        return Ok(());
+    }
+    let mut buffers = ConversionBuffers::default();
+    out.extend_from_slice(shape.versions.read(definition, image, &mut buffers)?);
+    Ok(())
 }
 
 fn copies_of(image: &[u8]) -> u64 {

@@ -63,7 +63,7 @@ struct LastCut {
 pub struct Row<'a> {
     /// Stored key bytes; the whole image for a table without a key.
     pub key: &'a [u8],
-    /// Row image: null bitmap over all columns, then values.
+    /// Row image as the definition that was asked for has it: null bitmap over all columns, then values.
     pub image: &'a [u8],
     /// How many equal rows this stands for: 1 with a key, 1 or more without.
     pub count: u64,
@@ -256,7 +256,7 @@ impl Store {
         let Some(scratch) = &self.scratch else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let (disk, _) = Disk::open(&folder, DiskOptions { cache_bytes: SPILL_CACHE_BYTES })?;
-        cut::spill(&disk, sealed, &|id| catalog.table_by_id(id).map(|table| (KeyOrder::of(table), table.version)))?;
+        cut::spill(&disk, sealed, &|id| catalog.table_by_id(id).map(|table| KeyOrder::of(table)))?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances });
         Ok(())

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map;
 
-use catalog::{KeyOrder, TableDef};
+use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableDef};
 
 use crate::entry;
 use crate::error::StoreError;
@@ -35,6 +35,8 @@ type InMemory = BTreeMap<Vec<u8>, Option<OwnedRow>>;
 /// An open range. The snapshot it was opened at must live as long.
 pub struct Range<'a> {
     snapshot: &'a Snapshot,
+    versions: RowVersions,
+    buffers: ConversionBuffers,
     memory: btree_map::IntoIter<Vec<u8>, Option<OwnedRow>>,
     memory_front: Option<(Vec<u8>, Option<OwnedRow>)>,
     memory_back: Option<(Vec<u8>, Option<OwnedRow>)>,
@@ -71,14 +73,14 @@ impl Store {
         from: &[u8],
         to: Option<&[u8]>,
     ) -> Result<Range<'a>, StoreError> {
-        let order = KeyOrder::of(table);
+        let (order, versions) = (KeyOrder::of(table), RowVersions::of(table));
         let prefix = entry::table_prefix(table.id);
         let first = [prefix.as_slice(), from].concat();
         let last = match to {
             Some(to) => [prefix.as_slice(), to].concat(),
             None => crate::cut::table_bounds(table.id).1.to_vec(),
         };
-        let memory = above_tree(snapshot, table, &order, (&first, &last))?;
+        let memory = above_tree(snapshot, table, (&order, &versions), (&first, &last))?;
         let layers = snapshot.layers();
         let tree: Option<TreeEntries> = layers
             .base
@@ -87,6 +89,8 @@ impl Store {
             .map(|(disk, at)| Box::new(disk.range(*at, &first, &last)) as _);
         Ok(Range {
             snapshot,
+            versions,
+            buffers: ConversionBuffers::default(),
             memory: memory.into_iter(),
             memory_front: None,
             memory_back: None,
@@ -101,12 +105,13 @@ impl Store {
 fn above_tree(
     snapshot: &Snapshot,
     table: &TableDef,
-    order: &KeyOrder,
+    (order, versions): (&KeyOrder, &RowVersions),
     (first, last): (&[u8], &[u8]),
 ) -> Result<InMemory, StoreError> {
-    let mut rows = InMemory::new();
+    let (mut rows, mut buffers) = (InMemory::new(), ConversionBuffers::default());
+    let mut unreadable = None;
     let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
-    let take = |rows: &mut InMemory, generation: &Generation| {
+    let mut take = |rows: &mut InMemory, buffers: &mut ConversionBuffers, generation: &Generation| {
         for lane in 0..generation.lane_count() {
             let Some(guard) = generation.lane(lane) else { continue };
             guard.each_held(table.id, sequence, |_, held| {
@@ -115,37 +120,52 @@ fn above_tree(
                 if tree_key.as_slice() < first || tree_key.as_slice() >= last {
                     return;
                 }
-                rows.entry(tree_key).or_insert_with(|| {
-                    held.image.map(|image| {
-                        let image = if order.is_keyless() { held.key } else { image };
-                        OwnedRow { key: held.key.to_vec(), image: image.to_vec(), count: held.copies }
-                    })
-                });
+                let btree_map::Entry::Vacant(place) = rows.entry(tree_key) else { return };
+                let image = held.image.map(|image| if order.is_keyless() { held.key } else { image });
+                match image.map(|image| versions.read(held.definition, image, buffers)).transpose() {
+                    Ok(image) => {
+                        place.insert(image.map(|image| OwnedRow {
+                            key: held.key.to_vec(),
+                            image: image.to_vec(),
+                            count: held.copies,
+                        }));
+                    }
+                    Err(error) => unreadable = Some(layers.unreadable(&error)),
+                }
             });
         }
     };
-    take(&mut rows, &layers.active);
+    take(&mut rows, &mut buffers, &layers.active);
     for layer in &layers.below {
         match layer {
-            Layer::Memory(generation) => take(&mut rows, generation),
+            Layer::Memory(generation) => take(&mut rows, &mut buffers, generation),
             Layer::Spill(spill) if spill.sequence <= sequence && first < last => {
                 for item in spill.disk.range(spill.disk.read_at(), first, last) {
                     let (key, value) = item?;
-                    let row = if entry::is_gone(&value) { None } else { Some(owned(snapshot, &key, &value)?) };
+                    let live = !entry::is_gone(&value);
+                    let row = live.then(|| owned(snapshot, versions, &mut buffers, &key, &value)).transpose()?;
                     rows.entry(key.to_vec()).or_insert(row);
                 }
             }
             Layer::Spill(_) => {}
         }
     }
-    Ok(rows)
+    unreadable.map_or(Ok(rows), Err)
 }
 
-fn owned(snapshot: &Snapshot, key: &[u8], value: &[u8]) -> Result<OwnedRow, StoreError> {
-    match entry::parse_row(key, value) {
-        Some(row) => Ok(OwnedRow { key: row.key.to_vec(), image: row.image.to_vec(), count: row.copies }),
-        None => Err(snapshot.damaged("a row that is not one of ours")),
-    }
+fn owned(
+    snapshot: &Snapshot,
+    versions: &RowVersions,
+    buffers: &mut ConversionBuffers,
+    key: &[u8],
+    value: &[u8],
+) -> Result<OwnedRow, StoreError> {
+    let Some(row) = entry::parse_row(key, value) else {
+        return Err(snapshot.damaged("a row that is not one of ours"));
+    };
+    let image = versions.read(row.definition, row.image, buffers);
+    let image = image.map_err(|error| snapshot.damaged(&format!("a row of an earlier definition: {error}")))?;
+    Ok(OwnedRow { key: row.key.to_vec(), image: image.to_vec(), count: row.copies })
 }
 
 /// Which end.
@@ -182,7 +202,7 @@ impl Range<'_> {
                 }
             }
             let (key, value) = tree_row?;
-            return Some(owned(self.snapshot, &key, &value));
+            return Some(owned(self.snapshot, &self.versions, &mut self.buffers, &key, &value));
         }
     }
 

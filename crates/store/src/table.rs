@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use crate::arena::{Arena, DELETED, Header, RecordRef};
+use crate::arena::{Arena, Header, RecordRef};
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -32,6 +32,9 @@ pub(crate) struct LaneTable {
     graves: VecDeque<(u64, u32)>,
 }
 
+/// Key, image and the version of the definition that the image was written under.
+pub(crate) type KeyImage<'a> = (&'a [u8], &'a [u8], u32);
+
 /// The newest version of a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
@@ -41,8 +44,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Version of the definition its image was written under.
+    pub(crate) fn definition(&self) -> u32 {
+        self.header.definition
+    }
+
     pub(crate) fn is_deleted(&self) -> bool {
-        self.header.flags & DELETED != 0
+        self.header.deleted
     }
 }
 
@@ -86,7 +94,8 @@ impl LaneTable {
             slot,
             key_len: key.len() as u32,
             image_len: version.image.len() as u32,
-            flags: if version.deleted { DELETED } else { 0 },
+            deleted: version.deleted,
+            definition: version.definition,
         };
         let at = self.arena.push(&header, key, version.image);
         self.slots[slot as usize].newest = at;
@@ -163,7 +172,7 @@ impl LaneTable {
                 continue;
             }
             let header = self.arena.header(entry.newest);
-            if header.sequence == sequence && header.flags & DELETED != 0 {
+            if header.sequence == sequence && header.deleted {
                 self.drop_chain(entry.newest);
                 if let Ok(found) = self.index.find_entry(entry.hash, |&s| s == slot) {
                     found.remove();
@@ -213,12 +222,15 @@ impl LaneTable {
         None
     }
 
-    /// Key and image of the version of a key that is visible at `sequence`: None when there is no version,
+    /// Key, image and its definition's version of a key as visible at `sequence`: None when there is no version,
     /// Some(None) when it is a deletion.
-    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<Option<(&[u8], &[u8])>> {
+    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<Option<KeyImage<'_>>> {
         let found = self.find(hash, key)?;
         let (at, header) = self.newest_at(self.slots.get(found.slot as usize)?, sequence)?;
-        Some((header.flags & DELETED == 0).then(|| self.arena.body(at, &header)))
+        Some((!header.deleted).then(|| {
+            let (key, image) = self.arena.body(at, &header);
+            (key, image, header.definition)
+        }))
     }
 
     /// Whether a version of a key is visible at `sequence`, a deletion included.
@@ -227,42 +239,42 @@ impl LaneTable {
         found.is_some_and(|slot| self.newest_at(slot, sequence).is_some())
     }
 
-    /// Calls `each` with place, key and image (None: deleted) of the newest version at or below `sequence` of every
-    /// key that has one.
-    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8], Option<&[u8]>)) {
+    /// Calls `each` with place, key, image (None: deleted) and its definition's version of the newest version at or
+    /// below `sequence` of every key that has one.
+    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8], Option<&[u8]>, u32)) {
         for slot in &self.slots {
             if let Some((at, header)) = self.newest_at(slot, sequence) {
                 let (key, image) = self.arena.body(at, &header);
-                each(at.as_u64(), key, (header.flags & DELETED == 0).then_some(image));
+                each(at.as_u64(), key, (!header.deleted).then_some(image), header.definition);
             }
         }
     }
 
-    /// Key and image of the version at a place that `each_newest` gave.
-    pub(crate) fn at(&self, place: u64) -> (&[u8], Option<&[u8]>) {
+    /// What `each_newest` gave with this place.
+    pub(crate) fn at(&self, place: u64) -> (&[u8], Option<&[u8]>, u32) {
         let at = RecordRef::from_u64(place);
         let header = self.arena.header(at);
         let (key, image) = self.arena.body(at, &header);
-        (key, (header.flags & DELETED == 0).then_some(image))
+        (key, (!header.deleted).then_some(image), header.definition)
     }
 
-    /// Calls `each` with hash, key and image of the rows of up to `count` slots from `from` on that are visible at
+    /// Calls `each` with hash, key, image and its definition's version of the rows of up to `count` slots from `from` on that are visible at
     /// `sequence`; returns where to go on.
     pub(crate) fn slots(
         &self,
         sequence: u64,
         from: u32,
         count: u32,
-        mut each: impl FnMut(u64, &[u8], &[u8]),
+        mut each: impl FnMut(u64, &[u8], &[u8], u32),
     ) -> Option<u32> {
         let start = (from as usize).min(self.slots.len());
         let end = start.saturating_add(count as usize).min(self.slots.len());
         for slot in &self.slots[start..end] {
             if let Some((at, header)) = self.newest_at(slot, sequence)
-                && header.flags & DELETED == 0
+                && !header.deleted
             {
                 let (key, image) = self.arena.body(at, &header);
-                each(slot.hash, key, image);
+                each(slot.hash, key, image, header.definition);
             }
         }
         (end < self.slots.len()).then_some(end as u32)
@@ -281,4 +293,6 @@ pub(crate) struct Version<'a> {
     pub sequence: u64,
     pub image: &'a [u8],
     pub deleted: bool,
+    /// Version of the table's definition.
+    pub definition: u32,
 }

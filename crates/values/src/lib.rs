@@ -12,6 +12,8 @@ mod charset_data;
 pub mod collation;
 mod collation_data;
 mod column_type;
+pub mod convert;
+mod convert_text;
 mod decimal;
 mod error;
 mod float;
