@@ -98,9 +98,10 @@ impl Sequencing {
         let layers = PinnedLayers::pin(&self.store);
         let store = std::sync::Arc::clone(&self.store);
         let mut continues = false;
-        for (index, rewrite) in rewrites.iter().enumerate() {
+        let mut rewriter = Rewriter::new(store.lane_count());
+        for rewrite in &rewrites {
             self.rewrites.begin(rewrite.to.full_name());
-            let mut rewriter = Rewriter::new(rewrite, catalog, store.lane_count());
+            rewriter.begin(rewrite, catalog);
             let scanned = store.scan_applied(&layers, boundary.sequence.0, &rewrite.from, |row| {
                 for _ in 0..row.count {
                     if let Err(what) = rewriter.row(row.image) {
@@ -116,28 +117,26 @@ impl Sequencing {
                 ControlFlow::Continue(())
             });
             self.rewrites.end();
-            let fault = match scanned {
-                Ok(ControlFlow::Continue(())) => None,
+            let (class, reason) = match scanned {
+                Ok(ControlFlow::Continue(())) => {
+                    self.rewrites.done.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
                 Ok(ControlFlow::Break(Break::Ending)) => return false,
                 Ok(ControlFlow::Break(Break::Unknown(what))) => {
-                    let table = rewrite.to.full_name();
-                    Some((StopClass::NotSupported, format!("what ALTER TABLE makes of the rows of {table}: {what}")))
+                    let (table, statement) = (rewrite.from.full_name(), &rewrite.statement);
+                    let reason =
+                        format!("{what}; what becomes of the rows of {table} is not known; statement: {statement}");
+                    (StopClass::NotSupported, reason)
                 }
-                Err(error) => Some((class_of(&error), error.to_string())),
+                Err(error) => (class_of(&error), error.to_string()),
             };
-            if let Some((class, reason)) = fault {
-                let mut refused = piece.refused(class, reason);
-                refused.decoded.piece.continues = continues;
-                self.hand_on(refused);
-                return false;
-            }
-            if index + 1 == rewrites.len() {
-                rewriter.finish(&mut piece);
-            } else if !self.hand_on_slice(&mut rewriter, &piece, &mut continues, boundary, catalog) {
-                return false;
-            }
-            self.rewrites.done.fetch_add(1, Ordering::Relaxed);
+            let mut refused = piece.refused(class, reason);
+            refused.decoded.piece.continues = continues;
+            self.hand_on(refused);
+            return false;
         }
+        rewriter.finish(&mut piece);
         piece.decoded.piece.continues = continues;
         self.hand_on(piece);
         true

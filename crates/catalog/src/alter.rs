@@ -7,7 +7,8 @@ use crate::create::{self, Element};
 use crate::error::Problem;
 use crate::lexer::Tok;
 use crate::parser::Parser;
-use crate::syntax::{AlterAction, CharsetSpec, KeyKind, Position, Statement, TableOptions, TableSpec};
+use crate::partition;
+use crate::syntax::{AlterAction, CharsetSpec, KeyKind, PartitionAction, Position, Statement, TableOptions, TableSpec};
 
 /// Behind CREATE, at `[UNIQUE|FULLTEXT|SPATIAL] INDEX`.
 pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
@@ -116,9 +117,26 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.expect_word("VALIDATION")?;
             Ok(AlterAction::Nothing)
         }
-        "FORCE" => {
+        "FORCE" | "SECONDARY_LOAD" | "SECONDARY_UNLOAD" => {
             parser.take()?;
             Ok(AlterAction::Nothing)
+        }
+        "PARTITION" => {
+            let (text, _) = create::partition_by(parser)?;
+            Ok(AlterAction::Partitions(PartitionAction::By(text)))
+        }
+        "REMOVE" => {
+            parser.take()?;
+            parser.expect_word("PARTITIONING")?;
+            Ok(AlterAction::Partitions(PartitionAction::Remove))
+        }
+        "TRUNCATE" | "EXCHANGE" | "REORGANIZE" | "COALESCE" | "ANALYZE" | "CHECK" | "OPTIMIZE" | "REBUILD"
+        | "REPAIR"
+            if parser.is_word_at(1, "PARTITION")? =>
+        {
+            parser.take()?;
+            parser.take()?;
+            partitions(parser, &word)
         }
         "" => parser.wrong("an ALTER TABLE clause expected"),
         _ => {
@@ -133,8 +151,14 @@ fn refuse<T>(clause: &str) -> Result<T, Problem> {
 }
 
 fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
-    if parser.is_word("PARTITION")? {
-        return refuse("ADD PARTITION");
+    if parser.eat_word("PARTITION")? {
+        no_write_to_binlog(parser)?;
+        let action = if parser.eat_word("PARTITIONS")? {
+            PartitionAction::AddNumbered(parser.unsigned()?)
+        } else {
+            PartitionAction::Add(partition::definitions(parser)?)
+        };
+        return Ok(AlterAction::Partitions(action));
     }
     match create::key_element(parser)? {
         Some(Element::Key(key)) => return Ok(AlterAction::AddKey(key)),
@@ -151,6 +175,59 @@ fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     create::column(parser, &mut table)?;
     let position = position(parser)?;
     Ok(AlterAction::AddColumns { columns: table.columns, keys: table.keys, position })
+}
+
+/// Behind the word and PARTITION.
+fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Problem> {
+    no_write_to_binlog(parser)?;
+    Ok(AlterAction::Partitions(match word {
+        "TRUNCATE" => PartitionAction::Truncate(if parser.eat_word("ALL")? { None } else { Some(names(parser)?) }),
+        "EXCHANGE" => {
+            let partition = parser.name()?;
+            parser.expect_word("WITH")?;
+            parser.expect_word("TABLE")?;
+            let with = parser.table_name()?;
+            if parser.eat_word("WITH")? || parser.eat_word("WITHOUT")? {
+                parser.expect_word("VALIDATION")?;
+            }
+            PartitionAction::Exchange { partition, with }
+        }
+        "REORGANIZE" => {
+            // Without names the rows are spread anew over the partitions there are.
+            if parser.at_end()? || parser.is_punct(b';')? {
+                return Ok(AlterAction::Nothing);
+            }
+            let partitions = names(parser)?;
+            parser.expect_word("INTO")?;
+            PartitionAction::Reorganize { partitions, into: partition::definitions(parser)? }
+        }
+        "COALESCE" => PartitionAction::Coalesce(parser.unsigned()?),
+        _ => {
+            if !parser.eat_word("ALL")? {
+                names(parser)?;
+            }
+            // Options of CHECK and REPAIR.
+            while parser
+                .is_any_word(&["FOR", "UPGRADE", "QUICK", "FAST", "MEDIUM", "EXTENDED", "CHANGED", "USE_FRM"])?
+            {
+                parser.take()?;
+            }
+            return Ok(AlterAction::Nothing);
+        }
+    }))
+}
+
+fn no_write_to_binlog(parser: &mut Parser<'_>) -> Result<(), Problem> {
+    let _ = parser.eat_word("LOCAL")? || parser.eat_word("NO_WRITE_TO_BINLOG")?;
+    Ok(())
+}
+
+fn names(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
+    let mut names = vec![parser.name()?];
+    while parser.eat_punct(b',')? {
+        names.push(parser.name()?);
+    }
+    Ok(names)
 }
 
 /// Behind MODIFY or CHANGE.
@@ -196,7 +273,10 @@ fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.take()?;
             Ok(AlterAction::DropConstraint(parser.name()?))
         }
-        "PARTITION" => refuse("DROP PARTITION"),
+        "PARTITION" => {
+            parser.take()?;
+            Ok(AlterAction::Partitions(PartitionAction::Drop(names(parser)?)))
+        }
         word => {
             if word == "COLUMN" {
                 parser.take()?;
@@ -360,11 +440,45 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_names_its_clause() {
-        for (sql, clause) in [
-            ("alter table t truncate partition p", "TRUNCATE"),
-            ("alter table t add partition (partition p values less than (1))", "ADD PARTITION"),
+    fn partitions_of_a_table() {
+        let of = |sql: &str| match &actions(sql)[..] {
+            [AlterAction::Partitions(action)] => action.clone(),
+            other => panic!("{other:?}"),
+        };
+        let all = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(of("alter table t drop partition a, `b`"), PartitionAction::Drop(all(&["a", "b"])));
+        assert_eq!(of("alter table t truncate partition all"), PartitionAction::Truncate(None));
+        assert!(matches!(
+            of("alter table t add partition (partition p values less than (7) engine = innodb, partition q values less than maxvalue)"),
+            PartitionAction::Add(partitions) if partitions.len() == 2
+        ));
+        assert_eq!(of("alter table t add partition partitions 3"), PartitionAction::AddNumbered(3));
+        assert_eq!(of("alter table t coalesce partition 2"), PartitionAction::Coalesce(2));
+        assert!(matches!(
+            of("alter table t exchange partition p with table d.u without validation"),
+            PartitionAction::Exchange { .. }
+        ));
+        assert!(matches!(
+            of("alter table t reorganize partition p, q into (partition r values in (1, 2))"),
+            PartitionAction::Reorganize { partitions, into } if partitions.len() == 2 && into.len() == 1
+        ));
+        assert!(matches!(of("alter table t partition by hash (a) partitions 4"), PartitionAction::By(_)));
+        assert_eq!(of("alter table t remove partitioning"), PartitionAction::Remove);
+        for sql in [
+            "alter table t rebuild partition p, q",
+            "alter table t optimize partition all",
+            "alter table t check partition p for upgrade",
+            "alter table t reorganize partition",
         ] {
+            assert_eq!(actions(sql), [AlterAction::Nothing], "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_names_its_clause() {
+        for (sql, clause) in
+            [("alter table t discard tablespace", "DISCARD"), ("alter table t import partition p tablespace", "IMPORT")]
+        {
             let error = parse(&StatementContext::default(), sql.as_bytes()).unwrap_err();
             assert!(
                 matches!(&error, crate::error::Problem::NotSupported(what) if what.contains(clause)),

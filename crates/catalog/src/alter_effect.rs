@@ -16,8 +16,10 @@ use crate::define::{self, Scope};
 use crate::error::Problem;
 use crate::layout::{ColumnSource, OlderLayout};
 use crate::lexer::sql_mode;
+use crate::partition::{self, PartitionChoice, Partitioning};
 use crate::syntax::{
-    AlterAction, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, Position, TableName, TableOptions,
+    AlterAction, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
+    TableName, TableOptions,
 };
 use crate::table::{Column, ColumnDefault, GeneratedKind, Identity, OmittedValue, TableDef, code, same_name};
 
@@ -33,6 +35,17 @@ pub(crate) struct Altered {
     /// Columns with a new name, for foreign keys that refer to them.
     pub(crate) renamed_columns: Vec<(String, String)>,
     pub(crate) rows: RowsEffect,
+    pub(crate) partitions: Option<PartitionsEffect>,
+}
+
+/// Which rows go with a change of partitions.
+pub(crate) enum PartitionsEffect {
+    /// All.
+    AllEmptied,
+    /// Those of these partitions.
+    Emptied(PartitionChoice),
+    /// Those of one partition change places with the rows of another table.
+    Exchanged(PartitionChoice, TableName),
 }
 
 /// What becomes of the stored rows.
@@ -89,8 +102,9 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let Edit { mut table, columns, renamed, .. } = edit;
     define::settle_keys(&mut table);
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
+    let partitions = partition_effect(old, &mut table, actions, scope)?;
     let rows = rows_effect(old, &table, &origins, scope);
-    Ok(Altered { table, rename_to, renamed_columns: renamed, rows })
+    Ok(Altered { table, rename_to, renamed_columns: renamed, rows, partitions })
 }
 
 fn no_column<T>(table: &TableDef, name: &str) -> Result<T, Problem> {
@@ -380,6 +394,84 @@ impl<'a> Edit<'a> {
         define::settle_engine(table);
         Ok(())
     }
+}
+
+/// Carries out what is said of partitions: MySQL takes one such action in a statement.
+fn partition_effect(
+    old: &TableDef,
+    table: &mut TableDef,
+    actions: &[AlterAction],
+    scope: &Scope<'_>,
+) -> Result<Option<PartitionsEffect>, Problem> {
+    let action = actions.iter().find_map(|action| match action {
+        AlterAction::Partitions(action) => Some(action),
+        _ => None,
+    });
+    let Some(action) = action else { return Ok(None) };
+    match action {
+        PartitionAction::By(text) => {
+            table.partition_by = Some(text.clone());
+            table.partitioning = partition::parse(scope.context, text);
+            return Ok(None);
+        }
+        PartitionAction::Remove => {
+            (table.partition_by, table.partitioning) = (None, None);
+            return Ok(None);
+        }
+        PartitionAction::Truncate(None) if table.partition_by.is_some() => {
+            return Ok(Some(PartitionsEffect::AllEmptied));
+        }
+        _ => {}
+    }
+    let Some(now) = &mut table.partitioning else {
+        let what = format!("a change of the partitions of {}, whose PARTITION BY is not understood", old.full_name());
+        return Problem::unsupported(what);
+    };
+    let choice = |now: &Partitioning, names: &[String]| -> Result<PartitionChoice, Problem> {
+        Ok(PartitionChoice { partitioning: now.clone(), chosen: now.positions(names)? })
+    };
+    Ok(match action {
+        PartitionAction::Add(partitions) => {
+            now.partitions.extend(partitions.iter().cloned());
+            None
+        }
+        PartitionAction::AddNumbered(count) => {
+            now.add_numbered(*count);
+            None
+        }
+        PartitionAction::Coalesce(count) => {
+            let left = now.partitions.len().saturating_sub(usize::try_from(*count).unwrap_or(usize::MAX));
+            now.partitions.truncate(left.max(1));
+            None
+        }
+        PartitionAction::Reorganize { partitions, into } => {
+            let positions = now.positions(partitions)?;
+            let first = positions.iter().min().copied().unwrap_or(0);
+            let mut position = 0;
+            now.partitions.retain(|_| {
+                position += 1;
+                !positions.contains(&(position - 1))
+            });
+            now.partitions.splice(first..first, into.iter().cloned());
+            None
+        }
+        PartitionAction::Drop(names) => {
+            let choice = choice(now, names)?;
+            let mut position = 0;
+            now.partitions.retain(|_| {
+                position += 1;
+                !choice.chosen.contains(&(position - 1))
+            });
+            Some(PartitionsEffect::Emptied(choice))
+        }
+        PartitionAction::Truncate(names) => {
+            Some(PartitionsEffect::Emptied(choice(now, names.as_deref().unwrap_or_default())?))
+        }
+        PartitionAction::Exchange { partition, with } => {
+            Some(PartitionsEffect::Exchanged(choice(now, std::slice::from_ref(partition))?, with.clone()))
+        }
+        PartitionAction::By(_) | PartitionAction::Remove => None,
+    })
 }
 
 /// Names of columns that a foreign key refers to, after the parent's columns got new names.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alter_effect::{self, RowsEffect};
+use crate::alter_effect::{self, PartitionsEffect, RowsEffect};
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
 use crate::define::{self, Scope};
 use crate::error::{DdlError, Problem};
 use crate::layout::ColumnSource;
+use crate::partition::PartitionChoice;
 use crate::statement;
 use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
 use crate::table::{ForeignKey, TableDef, TableId, same_name};
@@ -79,12 +80,12 @@ pub enum DdlEffect {
         dropped: Vec<TableId>,
         /// Tables that keep id and rows under a new name, with other columns or other keys.
         altered: Vec<Arc<TableDef>>,
-        /// Tables whose rows are to be written anew under the id of one in `created`; the old ids are in `dropped`.
+        /// What is to be done with stored rows, in this order, each reading what was there before the statement.
         rewritten: Vec<Rewrite>,
     },
 }
 
-/// A table whose rows an ALTER TABLE turned into those of another one.
+/// Rows that an ALTER TABLE turns into those of another table, or takes away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewrite {
     /// The table as it was.
@@ -93,6 +94,12 @@ pub struct Rewrite {
     pub to: Arc<TableDef>,
     /// For each column of `to`, where its values come from.
     pub sources: Vec<ColumnSource>,
+    /// Rows of these partitions of `from` only.
+    pub only: Option<PartitionChoice>,
+    /// The rows are taken away from `to`, which is the same table, and not put into it.
+    pub removes: bool,
+    /// The statement, secrets masked and cut to a printable length.
+    pub statement: String,
 }
 
 /// The result of [`Catalog::apply`].
@@ -232,7 +239,11 @@ impl Catalog {
     /// # Errors
     /// [`DdlError`], naming what is not carried out, not readable or at odds with this snapshot; the snapshot holds.
     pub fn apply(&self, context: &StatementContext, sql: &[u8]) -> Result<DdlOutcome, DdlError> {
-        self.try_apply(context, sql).map_err(|problem| problem.with_statement(sql))
+        let mut outcome = self.try_apply(context, sql).map_err(|problem| problem.with_statement(sql))?;
+        if let DdlEffect::Changed { rewritten, .. } = &mut outcome.effect {
+            rewritten.iter_mut().for_each(|rewrite| rewrite.statement = crate::mask::printable(sql));
+        }
+        Ok(outcome)
     }
 
     fn try_apply(&self, context: &StatementContext, sql: &[u8]) -> Result<DdlOutcome, Problem> {
@@ -620,10 +631,13 @@ impl<'a> Change<'a> {
             // What changed so far must be seen by the rename, which also touches the children.
             new = self.renamed(&Arc::new(new), to)?;
         }
-        if new == *old && matches!(altered.rows, RowsEffect::Unchanged) {
+        if new == *old && matches!(altered.rows, RowsEffect::Unchanged) && altered.partitions.is_none() {
             return Ok(Done::Nothing(DdlEffect::NoEffect("rows and definition stay as they are")));
         }
         new.version = old.version.saturating_add(1);
+        if let Some(effect) = altered.partitions {
+            return self.change_partitions(&old, new, effect);
+        }
         match altered.rows {
             RowsEffect::Unchanged => self.replace(&old, new),
             RowsEffect::ReadAnew(layout) => {
@@ -640,9 +654,53 @@ impl<'a> Change<'a> {
                 self.remove(&old);
                 self.dropped.push(old.id);
                 self.created.push(Arc::clone(&new));
-                self.rewritten.push(Rewrite { from: old, to: Arc::clone(&new), sources });
+                self.rewritten.push(rewrite(&old, &new, sources));
                 self.put(new);
             }
+        }
+        Ok(Done::Changed)
+    }
+
+    /// Takes rows of partitions away, or lets them change places with those of another table (RULES 2: under its fresh id).
+    fn change_partitions(
+        &mut self,
+        old: &Arc<TableDef>,
+        new: TableDef,
+        effect: PartitionsEffect,
+    ) -> Result<Done, Problem> {
+        if matches!(effect, PartitionsEffect::AllEmptied) {
+            let fresh = Arc::new(fresh(&new, self.fresh_id()?));
+            self.remove(old);
+            self.dropped.push(old.id);
+            self.created.push(Arc::clone(&fresh));
+            self.put(fresh);
+            return Ok(Done::Changed);
+        }
+        self.replace(old, new);
+        let Some(new) = self.inner.by_id.get(&old.id).cloned() else { return Ok(Done::Changed) };
+        let kept = |table: &TableDef| (0..table.columns.len()).map(ColumnSource::Kept).collect::<Vec<_>>();
+        let (only, with) = match effect {
+            PartitionsEffect::AllEmptied => (None, None),
+            PartitionsEffect::Emptied(choice) => (Some(choice), None),
+            PartitionsEffect::Exchanged(choice, with) => (Some(choice), Some(with)),
+        };
+        if let Some(with) = &with {
+            let Some(other) = self.find(with)? else {
+                return Problem::disagrees(format!("there is no table `{}`", with.name));
+            };
+            if other.column_types() != new.column_types() {
+                return Problem::unsupported("EXCHANGE PARTITION with a table of other columns");
+            }
+            let fresh = Arc::new(fresh(&other, self.fresh_id()?));
+            self.remove(&other);
+            self.dropped.push(other.id);
+            self.created.push(Arc::clone(&fresh));
+            self.rewritten.push(Rewrite { only: only.clone(), ..rewrite(old, &fresh, kept(old)) });
+            self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
+            self.rewritten.push(rewrite(&other, &new, kept(old)));
+            self.put(fresh);
+        } else {
+            self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
         }
         Ok(Done::Changed)
     }
@@ -666,6 +724,12 @@ impl<'a> Change<'a> {
             self.replace(&child, changed);
         }
     }
+}
+
+/// All rows of one table into another.
+fn rewrite(from: &Arc<TableDef>, to: &Arc<TableDef>, sources: Vec<ColumnSource>) -> Rewrite {
+    let (from, to) = (Arc::clone(from), Arc::clone(to));
+    Rewrite { from, to, sources, only: None, removes: false, statement: String::new() }
 }
 
 /// The same table without rows.

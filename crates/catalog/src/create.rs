@@ -425,7 +425,7 @@ fn now(parser: &mut Parser<'_>) -> Result<bool, Problem> {
     Ok(true)
 }
 
-fn literal(parser: &mut Parser<'_>) -> Result<Literal, Problem> {
+pub(crate) fn literal(parser: &mut Parser<'_>) -> Result<Literal, Problem> {
     for (word, value) in [("NULL", Literal::Null), ("TRUE", Literal::Bool(true)), ("FALSE", Literal::Bool(false))] {
         if parser.eat_word(word)? {
             return Ok(value);
@@ -557,7 +557,7 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
 }
 
 /// Everything from PARTITION on, kept as text; rows carry their partition's number, nothing here needs the rule.
-fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Problem> {
+pub(crate) fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Problem> {
     parser.expect_word("PARTITION")?;
     parser.expect_word("BY")?;
     let start = parser.place()?;

@@ -11,6 +11,7 @@ use crate::default_value::{self, LiteralScope};
 use crate::error::Problem;
 use crate::identity;
 use crate::lexer::SERVER_VERSION_DEFAULT;
+use crate::partition;
 use crate::syntax::{ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
 use crate::table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, TableDef, TableId, code,
@@ -57,6 +58,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         comment: spec.options.comment.clone().unwrap_or_default(),
         engine: spec.options.engine.clone().unwrap_or_else(|| "InnoDB".to_owned()),
         partition_by: spec.options.partition_by.clone(),
+        partitioning: spec.options.partition_by.as_deref().and_then(|text| partition::parse(scope.context, text)),
         foreign_keys: Vec::new(),
         hidden_columns: 0,
         layout_since: 0,

@@ -22,6 +22,7 @@ mod layout;
 mod lexer;
 mod mask;
 mod parser;
+mod partition;
 mod row_key;
 mod statement;
 mod syntax;
@@ -34,6 +35,9 @@ pub use error::DdlError;
 pub use key_order::KeyOrder;
 pub use layout::{ColumnSource, ConversionBuffers, OlderLayout, RowConversion, RowVersions};
 pub use mask::masked;
+pub use partition::{
+    BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
+};
 pub use row_key::{KeyPlace, RowKey};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,

@@ -1,5 +1,7 @@
 //! Statements as read, before the catalog gives them meaning.
 
+use crate::partition::Partition;
+
 /// `db.name` or `name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableName {
@@ -253,6 +255,32 @@ pub(crate) enum AlterAction {
     ConvertTo(CharsetSpec),
     /// Table options: those that a definition here holds.
     Options(TableOptions),
+    Partitions(PartitionAction),
     /// Says nothing about rows or definitions: named for messages.
     Nothing,
+}
+
+/// What ALTER TABLE does with partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PartitionAction {
+    /// PARTITION BY, as text.
+    By(String),
+    Remove,
+    Add(Vec<Partition>),
+    /// ADD PARTITION PARTITIONS n.
+    AddNumbered(u64),
+    Drop(Vec<String>),
+    /// None: all.
+    Truncate(Option<Vec<String>>),
+    Exchange {
+        partition: String,
+        with: TableName,
+    },
+    /// REORGANIZE PARTITION … INTO.
+    Reorganize {
+        partitions: Vec<String>,
+        into: Vec<Partition>,
+    },
+    /// COALESCE PARTITION n.
+    Coalesce(u64),
 }

@@ -11,6 +11,7 @@ use values::ColumnType;
 use values::sort_key::SortKeyColumn;
 
 use crate::layout::OlderLayout;
+use crate::partition::Partitioning;
 
 /// Names one table's rows for ever: TRUNCATE, DROP and re-creation give a new one, none is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,8 +46,11 @@ pub struct TableDef {
     pub comment: String,
     /// Engine as named, else `InnoDB`.
     pub engine: String,
-    /// Text after PARTITION BY, if any.
+    /// Text after PARTITION BY as it was last given, if any; `partitioning` has what was done to the partitions since.
     pub partition_by: Option<String>,
+    /// The partitions. None: there are none, or the text is not understood.
+    #[serde(default)]
+    pub partitioning: Option<Partitioning>,
     /// Keys into other tables.
     pub foreign_keys: Vec<ForeignKey>,
     /// Number of hidden columns MySQL adds for functional index parts. Their bits can be seen set behind the visible

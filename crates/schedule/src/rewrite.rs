@@ -1,12 +1,12 @@
-//! The rows of a table that an ALTER TABLE writes anew, as changes of the table they go to.
+//! The rows that an ALTER TABLE writes anew, moves or takes away, as changes of the tables it leaves.
 //!
-//! In: stored rows of the table as it was. Out: slices of one transaction, the ALTER TABLE's: inserts in lanes, as if the
-//! log had brought them. Never here: stored rows read (the caller hands them in), a value that is not known.
+//! In: stored rows as they were before the statement. Out: slices of one transaction, the ALTER TABLE's: changes in
+//! lanes, as if the log had brought them. Never here: stored rows read (the caller hands them in), a value that is not known.
 
 use std::sync::Arc;
 
 use base::{key_hash, lane_of};
-use catalog::{Catalog, KeyPlace, Rewrite, RowConversion, RowKey};
+use catalog::{Catalog, KeyPlace, PartitionFinder, Rewrite, RowConversion, RowKey};
 use observe::LedgerBatch;
 
 use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, Shape, Span};
@@ -14,11 +14,10 @@ use crate::plan::TablePlan;
 use crate::sequence::SequencedPiece;
 use crate::stop::{Stop, StopClass};
 
-/// Gathers rows of one table.
+/// Gathers the changes of one statement.
 pub struct Rewriter {
-    plan: Arc<TablePlan>,
-    conversion: RowConversion,
-    key: RowKey,
+    task: Option<Task>,
+    shapes: Vec<Shape>,
     lanes: Vec<Vec<RowOp>>,
     side: Vec<u8>,
     rows: u64,
@@ -26,15 +25,23 @@ pub struct Rewriter {
     built: Vec<u8>,
 }
 
+/// What is done with the rows handed in.
+struct Task {
+    plan: Arc<TablePlan>,
+    conversion: RowConversion,
+    key: RowKey,
+    /// Only rows of these partitions; or why their partition is not known.
+    only: Option<(Result<PartitionFinder, String>, Vec<usize>)>,
+    kind: OpKind,
+}
+
 impl Rewriter {
-    /// For one table, under the catalog that holds it as it is now.
+    /// With nothing gathered.
     #[must_use]
-    pub fn new(rewrite: &Rewrite, catalog: &Catalog, lanes: usize) -> Rewriter {
-        let (from, to) = (rewrite.from.column_types(), rewrite.to.column_types());
+    pub fn new(lanes: usize) -> Rewriter {
         Rewriter {
-            plan: Arc::new(TablePlan::new(&rewrite.to, catalog)),
-            conversion: RowConversion::new(&from, &to, &rewrite.sources),
-            key: RowKey::new(&rewrite.to),
+            task: None,
+            shapes: Vec::new(),
             lanes: std::iter::repeat_with(Vec::new).take(lanes).collect(),
             side: Vec::new(),
             rows: 0,
@@ -43,18 +50,47 @@ impl Rewriter {
         }
     }
 
+    /// What the rows handed in from here on are for, under the catalog behind the statement.
+    pub fn begin(&mut self, rewrite: &Rewrite, catalog: &Catalog) {
+        let plan = Arc::new(TablePlan::new(&rewrite.to, catalog));
+        let key = RowKey::new(&rewrite.to);
+        let kind = match (rewrite.removes, key.is_whole_image()) {
+            (true, true) => OpKind::RemoveCopy,
+            (true, false) => OpKind::Delete,
+            (false, true) => OpKind::AddCopy,
+            (false, false) => OpKind::Insert,
+        };
+        let (before_present, after_present) = (Span::default(), Span::default());
+        let event_type = binlog::event_type::QUERY;
+        self.shapes.push(Shape { plan: Arc::clone(&plan), event_type, before_present, after_present });
+        let only = rewrite
+            .only
+            .as_ref()
+            .map(|choice| (PartitionFinder::new(&rewrite.from, &choice.partitioning), choice.chosen.clone()));
+        let (from, to) = (rewrite.from.column_types(), rewrite.to.column_types());
+        let conversion = RowConversion::new(&from, &to, &rewrite.sources);
+        self.task = Some(Task { plan, conversion, key, only, kind });
+    }
+
     /// Takes one row of the old table, one copy of it.
     ///
     /// # Errors
-    /// The reason, when a value of it is not known under the new definition.
+    /// The reason, when its partition or a value of it under the new definition is not known.
     pub fn row(&mut self, image: &[u8]) -> Result<(), String> {
+        let Some(task) = &self.task else { return Ok(()) };
+        if let Some((finder, chosen)) = &task.only {
+            let finder = finder.as_ref().map_err(Clone::clone)?;
+            if !chosen.contains(&finder.find(image, &mut self.offsets)?) {
+                return Ok(());
+            }
+        }
         let from = self.side.len();
-        let converted = self.conversion.append(image, &mut self.offsets, &mut self.side);
+        let converted = task.conversion.append(image, &mut self.offsets, &mut self.side);
         converted.map_err(|error| error.to_string())?;
         let len = self.side.len() - from;
         self.built.clear();
         let new = self.side.get(from..).unwrap_or_default();
-        let place = self.key.find(new, &mut self.offsets, &mut self.built).map_err(|error| error.to_string())?;
+        let place = task.key.find(new, &mut self.offsets, &mut self.built).map_err(|error| error.to_string())?;
         let key = match place {
             KeyPlace::Image { start, len } => side_span(from + start, len),
             KeyPlace::Built => {
@@ -65,18 +101,14 @@ impl Rewriter {
         };
         let at = (key.offset & !Span::SIDE) as usize;
         let key_bytes = self.side.get(at..at + key.len as usize).unwrap_or_default();
-        let hash = key_hash(self.plan.def.id.0, key_bytes);
-        let kind = if self.key.is_whole_image() { OpKind::AddCopy } else { OpKind::Insert };
-        let op = RowOp {
-            hash,
-            key,
-            before: Span::default(),
-            after: side_span(from, len),
-            transaction: 0,
-            shape: 0,
-            kind,
-            flags: 0,
+        let hash = key_hash(task.plan.def.id.0, key_bytes);
+        let (image, none) = (side_span(from, len), Span::default());
+        let (before, after) = match task.kind {
+            OpKind::Delete | OpKind::RemoveCopy => (image, none),
+            _ => (none, image),
         };
+        let shape = self.shapes.len().saturating_sub(1) as u32;
+        let op = RowOp { hash, key, before, after, transaction: 0, shape, kind: task.kind, flags: 0 };
         let lane = lane_of(hash, self.lanes.len());
         if let Some(ops) = self.lanes.get_mut(lane) {
             ops.push(op);
@@ -121,7 +153,7 @@ impl Rewriter {
             piece,
             side,
             payload: Vec::new(),
-            shapes: self.shapes(),
+            shapes: self.shapes.clone(),
             transactions,
             lanes,
             barrier: Vec::new(),
@@ -135,15 +167,9 @@ impl Rewriter {
 
     /// Puts what is left into the piece that holds the statement.
     pub fn finish(self, into: &mut SequencedPiece) {
-        into.decoded.shapes = self.shapes();
+        into.decoded.shapes = self.shapes;
         into.decoded.side = self.side;
         into.decoded.lanes = self.lanes;
-    }
-
-    fn shapes(&self) -> Vec<Shape> {
-        let plan = Arc::clone(&self.plan);
-        let (before_present, after_present) = (Span::default(), Span::default());
-        vec![Shape { plan, event_type: binlog::event_type::QUERY, before_present, after_present }]
     }
 }
 

@@ -25,7 +25,10 @@ use crate::entry;
 use crate::error::StoreError;
 
 /// Version of all that lies in the store's folder.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// The oldest version that can be read: from 2 on rows can be of earlier definitions of their table.
+const FORMAT_OLDEST: u32 = 1;
 
 /// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
 pub const L0_RUNS_MAX: usize = 24;
@@ -185,7 +188,7 @@ impl Disk {
         };
         let format = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
         let found = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
-        if found != FORMAT {
+        if !(FORMAT_OLDEST..=FORMAT).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
         let record: CutRecord = serde_json::from_slice(&text).map_err(|error| damaged("cut", &error))?;
