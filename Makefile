@@ -26,7 +26,7 @@ build:
 # build: what is tested is what is shipped.
 test: lint build
 	testbed/mysql install
-	SLIPSTREAM_TEST_SERVER=1 cargo test --workspace --exclude whole_program_tests --locked -- --test-threads=2
+	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short cargo test --workspace --exclude whole_program_tests --locked -- --test-threads=2
 	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short cargo test --locked -p whole_program_tests -- --test-threads=2
 	$(MAKE) fuzz-short
 
@@ -36,7 +36,8 @@ fuzz-short:
 
 soak: lint build
 	testbed/mysql install
-	SLIPSTREAM_TEST_SERVER=1 cargo test --workspace --exclude whole_program_tests --locked -- --test-threads=2
+	SLIPSTREAM_TEST_SERVER=1 cargo test --workspace --exclude whole_program_tests --exclude simulation --locked -- --test-threads=2
+	SLIPSTREAM_TEST_LENGTH=soak cargo test --locked -p simulation -- --test-threads=1 --nocapture
 	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak cargo test --locked -p whole_program_tests -- --test-threads=1 --include-ignored --nocapture
 	if [ -x fuzz/run ]; then fuzz/run 60; else echo "no fuzz targets"; fi
 

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use source::ConnectOptions;
 
+use crate::generate::{self, GenerateOptions};
 use crate::record::{self, RecordOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
 
@@ -19,6 +20,10 @@ pub enum LabCommand {
     Tpcc(TpccCommand),
     /// Keep a primary's binary log, from its first statement on, as files
     Record(RecordArgs),
+    /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
+    Generate(GenerateArgs),
+    /// Hash what a server holds, as `lab replay --hash` does
+    Hash(HashArgs),
 }
 
 /// `lab tpcc` commands.
@@ -93,6 +98,40 @@ pub struct RecordArgs {
     pub server_id: u32,
 }
 
+/// Options of `lab generate`.
+#[derive(Debug, Clone, Args)]
+pub struct GenerateArgs {
+    /// Logs of the run, or index files that list them, in order
+    #[arg(required = true, value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
+    /// Log of the load, or an index file; may be repeated
+    #[arg(long, required = true, value_name = "LOG")]
+    pub load: Vec<PathBuf>,
+    /// Repetitions
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub repeat: u32,
+    /// New folder for the files; load.index and run.index list them
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// End a file behind so many MiB
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub file_mib: u64,
+}
+
+/// Options of `lab hash`.
+#[derive(Debug, Clone, Args)]
+pub struct HashArgs {
+    /// mysql://user[:password]@host:port (password also from MYSQL_PWD)
+    #[arg(value_name = "URL")]
+    pub server: String,
+    /// Only this one: SCHEMA.TABLE, SCHEMA.* or TABLE; may be repeated
+    #[arg(long, value_name = "TABLE")]
+    pub tables: Vec<String>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 impl TpccArgs {
     /// As the library wants them.
     pub fn options(&self) -> anyhow::Result<TpccOptions> {
@@ -140,6 +179,24 @@ pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
             let options =
                 RecordOptions { source: server(&args.source)?, folder: args.out.clone(), server_id: args.server_id };
             let report = record::record(&options)?;
+            writeln!(out, "{report}")?;
+        }
+        LabCommand::Hash(args) => {
+            let report = crate::hash::hash(&server(&args.server)?, &args.tables)?;
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                writeln!(out, "{report}")?;
+            }
+        }
+        LabCommand::Generate(args) => {
+            let report = generate::generate(&GenerateOptions {
+                load: args.load.clone(),
+                logs: args.logs.clone(),
+                repeat: args.repeat,
+                out: args.out.clone(),
+                file_bytes: args.file_mib << 20,
+            })?;
             writeln!(out, "{report}")?;
         }
     }

@@ -5,6 +5,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod cli;
+pub mod generate;
+pub mod hash;
 pub mod record;
 pub mod replay;
 pub mod tpcc;

@@ -42,6 +42,7 @@ DELETE FROM {t} WHERE id = 1
 ----
 /* first */ ALTER /*!80000 TABLE */ {t} /*!99999 nonsense */ ADD /*+ none */ c INT -- last
  DEFAULT 3 # end
+
 ----
 UPDATE {t} SET c = 4 WHERE id = 1
 

@@ -4,11 +4,13 @@
 //! ends. Never here: a mock; a sleep that hopes; a process of anyone else.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod all_types;
 pub mod compare;
 pub mod proxy;
 pub mod replica;
 pub mod server;
 pub mod shop;
+pub mod small_disk;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +24,7 @@ pub use proxy::Proxy;
 pub use replica::{Ran, Replica, slipstream, slipstream_with};
 pub use server::Server;
 pub use shop::under_load;
+pub use small_disk::SmallDisk;
 
 /// Bound of every wait: generous, for machines that do much else meanwhile.
 pub const DEADLINE: Duration = Duration::from_secs(120);

@@ -27,6 +27,8 @@ struct Shared {
     closed: AtomicBool,
     /// Pass nothing on, and say nothing.
     silent: AtomicBool,
+    /// Bytes of dump streams that may pass before they wait.
+    held_at: AtomicU64,
 }
 
 impl Proxy {
@@ -43,6 +45,7 @@ impl Proxy {
             cuts: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             silent: AtomicBool::new(false),
+            held_at: AtomicU64::new(u64::MAX),
         });
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -71,6 +74,12 @@ impl Proxy {
     /// The dump stream is cut after this many bytes more.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.let_through.store(i64::try_from(bytes).unwrap(), SeqCst);
+    }
+
+    /// Dump streams wait when this many bytes more have passed; other connections go on. None: they wait no more.
+    pub fn hold_dumps(&self, after_bytes: Option<u64>) {
+        let at = after_bytes.map_or(u64::MAX, |bytes| self.dump_bytes() + bytes);
+        self.shared.held_at.store(at, SeqCst);
     }
 
     /// Bytes of dump streams that have passed.
@@ -130,6 +139,11 @@ impl Shared {
         let mut buffer = [0; 16 << 10];
         while let Ok(read @ 1..) = server.read(&mut buffer) {
             while self.silent.load(SeqCst) && !self.ended.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let waits =
+                || is_dump.load(SeqCst) && self.dump_bytes.load(SeqCst) + read as u64 > self.held_at.load(SeqCst);
+            while waits() && !self.ended.load(SeqCst) {
                 std::thread::sleep(Duration::from_millis(10));
             }
             let mut pass = read;

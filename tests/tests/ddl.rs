@@ -88,7 +88,7 @@ fn every_form_of_the_corpus() {
     let mut table = String::new();
     // What can be replayed is, all of it, without waiting: a stop names its statement.
     for (number, form) in chosen().filter(|(_, form)| form.expected != "not known") {
-        run(&server, number, form, &[&*form.before, &form.statement, &form.behind].join(";\n"));
+        run(&server, number, form, &[&*form.before, &form.statement, &form.behind].join("\n;\n"));
         writeln!(table, "{:<16} {:<66} {}", form.file, form.name, form.expected).unwrap();
     }
     assert!(follows(&server, &mut replica), "a form fell from replayed:\n{}", replica.log_end());

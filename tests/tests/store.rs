@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use whole_program_tests::{
-    Random, Replica, Server, assert_equal, folder, length, shop, slipstream, under_load, wait_for,
+    Random, Replica, Server, SmallDisk, assert_equal, folder, length, shop, slipstream, under_load, wait_for,
 };
 
 /// A server whose log does not reach back: rows in every kind of table, its binary logs purged.
@@ -151,42 +151,14 @@ fn killed_under_load_again_and_again() {
     replica.stop();
 }
 
-/// A file system of its own; gone with this value.
-struct SmallDisk(std::path::PathBuf);
-
-impl SmallDisk {
-    /// None, with a message, where this user may not mount.
-    fn new(name: &str, size: &str) -> Option<SmallDisk> {
-        let path = folder(name);
-        std::fs::create_dir_all(&path).unwrap();
-        let disk = SmallDisk(path);
-        let mounted = disk.mount(&["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]);
-        if !mounted {
-            eprintln!("skipped: no tmpfs can be mounted here");
-        }
-        mounted.then_some(disk)
-    }
-
-    fn mount(&self, options: &[&str]) -> bool {
-        let status = std::process::Command::new("mount").args(options).arg(&self.0).status();
-        status.is_ok_and(|status| status.success())
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 /// The disk fills while the relay log is written and the store is cut: code 8, nothing lost, and on it goes with space.
 #[test]
 fn a_full_disk() {
-    let Some(disk) = SmallDisk::new("full", "16M") else { return };
+    let Some(disk) = SmallDisk::new("full", 16) else { return };
     let server = Server::start("full", &[]);
     server.sql("CREATE DATABASE full; CREATE TABLE full.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(4000))");
     // The mount itself: the log of its runs lies beside it, where there is room.
-    let data = disk.0.clone();
+    let data = disk.path().to_owned();
     let options = ["--memory=128M", "--cut-interval=200ms", "--max-relay-log-size=1M"];
     let fill = |rows: u32| {
         server.sql(&format!(
@@ -207,9 +179,9 @@ fn a_full_disk() {
         }
         assert!(ended, "{size} MiB hold 120 MB of rows: {}", replica.log());
         replica.expect_exit(8, &["space"]);
-        assert!(disk.mount(&["-o", &format!("remount,size={}M", size + 16)]));
+        assert!(disk.resize(size + 16));
     }
-    assert!(disk.mount(&["-o", "remount,size=2G"]));
+    assert!(disk.resize(2048));
     let mut replica = Replica::follow(&server, &data, &options);
     assert_equal(&server, &mut replica, &["full"]);
     replica.stop();

@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::{GtidSet, LogPosition};
+use base::{GtidSet, LogPosition, PreparedSet};
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
+use observe::fail_point::{self, Phase};
 use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
-use store::{CutPoint, CutReport, Generation, L0_RUNS_MAX, Store, StoreError};
+use store::{CutPoint, CutReport, Generation, L0_FILES, L0_RUNS_MAX, Store, StoreError};
 
 use crate::ending::Ending;
 use crate::publish::Publisher;
-use crate::rewrite::Boundary;
+use crate::rewrite::RewriteBoundary;
 
 /// Makes the relay log durable up to a position.
 pub type SyncRelay = Box<dyn Fn(&CutPoint) -> Result<(), String> + Send>;
@@ -64,17 +65,21 @@ struct Sealed {
 
 /// Shared by the sequencing thread, the cutter and status.
 #[derive(Default)]
-pub(crate) struct CutState {
+pub struct CutState {
     /// Sealed and not on disk yet.
     pending: Mutex<usize>,
     less: Condvar,
     waits_for_cut: AtomicBool,
     waits_for_compaction: AtomicBool,
     asked: AtomicBool,
+    /// XA transactions prepared behind the last piece sequenced.
+    prepared: Mutex<PreparedSet>,
 }
 
 impl CutState {
-    pub(crate) fn wait(&self) -> CutWait {
+    /// What replay waits for.
+    #[must_use]
+    pub fn wait(&self) -> CutWait {
         if self.waits_for_compaction.load(Ordering::Relaxed) {
             CutWait::Compaction
         } else if self.waits_for_cut.load(Ordering::Relaxed) {
@@ -85,17 +90,22 @@ impl CutState {
     }
 
     /// Asks for a cut at the next boundary.
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
 
     fn pending(&self) -> usize {
         *self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn one_less(&self) {
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.less.notify_all();
+    }
 }
 
 /// The sequencing thread's side: decides when a generation is sealed.
-pub(crate) struct Sealer {
+pub struct Sealer {
     store: Arc<Store>,
     state: Arc<CutState>,
     ending: Arc<Ending>,
@@ -114,7 +124,7 @@ pub(crate) struct Sealer {
 }
 
 /// The cutter's side.
-pub(crate) struct Cutter {
+pub struct Cutter {
     store: Arc<Store>,
     state: Arc<CutState>,
     ending: Arc<Ending>,
@@ -124,10 +134,24 @@ pub(crate) struct Cutter {
     sync_relay: SyncRelay,
     after_cut: AfterCut,
     kick: Sender<()>,
+    /// Taken by `step` and not on disk yet.
+    in_hand: Option<Sealed>,
+}
+
+/// What a step of the cutter came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutterStep {
+    /// Nothing is sealed.
+    Idle,
+    /// What is sealed is not visible yet, or level 0 is full.
+    Waits,
+    /// A generation went to disk.
+    Done,
 }
 
 /// Both sides, and what wakes the compaction thread.
-pub(crate) fn pair(
+#[must_use]
+pub fn pair(
     store: &Arc<Store>,
     publisher: &Arc<Publisher>,
     ledger: &Arc<Ledger>,
@@ -162,21 +186,43 @@ pub(crate) fn pair(
         sync_relay: options.sync_relay,
         after_cut: options.after_cut,
         kick,
+        in_hand: None,
     };
     (sealer, cutter, kicked)
 }
 
 impl Sealer {
     /// Looks, before `coming` is sequenced, whether a generation ends here.
-    pub(crate) fn before(&mut self, coming: &DecodedPiece, sequencer: &Sequencer) {
-        if self.unfinished {
-            // The open transaction has its number since its first slice.
-            self.before_slice(sequencer.last().0, sequencer.catalog());
+    pub fn before(&mut self, coming: &DecodedPiece, sequencer: &Sequencer) {
+        if !self.wants(coming) {
             return;
         }
-        let bytes = self.store.visibility().layers().active.bytes();
+        if !self.unfinished {
+            self.seal_here(sequencer);
+        } else if self.make_room() {
+            // The open transaction has its number since its first slice.
+            let number = sequencer.last().0;
+            self.hand_over(None, Some((number, sequencer.catalog().clone())));
+        }
+    }
+
+    /// Whether `before`, or `idle` where nothing comes, would wait for the cutter.
+    #[must_use]
+    pub fn would_wait(&self, coming: Option<&DecodedPiece>) -> bool {
+        let wants = coming.map_or_else(|| !self.unfinished && self.is_due(), |coming| self.wants(coming));
+        wants && self.state.pending() > 0
+    }
+
+    fn wants(&self, coming: &DecodedPiece) -> bool {
+        let full = self.store.visibility().layers().active.bytes() >= self.generation_bytes;
         // A generation that may be spilled holds nothing but the unfinished transaction: nothing of it is visible.
-        if bytes >= self.generation_bytes || coming.piece.unfinished || self.is_due() {
+        full || !self.unfinished && (coming.piece.unfinished || self.is_due())
+    }
+
+    /// As `before`, for changes of a copied table, which come at a boundary only.
+    pub(crate) fn before_copied(&mut self, sequencer: &Sequencer) {
+        let bytes = self.store.visibility().layers().active.bytes();
+        if bytes >= self.generation_bytes || self.is_due() {
             self.seal_here(sequencer);
         }
     }
@@ -190,19 +236,28 @@ impl Sealer {
     }
 
     /// A large transaction comes behind this boundary, whose slices the log does not hold.
-    pub(crate) fn before_large(&mut self, boundary: &Boundary) {
-        self.seal_at(boundary.sequence.0, &boundary.executed, &boundary.catalog);
+    pub(crate) fn before_large(&mut self, boundary: &RewriteBoundary) {
+        let RewriteBoundary { sequence, executed, catalog, prepared } = boundary;
+        self.seal_at(sequence.0, executed, catalog, prepared);
+    }
+
+    /// As `after`; such a piece has no place in the relay log.
+    pub(crate) fn after_copied(&mut self, index: u64) {
+        if self.last_piece.is_none() {
+            self.since = Instant::now();
+        }
+        self.last_piece = Some(index);
     }
 
     /// Nothing comes just now.
-    pub(crate) fn idle(&mut self, sequencer: &Sequencer) {
+    pub fn idle(&mut self, sequencer: &Sequencer) {
         if !self.unfinished && self.is_due() {
             self.seal_here(sequencer);
         }
     }
 
     /// Takes note of a piece that was handed to the workers.
-    pub(crate) fn after(&mut self, index: u64, piece: &SequencedPiece) {
+    pub fn after(&mut self, index: u64, piece: &SequencedPiece) {
         if self.last_piece.is_none() {
             self.since = Instant::now();
         }
@@ -210,6 +265,7 @@ impl Sealer {
         let bytes = &piece.decoded.piece;
         self.last_end = Some(bytes.position(bytes.end));
         self.unfinished = bytes.unfinished;
+        *self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&piece.prepared);
     }
 
     fn is_due(&self) -> bool {
@@ -219,10 +275,10 @@ impl Sealer {
     }
 
     fn seal_here(&mut self, sequencer: &Sequencer) {
-        self.seal_at(sequencer.last().0, sequencer.executed(), sequencer.catalog());
+        self.seal_at(sequencer.last().0, sequencer.executed(), sequencer.catalog(), sequencer.prepared());
     }
 
-    fn seal_at(&mut self, sequence: u64, executed: &GtidSet, catalog: &Catalog) {
+    fn seal_at(&mut self, sequence: u64, executed: &GtidSet, catalog: &Catalog, prepared: &PreparedSet) {
         if sequence <= self.sealed_at || !self.make_room() {
             return;
         }
@@ -234,6 +290,7 @@ impl Sealer {
             catalog: catalog.clone(),
             position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
+            prepared: Arc::clone(prepared),
         };
         self.hand_over(Some(point), None);
     }
@@ -267,15 +324,14 @@ impl Cutter {
     ///
     /// # Errors
     /// When the relay log or the store cannot be written.
-    pub(crate) fn run(self, workers_done: &Receiver<()>) -> Result<(), Box<Stop>> {
+    pub fn run(self, workers_done: &Receiver<()>) -> Result<(), Box<Stop>> {
         loop {
             match self.from_sealer.recv_timeout(LOOK) {
                 Ok(sealed) => {
                     if !self.put_away(&sealed)? {
                         return Ok(());
                     }
-                    *self.state.pending.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-                    self.state.less.notify_all();
+                    self.state.one_less();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -285,6 +341,26 @@ impl Cutter {
                 }
             }
         }
+    }
+
+    /// Puts one sealed generation away if that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn step(&mut self) -> Result<CutterStep, Box<Stop>> {
+        if self.in_hand.is_none() {
+            self.in_hand = self.from_sealer.try_recv().ok();
+        }
+        let Some(sealed) = &self.in_hand else { return Ok(CutterStep::Idle) };
+        let visible = sealed.last_piece.is_none_or(|last| self.publisher.wait_passed(last, Duration::ZERO));
+        let level_0_full = self.store.disk().is_some_and(|disk| disk.l0_runs() >= L0_RUNS_MAX);
+        if !visible || level_0_full {
+            return Ok(CutterStep::Waits);
+        }
+        self.put_away(sealed)?;
+        self.in_hand = None;
+        self.state.one_less();
+        Ok(CutterStep::Done)
     }
 
     /// False when replay ends first.
@@ -312,6 +388,7 @@ impl Cutter {
     }
 
     fn cut(&self, generation: &Generation, point: &CutPoint) -> Result<bool, Box<Stop>> {
+        fail_point::enter(Phase::Cut);
         (self.sync_relay)(point).map_err(|text| self.stop_with(StopClass::Io, text))?;
         let Some(disk) = self.store.disk() else { return Ok(true) };
         while disk.l0_runs() >= L0_RUNS_MAX {
@@ -323,6 +400,7 @@ impl Cutter {
             }
         }
         self.state.waits_for_compaction.store(false, Ordering::Relaxed);
+        fail_point::enter(Phase::Ingest);
         let report = self.store.cut(generation).map_err(|error| self.stop(&error))?;
         let _ = self.kick.try_send(());
         (self.after_cut)(point, &report);
@@ -330,7 +408,10 @@ impl Cutter {
     }
 
     /// Replay is over: what is visible is cut, where nothing above it was applied.
-    fn last_cut(&self) -> Result<(), Box<Stop>> {
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn last_cut(&self) -> Result<(), Box<Stop>> {
         let store = &self.store;
         let visible = store.visibility().current();
         let bytes = store.visibility().layers().active.bytes();
@@ -348,6 +429,8 @@ impl Cutter {
             catalog: visible.catalog,
             position: position.map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
+            // All that was sequenced is visible.
+            prepared: Arc::clone(&self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         let sealed = store.seal(Some(point.clone()));
         self.cut(&sealed, &point).map(|_| ())
@@ -375,10 +458,15 @@ fn ledger_text(ledger: &Ledger) -> String {
 }
 
 /// What kind of stop a fault of the store is.
-pub(crate) fn class_of(error: &StoreError) -> StopClass {
+#[must_use]
+pub fn class_of(error: &StoreError) -> StopClass {
     match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
-        StoreError::DiskFull { .. } | StoreError::Io { .. } | StoreError::SnapshotTooOld => StopClass::Io,
+        StoreError::DiskFull { .. }
+        | StoreError::Io { .. }
+        | StoreError::IndexNotReady { .. }
+        | StoreError::SnapshotTooOld
+        | StoreError::Settling { .. } => StopClass::Io,
     }
 }
 
@@ -386,13 +474,23 @@ pub(crate) fn class_of(error: &StoreError) -> StopClass {
 ///
 /// # Errors
 /// When the store cannot be read or written.
-pub(crate) fn compact(store: &Store, ending: &Ending, kicked: &Receiver<()>) -> Result<(), StoreError> {
+pub fn compact(store: &Store, ending: &Ending, kicked: &Receiver<()>) -> Result<(), StoreError> {
     while !ending.is_asked() {
         match kicked.recv_timeout(Duration::from_secs(1)) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
-        while !ending.is_asked() && store.compact()? {}
+        loop {
+            if ending.is_asked() {
+                break;
+            }
+            if store.disk().is_some_and(|disk| disk.l0_runs() >= usize::from(L0_FILES)) {
+                fail_point::enter(Phase::Compaction);
+            }
+            if !store.compact()? {
+                break;
+            }
+        }
     }
     Ok(())
 }

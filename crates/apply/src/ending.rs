@@ -11,7 +11,7 @@ const APPLY: Duration = Duration::from_secs(3);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Ending {
+pub struct Ending {
     asked: OnceLock<Instant>,
     broken: AtomicBool,
     closed: AtomicBool,
@@ -19,37 +19,42 @@ pub(crate) struct Ending {
 
 impl Ending {
     /// Somebody asked for the end.
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         self.asked.get_or_init(Instant::now);
     }
 
     /// A stage is gone: what it had in hand will never be finished.
-    pub(crate) fn break_off(&self) {
+    pub fn break_off(&self) {
         self.broken.store(true, Ordering::Release);
         self.ask();
     }
 
     /// Nothing more is sequenced; what is goes its way.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
     /// No more log is taken.
-    pub(crate) fn takes_no_more(&self) -> bool {
+    #[must_use]
+    pub fn takes_no_more(&self) -> bool {
         self.is_asked() || self.closed.load(Ordering::Acquire)
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Somebody asked for the end.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
         self.asked.get().is_some()
     }
 
     /// No more pieces are handed to the workers.
-    pub(crate) fn stops_handing_on(&self) -> bool {
+    #[must_use]
+    pub fn stops_handing_on(&self) -> bool {
         self.is_broken() || self.asked_for(HAND_ON)
     }
 
     /// Workers drop what they have.
-    pub(crate) fn gives_up(&self) -> bool {
+    #[must_use]
+    pub fn gives_up(&self) -> bool {
         self.is_broken() || self.asked_for(APPLY)
     }
 

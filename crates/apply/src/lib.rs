@@ -6,13 +6,16 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod beside;
 mod cutter;
 mod ending;
 mod pipeline;
 mod publish;
 mod rewrite;
+pub mod stages;
 mod worker;
 
+pub use beside::{Boundary, CopyTrack, Refused, TableCopier};
 pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};
 pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};

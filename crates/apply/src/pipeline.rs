@@ -8,22 +8,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::LogPosition;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, never, select};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog,
-    SkipList, SpareBuffers, SplitOptions, Splitter, Stop, StopClass,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
+    SpareBuffers, SplitOptions, Splitter, Stop,
 };
-use store::{PinnedLayers, Store};
+use store::Store;
 
-use crate::cutter::{self, CutOptions, CutState, CutWait, Sealer, class_of};
+use crate::beside::{self, Command, HOLD_MAX, TableCopier};
+use crate::cutter::{self, CutOptions, CutState, CutWait, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
-use crate::rewrite::{Boundary, RewriteProgress, RewriteState};
+use crate::rewrite::{RewriteProgress, RewriteState};
+use crate::stages::{SequenceStage, SplitStage};
 use crate::worker::{ApplyOptions, InFlight, Worker};
 
 /// Hands out the relay log; waits at most the given time.
@@ -135,6 +137,8 @@ pub struct Pipeline {
     pub pieces: Arc<AtomicU64>,
     cut_state: Arc<CutState>,
     rewrites: Arc<RewriteState>,
+    copier: TableCopier,
+    decode_options: DecodeOptions,
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
     /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
@@ -199,7 +203,8 @@ impl Pipeline {
         let barriers = Arc::new(AtomicUsize::new(0));
         let pieces = Arc::new(AtomicU64::new(0));
         let rewrites = Arc::new(RewriteState::default());
-        let decode_options = DecodeOptions { lanes, skip: options.skip.clone() };
+        let decode_options = DecodeOptions { lanes, skip: options.skip.clone(), known_only: false };
+        let (copier, commands) = beside::channel();
         let mut threads = Vec::new();
 
         let (to_decode, from_split) = bounded::<Piece>(QUEUE_PIECES);
@@ -270,18 +275,18 @@ impl Pipeline {
             }));
         }
         threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options, catalog, start.executed, start.sequence);
+            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence)
+                .with_prepared(store.recovered_prepared());
             let sequencing = Sequencing {
                 control: Arc::clone(&control),
-                store: Arc::clone(&store),
                 publisher: Arc::clone(&publisher),
-                ledger: Arc::clone(&ledger),
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
-                sealer,
-                rewrites: Arc::clone(&rewrites),
+                stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer)
+                    .with_rewrites(&rewrites),
+                commands,
             };
-            move || sequencing.run(&from_decode, sequencer)
+            move || sequencing.run(&from_decode)
         }));
         drop(working);
         Pipeline {
@@ -295,10 +300,24 @@ impl Pipeline {
             pieces,
             cut_state,
             rewrites,
+            copier,
+            decode_options,
             control,
             threads,
             compaction,
         }
+    }
+
+    /// For a table that is copied beside replay.
+    #[must_use]
+    pub fn copier(&self) -> TableCopier {
+        self.copier.clone()
+    }
+
+    /// How its changes must be decoded.
+    #[must_use]
+    pub fn decode_options(&self) -> DecodeOptions {
+        self.decode_options.clone()
     }
 
     /// Asks replay to end at a transaction boundary within a few seconds: what is split already is still applied for
@@ -420,42 +439,26 @@ fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Send + 'stati
     }
 }
 
-fn split(mut source: LogSource, control: &Control, mut splitter: Splitter, output: &Sender<Piece>) {
+fn split(mut source: LogSource, control: &Control, splitter: Splitter, output: &Sender<Piece>) {
     let mut wanted = true;
+    let mut stage = SplitStage::new(splitter);
     let result = loop {
         if control.ending.takes_no_more() || !wanted {
             return;
         }
         let item = match source(IDLE_WAIT) {
+            Ok(TailItem::Closed) => return,
             Ok(item) => item,
-            Err(error) => {
-                let position = control.split_file.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let class = match error {
-                    RelayError::Corrupt { .. }
-                    | RelayError::Missing { .. }
-                    | RelayError::Index { .. }
-                    | RelayError::Boundary(_) => StopClass::Corrupt,
-                    _ => StopClass::Io,
-                };
-                break Stop { class, position, gtid: None, reason: error.to_string() };
-            }
+            Err(error) => break stage.stop_of(&error),
         };
-        let done = match item {
-            TailItem::Chunk(chunk) => {
-                let end = chunk.offset + chunk.data.len() as u64;
-                let mut emit = |piece| {
-                    wanted = output.send(piece).is_ok();
-                    wanted
-                };
-                let done = splitter.step(&chunk.file, chunk.offset, &chunk.data, chunk.hot, &mut emit);
-                *control.split_file.lock().unwrap_or_else(PoisonError::into_inner) =
-                    LogPosition { file: chunk.file, offset: end };
-                done
-            }
-            TailItem::EndOfFile { .. } => splitter.end_of_file(),
-            TailItem::Idle => Ok(()),
-            TailItem::Closed => return,
-        };
+        let moves = matches!(item, TailItem::Chunk(_));
+        let done = stage.step(item, &mut |piece| {
+            wanted = output.send(piece).is_ok();
+            wanted
+        });
+        if moves {
+            stage.position().clone_into(&mut control.split_file.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         if let Err(stop) = done {
             break *stop;
         }
@@ -487,51 +490,54 @@ fn decode(
 }
 
 /// What the sequencing thread works with.
-pub(crate) struct Sequencing {
-    pub(crate) control: Arc<Control>,
-    pub(crate) store: Arc<Store>,
-    pub(crate) publisher: Arc<Publisher>,
-    ledger: Arc<Ledger>,
+struct Sequencing {
+    control: Arc<Control>,
+    publisher: Arc<Publisher>,
     pieces: Arc<AtomicU64>,
     workers: Vec<Sender<Arc<InFlight>>>,
-    pub(crate) sealer: Option<Sealer>,
-    pub(crate) rewrites: Arc<RewriteState>,
+    stage: SequenceStage,
+    /// From the thread that follows a copied table.
+    commands: Receiver<Command>,
+}
+
+/// What the sequencing thread does next.
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment, and a box would be an allocation per piece")]
+enum Next {
+    Piece(DecodedPiece),
+    Command(Command),
+    Idle,
+    Over,
 }
 
 impl Sequencing {
-    fn run(mut self, input: &Receiver<DecodedPiece>, mut sequencer: Sequencer) {
+    fn run(mut self, input: &Receiver<DecodedPiece>) {
         'pieces: while self.publisher.failure().is_none() {
-            let piece = match input.recv_timeout(IDLE_WAIT) {
-                Ok(piece) => piece,
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Some(sealer) = &mut self.sealer {
-                        sealer.idle(&sequencer);
-                    }
+            let piece = match self.wait(input) {
+                Next::Piece(piece) => piece,
+                Next::Command(command) => {
+                    self.carry_out(command);
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Next::Idle => {
+                    self.stage.idle();
+                    continue;
+                }
+                Next::Over => break,
             };
             self.control.wait_while_paused(&piece);
             if self.control.ending.stops_handing_on() {
                 break;
             }
-            sequencer.take(piece);
-            while let Some(coming) = sequencer.coming() {
-                if let Some(sealer) = &mut self.sealer {
-                    sealer.before(coming, &sequencer);
-                    if self.control.ending.stops_handing_on() {
-                        break;
-                    }
+            self.stage.take(piece);
+            loop {
+                while let Some(flight) = self.stage.next(|| self.control.ending.stops_handing_on()) {
+                    self.pieces.fetch_add(1, Ordering::Relaxed);
+                    self.send(&flight);
                 }
-                let boundary = (coming.piece.kind == PieceKind::Serial || coming.needs_serial).then(|| Boundary {
-                    sequence: sequencer.last(),
-                    executed: sequencer.executed().clone(),
-                    catalog: sequencer.catalog().clone(),
-                });
-                let Some(sequenced) = sequencer.next(&self.control.shared) else { break };
-                if sequenced.rewrites.is_empty() {
-                    self.hand_on(sequenced);
-                } else if !self.rewrite(sequenced, boundary.as_ref(), sequencer.catalog()) {
+                if !self.stage.rewrite_waits() {
+                    break;
+                }
+                if !self.rewrite() {
                     break 'pieces;
                 }
             }
@@ -543,18 +549,86 @@ impl Sequencing {
         self.control.shared.close();
     }
 
-    pub(crate) fn hand_on(&mut self, mut sequenced: SequencedPiece) {
-        self.ledger.merge(&mut sequenced.decoded.ledger);
-        let index = self.publisher.enqueue(&sequenced);
-        self.pieces.fetch_add(1, Ordering::Relaxed);
-        if let Some(sealer) = &mut self.sealer {
-            sealer.after(index, &sequenced);
+    fn wait(&mut self, input: &Receiver<DecodedPiece>) -> Next {
+        let timed = |result| match result {
+            Ok(piece) => Next::Piece(piece),
+            Err(RecvTimeoutError::Timeout) => Next::Idle,
+            Err(RecvTimeoutError::Disconnected) => Next::Over,
+        };
+        if self.stage.is_open() {
+            return timed(input.recv_timeout(IDLE_WAIT));
         }
-        let layers = PinnedLayers::pin(&self.store);
-        let flight = Arc::new(InFlight::new(sequenced, index, self.workers.len(), layers));
-        for worker in &self.workers {
-            // A worker only goes away when this thread does, or breaks off.
-            let _ = worker.send(Arc::clone(&flight));
+        select! {
+            recv(input) -> piece => piece.map_or(Next::Over, Next::Piece),
+            recv(self.commands) -> command => match command {
+                Ok(command) => Next::Command(command),
+                Err(_) => {
+                    self.commands = never();
+                    Next::Idle
+                }
+            },
+            default(IDLE_WAIT) => Next::Idle,
         }
+    }
+
+    /// At a transaction boundary.
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Look(reply) => answer(&reply, self.stage.boundary()),
+            Command::Reserve(reply) => answer(&reply, self.stage.reserve_table_id()),
+            Command::Changes(piece, track) => {
+                let flight = self.stage.copied(*piece, track);
+                self.send(&flight);
+            }
+            Command::Hold(reply) => {
+                answer(&reply, self.stage.boundary());
+                self.hold();
+            }
+            // The hold is over: its asker is told by the answer that does not come.
+            Command::Switch(..) | Command::Release => {}
+        }
+    }
+
+    /// Takes nothing but what the copy brings, until it is in its place or time is over.
+    fn hold(&mut self) {
+        let until = Instant::now() + HOLD_MAX;
+        while !self.control.ending.stops_handing_on() {
+            match self.commands.recv_deadline(until) {
+                Ok(Command::Switch(table, reply)) => {
+                    let (flight, number) = self.stage.switch(&table);
+                    self.send(&flight);
+                    answer(&reply, number);
+                    return;
+                }
+                Ok(Command::Release) | Err(_) => return,
+                Ok(Command::Hold(reply)) => answer(&reply, self.stage.boundary()),
+                Ok(other) => self.carry_out(other),
+            }
+        }
+    }
+
+    /// Rows that a statement writes anew, in front of it; false when replay ends here.
+    fn rewrite(&mut self) -> bool {
+        let Sequencing { stage, control, workers, pieces, .. } = self;
+        stage.rewrite(&|| control.ending.stops_handing_on(), &mut |flight| {
+            pieces.fetch_add(1, Ordering::Relaxed);
+            send(workers, flight);
+        })
+    }
+
+    fn send(&self, flight: &Arc<InFlight>) {
+        send(&self.workers, flight);
+    }
+}
+
+/// Nobody may wait for it any more.
+fn answer<T>(reply: &Sender<T>, with: T) {
+    let _ = reply.send(with);
+}
+
+fn send(workers: &[Sender<Arc<InFlight>>], flight: &Arc<InFlight>) {
+    for worker in workers {
+        // A worker only goes away when the sequencing thread does, or breaks off.
+        let _ = worker.send(Arc::clone(flight));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::{Gtid, GtidSet, LogPosition, SequenceNumber};
 use observe::{LagMeter, RateMeter, Work, now_us};
-use schedule::{SequencedPiece, Stop};
+use schedule::{SequencedPiece, Stop, StopClass};
 use store::Store;
 
 struct Member {
@@ -21,6 +21,8 @@ struct Member {
     bytes: u64,
     /// End of it in the relay log file.
     end: u64,
+    /// Changes of a copied table: no transaction of the source's.
+    copied: bool,
 }
 
 struct Entry {
@@ -59,6 +61,8 @@ struct State {
     failed: Option<(SequenceNumber, Stop)>,
     /// A transaction whose slices are not all there.
     open: Option<Member>,
+    /// Replay stopped inside a transaction of which earlier slices are applied.
+    torn: bool,
     shown: Shown,
     /// Somebody waits for all lanes to be through, whatever is visible.
     applied_awaited: bool,
@@ -117,6 +121,7 @@ impl Publisher {
                 hold: Hold::None,
                 failed: None,
                 open: None,
+                torn: false,
                 shown: Shown::default(),
                 applied_awaited: false,
             }),
@@ -134,7 +139,7 @@ impl Publisher {
     }
 
     /// Takes a piece into the queue before any worker sees it; returns its index.
-    pub(crate) fn enqueue(&self, piece: &SequencedPiece) -> u64 {
+    pub fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
         let visibility = self.store.visibility();
         for (at, catalog) in &piece.catalogs {
             visibility.announce_catalog(*at, catalog.clone());
@@ -150,6 +155,7 @@ impl Publisher {
                 rows: u64::from(t.rows),
                 bytes: (t.end - t.start) as u64,
                 end: decoded.piece.position(t.end).offset,
+                copied,
             })
             .collect();
         if decoded.piece.continues
@@ -166,6 +172,7 @@ impl Publisher {
         }
         if let Some(stop) = &decoded.stop {
             let at = SequenceNumber(piece.first.0 + members.len() as u64);
+            state.torn |= decoded.piece.continues && members.is_empty();
             self.limit_to(&mut state, at, stop.clone());
         }
         state.queue.push_back(Entry {
@@ -179,7 +186,7 @@ impl Publisher {
     }
 
     /// All lanes finished the piece.
-    pub(crate) fn complete(&self, index: u64) {
+    pub fn complete(&self, index: u64) {
         let mut state = self.lock();
         let at = index.checked_sub(state.front).and_then(|i| usize::try_from(i).ok());
         if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
@@ -189,7 +196,8 @@ impl Publisher {
     }
 
     /// Waits until the piece of this index and all before it are applied and visible; false when `timeout` passes.
-    pub(crate) fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
+    #[must_use]
+    pub fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
         let state = self.lock();
         if state.front > index {
             return true;
@@ -198,7 +206,7 @@ impl Publisher {
         state.front > index
     }
 
-    /// Waits until all lanes have applied every piece there is, visible or held; false when `timeout` passes first.
+    /// Waits until all lanes have applied every piece there is, visible or held; false when `timeout` passes.
     pub(crate) fn wait_applied(&self, timeout: Duration) -> bool {
         let applied = |state: &State| state.queue.iter().all(|entry| entry.done);
         let mut state = self.lock();
@@ -211,14 +219,17 @@ impl Publisher {
         applied(&state)
     }
 
-    /// Everything that was sequenced is visible, and no transaction is open.
-    pub(crate) fn is_drained(&self) -> bool {
+    /// Everything that was applied is visible: no transaction is open, and none failed but where the log itself could
+    /// not be read any further.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
         let state = self.lock();
-        state.queue.is_empty() && state.open.is_none() && state.failed.is_none()
+        let log_ends = |stop: &Stop| stop.class == StopClass::Corrupt && !state.torn;
+        state.queue.is_empty() && state.open.is_none() && state.failed.as_ref().is_none_or(|(_, stop)| log_ends(stop))
     }
 
     /// Nothing from `at` on may become visible.
-    pub(crate) fn fail(&self, at: SequenceNumber, stop: Stop) {
+    pub fn fail(&self, at: SequenceNumber, stop: Stop) {
         let mut state = self.lock();
         self.limit_to(&mut state, at, stop);
         drop(state);
@@ -255,7 +266,7 @@ impl Publisher {
                 let allowed = match hold {
                     Hold::None => true,
                     Hold::All => false,
-                    Hold::UpTo(set) => member.gtid.is_some_and(|gtid| set.contains(&gtid)),
+                    Hold::UpTo(set) => member.copied || member.gtid.is_some_and(|gtid| set.contains(&gtid)),
                 };
                 if !allowed || entry.first.0 + to as u64 >= limit {
                     break;
@@ -293,18 +304,19 @@ impl Publisher {
         lags.clear();
         lags.extend(members.iter().filter(|m| m.commit_us > 0).map(|m| source_now.saturating_sub(m.commit_us)));
         self.lag.record(lags, now);
+        let own = || members.iter().filter(|m| !m.copied);
         let work = Work {
-            transactions: members.len() as u64,
-            rows: members.iter().map(|m| m.rows).sum(),
-            bytes: members.iter().map(|m| m.bytes).sum(),
+            transactions: own().count() as u64,
+            rows: own().map(|m| m.rows).sum(),
+            bytes: own().map(|m| m.bytes).sum(),
         };
         self.rates.add(work, now);
-        let writes = members.iter().filter(|m| m.rows > 0).count() as u64;
+        let writes = own().filter(|m| m.rows > 0).count() as u64;
         self.write_transactions.fetch_add(writes, Ordering::Relaxed);
         if let Some(gtid) = members.iter().rev().find_map(|member| member.gtid) {
             *last_gtid = Some(gtid);
         }
-        if let Some(member) = members.last() {
+        if let Some(member) = members.last().filter(|member| !member.copied) {
             *position = Some(LogPosition { file: Arc::clone(&entry.file), offset: member.end });
         }
         entry.published = to;

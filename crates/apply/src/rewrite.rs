@@ -7,16 +7,17 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use base::{GtidSet, SequenceNumber};
+use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::Catalog;
 use schedule::{Rewriter, SequencedPiece, StopClass};
 use store::PinnedLayers;
 
 use crate::cutter::class_of;
-use crate::pipeline::Sequencing;
+use crate::stages::SequenceStage;
+use crate::worker::InFlight;
 
 /// A slice is handed on when it has grown to this size.
 const SLICE_BYTES: usize = 1 << 20;
@@ -24,10 +25,11 @@ const SLICE_BYTES: usize = 1 << 20;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The transaction boundary in front of a piece, where a generation can be sealed.
-pub(crate) struct Boundary {
+pub(crate) struct RewriteBoundary {
     pub sequence: SequenceNumber,
     pub executed: GtidSet,
     pub catalog: Catalog,
+    pub prepared: PreparedSet,
 }
 
 /// A table that is being written anew.
@@ -76,94 +78,92 @@ enum Break {
     Unknown(String),
 }
 
-impl Sequencing {
-    /// Hands on a piece whose statement writes tables anew, the rows in front of it. False when replay ends here.
-    pub(crate) fn rewrite(
-        &mut self,
-        mut piece: SequencedPiece,
-        boundary: Option<&Boundary>,
-        catalog: &Catalog,
-    ) -> bool {
-        let rewrites = std::mem::take(&mut piece.rewrites);
-        let Some(boundary) = boundary.filter(|_| piece.can_rewrite()) else {
-            let reason = "a statement that writes a table anew, not alone in its transaction".to_owned();
-            self.hand_on(piece.refused(StopClass::NotSupported, reason));
-            return false;
-        };
-        while !self.publisher.wait_applied(LOOK) {
-            if self.control.ending.stops_handing_on() || self.publisher.failure().is_some() {
-                return false;
-            }
-        }
-        let layers = PinnedLayers::pin(&self.store);
-        let store = std::sync::Arc::clone(&self.store);
-        let mut continues = false;
-        let mut rewriter = Rewriter::new(store.lane_count());
-        for rewrite in &rewrites {
-            self.rewrites.begin(rewrite.to.full_name());
-            rewriter.begin(rewrite, catalog);
-            let scanned = store.scan_applied(&layers, boundary.sequence.0, &rewrite.from, |row| {
-                for _ in 0..row.count {
-                    if let Err(what) = rewriter.row(row.image) {
-                        return ControlFlow::Break(Break::Unknown(what));
-                    }
-                    if rewriter.bytes() >= SLICE_BYTES {
-                        self.rewrites.rows.store(rewriter.rows(), Ordering::Relaxed);
-                        if !self.hand_on_slice(&mut rewriter, &piece, &mut continues, boundary, catalog) {
-                            return ControlFlow::Break(Break::Ending);
-                        }
-                    }
-                }
-                ControlFlow::Continue(())
-            });
-            self.rewrites.end();
-            let (class, reason) = match scanned {
-                Ok(ControlFlow::Continue(())) => {
-                    self.rewrites.done.fetch_add(1, Ordering::Relaxed);
-                    continue;
-                }
-                Ok(ControlFlow::Break(Break::Ending)) => return false,
-                Ok(ControlFlow::Break(Break::Unknown(what))) => {
-                    let (table, statement) = (rewrite.from.full_name(), &rewrite.statement);
-                    let reason =
-                        format!("{what}; what becomes of the rows of {table} is not known; statement: {statement}");
-                    (StopClass::NotSupported, reason)
-                }
-                Err(error) => (class_of(&error), error.to_string()),
-            };
-            let mut refused = piece.refused(class, reason);
-            refused.decoded.piece.continues = continues;
-            self.hand_on(refused);
-            return false;
-        }
-        rewriter.finish(&mut piece);
-        piece.decoded.piece.continues = continues;
-        self.hand_on(piece);
-        true
+/// Hands on a piece whose statement writes rows anew, the rows in front of it. False when replay ends here.
+pub(crate) fn carry_out(
+    stage: &mut SequenceStage,
+    mut piece: SequencedPiece,
+    boundary: &RewriteBoundary,
+    ended: &dyn Fn() -> bool,
+    emit: &mut dyn FnMut(&Arc<InFlight>),
+) -> bool {
+    let rewrites = std::mem::take(&mut piece.rewrites);
+    if !piece.can_rewrite() {
+        let reason = "a statement that writes a table anew, not alone in its transaction".to_owned();
+        emit(&stage.hand_on(piece.refused(StopClass::NotSupported, reason)));
+        return false;
     }
-
-    /// False when replay ends.
-    fn hand_on_slice(
-        &mut self,
-        rewriter: &mut Rewriter,
-        piece: &SequencedPiece,
-        continues: &mut bool,
-        boundary: &Boundary,
-        catalog: &Catalog,
-    ) -> bool {
-        if let Some(sealer) = &mut self.sealer {
-            if *continues {
-                sealer.before_slice(piece.first.0, catalog);
-            } else {
-                sealer.before_large(boundary);
-            }
-        }
-        if self.control.ending.stops_handing_on() || self.publisher.failure().is_some() {
+    let (store, publisher, sequencer) = stage.parts();
+    let (store, publisher, catalog) = (Arc::clone(store), Arc::clone(publisher), sequencer.catalog().clone());
+    let ended = || ended() || publisher.failure().is_some();
+    while !publisher.wait_applied(LOOK) {
+        if ended() {
             return false;
         }
-        let slice = rewriter.slice(piece, *continues);
-        *continues = true;
-        self.hand_on(slice);
-        true
+    }
+    let state = Arc::clone(&stage.rewrites);
+    let layers = PinnedLayers::pin(&store);
+    let mut continues = false;
+    let mut rewriter = Rewriter::new(store.lane_count());
+    for rewrite in &rewrites {
+        state.begin(rewrite.to.full_name());
+        rewriter.begin(rewrite, &catalog);
+        let scanned = store.scan_applied(&layers, boundary.sequence.0, &rewrite.from, |row| {
+            for _ in 0..row.count {
+                if let Err(what) = rewriter.row(row.image) {
+                    return ControlFlow::Break(Break::Unknown(what));
+                }
+                if rewriter.bytes() >= SLICE_BYTES {
+                    state.rows.store(rewriter.rows(), Ordering::Relaxed);
+                    make_room(stage, &piece, continues, boundary, &catalog);
+                    if ended() {
+                        return ControlFlow::Break(Break::Ending);
+                    }
+                    let slice = rewriter.slice(&piece, continues);
+                    continues = true;
+                    emit(&stage.hand_on(slice));
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        state.end();
+        let (class, reason) = match scanned {
+            Ok(ControlFlow::Continue(())) => {
+                state.done.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            Ok(ControlFlow::Break(Break::Ending)) => return false,
+            Ok(ControlFlow::Break(Break::Unknown(what))) => {
+                let (table, statement) = (rewrite.from.full_name(), &rewrite.statement);
+                let reason =
+                    format!("{what}; what becomes of the rows of {table} is not known; statement: {statement}");
+                (StopClass::NotSupported, reason)
+            }
+            Err(error) => (class_of(&error), error.to_string()),
+        };
+        let mut refused = piece.refused(class, reason);
+        refused.decoded.piece.continues = continues;
+        emit(&stage.hand_on(refused));
+        return false;
+    }
+    rewriter.finish(&mut piece);
+    piece.decoded.piece.continues = continues;
+    emit(&stage.hand_on(piece));
+    true
+}
+
+/// Seals and spills as for any large transaction.
+fn make_room(
+    stage: &mut SequenceStage,
+    piece: &SequencedPiece,
+    continues: bool,
+    boundary: &RewriteBoundary,
+    catalog: &Catalog,
+) {
+    if let Some(sealer) = stage.sealer() {
+        if continues {
+            sealer.before_slice(piece.first.0, catalog);
+        } else {
+            sealer.before_large(boundary);
+        }
     }
 }

@@ -8,13 +8,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::SequenceNumber;
+use binlog::PartialUpdateImage;
 use catalog::TableId;
 use observe::{Category, Ledger, LedgerBatch};
 use schedule::{DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, SpareBuffers, Stop, StopClass};
 use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
+    merge_json,
 };
 
+use crate::beside::CopyTrack;
 use crate::cutter::class_of;
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -30,7 +33,7 @@ pub struct ApplyOptions {
 }
 
 /// A piece on its way through all workers.
-pub(crate) struct InFlight {
+pub struct InFlight {
     piece: SequencedPiece,
     index: u64,
     remaining: AtomicUsize,
@@ -39,26 +42,52 @@ pub(crate) struct InFlight {
     workers: usize,
     /// The store as it was when the piece was sequenced: the active generation takes its rows.
     layers: PinnedLayers,
+    /// The copy below was taken without a lock, and this piece begins before its end.
+    pub(crate) settling: bool,
+    /// The piece is of a copied table: its faults end the copy, and nothing of it is counted.
+    pub(crate) copied: Option<Arc<CopyTrack>>,
 }
 
 impl InFlight {
-    pub(crate) fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
+    /// A sequenced piece with its index in the publisher's queue, for so many workers, and the layers it is applied to.
+    #[must_use]
+    pub fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
         let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
-        InFlight { piece, index, remaining: AtomicUsize::new(workers), barrier, workers, layers }
+        InFlight {
+            piece,
+            index,
+            remaining: AtomicUsize::new(workers),
+            barrier,
+            workers,
+            layers,
+            settling: false,
+            copied: None,
+        }
+    }
+
+    /// Whether nobody has to wait at its barrier any more; so too when it has none.
+    #[must_use]
+    pub fn is_passed(&self) -> bool {
+        let passed =
+            |(state, _): &(Mutex<(usize, bool)>, Condvar)| state.lock().unwrap_or_else(PoisonError::into_inner).1;
+        self.barrier.as_ref().is_none_or(passed)
     }
 
     /// The buffers, for the next piece to be decoded. Frees the piece's memory.
-    pub(crate) fn into_spare(self) -> SpareBuffers {
+    #[must_use]
+    pub fn into_spare(self) -> SpareBuffers {
         self.piece.decoded.into()
     }
 }
 
 /// See the module.
-pub(crate) struct Worker {
+pub struct Worker {
     store: Arc<Store>,
     publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
     options: ApplyOptions,
+    /// Of the piece in hand.
+    check: CheckImages,
     /// This worker's lanes.
     lanes: Vec<usize>,
     barriers: Arc<AtomicUsize>,
@@ -71,7 +100,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(
+    /// The worker of these lanes.
+    #[must_use]
+    pub fn new(
         store: Arc<Store>,
         publisher: Arc<Publisher>,
         ledger: Arc<Ledger>,
@@ -85,6 +116,7 @@ impl Worker {
             publisher,
             ledger,
             options,
+            check: options.check_images,
             lanes,
             barriers,
             ending,
@@ -95,36 +127,54 @@ impl Worker {
         }
     }
 
-    /// Takes one piece; the last worker to finish it publishes it.
-    pub(crate) fn step(&mut self, flight: &InFlight) {
-        if self.ending.gives_up() {
-            // Not finished by all, so never visible.
-            return;
+    /// Takes one piece, waiting at its barrier; the last worker to finish it publishes it.
+    pub fn step(&mut self, flight: &InFlight) {
+        if self.begin(flight) && self.wait(flight) {
+            self.finish(flight);
         }
-        self.apply_lanes(&flight.piece, &flight.layers);
-        if let Some((state, passed)) = &flight.barrier
-            && !self.meet(flight, state, passed)
-        {
-            return;
+    }
+
+    /// Applies the piece's rows of this worker's lanes, and arrives at its barrier; the last one there applies what
+    /// needs several lanes. False when replay ended: the piece is not finished by all, so never visible.
+    pub fn begin(&mut self, flight: &InFlight) -> bool {
+        if self.ending.gives_up() {
+            return false;
+        }
+        self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        self.apply_lanes(flight);
+        if let Some((state, passed)) = &flight.barrier {
+            let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
+            guard.0 += 1;
+            if guard.0 == flight.workers {
+                self.barriers.fetch_add(1, Ordering::Relaxed);
+                self.apply_barrier(flight);
+                guard.1 = true;
+                passed.notify_all();
+            }
+        }
+        true
+    }
+
+    /// Tells that this worker's part is done, its barrier passed.
+    pub fn finish(&mut self, flight: &InFlight) {
+        if flight.copied.is_some() {
+            self.counts = LedgerBatch::new();
         }
         if !self.counts.is_empty() {
             self.ledger.merge(&mut self.counts);
         }
         if flight.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.publisher.complete(flight.index);
+            if let Some(track) = &flight.copied {
+                track.done();
+            }
         }
     }
 
-    /// Waits for all workers; the last one applies what needs several lanes. False when the others will not come.
-    fn meet(&mut self, flight: &InFlight, state: &Mutex<(usize, bool)>, passed: &Condvar) -> bool {
+    /// Waits for all workers at the barrier. False when the others will not come.
+    fn wait(&self, flight: &InFlight) -> bool {
+        let Some((state, passed)) = &flight.barrier else { return true };
         let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.0 += 1;
-        if guard.0 == flight.workers {
-            self.barriers.fetch_add(1, Ordering::Relaxed);
-            self.apply_barrier(&flight.piece, &flight.layers);
-            guard.1 = true;
-            passed.notify_all();
-        }
         while !guard.1 {
             if self.ending.gives_up() {
                 return false;
@@ -134,7 +184,8 @@ impl Worker {
         true
     }
 
-    fn apply_lanes(&mut self, piece: &SequencedPiece, layers: &Layers) {
+    fn apply_lanes(&mut self, flight: &InFlight) {
+        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         self.tables.clear();
         for shape in &decoded.shapes {
@@ -165,7 +216,7 @@ impl Worker {
                     match self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers) {
                         Ok(()) => Category::Applied,
                         Err(error) => {
-                            report(&self.publisher, piece, op, &error);
+                            report(&self.publisher, flight, op, &error);
                             limit = limit.min(sequence);
                             Category::Refused
                         }
@@ -201,13 +252,14 @@ impl Worker {
             change,
             sequence,
             oldest_needed,
-            self.options.check_images,
+            self.check,
             layers,
         )
     }
 
     /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
-    fn apply_barrier(&mut self, piece: &SequencedPiece, layers: &Layers) {
+    fn apply_barrier(&mut self, flight: &InFlight) {
+        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
         // All lanes are through with their part, so a failure there is known.
@@ -221,7 +273,7 @@ impl Worker {
                 match self.apply_across(decoded, shape, op, sequence, oldest_needed, layers) {
                     Ok(()) => Category::Applied,
                     Err(error) => {
-                        report(&self.publisher, piece, op, &error);
+                        report(&self.publisher, flight, op, &error);
                         limit = limit.min(sequence);
                         Category::Refused
                     }
@@ -246,11 +298,28 @@ impl Worker {
         let Some(mut lane) = layers.active.lane_mut(lane_index) else { return Ok(()) };
         let change = match op.kind {
             OpKind::MoveFrom => {
+                if self.check == CheckImages::Settling {
+                    // What the row was may be of a later moment here than in the log, in columns nobody logged.
+                    return Err(RowError { kind: RowErrorKind::Unsettled });
+                }
                 let (table, key) = (table_shape(shape), decoded.bytes(op.key));
                 if !lane.newest(lane_index, &table, op.hash, key, layers, &mut self.moved)? {
                     return Err(RowError { kind: RowErrorKind::NotFound });
                 }
                 RowChange::Delete { before: before(decoded, shape, op) }
+            }
+            OpKind::MoveToJson => {
+                self.merged.clear();
+                let (partial, image) = partial_image(decoded, shape, op);
+                merge_json(
+                    &table_shape(shape),
+                    &self.moved,
+                    after_present(decoded, shape),
+                    partial,
+                    image,
+                    &mut self.merged,
+                )?;
+                RowChange::Insert { image: &self.merged }
             }
             OpKind::MoveTo => {
                 self.merged.clear();
@@ -294,21 +363,46 @@ fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> BeforeIma
 #[inline]
 fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> RowChange<'a> {
     match op.kind {
-        OpKind::Insert | OpKind::MoveTo => RowChange::Insert { image: decoded.bytes(op.after) },
+        // A `MoveToJson` is put together where it is applied.
+        OpKind::Insert | OpKind::MoveTo | OpKind::MoveToJson => RowChange::Insert { image: decoded.bytes(op.after) },
         OpKind::Update => RowChange::Update { before: before(decoded, shape, op), image: decoded.bytes(op.after) },
         OpKind::Merge => RowChange::Merge {
             before: before(decoded, shape, op),
             present: decoded.bytes(shape.after_present),
             image: decoded.bytes(op.after),
         },
+        OpKind::MergeJson => {
+            let (partial, image) = partial_image(decoded, shape, op);
+            RowChange::MergeJson {
+                before: before(decoded, shape, op),
+                present: after_present(decoded, shape),
+                partial,
+                image,
+            }
+        }
         OpKind::Delete | OpKind::MoveFrom => RowChange::Delete { before: before(decoded, shape, op) },
         OpKind::AddCopy => RowChange::AddCopy,
         OpKind::RemoveCopy => RowChange::RemoveCopy,
     }
 }
 
+/// The bits of the JSON columns that come as differences, and the image behind them. Decode read the same bytes.
+fn partial_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> (&'a [u8], &'a [u8]) {
+    let after = decoded.bytes(op.after);
+    match PartialUpdateImage::parse(after, shape.plan.json_columns) {
+        Ok(head) => (head.partial_columns.unwrap_or(&[]), after.get(head.len..).unwrap_or(&[])),
+        Err(_) => (&[], &[]),
+    }
+}
+
+/// The columns in after images; None for all.
+fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<&'a [u8]> {
+    (shape.after_present.len > 0).then(|| decoded.bytes(shape.after_present))
+}
+
 #[cold]
-fn report(publisher: &Publisher, piece: &SequencedPiece, op: &RowOp, error: &RowError) {
+fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError) {
+    let piece = &flight.piece;
     let decoded = &piece.decoded;
     let transaction = decoded.transactions.get(op.transaction as usize);
     // A slice's own transaction entry knows the GTID too.
@@ -319,17 +413,16 @@ fn report(publisher: &Publisher, piece: &SequencedPiece, op: &RowOp, error: &Row
     let more = if key.len() > 32 { "…" } else { "" };
     let class = match &error.kind {
         RowErrorKind::Store(error) => class_of(error),
+        RowErrorKind::Unsettled => StopClass::NotSupported,
         _ => StopClass::DataDiffers,
     };
-    publisher.fail(
-        SequenceNumber(piece.sequence_of(op.transaction).0),
-        Stop {
-            class,
-            position: decoded.piece.position(transaction.map_or(decoded.piece.start, |t| t.start)),
-            gtid,
-            reason: format!("{error}; table {table}, key bytes 0x{shown}{more}"),
-        },
-    );
+    let reason = format!("{error}; table {table}, key bytes 0x{shown}{more}");
+    if let Some(fault) = &flight.copied {
+        fault.fail(reason);
+        return;
+    }
+    let position = decoded.piece.position(transaction.map_or(decoded.piece.start, |t| t.start));
+    publisher.fail(SequenceNumber(piece.sequence_of(op.transaction).0), Stop { class, position, gtid, reason });
 }
 
 #[cfg(test)]

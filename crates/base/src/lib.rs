@@ -10,8 +10,10 @@ mod gtid_set;
 mod lanes;
 pub mod limits;
 mod position;
+mod prepared;
 
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};
 pub use lanes::{key_hash, lane_of};
 pub use position::{LogPosition, SequenceNumber};
+pub use prepared::{Prepared, PreparedSet};

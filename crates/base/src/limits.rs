@@ -16,5 +16,9 @@ pub const READ_CHUNK_BYTES: usize = 1 << 20;
 /// Columns in a MySQL table at most (manual, "Limits on table column count").
 pub const COLUMNS_MAX: usize = 4096;
 
+/// Bytes of prepared XA transactions kept at most: as much as a compressed transaction may expand to. Replay stops before it
+/// keeps more.
+pub const PREPARED_BYTES_MAX: usize = 1 << 30;
+
 /// Intervals accepted in one GTID set from outside; beyond it the text or binary form is refused.
 pub const GTID_INTERVALS_MAX: usize = 16 << 20;

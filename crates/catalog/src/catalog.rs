@@ -15,6 +15,7 @@ use crate::column_type;
 use crate::context::StatementContext;
 use crate::define::{self, Scope};
 use crate::error::{DdlError, Problem};
+use crate::index_set;
 use crate::layout::ColumnSource;
 use crate::partition::PartitionChoice;
 use crate::statement;
@@ -165,7 +166,11 @@ impl Catalog {
         };
         for database in stored.databases {
             let mut tables = BTreeMap::new();
-            for table in database.tables {
+            for mut table in database.tables {
+                // Catalogs written before indexes were kept have none.
+                if table.keys.iter().any(|key| key.id == 0) {
+                    index_set::give_ids(Arc::make_mut(&mut table));
+                }
                 inner.by_id.insert(table.id, Arc::clone(&table));
                 tables.insert(inner.folded(&table.name), table);
             }
@@ -234,6 +239,52 @@ impl Catalog {
         )
     }
 
+    /// Takes an id that no table gets by a statement, for a table that is being copied; None when there is none left.
+    pub fn reserve_id(&self) -> Option<(Catalog, TableId)> {
+        let id = TableId(self.inner.next_table_id);
+        let mut inner = Inner::clone(&self.inner);
+        inner.next_table_id = id.0.checked_add(1)?;
+        Some((Catalog { inner: Arc::new(inner) }, id))
+    }
+
+    /// The same catalog, whose next id is at least `next`: lower ones were given.
+    #[must_use]
+    pub fn with_ids_from(&self, next: TableId) -> Catalog {
+        if self.inner.next_table_id >= next.0 {
+            return self.clone();
+        }
+        let mut inner = Inner::clone(&self.inner);
+        inner.next_table_id = next.0;
+        Catalog { inner: Arc::new(inner) }
+    }
+
+    /// The next snapshot, in which a copied table stands in the place of the one of its name, whose id is given back.
+    #[must_use]
+    pub fn with_copied(&self, table: &Arc<TableDef>) -> (Catalog, Option<TableId>) {
+        let mut inner = Inner::clone(&self.inner);
+        inner.epoch += 1;
+        let old = inner.table(&table.db, &table.name).map(|old| old.id);
+        if let Some(old) = old {
+            inner.by_id.remove(&old);
+        }
+        inner.put_table(table);
+        (Catalog { inner: Arc::new(inner) }, old)
+    }
+
+    /// A catalog of the same source that holds nothing but one table.
+    #[must_use]
+    pub fn alone(&self, table: &Arc<TableDef>) -> Catalog {
+        let mut inner = Inner {
+            lower_case_table_names: self.inner.lower_case_table_names,
+            epoch: 0,
+            next_table_id: table.id.0.saturating_add(1),
+            databases: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+        };
+        inner.put_table(table);
+        Catalog { inner: Arc::new(inner) }
+    }
+
     /// Takes one statement of the log.
     ///
     /// # Errors
@@ -278,6 +329,21 @@ impl Inner {
     /// A name as this source compares it.
     fn folded(&self, name: &str) -> String {
         if self.lower_case_table_names == 0 { name.to_owned() } else { name.to_lowercase() }
+    }
+
+    /// Puts a table under its name; the database is made when there is none.
+    fn put_table(&mut self, table: &Arc<TableDef>) {
+        let (db, key) = (self.folded(&table.db), self.folded(&table.name));
+        let database = self.databases.entry(db).or_insert_with(|| {
+            Arc::new(Database {
+                name: table.db.clone(),
+                collation: None,
+                tables: BTreeMap::new(),
+                views: BTreeSet::new(),
+            })
+        });
+        Arc::make_mut(database).tables.insert(key, Arc::clone(table));
+        self.by_id.insert(table.id, Arc::clone(table));
     }
 
     /// A name as this source stores it.
@@ -631,6 +697,7 @@ impl<'a> Change<'a> {
             // What changed so far must be seen by the rename, which also touches the children.
             new = self.renamed(&Arc::new(new), to)?;
         }
+        index_set::renew_changed(&old, &mut new);
         if new == *old && matches!(altered.rows, RowsEffect::Unchanged) && altered.partitions.is_none() {
             return Ok(Done::Nothing(DdlEffect::NoEffect("rows and definition stay as they are")));
         }

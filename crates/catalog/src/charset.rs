@@ -72,10 +72,11 @@ pub(crate) fn to_unicode(bytes: &[u8], charset: &str) -> Result<String, Problem>
             let chars = units.iter().map(|unit| char::from_u32(u32::from_be_bytes(*unit))).collect();
             wide(if rest.is_empty() { chars } else { None })
         }
-        _ if bytes.is_ascii() && charset != "swe7" => {
-            String::from_utf8(bytes.to_vec()).map_err(|_| not_converted(charset))
+        _ => {
+            let collation = default_collation(charset).ok_or_else(|| not_converted(charset))?;
+            let text = values::charset::to_utf8mb4(collation.id, bytes).map_err(|_| not_converted(charset))?;
+            String::from_utf8(text.into_owned()).map_err(|_| not_converted(charset))
         }
-        _ => Err(not_converted(charset)),
     }
 }
 
@@ -98,8 +99,11 @@ pub(crate) fn from_unicode(text: &str, charset: &str) -> Result<Vec<u8>, Problem
         "ucs2" | "utf16" => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
         "utf16le" => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
         "utf32" => Ok(text.chars().flat_map(|character| u32::from(character).to_be_bytes()).collect()),
-        _ if text.is_ascii() && charset != "swe7" => Ok(text.as_bytes().to_vec()),
-        _ => Err(refused()),
+        _ => {
+            let collation = default_collation(charset).ok_or_else(refused)?;
+            let bytes = values::charset::from_utf8mb4(collation.id, text.as_bytes()).map_err(|_| refused())?;
+            Ok(bytes.into_owned())
+        }
     }
 }
 
@@ -141,6 +145,10 @@ mod tests {
         assert_eq!(convert("é".as_bytes(), "utf8mb4", "utf16").unwrap(), [0, 0xe9]);
         assert_eq!(convert("a".as_bytes(), "utf8mb4", "cp1251").unwrap(), b"a");
         assert!(convert("é".as_bytes(), "utf8mb4", "cp1251").is_err());
+        assert_eq!(convert("ж".as_bytes(), "utf8mb4", "cp1251").unwrap(), [0xe6]);
+        assert_eq!(convert("ä{".as_bytes(), "utf8mb4", "swe7").ok(), None);
+        assert_eq!(convert(b"{", "swe7", "utf8mb4").unwrap(), "ä".as_bytes());
+        assert_eq!(convert("好".as_bytes(), "utf8mb4", "big5").unwrap(), [0xa6, 0x6e]);
         assert!(convert("😀".as_bytes(), "utf8mb4", "utf8mb3").is_err());
         assert_eq!(convert(&[0xff], "utf8mb4", "binary").unwrap(), [0xff]);
     }

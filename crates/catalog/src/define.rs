@@ -10,6 +10,7 @@ use crate::context::StatementContext;
 use crate::default_value::{self, LiteralScope};
 use crate::error::Problem;
 use crate::identity;
+use crate::index_set;
 use crate::lexer::SERVER_VERSION_DEFAULT;
 use crate::partition;
 use crate::syntax::{ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
@@ -63,6 +64,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         hidden_columns: 0,
         layout_since: 0,
         older_layouts: Vec::new(),
+        index_ids_given: 0,
     };
     for column_spec in &spec.columns {
         if table.column_index(&column_spec.name).is_some() {
@@ -177,6 +179,7 @@ fn column_position(table: &TableDef, name: &str) -> Result<usize, Problem> {
 /// Adds one key or foreign key; [`settle_keys`] must follow.
 pub(crate) fn add_key(table: &mut TableDef, spec: &KeySpec, scope: &Scope<'_>) -> Result<(), Problem> {
     let mut key = Key {
+        id: 0,
         name: String::new(),
         unique: matches!(spec.kind, KeyKind::Primary | KeyKind::Unique),
         primary: spec.kind == KeyKind::Primary,
@@ -330,4 +333,5 @@ pub(crate) fn settle_keys(table: &mut TableDef) {
     identity::sort_keys(&mut table.keys, &table.columns);
     table.identity = identity::identity(&table.keys, &table.columns);
     table.hidden_columns = table.keys.iter().map(|key| key.expressions.len()).sum();
+    index_set::give_ids(table);
 }

@@ -1,13 +1,14 @@
 //! Where a row stands on disk.
 //!
-//! In: a table's definition and stored key bytes. Out: the bytes that rows of the table are ordered by. Never here:
-//! the identity of a row, which is its stored key bytes alone (RULES 9).
+//! In: a table's definition and stored key bytes. Out: the bytes that rows of the table are ordered by, and the secondary
+//! indexes kept beside them. Never here: the identity of a row, which is its stored key bytes alone (RULES 9).
 
 use std::sync::Arc;
 
-use values::RowLayout;
 use values::sort_key::SortKeyPlan;
+use values::{RowLayout, ValueError};
 
+use crate::index_set::IndexSet;
 use crate::table::{Identity, TableDef};
 
 /// How the rows of a table are ordered in the store.
@@ -15,6 +16,7 @@ use crate::table::{Identity, TableDef};
 pub struct KeyOrder {
     keyless: bool,
     sorted: Option<Arc<Sorted>>,
+    indexes: Option<Arc<IndexSet>>,
 }
 
 #[derive(Debug)]
@@ -31,7 +33,10 @@ impl KeyOrder {
     /// The order of a table's rows.
     #[must_use]
     pub fn of(table: &TableDef) -> KeyOrder {
-        let Identity::Columns(columns) = &table.identity else { return KeyOrder { keyless: true, sorted: None } };
+        let indexes = IndexSet::of(table).map(Arc::new);
+        let Identity::Columns(columns) = &table.identity else {
+            return KeyOrder { keyless: true, sorted: None, indexes };
+        };
         let sorted = || {
             let plan = SortKeyPlan::new(&table.sort_key_columns(table.identity_key()?)?).ok()?;
             let mut stored = columns.clone();
@@ -39,7 +44,7 @@ impl KeyOrder {
             let key_order = columns.iter().map(|column| stored.iter().position(|s| s == column)).collect::<Option<_>>();
             Some(Sorted { plan, layout: RowLayout::new(&table.column_types()), stored, key_order: key_order? })
         };
-        KeyOrder { keyless: false, sorted: sorted().map(Arc::new) }
+        KeyOrder { keyless: false, sorted: sorted().map(Arc::new), indexes }
     }
 
     /// Rows are a multiset of whole images: they have no order.
@@ -52,6 +57,28 @@ impl KeyOrder {
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.sorted.as_ref().is_some_and(|sorted| sorted.plan.is_ordered())
+    }
+
+    /// The secondary indexes that are kept; `None`: there are none.
+    #[must_use]
+    #[inline]
+    pub fn indexes(&self) -> Option<&Arc<IndexSet>> {
+        self.indexes.as_ref()
+    }
+
+    /// Appends the front of the sort keys of all rows whose first key columns have these stored values, in key order.
+    ///
+    /// # Errors
+    /// The table has no key; as [`SortKeyPlan::append`].
+    pub fn append_values<'a>(
+        &self,
+        values: impl IntoIterator<Item = Option<&'a [u8]>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ValueError> {
+        match &self.sorted {
+            Some(sorted) => sorted.plan.append(values, out),
+            None => Err(ValueError::Invalid { what: "a bound for a table without an ordered key" }),
+        }
     }
 
     /// Appends the sort key of stored key bytes; nothing where they do not fit the definition.

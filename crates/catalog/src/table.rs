@@ -62,6 +62,9 @@ pub struct TableDef {
     /// What images of rows written under earlier versions look like, oldest first: such rows may be in the store.
     #[serde(default)]
     pub older_layouts: Vec<OlderLayout>,
+    /// Index ids given under this table id so far: 1 to this. None is given twice.
+    #[serde(default)]
+    pub index_ids_given: u16,
 }
 
 /// One column.
@@ -146,6 +149,9 @@ pub enum Identity {
 /// One index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
+    /// Names its entries in the store under this table's id; 0: none were left to give. See `index_set`.
+    #[serde(default)]
+    pub id: u16,
     /// `PRIMARY` for the primary key.
     pub name: String,
     /// No two rows alike (NULLs aside). True for the primary key.

@@ -1,11 +1,9 @@
 //! Dump: the rows of a snapshot as SQL, or as the text that `mysql --batch --raw` prints for `SELECT *`.
 //!
-//! In: a pinned snapshot. Out: rows in the order of their key: exactly `ORDER BY` it where its columns are integers,
-//! temporal or binary, by bytes of text elsewhere. Never here: table definitions (the catalog keeps no statements).
-//! Bound: the rows of one table with their sort keys are in memory at a time.
+//! In: a pinned snapshot. Out: rows in the order of their key (`rows_in_order`). Never here: table definitions (the
+//! catalog keeps no statements).
 
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use catalog::TableDef;
@@ -15,6 +13,8 @@ use values::text::{self, BinaryForm, FloatForm, TextOptions};
 use values::{ValueError, type_code};
 
 use crate::error::CompareError;
+use crate::row_source::EachRow;
+use crate::rows_in_order::each_in_order;
 use crate::shape::{Shape, column_bytes, quoted};
 
 /// A statement is ended once it is this long: far below the 16 MiB that the mysql client sends at most, with room for
@@ -82,14 +82,14 @@ pub fn dump(
     }
     for table in &tables {
         let shape = Shape::of(table);
-        let rows = sorted_rows(store, snapshot, table, &shape)?;
+        let rows: Rows<'_> = &|each| each_in_order(store, snapshot, table, &shape, each);
         match options.format {
-            DumpFormat::Sql => dumper.sql(table, &shape, &rows)?,
+            DumpFormat::Sql => dumper.sql(table, &shape, rows)?,
             DumpFormat::Tab => {
                 if tables.len() > 1 {
                     dumper.line(&format!("-- {}.{}", table.db, table.name));
                 }
-                dumper.tab(table, &shape, &rows, options)?;
+                dumper.tab(table, &shape, rows, options)?;
             }
         }
         dumper.report.tables += 1;
@@ -98,34 +98,8 @@ pub fn dump(
     Ok(dumper.report)
 }
 
-/// A row to write: its sort key, image and copies.
-type SortedRow = (Vec<u8>, Vec<u8>, u64);
-
-fn sorted_rows(
-    store: &Arc<Store>,
-    snapshot: &Snapshot,
-    table: &TableDef,
-    shape: &Shape,
-) -> Result<Vec<SortedRow>, CompareError> {
-    let mut rows = Vec::new();
-    let mut offsets = Vec::new();
-    let flow = store.scan(snapshot, table, |row| match shape.sort_key(row.image, &mut offsets) {
-        Ok(key) => {
-            rows.push((key, row.image.to_vec(), row.count));
-            ControlFlow::Continue(())
-        }
-        Err(error) => ControlFlow::Break(damaged(shape, error)),
-    });
-    if let ControlFlow::Break(error) = flow.map_err(CompareError::Store)? {
-        return Err(error);
-    }
-    rows.sort_unstable();
-    Ok(rows)
-}
-
-fn damaged(shape: &Shape, error: ValueError) -> CompareError {
-    CompareError::Row { db: shape.db.clone(), table: shape.table.clone(), error }
-}
+/// Hands the rows of a table to what is given, in order: image and copies.
+type Rows<'a> = &'a dyn Fn(EachRow<'_>) -> Result<(), CompareError>;
 
 struct Dumper<'a> {
     out: &'a mut dyn Write,
@@ -165,7 +139,7 @@ impl Dumper<'_> {
         self.line("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', foreign_key_checks = 0, unique_checks = 0;");
     }
 
-    fn sql(&mut self, table: &TableDef, shape: &Shape, rows: &[SortedRow]) -> Result<(), CompareError> {
+    fn sql(&mut self, table: &TableDef, shape: &Shape, rows: Rows<'_>) -> Result<(), CompareError> {
         self.line(&format!("\n-- {}.{}", comment_safe(&table.db), comment_safe(&table.name)));
         // Generated columns take no value.
         let columns: Vec<usize> = positions(table, |column| column.generated.is_none());
@@ -183,12 +157,12 @@ impl Dumper<'_> {
         };
         let mut statement_len = 0usize;
         let (mut offsets, mut line) = (Vec::new(), Vec::new());
-        for (_, image, copies) in rows {
+        rows(&mut |image, copies| {
             line.clear();
             line.push(b'(');
             write_row(shape, &columns, image, &mut offsets, b',', write, &mut line)?;
             line.push(b')');
-            for _ in 0..*copies {
+            for _ in 0..copies {
                 let start = if statement_len == 0 { insert.as_bytes() } else { b",\n" };
                 self.buffer.extend_from_slice(start);
                 self.buffer.extend_from_slice(&line);
@@ -200,7 +174,8 @@ impl Dumper<'_> {
                 self.report.rows += 1;
                 self.flush_if_full()?;
             }
-        }
+            Ok(())
+        })?;
         if statement_len > 0 {
             self.line(";");
         }
@@ -211,16 +186,14 @@ impl Dumper<'_> {
         &mut self,
         table: &TableDef,
         shape: &Shape,
-        rows: &[SortedRow],
+        rows: Rows<'_>,
         options: &DumpOptions,
     ) -> Result<(), CompareError> {
-        // The mysql client prints nothing at all for an empty result.
-        if rows.is_empty() {
-            return Ok(());
-        }
         let columns = positions(table, |column| options.all_columns || !column.invisible);
         let names: Vec<&str> = columns.iter().filter_map(|c| shape.names.get(*c)).map(String::as_str).collect();
-        self.line(&names.join("\t"));
+        let head = names.join("\t");
+        // The mysql client prints nothing at all for an empty result.
+        let mut any = false;
         let binary = if options.binary_as_hex { BinaryForm::Hex } else { BinaryForm::Raw };
         let options = TextOptions { binary, float: FloatForm::AsServer };
         let write: WriteValue<'_> = &|column, ty, stored, out| {
@@ -235,17 +208,20 @@ impl Dumper<'_> {
             Ok(())
         };
         let (mut offsets, mut line) = (Vec::new(), Vec::new());
-        for (_, image, copies) in rows {
+        rows(&mut |image, copies| {
+            if !std::mem::replace(&mut any, true) {
+                self.line(&head);
+            }
             line.clear();
             write_row(shape, &columns, image, &mut offsets, b'\t', write, &mut line)?;
             line.push(b'\n');
-            for _ in 0..*copies {
+            for _ in 0..copies {
                 self.buffer.extend_from_slice(&line);
                 self.report.rows += 1;
                 self.flush_if_full()?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -276,7 +252,7 @@ fn write_row(
     write: WriteValue<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), CompareError> {
-    shape.layout.walk_offsets(image, offsets).map_err(|error| damaged(shape, error))?;
+    shape.layout.walk_offsets(image, offsets).map_err(|error| shape.damaged(error))?;
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
             out.push(separator);

@@ -54,6 +54,16 @@ pub enum CompareError {
         /// What is wrong with it.
         error: ValueError,
     },
+    /// A table of a server with a column that has no row image here.
+    #[error("`{db}`.`{table}`: {reason}")]
+    NoShape {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// Which column, and why.
+        reason: String,
+    },
     /// A stored row that does not fit its table's definition.
     #[error("`{db}`.`{table}`: a stored row does not fit its table's definition: {error}")]
     Row {
@@ -101,7 +111,7 @@ impl CompareError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            CompareError::Value { .. } => ErrorClass::NotSupported,
+            CompareError::Value { .. } | CompareError::NoShape { .. } => ErrorClass::NotSupported,
             CompareError::Row { .. } => ErrorClass::Corrupt,
             CompareError::Output(_) => ErrorClass::Io,
             _ => ErrorClass::Error,

@@ -7,6 +7,7 @@ use catalog::{Identity, TableDef};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
 use values::{ColumnType, OFFSET_ABSENT, RowLayout, ValueError, type_code};
 
+use crate::error::CompareError;
 use crate::order::push_sort_key;
 pub(crate) use source::session::quoted;
 
@@ -43,6 +44,11 @@ impl Shape {
                 Identity::WholeImage => Vec::new(),
             },
         }
+    }
+
+    /// A row does not fit the table.
+    pub(crate) fn damaged(&self, error: ValueError) -> CompareError {
+        CompareError::Row { db: self.db.clone(), table: self.table.clone(), error }
     }
 
     /// `db`.`table`, quoted.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
-use source::session::gtid_executed;
+use source::session::{gtid_executed, quoted};
 use source::{Connection, SourceError};
 
 use crate::error::CopyError;
@@ -42,6 +42,28 @@ pub(crate) struct Sessions {
     pub readers: Vec<Connection>,
     /// Takes the locks, and sees the present.
     pub control: Connection,
+}
+
+/// What keeps rows from changing while snapshots are opened.
+pub(crate) enum ReadLock {
+    /// FLUSH TABLES WITH READ LOCK.
+    All,
+    /// LOCK TABLES … READ of one table: other tables' transactions go on, and the GTID set tells exactly which of this
+    /// table's the snapshots see.
+    Table(String, String),
+}
+
+impl ReadLock {
+    fn of_all(&self) -> bool {
+        matches!(self, ReadLock::All)
+    }
+
+    fn statement(&self) -> String {
+        match self {
+            ReadLock::All => "FLUSH TABLES WITH READ LOCK".into(),
+            ReadLock::Table(db, table) => format!("LOCK TABLES {}.{} READ", quoted(db), quoted(table)),
+        }
+    }
 }
 
 /// The moment all snapshots see.
@@ -144,6 +166,7 @@ impl Sessions {
     pub(crate) fn freeze<T>(
         &mut self,
         patience: &mut Patience<'_>,
+        lock: &ReadLock,
         mut under_lock: impl FnMut(&mut Connection) -> Result<T, CopyError>,
     ) -> Result<Moment<T>, CopyError> {
         let seconds = patience.options.lock_wait.as_secs().max(1);
@@ -158,7 +181,9 @@ impl Sessions {
                 patience.back_off(|| CopyError::PreparedXa { xids })?;
                 continue;
             }
-            if let Some(statement) = self.long_statement(seconds)? {
+            // It holds off no lock but those of its own tables.
+            let long = if lock.of_all() { self.long_statement(seconds)? } else { None };
+            if let Some(statement) = long {
                 patience.back_off(|| self.no_lock(seconds_allowed, &statement))?;
                 continue;
             }
@@ -170,12 +195,12 @@ impl Sessions {
             }
             self.unlock_instance()?;
             let asked = Instant::now();
-            match self.control.exec("FLUSH TABLES WITH READ LOCK") {
+            match self.control.exec(&lock.statement()) {
                 Ok(_) => {}
                 Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
                     patience.longest_try_us = patience.longest_try_us.max(micros(asked));
-                    let reason = "a long statement or transaction holds off FLUSH TABLES WITH READ LOCK";
-                    patience.back_off(|| self.no_lock(seconds_allowed, reason))?;
+                    let reason = format!("a long statement or transaction holds off {}", lock.statement());
+                    patience.back_off(|| self.no_lock(seconds_allowed, &reason))?;
                     continue;
                 }
                 Err(error) => return Err(self.failed(error)),

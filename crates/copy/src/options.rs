@@ -10,6 +10,9 @@ pub enum CopyLock {
     /// FLUSH TABLES WITH READ LOCK for milliseconds: all rows are of one GTID set.
     #[default]
     Auto,
+    /// LOCK TABLES … READ of the one table that the filter names, for milliseconds: all its rows, and they alone, are of
+    /// one GTID set. What is copied must be one table.
+    Table,
     /// No lock, for accounts without RELOAD: rows are of some moment while the copy ran, and replay from the plan's
     /// GTID set on makes them exact; see the crate's text.
     None,

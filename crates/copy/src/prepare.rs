@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::TableDef;
-use source::copy_check::{COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
+use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 use source::replication::version_number;
 use source::session::{quoted, reading_session};
 use source::{ConnectOptions, Connection};
@@ -14,7 +14,7 @@ use source::{ConnectOptions, Connection};
 use crate::batch::RowBatch;
 use crate::definitions::{self, Listing, Name, build_catalog, read_definitions, same_definition, show_create};
 use crate::error::CopyError;
-use crate::lock::{Moment, Patience, Sessions, micros};
+use crate::lock::{Moment, Patience, ReadLock, Sessions, micros};
 use crate::options::{CopyLock, CopyOptions};
 use crate::plan::{CopyPlan, PlannedTable, SourceFacts};
 use crate::progress::Progress;
@@ -121,7 +121,7 @@ impl SourceCopy {
         };
         run.run(sessions.readers)?;
         let settled_at = match options.lock {
-            CopyLock::Auto => None,
+            CopyLock::Auto | CopyLock::Table => None,
             CopyLock::None => Some(settled(&run, stop)?),
         };
         let totals = progress.totals();
@@ -171,6 +171,7 @@ fn read_facts(sessions: &mut Sessions) -> Result<SourceFacts, CopyError> {
 fn check_privileges(sessions: &mut Sessions, lock: CopyLock) -> Result<(), CopyError> {
     let needed = match lock {
         CopyLock::Auto => COPY_PRIVILEGES,
+        CopyLock::Table => TABLE_COPY_PRIVILEGES,
         CopyLock::None => UNLOCKED_COPY_PRIVILEGES,
     };
     let answer = missing_privileges(&mut sessions.control, needed);
@@ -212,7 +213,11 @@ fn try_once(
         return try_unlocked(sessions, facts, patience, &before);
     }
     let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
-    let moment = sessions.freeze(patience, |control| {
+    let lock = match (options.lock, wanted.as_slice()) {
+        (CopyLock::Table, [(db, table)]) => ReadLock::Table(db.clone(), table.clone()),
+        _ => ReadLock::All,
+    };
+    let moment = sessions.freeze(patience, &lock, |control| {
         let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
         take_rows(control, &without_snapshots, facts, options.batch_bytes, limit)
     })?;

@@ -198,7 +198,7 @@ impl Run<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 self.fail(CopyError::Stopped);
             }
-            let limited = self.options.lock == CopyLock::Auto;
+            let limited = self.options.lock != CopyLock::None;
             let too_old = limited && self.opened.elapsed() >= self.options.snapshot_max;
             if too_old && !self.state.expired.swap(true, Ordering::Relaxed) {
                 self.state.ending.store(true, Ordering::Relaxed);
@@ -250,7 +250,7 @@ impl Run<'_> {
     /// One connection's work.
     fn work(&self, connection: &mut Connection) -> Result<(), CopyError> {
         let mut batch = RowBatch::default();
-        if self.options.lock == CopyLock::Auto {
+        if self.options.lock != CopyLock::None {
             connection.exec(&format!("SAVEPOINT {SAVEPOINT}")).map_err(|error| self.source(error))?;
         }
         loop {
@@ -287,7 +287,7 @@ impl Run<'_> {
         }
         // Without a lock each range has a snapshot of its own.
         let (begin, end) = match self.options.lock {
-            CopyLock::Auto => (None, format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")),
+            CopyLock::Auto | CopyLock::Table => (None, format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")),
             CopyLock::None => (Some("START TRANSACTION READ ONLY"), "COMMIT".to_owned()),
         };
         loop {

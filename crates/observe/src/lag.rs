@@ -129,6 +129,14 @@ impl LagMeter {
         }
     }
 
+    /// Forgets all that was recorded: what follows is measured on its own.
+    pub fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.overall.clear();
+        state.seconds.iter_mut().for_each(|(_, slot)| slot.clear());
+        state.last = None;
+    }
+
     /// Over the whole run.
     #[must_use]
     pub fn overall(&self) -> LagSummary {

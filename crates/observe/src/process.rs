@@ -20,6 +20,9 @@ pub struct ThreadCpu {
     pub threads: u32,
     /// CPU time in microseconds.
     pub cpu_us: u64,
+    /// Time in which they could have run and no core was free, microseconds; 0 where the kernel does not count it.
+    #[serde(default)]
+    pub core_wait_us: u64,
 }
 
 /// Memory and CPU time of this process.
@@ -77,19 +80,19 @@ fn thread_times() -> Vec<ThreadCpu> {
             continue;
         };
         // schedstat counts nanoseconds where the kernel keeps it; stat only hundredths of a second.
-        let exact_us = fs::read_to_string(task.path().join("schedstat"))
-            .ok()
-            .and_then(|text| text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()))
-            .map(|ns| ns / 1000);
-        let cpu_us = exact_us.filter(|us| *us > 0).unwrap_or(ticks_us);
+        let schedstat = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        let mut exact_us = schedstat.split_whitespace().map(|ns| ns.parse::<u64>().map_or(0, |ns| ns / 1000));
+        let cpu_us = exact_us.next().filter(|us| *us > 0).unwrap_or(ticks_us);
+        let core_wait_us = exact_us.next().unwrap_or(0);
         let name =
             name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', '_', ' ', '#']).to_owned();
         match by_name.iter_mut().find(|known| known.name == name) {
             Some(known) => {
                 known.threads += 1;
                 known.cpu_us = known.cpu_us.saturating_add(cpu_us);
+                known.core_wait_us = known.core_wait_us.saturating_add(core_wait_us);
             }
-            None => by_name.push(ThreadCpu { name, threads: 1, cpu_us }),
+            None => by_name.push(ThreadCpu { name, threads: 1, cpu_us, core_wait_us }),
         }
     }
     by_name.sort_by(|a, b| b.cpu_us.cmp(&a.cpu_us).then_with(|| a.name.cmp(&b.name)));

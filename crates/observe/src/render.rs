@@ -59,6 +59,9 @@ impl StatusReport {
     fn render_replay(&self, text: &mut String) {
         let replay = &self.replay;
         let mut state = format!("{}, {}", replay.state.as_mysql(), replay.state.sentence());
+        if !replay.table_copy.is_empty() {
+            let _ = write!(state, ", copying {}", replay.table_copy);
+        }
         if !replay.detail.is_empty() {
             let _ = write!(state, ": {}", replay.detail);
         }
@@ -370,7 +373,7 @@ mod tests {
         report.replay.state = ReplayState::Failed;
         report.lag.current_us = Some(850);
         report.lag.clock_difference_us = Some(-1500);
-        report.threads = vec![ThreadCpu { name: "apply".to_owned(), threads: 2, cpu_us: 1_500_000 }];
+        report.threads = vec![ThreadCpu { name: "apply".to_owned(), threads: 2, cpu_us: 1_500_000, core_wait_us: 0 }];
         report.last_error = Some(ErrorReport {
             at: "2026-11-21T08:00:00.000000Z".to_owned(),
             number: Some(1032),

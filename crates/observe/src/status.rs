@@ -265,6 +265,10 @@ pub struct ReplayReport {
     pub tables: u64,
     /// Rows held.
     pub rows: u64,
+    /// How far the copy of one table is that runs beside replay; empty when there is none.
+    pub table_copy: String,
+    /// Tables copied again since the start.
+    pub tables_copied: u64,
 }
 
 /// All of it.

@@ -21,6 +21,7 @@ mod names;
 mod purge;
 mod recover;
 mod shared;
+mod side;
 mod space;
 mod start;
 mod state;
@@ -41,8 +42,9 @@ pub use error::RelayError;
 pub use intake::{Intake, Taken};
 pub use names::{file_name, parse_index};
 pub use shared::RelayShared;
+pub use side::SideReader;
 pub use start::{StartKind, StartPoint};
-pub use sync::RelaySync;
+pub use sync::{RelaySync, SyncStep};
 pub use tail::{RelayFiles, RelayTail};
 pub use writer::{RelayLog, RelayWriter};
 

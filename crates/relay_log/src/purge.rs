@@ -81,7 +81,8 @@ impl RelayShared {
         state.check()?;
         // The limit is the stronger wish: what waits for it would wait for ever.
         let expire = if state.space_wait.is_some() { Duration::ZERO } else { expire };
-        let keep_from = passed_up_to(&state, durable).min(state.tail.map_or(u64::MAX, |at| at.file_number));
+        let readers = state.tail.iter().chain(state.sides.values()).map(|at| at.file_number).min();
+        let keep_from = passed_up_to(&state, durable).min(readers.unwrap_or(u64::MAX));
         let mut gone = Vec::new();
         while let Some(file) = state.files.front()
             && file.number < keep_from

@@ -6,7 +6,7 @@
 //! Invariants: `synced` ≤ `written`, `committed` ≤ `len` in every file; the reader is given bytes behind `committed`
 //! only while the open transaction is above 16 MiB; a cut lowers lengths and `synced` here before the file is cut.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
@@ -113,6 +113,10 @@ pub(crate) struct Shared {
     /// Where the reader is, when there is one.
     pub tail: Option<RelayPosition>,
     pub tail_waits: bool,
+    /// Where readers beside it are; 0:0 in front of everything.
+    pub sides: BTreeMap<u64, RelayPosition>,
+    /// Such readers opened so far.
+    pub sides_opened: u64,
     /// Grows with every cut.
     pub cuts: u64,
     /// Readers opened so far: the last one is the reader.
@@ -218,6 +222,8 @@ impl RelayShared {
             hot_bytes: 0,
             tail: None,
             tail_waits: false,
+            sides: BTreeMap::new(),
+            sides_opened: 0,
             cuts: 0,
             tails_opened: 0,
             tail_is_cut_off: false,

@@ -96,6 +96,8 @@ pub(crate) struct Syncer {
     delay: Duration,
     last_sync: Instant,
     last_state_write: Instant,
+    /// How far the state file may be behind.
+    state_interval: Duration,
     /// The state file is behind what is synced.
     state_is_behind: bool,
 }
@@ -109,7 +111,14 @@ enum Work {
 impl Syncer {
     pub(crate) fn new(shared: Arc<RelayShared>) -> Syncer {
         let now = Instant::now();
-        Syncer { shared, delay: failpoint_delay(), last_sync: now, last_state_write: now, state_is_behind: false }
+        Syncer {
+            shared,
+            delay: failpoint_delay(),
+            last_sync: now,
+            last_state_write: now,
+            state_interval: STATE_INTERVAL,
+            state_is_behind: false,
+        }
     }
 
     /// Works until the writer stops it or an I/O error poisons the log.
@@ -156,7 +165,7 @@ impl Syncer {
                 }
             }
             if self.state_is_behind {
-                let due = (self.last_state_write + STATE_INTERVAL).saturating_duration_since(now);
+                let due = (self.last_state_write + self.state_interval).saturating_duration_since(now);
                 if due.is_zero() {
                     return Work::WriteState;
                 }
@@ -202,7 +211,7 @@ impl Syncer {
         drop(state);
         self.shared.synced_condvar.notify_all();
         self.state_is_behind = !state_first;
-        if self.last_state_write.elapsed() >= STATE_INTERVAL { self.write_state() } else { Ok(()) }
+        if self.last_state_write.elapsed() >= self.state_interval { self.write_state() } else { Ok(()) }
     }
 
     fn write_state(&mut self) -> Result<(), RelayError> {
@@ -226,6 +235,34 @@ impl Syncer {
         let Some(file) = guard.as_mut() else { return Ok(()) };
         // What is announced because of it must not be forgotten.
         if synced.is_some() { file.write_durably(state) } else { file.write(state) }
+    }
+}
+
+/// The work of the thread that syncs, for a driver that steps it: see [`RelayLog::open_stepped`](crate::RelayLog::open_stepped).
+/// No clock is looked at: the state file is written when told.
+pub struct SyncStep(Syncer);
+
+impl SyncStep {
+    pub(crate) fn new(shared: Arc<RelayShared>) -> SyncStep {
+        SyncStep(Syncer { state_interval: Duration::MAX, delay: Duration::ZERO, ..Syncer::new(shared) })
+    }
+
+    /// Makes all that is written durable.
+    ///
+    /// # Errors
+    /// When the log is poisoned, or the system refuses, which poisons it.
+    pub fn sync(&mut self) -> Result<(), RelayError> {
+        self.0.shared.lock().check()?;
+        self.0.sync().map_err(|error| self.0.shared.poison(error))
+    }
+
+    /// Writes the state file, if it is behind.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    pub fn write_state(&mut self) -> Result<(), RelayError> {
+        self.0.shared.lock().check()?;
+        self.0.write_state().map_err(|error| self.0.shared.poison(error))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::names::file_name;
 use crate::recover::{Held, Survey, mend, survey};
 use crate::shared::{ChunkEnd, RelayShared};
 use crate::state::State;
-use crate::sync::{RelaySync, Syncer};
+use crate::sync::{RelaySync, SyncStep, Syncer};
 use crate::{
     AppendMeta, Chunk, CutReport, Damage, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition,
     RelayTail, StartPoint,
@@ -34,6 +34,27 @@ impl RelayLog {
     /// # Errors
     /// When files are damaged or missing, or the system refuses.
     pub fn open(options: RelayOptions) -> Result<(RelayWriter, Recovery), RelayError> {
+        let (mut writer, recovery) = RelayLog::open_without_sync(&options)?;
+        let syncer = Syncer::new(writer.shared());
+        let thread = std::thread::Builder::new()
+            .name("relay-sync".into())
+            .spawn(move || syncer.run())
+            .map_err(|e| RelayError::io("start a thread for", &options.dir, &e))?;
+        writer.thread = Some(thread);
+        Ok((writer, recovery))
+    }
+
+    /// As [`open`](Self::open), for a driver that syncs by its own steps, whatever the policy: no thread is started.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_stepped(options: &RelayOptions) -> Result<(RelayWriter, Recovery, SyncStep), RelayError> {
+        let (writer, recovery) = RelayLog::open_without_sync(options)?;
+        let sync = SyncStep::new(writer.shared());
+        Ok((writer, recovery, sync))
+    }
+
+    fn open_without_sync(options: &RelayOptions) -> Result<(RelayWriter, Recovery), RelayError> {
         let dir = &options.dir;
         DirBuilder::new()
             .recursive(true)
@@ -44,12 +65,7 @@ impl RelayLog {
             // The folder's own name must be durable before anything in it counts.
             Disk::default().sync_folder(above)?;
         }
-        let (survey, shared, start) = recover(&options)?;
-        let syncer = Syncer::new(Arc::clone(&shared));
-        let thread = std::thread::Builder::new()
-            .name("relay-sync".into())
-            .spawn(move || syncer.run())
-            .map_err(|e| RelayError::io("start a thread for", dir, &e))?;
+        let (survey, shared, start) = recover(options)?;
         let recovery = survey.recovery(start);
         let mut end = survey.end();
         if survey.files.is_empty() {
@@ -58,7 +74,7 @@ impl RelayLog {
         let writer = RelayWriter {
             sync: Arc::new(RelaySync::new(Arc::clone(&shared))),
             shared,
-            thread: Some(thread),
+            thread: None,
             max_file_bytes: options.max_file_bytes,
             server_id: options.server_id,
             file: None,

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use base::{Gtid, GtidSet};
+use base::limits::PREPARED_BYTES_MAX;
+use base::{Gtid, GtidSet, Prepared};
 use binlog::{
     ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, PayloadDecompressor, QueryEvent, QueryKind,
     TableMapEvent, TransactionPayload, XaPrepare, check_event_type, event_body, event_type, verify_checksum,
@@ -36,6 +37,8 @@ pub struct DecodeOptions {
     pub lanes: usize,
     /// Transactions to leave out.
     pub skip: SkipList,
+    /// Rows of tables that the catalog does not hold are left out: one table is followed.
+    pub known_only: bool,
 }
 
 /// Transactions the operator wants left out; may grow while replay runs.
@@ -87,6 +90,12 @@ pub(crate) trait StatementSink {
     fn continued(&self) -> Option<SkipReason>;
     /// Takes a transaction into the executed ones; false when it is there already.
     fn admit(&mut self, gtid: Gtid) -> bool;
+    /// Events of the XA transaction being read; None outside one.
+    fn aside(&mut self) -> &mut Option<Vec<u8>>;
+    /// What was put aside is prepared from here on.
+    fn prepare(&mut self, xid: String, gtid: Option<Gtid>, transaction: usize) -> Result<(), String>;
+    /// Takes a prepared transaction out; None when there is no such.
+    fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>>;
     /// Carries a statement out.
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
 }
@@ -121,6 +130,8 @@ pub struct Decoder {
 enum Space {
     Data,
     Payload,
+    /// Events kept for XA COMMIT, copied to the side buffer.
+    Side,
 }
 
 /// Reason to stop at the event being decoded.
@@ -172,7 +183,7 @@ impl Decoder {
     /// Decodes a piece of rows. A serial piece comes back as it is: *sequence* decodes it.
     #[must_use]
     pub fn decode(&mut self, piece: Piece, catalog: &Catalog, version: u64) -> DecodedPiece {
-        let serial = piece.kind == PieceKind::Serial;
+        let serial = piece.kind != PieceKind::Rows;
         let mut work = self.begin(piece, catalog, version, None);
         if serial {
             work.out.needs_serial = true;
@@ -285,7 +296,7 @@ impl Decoder {
         };
         if let Some(open) = &mut work.open {
             // Only transactions behind a BEGIN are cut into slices.
-            open.bracketed = true;
+            (open.bracketed, open.sliced) = (true, true);
             open.skipped = skipped;
         }
         if skipped.is_some() {
@@ -350,17 +361,22 @@ impl Decoder {
         if let Some(reason) = work.open.as_ref().and_then(|open| open.skipped) {
             return left_out(work, header, body, reason);
         }
+        if let Some(ended) = self.put_aside(work, header, body)? {
+            return Ok(ended);
+        }
         match header.event_type {
             event_type::TABLE_MAP => self.table_map(work, body)?,
-            event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS => {
-                let tag = if space == Space::Payload { Span::PAYLOAD } else { 0 };
+            event_type::WRITE_ROWS
+            | event_type::UPDATE_ROWS
+            | event_type::DELETE_ROWS
+            | event_type::PARTIAL_UPDATE_ROWS => {
+                let tag = match space {
+                    Space::Data => 0,
+                    Space::Payload => Span::PAYLOAD,
+                    Space::Side => Span::SIDE,
+                };
                 self.rows(work, header, body, body_at, tag)?;
                 return Ok(false);
-            }
-            event_type::PARTIAL_UPDATE_ROWS => {
-                return Err(unsupported(
-                    "partial JSON updates (binlog_row_value_options=PARTIAL_JSON) are not supported yet",
-                ));
             }
             event_type::QUERY => return self.query(work, header, body),
             event_type::XID => {
@@ -370,13 +386,17 @@ impl Decoder {
             event_type::XA_PREPARE => {
                 let prepare = XaPrepare::parse(body).map_err(binlog_fault)?;
                 if !prepare.one_phase {
-                    return Err(unsupported("prepared XA transactions are not supported yet"));
+                    if work.sink.is_none() {
+                        work.out.needs_serial = true;
+                        return Ok(true);
+                    }
+                    return Err(corrupt(format!("XA PREPARE {} without an XA START", prepare.xid)));
                 }
                 work.count(header.event_type, Category::Control);
                 return Ok(true);
             }
             event_type::TRANSACTION_PAYLOAD => {
-                if space == Space::Payload {
+                if space != Space::Data {
                     return Err(corrupt("a Transaction_payload event inside another one"));
                 }
                 self.payload(work, body)?;
@@ -419,24 +439,22 @@ impl Decoder {
             bytes.extend_from_slice(&self.unpacked);
         }
         let result = match unpacked {
-            Ok(()) => self.payload_events(work, &bytes, from),
+            Ok(()) => self.inner_events(work, bytes.get(from..).unwrap_or(&[]), from, Space::Payload),
             Err(error) => Err(binlog_fault(error)),
         };
         work.out.payload = bytes;
         result
     }
 
-    fn payload_events(&mut self, work: &mut Work<'_>, bytes: &[u8], from: usize) -> Result<(), Fault> {
-        let mut at = from;
+    /// Events without checksums, one behind the other, that begin at `from` of a space.
+    fn inner_events(&mut self, work: &mut Work<'_>, bytes: &[u8], from: usize, space: Space) -> Result<(), Fault> {
+        let mut at = 0;
         while at < bytes.len() && !work.out.needs_serial {
             let rest = bytes.get(at..).unwrap_or(&[]);
             let header = EventHeader::parse(rest).map_err(binlog_fault)?;
             let len = header.event_len as usize;
-            // Events inside a payload carry no checksum.
-            let body = rest
-                .get(EventHeader::LEN..len)
-                .ok_or_else(|| corrupt("an event goes beyond its Transaction_payload"))?;
-            self.event(work, &header, body, at + EventHeader::LEN, Space::Payload)?;
+            let body = rest.get(EventHeader::LEN..len).ok_or_else(|| corrupt("an event goes beyond what holds it"))?;
+            self.event(work, &header, body, from + at + EventHeader::LEN, space)?;
             at += len;
         }
         Ok(())
@@ -445,31 +463,116 @@ impl Decoder {
     fn query(&mut self, work: &mut Work<'_>, header: &EventHeader, body: &[u8]) -> Result<bool, Fault> {
         let query = QueryEvent::parse(body).map_err(binlog_fault)?;
         let ends = match QueryKind::of(query.sql) {
-            QueryKind::Begin | QueryKind::XaStart => {
+            kind @ (QueryKind::Begin | QueryKind::XaStart) => {
                 open_without_gtid(work, header);
+                if kind == QueryKind::XaStart
+                    && let Some(sink) = &mut work.sink
+                {
+                    *sink.aside() = Some(Vec::new());
+                }
                 if let Some(open) = &mut work.open {
                     open.bracketed = true;
                 }
                 false
             }
-            QueryKind::Savepoint | QueryKind::ReleaseSavepoint | QueryKind::XaEnd | QueryKind::XaPrepare => {
+            QueryKind::Savepoint => {
+                work.savepoint(query.sql);
+                work.open.as_ref().is_none_or(|open| !open.bracketed)
+            }
+            QueryKind::ReleaseSavepoint | QueryKind::XaEnd | QueryKind::XaPrepare => {
                 work.open.as_ref().is_none_or(|open| !open.bracketed)
             }
             QueryKind::RollbackTo => {
                 // Written when what stands between savepoint and here could not be taken out of the log.
-                return Err(unsupported("ROLLBACK TO SAVEPOINT behind changes of a table that cannot roll back"));
+                work.roll_back(Some(query.sql))?;
+                false
             }
             QueryKind::Commit => true,
             QueryKind::Rollback => {
-                return Err(unsupported("a transaction that ends in ROLLBACK: a table in it cannot roll back"));
+                work.roll_back(None)?;
+                true
             }
-            QueryKind::XaCommit | QueryKind::XaRollback => {
-                return Err(unsupported("prepared XA transactions are not supported yet"));
-            }
+            QueryKind::XaCommit | QueryKind::XaRollback => return self.resolve_xa(work, header, query.sql),
             QueryKind::Other => return self.statement(work, header, query),
         };
         work.count(header.event_type, Category::Control);
         Ok(ends)
+    }
+
+    /// Keeps an event of an XA transaction that is read in order: whether it is committed is only known at its end.
+    /// None when there is no such transaction; else whether it ends here.
+    fn put_aside(&mut self, work: &mut Work<'_>, header: &EventHeader, body: &[u8]) -> Result<Option<bool>, Fault> {
+        let Some(sink) = &mut work.sink else { return Ok(None) };
+        let Some(events) = sink.aside() else { return Ok(None) };
+        match header.event_type {
+            event_type::XA_PREPARE => {
+                let prepare = XaPrepare::parse(body).map_err(binlog_fault)?;
+                work.count(header.event_type, Category::Control);
+                if prepare.one_phase {
+                    let events = work.sink.as_mut().and_then(|sink| sink.aside().take());
+                    self.release(work, &events.unwrap_or_default())?;
+                } else {
+                    let gtid = work.open.as_ref().and_then(|open| open.begun.gtid);
+                    let transaction = work.out.transactions.len();
+                    let Some(sink) = &mut work.sink else { return Ok(None) };
+                    sink.prepare(prepare.xid.to_string(), gtid, transaction).map_err(unsupported)?;
+                }
+                Ok(Some(true))
+            }
+            event_type::TABLE_MAP
+            | event_type::WRITE_ROWS
+            | event_type::UPDATE_ROWS
+            | event_type::DELETE_ROWS
+            | event_type::PARTIAL_UPDATE_ROWS
+            | event_type::QUERY => {
+                let len = EventHeader::LEN + body.len();
+                if events.len() + len > PREPARED_BYTES_MAX {
+                    return Err(unsupported("an XA transaction of more than 1 GiB"));
+                }
+                let header = EventHeader { event_len: len as u32, ..*header };
+                events.extend_from_slice(&header.encode());
+                events.extend_from_slice(body);
+                if header.event_type == event_type::TABLE_MAP {
+                    // What cannot be read is told here, not at the commit.
+                    self.table_map(work, body)?;
+                }
+                work.count(header.event_type, Category::Control);
+                Ok(Some(false))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// XA COMMIT and XA ROLLBACK of what is prepared.
+    fn resolve_xa(&mut self, work: &mut Work<'_>, header: &EventHeader, sql: &[u8]) -> Result<bool, Fault> {
+        let (kind, xid) = QueryKind::with_xid(sql);
+        let Some(xid) = xid else { return Err(corrupt("an XA statement without an xid")) };
+        let Some(sink) = &mut work.sink else {
+            work.out.needs_serial = true;
+            return Ok(true);
+        };
+        let Some(prepared) = sink.resolve(&xid.to_string()) else {
+            let verb = if kind == QueryKind::XaCommit { "XA COMMIT" } else { "XA ROLLBACK" };
+            let reason = format!("{verb} {xid}: the replica has no such prepared transaction, so it lacks its changes");
+            return Err((StopClass::DataDiffers, reason));
+        };
+        open_without_gtid(work, header);
+        work.count(header.event_type, Category::Control);
+        if kind == QueryKind::XaCommit {
+            self.release(work, &prepared.events)?;
+        }
+        Ok(true)
+    }
+
+    /// Events that were kept are applied here: as if this transaction had them. Their rows are locked at the source from
+    /// XA PREPARE to XA COMMIT, and their tables against DDL, over a restart too: nothing in between concerned them.
+    fn release(&mut self, work: &mut Work<'_>, events: &[u8]) -> Result<(), Fault> {
+        let from = work.out.side.len();
+        if from + events.len() > SPACE_BYTES {
+            return Err(unsupported("a piece of the log of more than 1 GiB"));
+        }
+        work.out.side.extend_from_slice(events);
+        self.inner_events(work, events, from, Space::Side)
     }
 
     fn statement(&mut self, work: &mut Work<'_>, header: &EventHeader, query: QueryEvent<'_>) -> Result<bool, Fault> {
@@ -532,6 +635,9 @@ impl Decoder {
         }
         let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
         let Some(def) = catalog.table(&db, &name) else {
+            if self.options.known_only {
+                return Ok(None);
+            }
             return Err((
                 StopClass::DataDiffers,
                 format!("rows of table `{db}`.`{name}`, which does not exist at this place in the log"),

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod decode;
+mod follow;
 mod memory;
 mod piece;
 mod plan;
@@ -19,6 +20,7 @@ mod stop;
 mod work;
 
 pub use decode::{DecodeOptions, Decoder, SkipList};
+pub use follow::{FollowEnd, TableFollower};
 pub use memory::{MemoryGate, Reservation};
 pub use piece::{
     Begun, DecodedPiece, LAST_OF_EVENT, OpKind, Piece, PieceKind, RowOp, Shape, SkipReason, Span, SpareBuffers,

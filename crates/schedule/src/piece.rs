@@ -18,6 +18,9 @@ pub enum PieceKind {
     /// One transaction (or a slice of it) that holds a statement which may change the catalog: decoded by
     /// *sequence* itself, in order, because what follows a statement must be read under its outcome.
     Serial,
+    /// One transaction (or a slice of it) that *sequence* decodes too: XA, which is kept from XA PREPARE to XA COMMIT. It
+    /// leaves the catalog alone.
+    Ordered,
 }
 
 /// What the Gtid event of a transaction says.
@@ -126,6 +129,10 @@ pub enum OpKind {
     MoveFrom,
     /// See `MoveFrom`.
     MoveTo,
+    /// As `Merge`, where `after` begins with a `binlog::PartialUpdateImage`: JSON documents as differences.
+    MergeJson,
+    /// As `MoveTo`, with `after` as of `MergeJson`.
+    MoveToJson,
 }
 
 /// This op is the last of its rows event: the worker that applies it counts the event.
@@ -277,6 +284,63 @@ impl DecodedPiece {
             ledger: self.ledger,
         };
         (self.piece, spare)
+    }
+
+    /// A piece without bytes or changes.
+    #[must_use]
+    pub fn empty(lanes: usize) -> DecodedPiece {
+        let piece = Piece {
+            number: 0,
+            kind: PieceKind::Rows,
+            data: Arc::new(Vec::new()),
+            start: 0,
+            end: 0,
+            file: Arc::from(""),
+            offset: 0,
+            checksum: ChecksumAlgorithm::None,
+            verified: true,
+            epoch: 0,
+            continues: false,
+            unfinished: false,
+            begun: Begun::default(),
+            context: Vec::new(),
+            reservation: None,
+        };
+        let SpareBuffers { side, payload, shapes, transactions, barrier, ledger, .. } = SpareBuffers::default();
+        DecodedPiece {
+            piece,
+            side,
+            payload,
+            shapes,
+            transactions,
+            lanes: (0..lanes).map(|_| Vec::new()).collect(),
+            barrier,
+            ledger,
+            stop: None,
+            needs_serial: false,
+            catalog_version: 0,
+        }
+    }
+
+    /// All its changes become one transaction without a GTID, and none of its events is counted: replay counts them.
+    pub(crate) fn make_one_transaction(&mut self) {
+        let rows = self.row_count();
+        self.piece.continues = false;
+        self.piece.unfinished = false;
+        *self.ledger = LedgerBatch::new();
+        for op in self.lanes.iter_mut().chain(std::iter::once(&mut self.barrier)).flatten() {
+            op.transaction = 0;
+        }
+        self.transactions.clear();
+        self.transactions.push(Transaction {
+            gtid: None,
+            commit_us: 0,
+            start: self.piece.start,
+            end: self.piece.end,
+            rows: u32::try_from(rows).unwrap_or(u32::MAX),
+            kind: TransactionKind::Rows,
+            skipped: None,
+        });
     }
 
     /// The bytes of a span.

@@ -38,6 +38,8 @@ pub struct TablePlan {
     pub(crate) cascades_on_delete: bool,
     /// As above, when one of these columns changes.
     pub(crate) cascades_on_update_of: Vec<usize>,
+    /// JSON columns of the table.
+    pub json_columns: usize,
     /// What an INSERT that leaves a column out gives it.
     omitted: Vec<OmittedValue>,
 }
@@ -58,6 +60,7 @@ impl TablePlan {
         let mut plan = TablePlan {
             layout: RowLayout::new(&types),
             keyless_json: key == KeyPlan::WholeImage && types.iter().any(|ty| ty.code == type_code::JSON),
+            json_columns: types.iter().filter(|ty| ty.code == type_code::JSON).count(),
             types,
             order: KeyOrder::of(def),
             versions: RowVersions::of(def),
@@ -76,6 +79,11 @@ impl TablePlan {
             }
         }
         plan
+    }
+
+    /// Whether ROLLBACK undoes changes of the table.
+    pub(crate) fn rolls_back(&self) -> bool {
+        ["InnoDB", "NDB", "NDBCLUSTER"].iter().any(|engine| engine.eq_ignore_ascii_case(&self.def.engine))
     }
 
     /// Bytes of a bitmap with one bit per column.

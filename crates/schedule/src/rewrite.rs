@@ -162,7 +162,14 @@ impl Rewriter {
             needs_serial: false,
             catalog_version: whole.catalog_version,
         };
-        SequencedPiece { decoded, first: of.first, catalogs: Vec::new(), dropped: Vec::new(), rewrites: Vec::new() }
+        SequencedPiece {
+            decoded,
+            first: of.first,
+            catalogs: Vec::new(),
+            dropped: Vec::new(),
+            rewrites: Vec::new(),
+            prepared: Arc::clone(&of.prepared),
+        }
     }
 
     /// Puts what is left into the piece that holds the statement.

@@ -3,7 +3,7 @@
 //! In: a rows event and its table's plan. Out: ops in lanes. Never here: a value unpacked, a row read under another
 //! definition than its table map's, an allocation per row once the piece's buffers are warm.
 
-use binlog::{EventHeader, RowsEvent, RowsKind, TableMapEvent, row_flags};
+use binlog::{EventHeader, PartialUpdateImage, RowsEvent, RowsKind, TableMapEvent, row_flags};
 use observe::Category;
 use values::binary_protocol::comparable_image;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
@@ -85,9 +85,8 @@ impl Decoder {
             }
             let used = match event.kind {
                 RowsKind::Write => self.write_row(work, &mut rows, at)?,
-                RowsKind::Update => self.update_row(work, &mut rows, at)?,
+                RowsKind::Update | RowsKind::PartialUpdate => self.update_row(work, &mut rows, at, event.kind)?,
                 RowsKind::Delete => self.delete_row(work, &mut rows, at)?,
-                RowsKind::PartialUpdate => return Err(unsupported("partial JSON updates")),
             };
             if used == 0 {
                 return Err(corrupt("a row image of no length"));
@@ -218,12 +217,26 @@ impl Decoder {
         }
     }
 
-    fn update_row(&mut self, work: &mut Work<'_>, rows: &mut RowsWork<'_>, at: usize) -> Result<usize, Fault> {
+    fn update_row(
+        &mut self,
+        work: &mut Work<'_>,
+        rows: &mut RowsWork<'_>,
+        at: usize,
+        kind: RowsKind,
+    ) -> Result<usize, Fault> {
         let before_len = self.walk(rows, at, Image::Before, Offsets::ForKey)?;
-        let after_at = at + before_len;
+        let head = match kind {
+            RowsKind::PartialUpdate => Some(partial_head(rows, at + before_len)?),
+            _ => None,
+        };
+        let after_at = at + before_len + head.map_or(0, |head| head.len);
         let after_len = self.walk(rows, after_at, Image::After, Offsets::ForKey)?;
         let (before, after) = (rows.span(at, before_len), rows.span(after_at, after_len));
-        let used = before_len + after_len;
+        let used = after_at + after_len - at;
+        if let Some(head) = head.filter(|head| head.partial_columns.is_some()) {
+            self.update_json(work, rows, (at, before_len), (after_at, after_len), head)?;
+            return Ok(used);
+        }
         let Some(old_key) = self.key(work, rows, at, before_len, Image::Before)? else {
             return Err(missing_key(rows.plan));
         };
@@ -254,6 +267,60 @@ impl Decoder {
             }
         }
         Ok(used)
+    }
+
+    /// An update whose after image holds differences of JSON documents. Where the before image has the documents they
+    /// are put together here, otherwise by whoever has the stored row.
+    fn update_json(
+        &mut self,
+        work: &mut Work<'_>,
+        rows: &mut RowsWork<'_>,
+        (at, before_len): (usize, usize),
+        (after_at, after_len): (usize, usize),
+        head: PartialUpdateImage<'_>,
+    ) -> Result<(), Fault> {
+        let before = rows.span(at, before_len);
+        let Some(old_key) = self.key(work, rows, at, before_len, Image::Before)? else {
+            return Err(missing_key(rows.plan));
+        };
+        let keyless = rows.plan.key == KeyPlan::WholeImage;
+        let changed = !keyless && (rows.after_full || self.after_touches_key(rows.plan));
+        let new_key = if changed { self.new_key(work, rows, after_at, after_len, old_key)? } else { None };
+        if !rows.before_full {
+            // A keyless row's before image is always full, or there would be no key.
+            let after = rows.span(after_at - head.len, head.len + after_len);
+            match new_key {
+                None => work.push(rows, OpKind::MergeJson, old_key, before, after),
+                Some(new_key) => {
+                    work.push_barrier(rows, OpKind::MoveFrom, old_key, before, Span::default());
+                    work.push_barrier(rows, OpKind::MoveToJson, new_key, Span::default(), after);
+                }
+            }
+            return Ok(());
+        }
+        let from = work.out.side.len();
+        let image = |at: usize, len: usize| rows.all.get(at..at + len).unwrap_or(&[]);
+        let (plan, present) = (rows.plan, (!rows.after_full).then_some(rows.after_present));
+        let (stored, logged) = (image(at, before_len), image(after_at, after_len));
+        let partial = |column| head.is_partial(column);
+        let out = &mut work.out.side;
+        plan.layout.merge_partial(&plan.types, stored, present, partial, logged, out).map_err(corrupt)?;
+        if keyless {
+            let image = work.out.side.split_off(from);
+            let new_image = json_as_text(work, plan, &image)?;
+            work.push(rows, OpKind::RemoveCopy, old_key, before, Span::default());
+            work.push(rows, OpKind::AddCopy, new_image, Span::default(), new_image);
+            return Ok(());
+        }
+        let after = work.side_span(from)?;
+        match new_key {
+            None => work.push(rows, OpKind::Update, old_key, before, after),
+            Some(new_key) => {
+                work.push(rows, OpKind::Delete, old_key, before, Span::default());
+                work.push(rows, OpKind::Insert, new_key, Span::default(), after);
+            }
+        }
+        Ok(())
     }
 
     /// Whether a partial after image holds a column of the key.
@@ -328,6 +395,11 @@ impl Decoder {
         }
         Ok(())
     }
+}
+
+/// What stands in front of a partial update's after image at `at`.
+fn partial_head<'a>(rows: &RowsWork<'a>, at: usize) -> Result<PartialUpdateImage<'a>, Fault> {
+    PartialUpdateImage::parse(rows.all.get(at..).unwrap_or(&[]), rows.plan.json_columns).map_err(binlog_fault)
 }
 
 /// Which columns' offsets a walk must give.

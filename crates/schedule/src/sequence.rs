@@ -4,10 +4,11 @@
 //! (but for serial pieces), a wait for a dependency.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use base::{Gtid, GtidSet, SequenceNumber};
-use catalog::{Catalog, DdlEffect, Rewrite, StatementContext, TableId};
+use base::limits::PREPARED_BYTES_MAX;
+use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
+use catalog::{Catalog, DdlEffect, Rewrite, StatementContext, TableDef, TableId};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -50,6 +51,13 @@ impl SharedCatalog {
         (state.epoch >= epoch).then(|| (state.catalog.clone(), state.version))
     }
 
+    /// As [`wait`](Self::wait), without waiting: None while it is not published.
+    #[must_use]
+    pub fn get(&self, epoch: u64) -> Option<(Catalog, u64)> {
+        let state = self.lock();
+        (state.epoch >= epoch).then(|| (state.catalog.clone(), state.version))
+    }
+
     /// Lets every waiter go.
     pub fn close(&self) {
         self.lock().closed = true;
@@ -83,6 +91,8 @@ pub struct SequencedPiece {
     pub dropped: Vec<(SequenceNumber, TableId)>,
     /// Tables whose rows its statement writes anew: to be done before the piece is handed on.
     pub rewrites: Vec<Rewrite>,
+    /// XA transactions prepared behind its last transaction.
+    pub prepared: PreparedSet,
 }
 
 impl SequencedPiece {
@@ -121,6 +131,9 @@ struct State {
     rewrites: Vec<Rewrite>,
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
+    prepared: PreparedSet,
+    /// Events of the XA transaction that is being read, perhaps over several pieces.
+    aside: Option<Vec<u8>>,
 }
 
 impl Sequencer {
@@ -141,10 +154,25 @@ impl Sequencer {
                 dropped: Vec::new(),
                 rewrites: Vec::new(),
                 continued: None,
+                prepared: PreparedSet::default(),
+                aside: None,
             },
             decoder: Decoder::new(options),
             epoch: 0,
         }
+    }
+
+    /// The same with the XA transactions that are prepared there.
+    #[must_use]
+    pub fn with_prepared(mut self, prepared: &PreparedSet) -> Sequencer {
+        self.state.prepared = Arc::clone(prepared);
+        self
+    }
+
+    /// XA transactions prepared behind what was sequenced.
+    #[must_use]
+    pub fn prepared(&self) -> &PreparedSet {
+        &self.state.prepared
     }
 
     /// Takes a decoded piece and hands on what is next in order.
@@ -230,12 +258,55 @@ impl Sequencer {
             catalogs: std::mem::take(&mut self.state.catalogs),
             dropped: std::mem::take(&mut self.state.dropped),
             rewrites: std::mem::take(&mut self.state.rewrites),
+            prepared: Arc::clone(&self.state.prepared),
             decoded,
         };
         if let Some(last) = sequenced.last() {
             self.state.last = last;
         }
         sequenced
+    }
+
+    /// Gives the changes of a copied table, decoded beside replay, the next number: one transaction without a GTID. Only
+    /// at a transaction boundary.
+    #[must_use]
+    pub fn copied(&mut self, mut decoded: DecodedPiece) -> SequencedPiece {
+        decoded.make_one_transaction();
+        self.state.last = self.state.last.next();
+        SequencedPiece {
+            first: self.state.last,
+            catalogs: Vec::new(),
+            dropped: Vec::new(),
+            rewrites: Vec::new(),
+            prepared: Arc::clone(&self.state.prepared),
+            decoded,
+        }
+    }
+
+    /// Puts a table that was copied in the place of the one of its name, as a transaction without a GTID. `decoded` is
+    /// any piece without changes. Only at a transaction boundary.
+    #[must_use]
+    pub fn switch_table(
+        &mut self,
+        def: &Arc<TableDef>,
+        decoded: DecodedPiece,
+        shared: &SharedCatalog,
+    ) -> SequencedPiece {
+        let mut switch = self.copied(decoded);
+        let (catalog, old) = self.state.catalog.with_copied(def);
+        self.state.catalog = catalog;
+        self.state.version += 1;
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        switch.catalogs.push((switch.first, self.state.catalog.clone()));
+        switch.dropped.extend(old.map(|id| (switch.first, id)));
+        switch
+    }
+
+    /// Takes an id for a table that is being copied; None when there is none left.
+    pub fn reserve_table_id(&mut self) -> Option<TableId> {
+        let (catalog, id) = self.state.catalog.reserve_id()?;
+        self.state.catalog = catalog;
+        Some(id)
     }
 
     /// Takes a piece apart that is decoded once more.
@@ -294,22 +365,31 @@ impl StatementSink for State {
         self.executed.add(gtid)
     }
 
+    fn aside(&mut self) -> &mut Option<Vec<u8>> {
+        &mut self.aside
+    }
+
+    fn prepare(&mut self, xid: String, gtid: Option<Gtid>, transaction: usize) -> Result<(), String> {
+        let events = self.aside.take().unwrap_or_default();
+        let held: usize = self.prepared.values().map(|other| other.events.len()).sum();
+        if held + events.len() > PREPARED_BYTES_MAX {
+            return Err(format!("more than {} GiB of prepared XA transactions", PREPARED_BYTES_MAX >> 30));
+        }
+        if self.prepared.contains_key(&xid) {
+            return Err(format!("XA PREPARE {xid}, which is prepared already"));
+        }
+        let number = self.first.0 + transaction as u64;
+        Arc::make_mut(&mut self.prepared).insert(xid, Arc::new(Prepared { number, gtid, events }));
+        Ok(())
+    }
+
+    fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>> {
+        Arc::make_mut(&mut self.prepared).remove(xid)
+    }
+
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
+        let context = context_of(&statement);
         let query = &statement.query;
-        let status = &query.status;
-        let context = StatementContext {
-            default_db: String::from_utf8_lossy(query.db).into_owned(),
-            sql_mode: status.sql_mode.unwrap_or(0),
-            collation_client: status.charset_client,
-            collation_connection: status.collation_connection,
-            collation_server: status.collation_server,
-            collation_database: status.charset_database,
-            default_collation_for_utf8mb4: status.default_collation_for_utf8mb4,
-            explicit_defaults_for_timestamp: status.explicit_defaults_for_timestamp,
-            time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
-            server_version: statement.server_version,
-            timestamp_us: Some(statement.timestamp_us),
-        };
         let outcome = self.catalog.apply(&context, query.sql).map_err(|e| (StopClass::NotSupported, e.to_string()))?;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
         Ok(match outcome.effect {
@@ -324,5 +404,24 @@ impl StatementSink for State {
                 StatementOutcome::Applied
             }
         })
+    }
+}
+
+/// What the log says of a statement's surroundings.
+pub(crate) fn context_of(statement: &Statement<'_>) -> StatementContext {
+    let query = &statement.query;
+    let status = &query.status;
+    StatementContext {
+        default_db: String::from_utf8_lossy(query.db).into_owned(),
+        sql_mode: status.sql_mode.unwrap_or(0),
+        collation_client: status.charset_client,
+        collation_connection: status.collation_connection,
+        collation_server: status.collation_server,
+        collation_database: status.charset_database,
+        default_collation_for_utf8mb4: status.default_collation_for_utf8mb4,
+        explicit_defaults_for_timestamp: status.explicit_defaults_for_timestamp,
+        time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
+        server_version: statement.server_version,
+        timestamp_us: Some(statement.timestamp_us),
     }
 }

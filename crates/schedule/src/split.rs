@@ -80,6 +80,10 @@ struct Walk {
     statement: bool,
     /// The open transaction began in an earlier piece.
     sliced: bool,
+    /// The open transaction began with XA START.
+    xa: bool,
+    /// *Sequence* must decode it.
+    ordered: bool,
     /// Memory beyond the bytes themselves since `from`: what payloads expand to.
     extra: u64,
     /// Table map events of the open transaction that are in earlier pieces: the last one of each table id.
@@ -122,6 +126,8 @@ impl Splitter {
                 begun: Begun::default(),
                 statement: false,
                 sliced: false,
+                xa: false,
+                ordered: false,
                 extra: 0,
                 context: Vec::new(),
                 table_maps: Vec::new(),
@@ -292,6 +298,7 @@ impl Splitter {
 
     fn end_transaction(&mut self, planned: &mut Planned) {
         let statement = std::mem::take(&mut self.walk.statement);
+        let (xa, ordered) = (std::mem::take(&mut self.walk.xa), std::mem::take(&mut self.walk.ordered));
         let sliced = std::mem::take(&mut self.walk.sliced);
         let next = self.walk.next;
         let batch = (next - self.walk.from) as u64 + self.walk.extra;
@@ -302,6 +309,11 @@ impl Splitter {
             }
             self.plan(planned, next, PieceKind::Serial, sliced, false);
             self.epoch += 1;
+        } else if ordered || (xa && sliced) {
+            if self.walk.whole > self.walk.from {
+                self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
+            }
+            self.plan(planned, next, PieceKind::Ordered, sliced, false);
         } else if sliced || batch >= self.options.batch_bytes as u64 {
             self.plan(planned, next, PieceKind::Rows, sliced, false);
         }
@@ -317,7 +329,11 @@ impl Splitter {
         if self.walk.whole > self.walk.from {
             self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
         }
-        let kind = if self.walk.statement { PieceKind::Serial } else { PieceKind::Rows };
+        let kind = match (self.walk.statement, self.walk.xa) {
+            (true, _) => PieceKind::Serial,
+            (false, true) => PieceKind::Ordered,
+            (false, false) => PieceKind::Rows,
+        };
         self.plan(planned, self.walk.next, kind, self.walk.sliced, true);
         let walk = &mut self.walk;
         for (start, end) in walk.table_maps.drain(..) {
@@ -403,7 +419,14 @@ impl Splitter {
                 let query = QueryEvent::parse(body).map_err(|e| self.fault(at, &e))?;
                 Ok(self.see_query(QueryKind::of(query.sql)))
             }
-            event_type::XID | event_type::XA_PREPARE => {
+            event_type::XA_PREPARE => {
+                // Its first byte says ONE PHASE.
+                let body = event_body(event, self.checksum).unwrap_or(&[]);
+                self.walk.ordered = body.first() == Some(&0);
+                self.walk.phase = Phase::Outside;
+                Ok(true)
+            }
+            event_type::XID => {
                 self.walk.phase = Phase::Outside;
                 Ok(true)
             }
@@ -427,10 +450,12 @@ impl Splitter {
         let phase = &mut self.walk.phase;
         match kind {
             QueryKind::Begin | QueryKind::XaStart => {
+                self.walk.xa = kind == QueryKind::XaStart;
                 *phase = Phase::Open;
                 return false;
             }
-            QueryKind::Commit | QueryKind::Rollback | QueryKind::XaCommit | QueryKind::XaRollback => {}
+            QueryKind::Commit | QueryKind::Rollback => {}
+            QueryKind::XaCommit | QueryKind::XaRollback => self.walk.ordered = true,
             QueryKind::Savepoint
             | QueryKind::RollbackTo
             | QueryKind::ReleaseSavepoint

@@ -10,7 +10,9 @@ use catalog::Catalog;
 use observe::Category;
 
 use crate::decode::{Fault, StatementSink, unsupported};
-use crate::piece::{Begun, DecodedPiece, OpKind, RowOp, Shape, SkipReason, Span, Transaction, TransactionKind};
+use crate::piece::{
+    Begun, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, Shape, SkipReason, Span, Transaction, TransactionKind,
+};
 use crate::plan::TablePlan;
 use crate::stop::Stop;
 
@@ -36,6 +38,16 @@ pub(crate) struct Open {
     pub skipped: Option<SkipReason>,
     /// It has a BEGIN, so a statement does not end it.
     pub bracketed: bool,
+    /// Earlier slices of it are handed on.
+    pub sliced: bool,
+    pub savepoints: Vec<Savepoint>,
+}
+
+/// Where the ops of a piece stood at a savepoint.
+pub(crate) struct Savepoint {
+    name: Vec<u8>,
+    lanes: Vec<usize>,
+    barrier: usize,
 }
 
 pub(crate) struct Work<'s> {
@@ -92,7 +104,16 @@ pub(crate) fn all_present(bitmap: &[u8], columns: usize) -> bool {
 impl Work<'_> {
     pub fn open_transaction(&mut self, begun: Begun, start: usize) {
         self.tables.clear();
-        self.open = Some(Open { begun, start, rows: 0, kind: TransactionKind::Rows, skipped: None, bracketed: false });
+        self.open = Some(Open {
+            begun,
+            start,
+            rows: 0,
+            kind: TransactionKind::Rows,
+            skipped: None,
+            bracketed: false,
+            sliced: false,
+            savepoints: Vec::new(),
+        });
     }
 
     /// Counts what was seen since the last call and closes the open transaction, if there is one.
@@ -140,6 +161,64 @@ impl Work<'_> {
             gtid: self.open.as_ref().and_then(|open| open.begun.gtid),
             reason,
         });
+    }
+
+    /// SAVEPOINT name.
+    pub fn savepoint(&mut self, sql: &[u8]) {
+        let mark = Savepoint {
+            name: savepoint_name(sql),
+            lanes: self.out.lanes.iter().map(Vec::len).collect(),
+            barrier: self.out.barrier.len(),
+        };
+        if let Some(open) = &mut self.open {
+            open.savepoints.push(mark);
+        }
+    }
+
+    /// ROLLBACK TO name, or of the whole transaction: changes of tables that can roll back are undone, as a MySQL replica
+    /// does it. Sources write it where a table that cannot was changed too.
+    pub fn roll_back(&mut self, to: Option<&[u8]>) -> Result<(), Fault> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let index = self.out.transactions.len() as u32;
+        let place = match to {
+            Some(sql) => {
+                let name = savepoint_name(sql);
+                let at = open.savepoints.iter().rposition(|mark| mark.name.eq_ignore_ascii_case(&name));
+                // It stays, those behind it go.
+                open.savepoints.truncate(at.map_or(0, |at| at + 1));
+                open.savepoints.last()
+            }
+            None => None,
+        };
+        if place.is_none() && (open.sliced || to.is_some()) {
+            return Err(unsupported("a rollback in the log of changes that are applied already (more than 16 MiB)"));
+        }
+        let shapes = &self.out.shapes;
+        let mut undone = Vec::new();
+        let lanes = self.out.lanes.iter_mut().enumerate().map(|(at, ops)| (place.and_then(|p| p.lanes.get(at)), ops));
+        for (from, ops) in lanes.chain(std::iter::once((place.map(|p| &p.barrier), &mut self.out.barrier))) {
+            let first = ops.iter().rposition(|op| op.transaction != index).map_or(0, |last| last + 1);
+            let mut at = from.copied().unwrap_or(first).max(first);
+            while let Some(op) = ops.get(at) {
+                let shape = shapes.get(op.shape as usize);
+                if shape.is_some_and(|shape| shape.plan.rolls_back()) {
+                    if op.flags & LAST_OF_EVENT != 0 {
+                        undone.extend(shape.map(|shape| shape.event_type));
+                    }
+                    ops.remove(at);
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        // No worker counts these any more.
+        for event_type in undone {
+            let waiting = |count: &&mut (u8, Category)| **count == (event_type, Category::Seen);
+            if let Some(count) = self.counts.iter_mut().rev().find(waiting) {
+                count.1 = Category::Control;
+            }
+        }
+        Ok(())
     }
 
     /// Number of what the ops of this event share; an equal one of just before is taken again.
@@ -234,6 +313,13 @@ impl Work<'_> {
         rows.last = Some((Place::Barrier, self.out.barrier.len()));
         self.out.barrier.push(op);
     }
+}
+
+/// The name in SAVEPOINT and ROLLBACK TO, with its quotes.
+fn savepoint_name(sql: &[u8]) -> Vec<u8> {
+    let sql = sql.trim_ascii();
+    let start = sql.iter().position(|byte| *byte == b'`').or_else(|| sql.iter().rposition(u8::is_ascii_whitespace));
+    sql.get(start.unwrap_or(0)..).unwrap_or(&[]).trim_ascii().to_vec()
 }
 
 fn side_span(side: &[u8], from: usize) -> Result<Span, Fault> {

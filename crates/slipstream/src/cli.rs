@@ -66,6 +66,8 @@ pub enum Command {
     Verify(VerifyFlags),
     /// Write rows at the watermark as SQL or tab-separated text
     Dump(DumpFlags),
+    /// Copy one table again from the source while everything else goes on
+    Copy(CopyFlags),
     /// Commit the named transactions empty, so that replay can go on past them
     Skip(SkipFlags),
     /// Stop a running replica at a transaction boundary
@@ -201,6 +203,10 @@ option_flags! {
         /// Connections that read the source in the initial copy [default: 4]
         #[arg(value_name = "N", help_heading = "Initial copy")]
         copy_connections,
+        /// Hold the source's writers for milliseconds, or take no lock where RELOAD cannot be granted: auto or none
+        /// [default: auto]
+        #[arg(value_name = "HOW", help_heading = "Initial copy")]
+        copy_lock,
         /// Bytes a second that the initial copy reads at most [default: no limit]
         #[arg(value_name = "SIZE", help_heading = "Initial copy")]
         copy_rate,
@@ -368,6 +374,16 @@ pub struct SkipFlags {
     pub(crate) data: DataFlag,
 }
 
+/// `copy`.
+#[derive(Debug, Args)]
+pub struct CopyFlags {
+    /// The table
+    #[arg(value_name = "SCHEMA.TABLE")]
+    pub table: String,
+    #[command(flatten)]
+    pub(crate) data: DataFlag,
+}
+
 /// `lab ...`.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
@@ -375,6 +391,10 @@ pub enum LabCommand {
     Replay(LabReplayFlags),
     /// Keep a server's log from its first statement on, for replay
     Record(lab::cli::RecordArgs),
+    /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
+    Generate(lab::cli::GenerateArgs),
+    /// Hash what a server holds, as `lab replay --hash` does
+    Hash(lab::cli::HashArgs),
     /// TPC-C against any MySQL-protocol server
     #[command(subcommand)]
     Tpcc(lab::cli::TpccCommand),
@@ -386,6 +406,16 @@ pub struct LabReplayFlags {
     /// Binlog files, or index files that list them, in order
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
+    /// Binlog or index file to replay before the measured ones, timed apart (a load phase); may be repeated
+    #[arg(long, value_name = "LOG")]
+    pub load: Vec<PathBuf>,
+    /// Feed the measured logs F times as fast as the source committed, with fresh commit times, and print the lag
+    #[arg(long, value_name = "F")]
+    pub pace: Option<f64>,
+    /// Measure reading too, outside of the timed part: everything, then N random keys; again after full compaction
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_value_t = 0,
+          default_missing_value = "1000000")]
+    pub reads: u64,
     /// The store lies on disk and is cut so that about this much memory is used [default: all rows stay in memory]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,

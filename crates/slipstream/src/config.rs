@@ -43,6 +43,7 @@ const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("relay-log-space-limit", &[], false),
     ("binlog-expire-logs-seconds", &[], false),
     ("copy-connections", &[], false),
+    ("copy-lock", &[], false),
     ("copy-rate", &[], false),
     ("lock-wait", &[], false),
     ("snapshot-max", &[], false),
@@ -296,6 +297,8 @@ impl Default for PipelineConfig {
 /// How an empty store is filled from a source whose log does not reach back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyConfig {
+    /// Whether the source's writers are held for a moment.
+    pub lock: copy::CopyLock,
     /// Connections that read.
     pub connections: usize,
     /// Bytes a second at most; none = no limit.
@@ -309,6 +312,7 @@ pub struct CopyConfig {
 impl Default for CopyConfig {
     fn default() -> Self {
         CopyConfig {
+            lock: copy::CopyLock::Auto,
             connections: 4,
             rate: None,
             lock_wait: Duration::from_secs(1),
@@ -482,6 +486,7 @@ impl Settings {
             "relay-log-space-limit" => self.relay_log_space_limit = Some(space_limit(value)?),
             "binlog-expire-logs-seconds" => self.relay_log_expire = Some(parse_span(value, "s")?),
             "copy-connections" => self.copy.connections = parse_number(value, 1, 64)? as usize,
+            "copy-lock" => self.copy.lock = parse_copy_lock(value)?,
             "copy-rate" => self.copy.rate = Some(bytes_within(value, 1 << 10, 1 << 50)?),
             "lock-wait" => self.copy.lock_wait = positive_span(value, "s")?,
             "snapshot-max" => self.copy.snapshot_max = positive_span(value, "s")?,
@@ -734,6 +739,14 @@ fn parse_check_images(value: &str) -> Result<CheckImages, String> {
     }
 }
 
+fn parse_copy_lock(value: &str) -> Result<copy::CopyLock, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(copy::CopyLock::Auto),
+        "none" => Ok(copy::CopyLock::None),
+        _ => Err(format!("'{value}' is none of auto, none")),
+    }
+}
+
 fn parse_log_format(value: &str) -> Result<LogFormat, String> {
     match value.to_ascii_lowercase().as_str() {
         "text" => Ok(LogFormat::Text),
@@ -827,6 +840,7 @@ mod tests {
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" => "64M",
                 "memory" => "256M",
                 "copy-rate" => "10M",
+                "copy-lock" => "none",
                 _ if *is_switch => "ON",
                 _ => "2",
             };

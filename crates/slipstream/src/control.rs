@@ -1,6 +1,6 @@
 //! The control socket `DIR/slipstream.sock`: how commands reach a running replica.
 //!
-//! One request a connection: a JSON line. The answer is a JSON line (`Reply`); for `dump` and `verify` it announces a
+//! One request a connection: a JSON line. The answer is a JSON line (`Reply`); for `dump`, `verify` and `copy` it announces a
 //! stream: frames `[kind: u8][length: u32, little-endian][bytes]`, kind `D` output for the asker's stdout, kind `E` the
 //! final `Reply`, which is the last. Never here: what a command does; a connection that outlives `stop`; a request above
 //! `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may connect may read all data.
@@ -58,6 +58,11 @@ pub enum Request {
     Verify(VerifyOptions),
     /// Write rows; streams them.
     Dump(DumpOptions),
+    /// Copy one table again; streams progress.
+    Copy {
+        /// `SCHEMA.TABLE`.
+        table: String,
+    },
     /// Stop at a transaction boundary and end.
     Stop {},
     /// Stop replaying; receiving goes on.
@@ -73,7 +78,7 @@ pub enum Request {
 
 impl Request {
     fn streams(&self) -> bool {
-        matches!(self, Request::Verify(_) | Request::Dump(_))
+        matches!(self, Request::Verify(_) | Request::Dump(_) | Request::Copy { .. })
     }
 }
 
@@ -151,7 +156,7 @@ impl Reply {
     }
 }
 
-/// Does what is asked. Output of `dump` and `verify` goes to the writer; other commands must not write to it. A failed
+/// Does what is asked. Output of `dump`, `verify` and `copy` goes to the writer; other commands must not write to it. A failed
 /// write means that the asker has gone.
 pub type Handler = Arc<dyn Fn(Request, &mut dyn Write) -> Reply + Send + Sync>;
 
@@ -469,7 +474,7 @@ mod tests {
                 Reply::failed(&Failure::new(Exit::VerifyDifferences, "1 table differs").with_way_on("look"))
             }
             Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
-            Request::Stop {} | Request::Pause {} | Request::Resume {} => Reply::done(),
+            Request::Copy { .. } | Request::Stop {} | Request::Pause {} | Request::Resume {} => Reply::done(),
         })
     }
 

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use base::GtidSet;
 use observe::StatusReport;
@@ -66,10 +66,16 @@ impl Default for VerifyOptions {
 }
 
 /// What `slipstream lab replay` replays.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LabReplayOptions {
     /// Binlog files or index files, in order.
     pub logs: Vec<PathBuf>,
+    /// Logs replayed before, timed apart.
+    pub load: Vec<PathBuf>,
+    /// Times as fast as the source committed; none = full speed.
+    pub pace: Option<f64>,
+    /// Reads by key to measure; 0: none.
+    pub reads: u64,
     /// Folder for relay log and store; none = a temporary one.
     pub folder: Option<PathBuf>,
     /// Memory of a store on disk; none = a store in memory.
@@ -125,6 +131,19 @@ impl ReplicaHandle {
         self.replica.outcome()
     }
 
+    /// Once it has ended: the damage of the relay log it ended at, where another start mends that.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        self.replica.damage().map(|damage| damage.to_string())
+    }
+
+    /// What must be gone before the folder is opened again in this process, and the transactions visible.
+    #[must_use]
+    pub fn remains(&self) -> (Weak<store::Store>, u64) {
+        let store = &self.replica.pipeline.store;
+        (Arc::downgrade(store), store.visibility().watermark().0)
+    }
+
     /// Stops replaying at a transaction boundary; receiving goes on.
     ///
     /// # Errors
@@ -161,6 +180,20 @@ impl ReplicaHandle {
         dump_store(&self.replica.pipeline.store, options, out)
     }
 
+    /// Copies one table again and writes how far it is, a line at a time. It goes on when the asker goes away.
+    ///
+    /// # Errors
+    /// Why the table is as it was.
+    pub fn copy_table(&self, table: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        let mut line = |text: &str| {
+            // The log has it too; an asker that is gone does not end the copy.
+            let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+        };
+        let report = self.replica.copy_table(table, &mut line)?;
+        line(&report.to_string());
+        Ok(())
+    }
+
     /// Compares with the source and writes a line per table.
     ///
     /// # Errors
@@ -194,6 +227,10 @@ pub fn control_handler(replica: Arc<ReplicaHandle>) -> Handler {
             Err(error) => Reply::failed(&Failure::error(error.to_string())),
         },
         Request::Verify(options) => Reply::from_result(replica.verify(&options, out)),
+        Request::Copy { table } => {
+            log::note(log::code::OPERATOR, "Control", &format!("copy of {table} asked by operator"));
+            Reply::from_result(replica.copy_table(&table, out))
+        }
         Request::Dump(options) => Reply::from_result(replica.dump(&options, out)),
         Request::Stop {} => {
             log::system(log::code::OPERATOR, "Control", "stop asked by operator");
@@ -283,6 +320,7 @@ fn no_server() -> Failure {
 }
 
 fn dump_store(store: &Arc<store::Store>, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
+    store.readable().map_err(|error| replica::store_failure(&error))?;
     let snapshot = store::Snapshot::pin(store);
     let options = compare::DumpOptions {
         tables: compare::TableFilter::parse(&options.tables),
@@ -311,6 +349,7 @@ fn verify_engine(
     options: &VerifyOptions,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    engine.store.readable().map_err(|error| replica::store_failure(&error))?;
     verified(options, out, |out| compare::verify_store(engine, source, &compare_options(options), out))
 }
 
@@ -376,6 +415,9 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
     let cores = replica::cores();
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
+        load: options.load.clone(),
+        pace: options.pace,
+        reads: options.reads,
         folder: options.folder.clone().unwrap_or(scratch),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
         decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },

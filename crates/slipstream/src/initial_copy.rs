@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use catalog::TableDef;
-use copy::{CopyError, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use observe::fail_point::{self, Phase};
 use observe::{ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text};
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
 use source::preflight::{self, PreflightInput, Severity};
@@ -125,12 +126,13 @@ pub fn check(
     free_bytes: Option<u64>,
 ) -> Result<(String, Vec<String>, Option<Failure>), Failure> {
     let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
+    let locks = config.copy.lock != CopyLock::None;
     let input = CopyCheckInput {
         tables: &TableFilter::default(),
         free_bytes,
         rate_bytes_per_second: config.copy.rate,
-        snapshot_max: Some(config.copy.snapshot_max),
-        lock: LockWanted::Yes,
+        snapshot_max: locks.then_some(config.copy.snapshot_max),
+        lock: if locks { LockWanted::Yes } else { LockWanted::No },
     };
     let age = oldest_log_age(Connection::connect(&server.connect_options()?).map_err(failed)?).map_err(failed)?;
     let check = check_copy(connection, &input, age).map_err(failed)?;
@@ -163,6 +165,7 @@ pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool
         reason: failure.text,
     })?;
     let options = CopyOptions {
+        lock: config.copy.lock,
         connections: config.copy.connections,
         rate_bytes_per_second: config.copy.rate,
         lock_wait: config.copy.lock_wait,
@@ -171,14 +174,18 @@ pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool
     };
     let copy = SourceCopy::prepare(&connect, &options, stop)?;
     let plan = copy.plan();
-    let text = format!(
-        "snapshots taken at GTIDs {}: the source was locked for {} us after {} tries; {} tables, {} connections",
-        shown_set(&plan.executed),
-        plan.lock_us,
-        plan.lock_tries,
-        plan.tables.len(),
-        config.copy.connections
-    );
+    let lock = match config.copy.lock {
+        CopyLock::Auto | CopyLock::Table => {
+            format!(
+                "snapshots taken at GTIDs {}: the source was locked for {} us after {} tries",
+                shown_set(&plan.executed),
+                plan.lock_us,
+                plan.lock_tries
+            )
+        }
+        CopyLock::None => format!("copying without a lock, from GTIDs {} on", shown_set(&plan.executed)),
+    };
+    let text = format!("{lock}; {} tables, {} connections", plan.tables.len(), config.copy.connections);
     log::system(Code(26), "Copy", &text);
     for note in &plan.notes {
         log::note(Code(26), "Copy", note);
@@ -192,6 +199,7 @@ struct Sink<'a> {
 
 impl CopySink for Sink<'_> {
     fn rows(&self, table: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
+        fail_point::enter(Phase::Copy);
         self.writer.rows(table, rows.iter()).map_err(|error| error.to_string())
     }
 
@@ -218,6 +226,7 @@ pub fn run(
     // Each connection may have a table of its own in hand.
     let buffer_bytes = memory_bytes as usize / (2 * config.copy.connections.max(1));
     let writer = CopyWriter::new(disk, buffer_bytes);
+    let writer = if config.copy.lock == CopyLock::None { writer.without_indexes() } else { writer };
     let mut control = serve_status(config, folder, lock, &progress, &stop).map_err(CopyFailure::Own)?;
     let shown = show(&progress);
     let ran = copy.run(&Sink { writer: &writer }, &progress, &stop);
@@ -227,8 +236,14 @@ pub fn run(
         Ok(report) => report,
         Err(error) => return Err(CopyFailure::Copy(error)),
     };
-    writer.finish(&executed, &catalog).map_err(|error| CopyFailure::Own(store_failure(&error)))?;
+    let settles_at = report.settled_at.as_ref();
+    let finished = writer.finish(&executed, settles_at, &catalog);
+    finished.map_err(|error| CopyFailure::Own(store_failure(&error)))?;
     log::system(Code(27), "Copy", &report.to_string());
+    if let Some(until) = settles_at {
+        let text = format!("no lock was taken: rows can be read once GTIDs {} are replayed", shown_set(until));
+        log::system(Code(34), "Copy", &text);
+    }
     Ok(())
 }
 
@@ -252,9 +267,11 @@ pub fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
         CopyError::Definition { .. } | CopyError::NoSnapshot { .. } | CopyError::NoRowsOfItsOwn { .. } => {
             Exit::NotSupported
         }
-        CopyError::Privileges { .. } | CopyError::NoGtids { .. } | CopyError::PreparedXa { .. } => {
-            Exit::PreflightRefused
-        }
+        CopyError::Privileges { .. }
+        | CopyError::NoGtids { .. }
+        | CopyError::PreparedXa { .. }
+        | CopyError::NeedsKeys { .. }
+        | CopyError::NeedsFullImages { .. } => Exit::PreflightRefused,
         _ => Exit::Error,
     };
     Some(Failure::new(exit, format!("initial copy: {error}")))

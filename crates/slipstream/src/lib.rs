@@ -23,5 +23,6 @@ pub mod report;
 pub mod run;
 pub mod signals;
 pub mod skip;
+pub mod table_copy;
 pub mod units;
 pub mod watch;

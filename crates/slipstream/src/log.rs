@@ -81,6 +81,8 @@ pub mod code {
     pub const RELAY_LOG_RECOVERED: Code = Code(20);
     /// A relay log file was closed and the next one begun.
     pub const RELAY_LOG_ROTATED: Code = Code(21);
+    /// Replay met damage in the relay log, which is mended while the program runs.
+    pub const RELAY_DAMAGED: Code = Code(51);
     /// Replay began.
     pub const REPLAY_STARTED: Code = Code(40);
     /// Everything received is visible for the first time since the start.

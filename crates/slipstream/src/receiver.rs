@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::{GtidSet, LogPosition, Uuid};
 use binlog::reader::BinlogFile;
+use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, now_us};
 use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
 use source::preflight::{self, PreflightInput, Severity};
@@ -287,6 +288,7 @@ impl Receiver {
                 continue;
             }
             // Nothing more is at hand: what is whole goes on its way before we wait.
+            fail_point::enter(Phase::Receive);
             let end = self.intake.flush().map_err(|e| Trouble::Fatal(relay_failure(e)))?;
             self.note_progress();
             if let Some(position) = ack.take() {

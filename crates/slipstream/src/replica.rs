@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use apply::{ApplyOptions, CutOptions, CutWait, Pipeline, PipelineOptions, lanes_for};
 use base::{GtidSet, LogPosition};
 use catalog::Catalog;
+use observe::fail_point::{self, Phase};
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
     ProcessFacts, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, now_us, utc_text,
@@ -23,7 +24,7 @@ use relay_log::{
 use schedule::{SkipList, Stop, StopClass};
 use store::{Disk, DiskOptions, Recovered, Store, StoreError};
 
-use crate::config::{CheckImages, RelaySync, ReplicaConfig, SourceSpec};
+use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, CopyFailure};
@@ -31,6 +32,7 @@ use crate::lock::FolderLock;
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
 use crate::receiver::{self, Receiver, SourceFacts};
+use crate::table_copy::{self, TableCopy, TableCopyReport};
 
 /// What the receiver and the rest tell each other.
 pub struct Link {
@@ -129,6 +131,16 @@ pub struct Replica {
     began: Instant,
     /// Whether the log says how long recovery took; nothing to say of an empty folder.
     recovery_said: AtomicBool,
+    /// Whether the log says when a copy without a lock is exact; nothing to say of others.
+    settled_said: AtomicBool,
+    copy_config: CopyConfig,
+    folder: Folder,
+    copy_buffer_bytes: u64,
+    /// One table at a time.
+    copying_table: Mutex<()>,
+    /// How far it is.
+    table_copy: Mutex<String>,
+    tables_copied: AtomicU64,
 }
 
 /// What a stopped folder is opened for.
@@ -157,6 +169,7 @@ impl Replica {
     ) -> Result<Replica, Failure> {
         let began = Instant::now();
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
+        table_copy::note_abandoned(folder)?;
         let opening = Opening { config, folder, lock, memory };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =
             opening.open()?;
@@ -174,6 +187,11 @@ impl Replica {
             sync_relay: sync_relay(&relay_sync),
             after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
         };
+        let store = Arc::new(store.map_err(|error| store_failure(&error))?);
+        let settling = store.readable();
+        if let Err(error) = &settling {
+            log::note(Code(34), "Copy", &error.to_string());
+        }
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
@@ -182,7 +200,7 @@ impl Replica {
                 memory_bytes: memory.queue_bytes,
                 apply: ApplyOptions { check_images: check_images(config.pipeline.check_images) },
                 skip: skip.clone(),
-                store: Arc::new(store.map_err(|error| store_failure(&error))?),
+                store,
                 cuts: Some(cuts),
                 clock_difference_us: Arc::clone(&link.clock_difference_us),
             },
@@ -214,6 +232,13 @@ impl Replica {
             recovered_sequence,
             began,
             recovery_said: AtomicBool::new(!had_something),
+            settled_said: AtomicBool::new(settling.is_ok()),
+            copy_config: config.copy,
+            folder: folder.clone(),
+            copy_buffer_bytes: memory.generation_bytes / (4 * config.copy.connections.max(1) as u64),
+            copying_table: Mutex::new(()),
+            table_copy: Mutex::new(String::new()),
+            tables_copied: AtomicU64::new(0),
         })
     }
 
@@ -260,10 +285,66 @@ impl Replica {
         Some(self.failure().map_or(Ok(()), Err))
     }
 
+    /// Why replay stopped, where that is a damaged relay log that the source can be asked for again: the next start
+    /// cuts it back. None too when what is wrong is what the source sent.
+    #[must_use]
+    pub fn damage(&self) -> Option<relay_log::Damage> {
+        let stop = self.pipeline.failure().filter(|stop| stop.class == StopClass::Corrupt)?;
+        self.source_options.as_ref()?;
+        // The damage lies behind all that is visible, in front of where replay stopped or there.
+        let visible = self.pipeline.publisher.status().position;
+        let from = visible.as_ref().and_then(RelayPosition::of).or_else(|| {
+            let (file_number, _) = *self.relay.files().first()?;
+            Some(RelayPosition { file_number, offset: 0 })
+        });
+        match self.relay.find_damage(from.unwrap_or_default()) {
+            Ok(damage) => damage,
+            Err(error) => {
+                log::warning(Code(20), "Relay", &format!("cannot look for damage behind '{stop}': {error}"));
+                None
+            }
+        }
+    }
+
     /// How to reach the source; None for files.
     #[must_use]
     pub fn source_options(&self) -> Option<source::ConnectOptions> {
         self.source_options.clone()
+    }
+
+    /// Copies one table (`SCHEMA.TABLE`) again while everything else goes on; `say` is told how far it is. Returns when
+    /// the copy is durable and stands in the table's place.
+    ///
+    /// # Errors
+    /// Why the table is as it was; code 2 for a name that is none.
+    pub fn copy_table(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
+        let Some(source) = &self.source_options else {
+            return Err(Failure::usage("files cannot be asked for a table's rows: this needs a server as source"));
+        };
+        self.failure().map_or(Ok(()), Err)?;
+        let Ok(_alone) = self.copying_table.try_lock() else {
+            return Err(Failure::error("a table is being copied on this replica; try again when it has ended"));
+        };
+        let shown = |line: &str| line.clone_into(&mut self.table_copy.lock().unwrap_or_else(PoisonError::into_inner));
+        shown(name);
+        let copy = TableCopy {
+            pipeline: &self.pipeline,
+            relay: &self.relay,
+            source,
+            config: &self.copy_config,
+            folder: &self.folder,
+            buffer_bytes: self.copy_buffer_bytes,
+            stop: &self.stopping,
+        };
+        let result = copy.run(name, &mut |line| {
+            shown(&format!("{name}: {line}"));
+            say(line);
+        });
+        shown("");
+        if result.is_ok() {
+            self.tables_copied.fetch_add(1, Ordering::Relaxed);
+        }
+        result
     }
 
     /// Leaves out `all` from now on.
@@ -293,6 +374,10 @@ impl Replica {
                 log::note(Code(33), "Store", &text);
             }
         }
+        if !self.settled_said.load(Ordering::Relaxed) && self.pipeline.store.readable().is_ok() {
+            self.settled_said.store(true, Ordering::Relaxed);
+            log::system(Code(35), "Copy", "the copy taken without a lock is exact now; rows can be read");
+        }
         if self.relay.space().waiting.is_some() {
             self.pipeline.ask_for_cut();
         }
@@ -304,7 +389,7 @@ impl Replica {
             return "receiving waits for relay log space".into();
         }
         match self.pipeline.waits_for() {
-            CutWait::None => String::new(),
+            CutWait::None => self.pipeline.store.readable().map_or_else(|error| error.to_string(), |()| String::new()),
             CutWait::Cut => "waiting for a cut".into(),
             CutWait::Compaction => "waiting for compaction".into(),
         }
@@ -392,6 +477,8 @@ impl Replica {
                 barriers: self.pipeline.barriers.load(Ordering::Relaxed) as u64,
                 tables: visible.catalog.tables().count() as u64,
                 rows: stats.memory.rows,
+                table_copy: self.table_copy.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                tables_copied: self.tables_copied.load(Ordering::Relaxed),
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -505,9 +592,9 @@ impl ReadOnly {
             replay: ReplayReport {
                 state: ReplayState::Stopped,
                 detail: String::new(),
-                barriers: 0,
                 tables: visible.catalog.tables().count() as u64,
                 rows: stats.memory.rows,
+                ..ReplayReport::default()
             },
             gtid: GtidReport {
                 retrieved: self.retrieved.to_string(),
@@ -628,6 +715,8 @@ impl Opening<'_> {
             position: None,
             rows: std::collections::BTreeMap::new(),
             ledger: String::new(),
+            settles_at: None,
+            prepared: base::PreparedSet::default(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;
         let memory = self.memory.generation_bytes;
@@ -748,6 +837,7 @@ fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<La
             Some((file, offset)) => {
                 let position = LogPosition { file: Arc::from(file.as_str()), offset: *offset };
                 let now = std::time::SystemTime::now();
+                fail_point::enter(Phase::Purge);
                 relay.purge(&position, &point.executed, expire, now).map(|purged| purged.files)
             }
             None => Ok(Vec::new()),
@@ -811,7 +901,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
-        StoreError::SnapshotTooOld => Exit::Error,
+        StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
     };
     Failure::new(exit, error.to_string())
 }

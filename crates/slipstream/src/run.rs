@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
 use observe::{ErrorReport, ReplayState};
 
 use crate::cli::{
-    Cli, Command, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags, SkipFlags,
-    StatusFlags, VerifyFlags, normalised,
+    Cli, Command, CopyFlags, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags,
+    SkipFlags, StatusFlags, VerifyFlags, normalised,
 };
 use crate::config::{ReplicaConfig, Settings, SourceSpec, url_has_password};
 use crate::control::{Client, ControlServer, Request, output_failure};
@@ -31,6 +31,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A stop that takes longer ends the process: the folder is then as after a crash, which every start copes with.
 const STOP_WITHIN: Duration = Duration::from_millis(4500);
+
+/// How long a compaction under way may keep the store open before the engine is started anew in the same process.
+const LET_GO_WITHIN: Duration = Duration::from_secs(60);
 
 /// How often the status is kept for `status` after a crash.
 const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
@@ -71,6 +74,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Status(flags) => status(files, &flags, &mut out),
         Command::Verify(flags) => verify(files, flags, &mut out),
         Command::Dump(flags) => dump(files, flags, &mut out),
+        Command::Copy(flags) => copy(files, &flags, &mut out),
         Command::Skip(flags) => skip_gtids(files, &flags, &mut out),
         Command::Stop(flags) => stop(&data(files, &flags)?),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
@@ -79,6 +83,14 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Lab(LabCommand::Record(arguments)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Record(arguments))
+        }
+        Command::Lab(LabCommand::Generate(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Generate(arguments))
+        }
+        Command::Lab(LabCommand::Hash(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Hash(arguments))
         }
         Command::Lab(LabCommand::Tpcc(command)) => {
             drop(out);
@@ -167,8 +179,57 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     let _ = folder.keep_last_status(&report);
 }
 
-/// Starts the engine, opens the socket, and looks after both until the end.
+/// Runs the engine until its end. Where that is a relay log found damaged, and the source can be asked again, the engine is
+/// started anew: it cuts the log back, fetches what is missing and goes on.
 fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
+    let mut mended_at = None;
+    loop {
+        let (failure, damaged) = match live(config.clone(), folder, lock, signals)? {
+            Life::Ended => return Ok(()),
+            Life::Damaged(failure, damaged) => (failure, damaged),
+        };
+        // The same place again: fetching it once more brings nothing.
+        if signals.stop_asked() || mended_at == Some(damaged.visible) || !damaged.is_let_go() {
+            return Err(failure);
+        }
+        mended_at = Some(damaged.visible);
+        let text = format!("{}; cutting the relay log back and fetching it again", damaged.text);
+        log::warning(code::RELAY_DAMAGED, "Relay", &text);
+    }
+}
+
+/// How a run of the engine ended.
+enum Life {
+    /// As asked.
+    Ended,
+    /// With this failure, which another start mends.
+    Damaged(Failure, Damaged),
+}
+
+/// A relay log that replay could not read.
+struct Damaged {
+    text: String,
+    /// Transactions visible.
+    visible: u64,
+    store: Weak<store::Store>,
+}
+
+impl Damaged {
+    /// Waits until nobody has the store open any more; false when that takes too long.
+    fn is_let_go(&self) -> bool {
+        let until = Instant::now() + LET_GO_WITHIN;
+        while self.store.strong_count() > 0 {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
+    }
+}
+
+/// Starts the engine, opens the socket, and looks after both until the end.
+fn live(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
     let started = Arc::new(AtomicBool::new(false));
     end_while_starting(signals.stop_flag(), Arc::clone(&started));
     let replica = ReplicaHandle::start(config, folder.clone(), lock);
@@ -183,15 +244,26 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
             return Err(failure);
         }
     };
+    let outcome = look_after(&replica, folder, signals);
+    let _ = folder.keep_last_status(&replica.status());
+    control.stop();
+    let Err(failure) = outcome else { return Ok(Life::Ended) };
+    let Some(text) = replica.damage() else { return Err(failure) };
+    let (store, visible) = replica.remains();
+    Ok(Life::Damaged(failure, Damaged { text, visible, store }))
+}
+
+/// Until it has ended, or a stop took too long.
+fn look_after(replica: &ReplicaHandle, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
     let mut stopping: Option<Instant> = None;
     let mut kept = Instant::now();
-    let outcome = loop {
+    loop {
         if let Some(outcome) = replica.outcome() {
-            break outcome;
+            return outcome;
         }
         if stopping.is_some_and(|since| since.elapsed() >= STOP_WITHIN) {
             log::warning(code::SIGNAL, "Server", "the receiver did not end in time; the relay log is checked at start");
-            break Ok(());
+            return Ok(());
         }
         if signals.stop_asked() && stopping.is_none() {
             stopping = Some(Instant::now());
@@ -211,10 +283,7 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
             let _ = folder.keep_last_status(&replica.status());
         }
         std::thread::sleep(LOOK_EVERY);
-    };
-    let _ = folder.keep_last_status(&replica.status());
-    control.stop();
-    outcome
+    }
 }
 
 /// Nothing is running yet while the source is connected to for the first time, and that may take its time: a stop
@@ -327,6 +396,18 @@ fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), 
     )
 }
 
+fn copy(files: &FileFlags, flags: &CopyFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let data = data(files, &flags.data)?;
+    check_table_names(std::slice::from_ref(&flags.table))?;
+    match Client::connect(&data)? {
+        Some(client) => client.ask(&Request::Copy { table: flags.table.clone() }, out).map(|_| ()),
+        None => {
+            Folder::check(&data)?;
+            Err(Failure::error(format!("no replica runs on {}: a table is copied beside replay", data.display())))
+        }
+    }
+}
+
 fn check_table_names(tables: &[String]) -> Result<(), Failure> {
     let wrong = tables
         .iter()
@@ -388,8 +469,14 @@ fn stop(data: &Path) -> Result<(), Failure> {
 
 fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> Result<(), Failure> {
     let settings = settings(files, &flags.pipeline.pairs(), None)?;
+    if flags.pace.is_some_and(|pace| !(pace.is_finite() && pace > 0.0)) {
+        return Err(Failure::usage("--pace: a number above 0".to_owned()));
+    }
     let options = LabReplayOptions {
         logs: flags.logs,
+        load: flags.load,
+        pace: flags.pace,
+        reads: flags.reads,
         folder: flags.folder,
         memory: flags
             .memory

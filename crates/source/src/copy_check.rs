@@ -18,6 +18,8 @@ pub type Needed = (&'static str, &'static [&'static str]);
 pub const COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("RELOAD", &["FLUSH_TABLES"]), ("XA_RECOVER_ADMIN", &[])];
 /// What a copy without a lock cannot do without.
 pub const UNLOCKED_COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("XA_RECOVER_ADMIN", &[])];
+/// What the copy of one table cannot do without: LOCK TABLES … READ.
+pub const TABLE_COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("LOCK TABLES", &[]), ("XA_RECOVER_ADMIN", &[])];
 /// What makes a copy gentler: with LOCK INSTANCE FOR BACKUP, DDL and not writers wait for DDL, and with PROCESS long
 /// statements of others are seen before the read lock is asked for.
 pub const GENTLE_PRIVILEGES: &[Needed] = &[("BACKUP_ADMIN", &[]), ("PROCESS", &[])];
@@ -127,6 +129,10 @@ pub fn check_copy(
         if !missing.is_empty() {
             let list = missing.join(", ");
             let what = match severity {
+                Severity::Refused if missing.iter().any(|name| name == "RELOAD") => format!(
+                    "the account {account} misses the privileges {list} for the initial copy; where RELOAD cannot be \
+                     granted, --copy-lock=none copies without a lock"
+                ),
                 Severity::Refused => format!("the account {account} misses the privileges {list} for the initial copy"),
                 _ => format!("without {list} the initial copy's lock may keep writers waiting longer, a second a try"),
             };

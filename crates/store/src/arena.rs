@@ -96,6 +96,17 @@ impl Header {
 struct Segment {
     bytes: Vec<u8>,
     dead: usize,
+    /// Counts the segments of the arena, from 1: a later one has later records.
+    serial: u64,
+}
+
+/// How far a reader went through the records in the order they were written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    serial: u64,
+    /// Where that segment is, if it still is.
+    index: usize,
+    offset: usize,
 }
 
 /// The segments of one table in one lane.
@@ -107,6 +118,7 @@ pub(crate) struct Arena {
     used: usize,
     dead: usize,
     capacity: usize,
+    serials: u64,
 }
 
 impl Arena {
@@ -132,7 +144,8 @@ impl Arena {
             }
         }
         let size = self.capacity.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX).max(len);
-        let segment = Segment { bytes: Vec::with_capacity(size), dead: 0 };
+        self.serials += 1;
+        let segment = Segment { bytes: Vec::with_capacity(size), dead: 0, serial: self.serials };
         self.capacity += segment.bytes.capacity();
         let index = match self.free.pop() {
             Some(index) => {
@@ -213,6 +226,30 @@ impl Arena {
             all.push(at);
         }
         all
+    }
+
+    /// The next record in the order they were written, moved ones by the time they were moved.
+    pub(crate) fn next_record(&self, cursor: &mut Cursor) -> Option<RecordRef> {
+        let there = self.segments.get(cursor.index).filter(|segment| segment.serial == cursor.serial);
+        if there.is_none_or(|segment| cursor.offset >= segment.bytes.len()) {
+            // Only the segment with the highest number grows, so that the one before it is through.
+            let later = self.segments.iter().enumerate().filter(|(_, segment)| segment.serial > cursor.serial);
+            let (index, segment) = later.min_by_key(|(_, segment)| segment.serial)?;
+            if segment.bytes.is_empty() {
+                return None;
+            }
+            *cursor = Cursor { serial: segment.serial, index, offset: 0 };
+        }
+        let index = cursor.index;
+        let at = RecordRef::new(index, cursor.offset);
+        cursor.offset += self.header(at).record_len();
+        Some(at)
+    }
+
+    /// Whether `next_record` gives the one before the other.
+    pub(crate) fn is_before(&self, one: RecordRef, other: RecordRef) -> bool {
+        let order = |at: RecordRef| (self.segments[at.segment()].serial, at.offset());
+        order(one) < order(other)
     }
 
     /// Copies a record of another segment to the end; the old place is dead after it.

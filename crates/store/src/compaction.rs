@@ -1,12 +1,12 @@
 //! Which rows compaction may drop.
 //!
-//! In: the tables alive at the last durable cut. Out: what is dead. Never here: a row dropped that any recoverable
-//! state can show: an id is dead only when the last durable cut does not know it any more (RULES 2).
+//! In: the tables and indexes alive at the last durable cut. Out: what is dead. Never here: a row or entry dropped that any
+//! recoverable state can show: an id is dead only when the last durable cut does not know it any more (RULES 2).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use catalog::Catalog;
+use catalog::{Catalog, Index, IndexSet, TableDef};
 use lsm_tree::compaction::filter::{Context, Factory};
 use lsm_tree::compaction::{CompactionFilter, ItemAccessor, Verdict};
 
@@ -16,6 +16,8 @@ use crate::entry;
 #[derive(Default)]
 pub(crate) struct DeadRows {
     known: Mutex<Arc<Known>>,
+    /// Tables being copied: no cut knows them, and their rows stay.
+    copied: Mutex<BTreeSet<u32>>,
 }
 
 /// The ids of one durable cut.
@@ -24,6 +26,16 @@ pub(crate) struct Known {
     alive: BTreeSet<u32>,
     /// Ids from here on were not given yet.
     next: u32,
+    /// Of alive tables that have or had indexes.
+    indexes: BTreeMap<u32, KnownIndexes>,
+}
+
+/// The index ids of one table.
+#[derive(Default, Clone)]
+struct KnownIndexes {
+    alive: BTreeSet<u16>,
+    /// Ids above this were not given yet.
+    given: u16,
 }
 
 impl Known {
@@ -31,31 +43,71 @@ impl Known {
         id < self.next && !self.alive.contains(&id)
     }
 
+    /// Whether entries of an index of an alive table are dead. Index id 0 is the rows.
+    fn is_dead_index(&self, table: u32, index: u16) -> bool {
+        let indexes = self.indexes.get(&table);
+        index > 0 && indexes.is_some_and(|known| index <= known.given && !known.alive.contains(&index))
+    }
+
+    pub(crate) fn is_dead_key(&self, key: &[u8]) -> bool {
+        let Some(table) = entry::table_of(key) else { return false };
+        self.is_dead(table) || entry::index_of(key).is_some_and(|index| self.is_dead_index(table, index))
+    }
+
     /// Whether any id of the range, ends included, is not dead.
     fn any_alive(&self, first: u32, last: u32) -> bool {
         last >= self.next || self.alive.range(first..=last).next().is_some()
     }
 
-    /// Whether all rows between two keys are of dead tables.
+    /// Whether all entries between two keys are dead.
     pub(crate) fn all_dead(&self, first: &[u8], last: &[u8]) -> bool {
         match (entry::table_of(first), entry::table_of(last)) {
+            (Some(table), Some(same)) if table == same && !self.is_dead(table) => {
+                let (first, last) = (entry::index_of(first), entry::index_of(last));
+                first.zip(last).is_some_and(|(first, last)| (first..=last).all(|id| self.is_dead_index(table, id)))
+            }
             (Some(first), Some(last)) => !self.any_alive(first, last),
             _ => false,
         }
     }
 
-    /// Whether the first or the last of these rows is of a dead table.
+    /// Whether the first or the last of these entries is dead.
     pub(crate) fn dead_at_ends(&self, first: &[u8], last: &[u8]) -> bool {
-        [first, last].iter().any(|key| entry::table_of(key).is_some_and(|id| self.is_dead(id)))
+        [first, last].iter().any(|key| self.is_dead_key(key))
+    }
+}
+
+impl KnownIndexes {
+    fn of(table: &TableDef) -> KnownIndexes {
+        let ids = |set: IndexSet| set.indexes().iter().map(Index::id).collect();
+        KnownIndexes { alive: IndexSet::of(table).map(ids).unwrap_or_default(), given: table.index_ids_given }
     }
 }
 
 impl DeadRows {
     /// The catalog of the last durable cut.
     pub(crate) fn set_alive(&self, catalog: &Catalog) {
-        let alive = catalog.tables().map(|table| table.id.0).collect();
-        let known = Known { alive, next: catalog.next_table_id().0 };
+        let mut alive: BTreeSet<u32> = catalog.tables().map(|table| table.id.0).collect();
+        let copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.extend(copied.iter());
+        let indexes = catalog.tables().map(|table| (table.id.0, KnownIndexes::of(table))).collect();
+        let known = Known { alive, next: catalog.next_table_id().0, indexes };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+    }
+
+    /// Rows of a table that is being copied stay, though no cut knows it.
+    pub(crate) fn keep(&self, table: u32) {
+        let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
+        copied.insert(table);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = Known::clone(&known);
+        now.alive.insert(table);
+        *known = Arc::new(now);
+    }
+
+    /// The table is in the catalog now, or its copy was given up; the next cut tells.
+    pub(crate) fn keep_no_more(&self, table: u32) {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner).remove(&table);
     }
 
     pub(crate) fn known(&self) -> Arc<Known> {
@@ -79,8 +131,8 @@ struct Filter {
 
 impl CompactionFilter for Filter {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
-        let dead = entry::table_of(item.key()).is_some_and(|id| self.known.is_dead(id));
-        // Older versions of a dead row are dead too, so nothing comes back.
+        let dead = self.known.is_dead_key(item.key());
+        // Older versions of what is dead are dead too, so nothing comes back.
         Ok(if dead { Verdict::Destroy } else { Verdict::Keep })
     }
 }
@@ -91,10 +143,16 @@ mod tests {
 
     #[test]
     fn dead_is_what_the_last_cut_does_not_know_and_had_given() {
-        let known = Known { alive: [3, 7].into_iter().collect(), next: 9 };
+        let indexes = [(7, KnownIndexes { alive: [2, 5].into_iter().collect(), given: 6 })].into_iter().collect();
+        let known = Known { alive: [3, 7].into_iter().collect(), next: 9, indexes };
         let dead: Vec<u32> = (0..12).filter(|id| known.is_dead(*id)).collect();
         assert_eq!(dead, [0, 1, 2, 4, 5, 6, 8]);
         assert!(!known.is_dead(entry::RECORDS));
+        let entry = |index: u16| [&7u32.to_be_bytes()[..], &index.to_be_bytes(), &[1]].concat();
+        let dead: Vec<u16> = (0..9).filter(|index| known.is_dead_key(&entry(*index))).collect();
+        assert_eq!(dead, [1, 3, 4, 6]);
+        assert!(known.all_dead(&entry(3), &entry(4)) && known.dead_at_ends(&entry(4), &entry(5)));
+        assert!(!known.all_dead(&entry(0), &entry(1)) && !known.all_dead(&entry(4), &entry(6)));
         let key = |id: u32| [id.to_be_bytes().as_slice(), &[0, 0, 1]].concat();
         assert!(known.all_dead(&key(4), &key(6)));
         assert!(!known.all_dead(&key(4), &key(7)));

@@ -7,21 +7,30 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use base::GtidSet;
-use catalog::{Catalog, KeyOrder, TableDef};
+use base::{GtidSet, PreparedSet};
+use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
+use crate::Store;
 use crate::disk::{CutFacts, Disk, L0_RUNS_MAX};
 use crate::entry;
 use crate::error::StoreError;
+use crate::index_state::IndexStates;
+
+/// Beside replay, whose cuts need room in level 0 too.
+const L0_RUNS_BESIDE: usize = L0_RUNS_MAX / 2;
 
 /// Takes the rows of a copy.
 pub struct CopyWriter<'a> {
     disk: &'a Disk,
+    /// In use meanwhile: then it knows what snapshots still read.
+    store: Option<&'a Store>,
     /// One table's rows are gathered up to this many bytes, then sorted and written.
     buffer_bytes: usize,
     buffers: Mutex<BTreeMap<u32, Buffer>>,
     rows: Mutex<BTreeMap<u32, i64>>,
     merging: Mutex<()>,
+    /// Entries of secondary indexes are written with the rows; else they are filled later.
+    entries: bool,
 }
 
 #[derive(Default)]
@@ -35,12 +44,33 @@ impl<'a> CopyWriter<'a> {
     /// A writer that gathers up to `buffer_bytes` of a table before it writes them.
     #[must_use]
     pub fn new(disk: &'a Disk, buffer_bytes: usize) -> CopyWriter<'a> {
+        CopyWriter::with(disk, None, buffer_bytes)
+    }
+
+    /// A writer of rows that are exact only when replay has changed them: without entries of secondary indexes.
+    #[must_use]
+    pub fn without_indexes(mut self) -> CopyWriter<'a> {
+        self.entries = false;
+        self
+    }
+
+    /// A writer beside replay, into a store in use; None for a store in memory. The tables must be told to the store
+    /// before ([`Store::begin_table_copy`]).
+    #[must_use]
+    pub fn beside(store: &'a Store, buffer_bytes: usize) -> Option<CopyWriter<'a>> {
+        store.disk().map(|disk| CopyWriter::with(disk, Some(store), buffer_bytes))
+    }
+
+    fn with(disk: &'a Disk, store: Option<&'a Store>, buffer_bytes: usize) -> CopyWriter<'a> {
         CopyWriter {
             disk,
+            store,
             buffer_bytes,
             buffers: Mutex::new(BTreeMap::new()),
             rows: Mutex::new(BTreeMap::new()),
             merging: Mutex::new(()),
+            // Beside replay, changes follow under an id that no cut's catalog knows: indexes are filled behind the switch.
+            entries: store.is_none(),
         }
     }
 
@@ -57,6 +87,8 @@ impl<'a> CopyWriter<'a> {
         let keyless = order.is_keyless();
         let mut buffer = self.take(table.id.0);
         let mut count = 0;
+        let damaged = |_| self.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
+        let mut own = Vec::new();
         for (key, image) in rows {
             let start = buffer.bytes.len();
             entry::append_row_key(&order, table.id, key, &mut buffer.bytes);
@@ -65,6 +97,19 @@ impl<'a> CopyWriter<'a> {
             let end = buffer.bytes.len();
             buffer.entries.push((start, value_at, end));
             count += 1;
+            let Some(indexes) = order.indexes().filter(|_| self.entries) else { continue };
+            own.clear();
+            entry::append_own(keyless, key, &mut own);
+            for index in indexes.indexes() {
+                let start = buffer.bytes.len();
+                buffer.bytes.extend_from_slice(&entry::index_prefix(table.id, index.id()));
+                indexes.append(index, image, &mut buffer.bytes).map_err(damaged)?;
+                buffer.bytes.extend_from_slice(&own);
+                let value_at = buffer.bytes.len();
+                buffer.bytes.extend_from_slice(&entry::index_value(own.len()));
+                let end = buffer.bytes.len();
+                buffer.entries.push((start, value_at, end));
+            }
         }
         *self.rows.lock().unwrap_or_else(PoisonError::into_inner).entry(table.id.0).or_insert(0) += count;
         if buffer.held() >= self.buffer_bytes {
@@ -103,6 +148,12 @@ impl<'a> CopyWriter<'a> {
         while let Some(entry) = entries.get(at) {
             let same = entries.get(at..).unwrap_or(&[]).iter().take_while(|other| key(other) == key(entry)).count();
             let value = bytes.get(entry.1..entry.2).unwrap_or(&[]);
+            if entry::index_of(key(entry)).is_some_and(|index| index > 0) {
+                // Equal rows of a table without a key share their entries.
+                run.put(key(entry), value)?;
+                at += same;
+                continue;
+            }
             let others = entries.get(at + 1..at + same).unwrap_or(&[]);
             let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
             // Equal rows of a table without a key are counted, those of earlier runs too: one connection copies it.
@@ -128,6 +179,10 @@ impl<'a> CopyWriter<'a> {
     /// Keeps level 0 small: its run count is one byte on disk (RULES 6).
     fn merge(&self) -> Result<(), StoreError> {
         let _alone = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = self.store {
+            while self.disk.l0_runs() >= L0_RUNS_BESIDE && store.compact()? {}
+            return Ok(());
+        }
         while self.disk.l0_runs() >= L0_RUNS_MAX && self.disk.compact(self.disk.read_at())? {}
         Ok(())
     }
@@ -141,11 +196,25 @@ impl<'a> CopyWriter<'a> {
         self.write(buffer)
     }
 
-    /// Ends the copy: one cut at `executed` with these tables. From here on the store is what was copied.
+    /// Ends a copy beside replay: all rows lie in the tree. Returns how many there are of a table.
     ///
     /// # Errors
     /// When the tree cannot be written.
-    pub fn finish(self, executed: &GtidSet, catalog: &Catalog) -> Result<(), StoreError> {
+    pub fn finish_table(self, table: TableId) -> Result<i64, StoreError> {
+        let buffers = std::mem::take(&mut *self.buffers.lock().unwrap_or_else(PoisonError::into_inner));
+        for buffer in buffers.into_values() {
+            self.write(buffer)?;
+        }
+        let rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(rows.get(&table.0).copied().unwrap_or(0))
+    }
+
+    /// Ends the copy: one cut at `executed` with these tables. From here on the store is what was copied. With
+    /// `settles_at`, of a copy without a lock, the rows are exact when replay has reached that set.
+    ///
+    /// # Errors
+    /// When the tree cannot be written.
+    pub fn finish(self, executed: &GtidSet, settles_at: Option<&GtidSet>, catalog: &Catalog) -> Result<(), StoreError> {
         let buffers = std::mem::take(&mut *self.buffers.lock().unwrap_or_else(PoisonError::into_inner));
         for buffer in buffers.into_values() {
             self.write(buffer)?;
@@ -155,7 +224,26 @@ impl<'a> CopyWriter<'a> {
             rows.entry(table.id.0).or_insert(0);
         }
         let mut run = self.disk.begin()?;
-        run.records(CutFacts { sequence: 0, executed, position: None, rows, ledger: "", catalog: Some(catalog) })?;
+        // The rows of a copy without a lock are of no one moment, and its entries would be none of the rows that replay
+        // then puts there: indexes are filled once the rows are exact.
+        let settling = settles_at.is_some_and(|set| !set.is_subset_of(executed));
+        let none = PreparedSet::default();
+        run.records(CutFacts {
+            sequence: 0,
+            executed,
+            position: None,
+            rows,
+            ledger: "",
+            settles_at: settles_at.filter(|_| settling),
+            catalog: Some(catalog),
+            prepared: &none,
+            prepared_before: &none,
+        })?;
+        run.index_states(&if self.entries {
+            IndexStates::all_complete(catalog)
+        } else {
+            IndexStates::none_complete(catalog)
+        })?;
         let ending = self.disk.ending();
         run.finish(&ending)?;
         self.disk.take_over(&ending);

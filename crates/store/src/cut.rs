@@ -6,13 +6,18 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
-use catalog::{KeyOrder, TableId};
+use base::{GtidSet, PreparedSet};
+use catalog::{Catalog, IndexSet, KeyOrder, TableDef, TableId};
 
+use crate::beneath::{Base, BaseKind};
 use crate::disk::{CutFacts, Disk, Run};
-use crate::entry;
+use crate::entries::{CutRow, TableEntries};
+use crate::entry::{self, head_of};
 use crate::error::StoreError;
+use crate::index_state::{Extent, IndexStates};
 use crate::layers::{CutPoint, Generation, Layer, Spill, tables_of};
 
 /// What a cut wrote.
@@ -20,8 +25,10 @@ use crate::layers::{CutPoint, Generation, Layer, Spill, tables_of};
 pub struct CutReport {
     /// Number of its last transaction.
     pub sequence: u64,
-    /// Keys written, deletions included.
+    /// Rows written, deletions included.
     pub entries: u64,
+    /// Entries of secondary indexes written, removals included.
+    pub index_entries: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
 }
@@ -96,15 +103,6 @@ fn key_of<'a>(keys: &'a [Vec<u8>], place: &Place) -> &'a [u8] {
     keys.get(block).and_then(|bytes| bytes.get(at..at + usize::from(place.key_len))).unwrap_or(&[])
 }
 
-fn head_of(key: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let len = key.len().min(8);
-    if let (Some(to), Some(from)) = (head.get_mut(..len), key.get(..len)) {
-        to.copy_from_slice(from);
-    }
-    u64::from_be_bytes(head)
-}
-
 /// One table's rows of a layer, on the way into a run.
 enum Stream<'a> {
     Memory { generation: &'a Generation, sorted: SortedTable, next: usize },
@@ -156,23 +154,54 @@ impl Stream<'_> {
             }
             Stream::Spill { entries } => match entries.peek() {
                 Some(Ok((_, value))) if !entry::is_gone(value) => {
-                    out.extend_from_slice(value);
+                    out.extend_from_slice(entry::plain(value));
                     true
                 }
                 _ => false,
             },
         }
     }
+
+    /// What lies below the next entry's row, its keys in `keys`, and how long what names the row is.
+    fn base(&mut self, table: TableId, indexes: &IndexSet, keys: &mut Vec<u8>) -> Option<(BaseKind, usize)> {
+        keys.clear();
+        match self {
+            Stream::Memory { generation, sorted, next } => {
+                let place = sorted.places.get(*next)?;
+                let guard = generation.lane(usize::from(place.lane))?;
+                let held = guard.held_at(table, place.place)?;
+                let keyless = guard.is_keyless(table);
+                let own_len = entry::own_len(keyless, held.key);
+                if keyless && held.image.is_none() && held.base == Base::Same {
+                    // What went is what was below: the image names the row.
+                    indexes.append_all(held.key, keys).ok()?;
+                    return Some((BaseKind::Keys, own_len));
+                }
+                Some((BaseKind::of(held.base, keys), own_len))
+            }
+            Stream::Spill { entries } => match entries.peek() {
+                Some(Ok((_, value))) => {
+                    let Some(base) = entry::base_of(value) else { return Some((BaseKind::Same, 0)) };
+                    keys.extend_from_slice(base.keys);
+                    Some((base.base, base.own_len))
+                }
+                _ => None,
+            },
+        }
+    }
 }
 
-/// Hands the newest entry of every key of a table to `each`: key, and value or None for a deletion. `streams` are
-/// newest first.
+/// Hands the newest entry of every key of a table to `each`. `streams` are newest first; what lies below all of them is
+/// asked for where there are `indexes`.
 fn merge(
     table: TableId,
+    indexes: Option<&IndexSet>,
     mut streams: Vec<Stream<'_>>,
-    mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StoreError>,
+    damaged: &dyn Fn() -> StoreError,
+    mut each: impl FnMut(&CutRow<'_>) -> Result<(), StoreError>,
 ) -> Result<u64, StoreError> {
     let (mut key, mut value) = (entry::table_prefix(table).to_vec(), Vec::new());
+    let (mut base_keys, mut older_keys) = (Vec::new(), Vec::new());
     let mut count = 0;
     loop {
         let mut first: Option<usize> = None;
@@ -188,14 +217,25 @@ fn merge(
         }
         let Some(first) = first else { return Ok(count) };
         let there = streams.get_mut(first).is_some_and(|stream| stream.value(table, &mut value));
-        each(&key, there.then_some(value.as_slice()))?;
-        count += 1;
+        let (mut base, mut own_len) = (BaseKind::Same, 0);
         for stream in streams.iter_mut().skip(first) {
-            let same = stream.key()? == key.get(entry::PREFIX_LEN..);
-            if same {
-                stream.skip();
+            if stream.key()? != key.get(entry::PREFIX_LEN..) {
+                continue;
             }
+            if let Some(indexes) = indexes {
+                let (older, len) = stream.base(table, indexes, &mut older_keys).ok_or_else(damaged)?;
+                // The oldest layer in which something changed knows what lies below all of them.
+                if older != BaseKind::Same {
+                    base = older;
+                    std::mem::swap(&mut base_keys, &mut older_keys);
+                }
+                own_len = own_len.max(len);
+            }
+            stream.skip();
         }
+        let value = there.then_some(value.as_slice());
+        each(&CutRow { key: &key, own_len, value, base, base_keys: &base_keys })?;
+        count += 1;
     }
 }
 
@@ -228,52 +268,123 @@ pub(crate) fn table_bounds(table: TableId) -> ([u8; entry::PREFIX_LEN], [u8; ent
     (from, to)
 }
 
-/// Writes `layers` (newest first) as they are at `point` into one run of `disk`, with the record; the run is not
-/// ended yet. `with_catalog`: the catalog differs from that of the last cut.
+/// Where a cut goes, and what it must know of the tree.
+pub(crate) struct CutTo<'a> {
+    pub disk: &'a Disk,
+    pub scratch: Option<&'a Path>,
+    /// What the tree holds of each index before the cut.
+    pub indexes: &'a IndexStates,
+    /// Tables that are being copied: no catalog knows them yet.
+    pub copied: &'a [Arc<TableDef>],
+    /// What must be executed before the rows are exact.
+    pub settles_at: Option<&'a GtidSet>,
+    /// The catalog differs from that of the last cut.
+    pub with_catalog: bool,
+    /// XA transactions prepared at the last cut.
+    pub prepared: &'a PreparedSet,
+}
+
+/// Writes `layers` (newest first) as they are at `point` into one run, with the record; the run is not ended yet.
+/// Also gives the states of indexes that it leaves.
 pub(crate) fn write<'a>(
-    disk: &'a Disk,
+    to: &CutTo<'a>,
     layers: &[Layer],
     point: &CutPoint,
     rows: BTreeMap<u32, i64>,
-    with_catalog: bool,
-) -> Result<(Run<'a>, CutReport), StoreError> {
-    let mut run = disk.begin()?;
+) -> Result<(Run<'a>, CutReport, IndexStates), StoreError> {
+    let mut run = to.disk.begin()?;
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
-    let mut tables: Vec<_> = point.catalog.tables().collect();
+    let mut tables: Vec<_> = point.catalog.tables().chain(to.copied).collect();
     tables.sort_unstable_by_key(|table| table.id);
+    tables.dedup_by_key(|table| table.id);
     for table in tables {
         let order = KeyOrder::of(table);
         let streams = streams(layers, table.id, &order, point.sequence);
-        report.entries += merge(table.id, streams, |key, value| match value {
-            Some(value) => run.put(key, value),
-            None => run.remove(key),
-        })?;
+        let (rows, entries) = write_table(to, &mut run, table, &order, streams)?;
+        report.entries += rows;
+        report.index_entries += entries;
     }
+    let states = to.indexes.at_cut(&point.catalog);
     run.records(CutFacts {
         sequence: point.sequence,
         executed: &point.executed,
         position: point.position.as_ref().map(|(file, offset)| (file.as_str(), *offset)),
         rows,
         ledger: &point.ledger,
-        catalog: with_catalog.then_some(&point.catalog),
+        settles_at: to.settles_at.filter(|set| !set.is_subset_of(&point.executed)),
+        catalog: to.with_catalog.then_some(&point.catalog),
+        prepared: &point.prepared,
+        prepared_before: to.prepared,
     })?;
-    Ok((run, report))
+    if to.with_catalog || states != *to.indexes {
+        run.index_states(&states)?;
+    }
+    Ok((run, report, states))
 }
 
-/// Writes one generation of an unfinished transaction into a tree of its own.
-pub(crate) fn spill(
-    disk: &Disk,
-    generation: &Arc<Generation>,
-    order_of: &dyn Fn(TableId) -> Option<KeyOrder>,
-) -> Result<(), StoreError> {
+/// Rows of a table, then the entries of its indexes: the order of their keys. Returns how many of each.
+fn write_table(
+    to: &CutTo<'_>,
+    run: &mut Run<'_>,
+    table: &TableDef,
+    order: &KeyOrder,
+    streams: Vec<Stream<'_>>,
+) -> Result<(u64, u64), StoreError> {
+    let damaged = || to.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
+    let mut entries = order.indexes().and_then(|set| {
+        let extents = to.indexes.extents(table, set);
+        TableEntries::new(table.id, set, extents, to.indexes.is_new(table), to.scratch)
+    });
+    let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);
+    let rows = merge(table.id, indexes, streams, &damaged, |row| {
+        match row.value {
+            Some(value) => run.put(row.key, value)?,
+            None => run.remove(row.key)?,
+        }
+        match &mut entries {
+            Some(entries) => entries.row(row, &damaged),
+            None => Ok(()),
+        }
+    })?;
+    let entries = entries.map(|entries| entries.write(run, true)).transpose()?;
+    Ok((rows, entries.unwrap_or(0)))
+}
+
+/// Writes one generation of an unfinished transaction into a tree of its own: with each row of a table that has indexes
+/// what lies below, and for readers the entries of the rows that are there.
+pub(crate) fn spill(disk: &Disk, generation: &Arc<Generation>, catalog: &Catalog) -> Result<(), StoreError> {
     let mut run = disk.begin()?;
     let mut any = false;
     for table in tables_of(generation) {
-        let Some(order) = order_of(table) else { continue };
+        let Some(table) = catalog.table_by_id(table) else { continue };
+        let order = KeyOrder::of(table);
         let layer = [Layer::Memory(Arc::clone(generation))];
-        any |= merge(table, streams(&layer, table, &order, u64::MAX), |key, value| {
-            run.put(key, value.unwrap_or(&entry::GONE_VALUE))
-        })? > 0;
+        let streams = streams(&layer, table.id, &order, u64::MAX);
+        let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
+        let mut entries = order.indexes().and_then(|set| {
+            let extents = vec![Extent::Everything; set.indexes().len()];
+            TableEntries::new(table.id, set, extents, true, None)
+        });
+        let mut value = Vec::new();
+        let indexes = order.indexes().map(|set| &**set);
+        let rows = merge(table.id, indexes, streams, &damaged, |row| {
+            value.clear();
+            if let Some(entries) = &mut entries {
+                let base = entry::SpillBase {
+                    base: row.base,
+                    keys: if row.base == BaseKind::Keys { row.base_keys } else { &[] },
+                    own_len: row.own_len,
+                };
+                entry::append_base(&base, &mut value);
+                entries.row(row, &damaged)?;
+            }
+            value.extend_from_slice(row.value.unwrap_or(&entry::GONE_VALUE));
+            run.put(row.key, &value)
+        })?;
+        any |= rows > 0;
+        if let Some(entries) = entries {
+            entries.write(&mut run, false)?;
+        }
     }
     if any {
         let ending = disk.ending();

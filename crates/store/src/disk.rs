@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::GtidSet;
+use base::{GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, TableId};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
@@ -23,24 +23,30 @@ use serde::{Deserialize, Serialize};
 use crate::compaction::DeadRows;
 use crate::entry;
 use crate::error::StoreError;
+use crate::index_state::IndexStates;
 
 /// Version of all that lies in the store's folder.
 const FORMAT: u32 = 2;
-
-/// The oldest version that can be read: from 2 on rows can be of earlier definitions of their table.
+/// Without secondary indexes: they are filled.
 const FORMAT_OLDEST: u32 = 1;
+/// The same as the newest, with a copy that is not settled: a program that knows nothing of it must not read it.
+const FORMAT_SETTLING: u32 = 3;
 
 /// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
 pub const L0_RUNS_MAX: usize = 24;
 
 /// Files of level 0 that are merged together.
-const L0_FILES: u8 = 4;
+pub const L0_FILES: u8 = 4;
 const FILE_BYTES: u64 = 64 << 20;
 /// Less than this is not worth a rewrite.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 
 const CUT_RECORD: &str = "cut";
 const CATALOG_RECORD: &str = "catalog";
+const INDEXES_RECORD: &str = "indexes";
+
+/// Events of a prepared XA transaction are stored in values of this size.
+const PREPARED_PART_BYTES: usize = 4 << 20;
 
 /// Where replay goes on after the newest cut.
 #[derive(Clone)]
@@ -57,6 +63,10 @@ pub struct Recovered {
     pub rows: BTreeMap<u32, i64>,
     /// The ledger, as [`CutPoint::ledger`](crate::CutPoint::ledger) had it.
     pub ledger: String,
+    /// After a copy without a lock: the GTIDs that replay must have reached before the rows are exact.
+    pub settles_at: Option<GtidSet>,
+    /// XA transactions prepared there.
+    pub prepared: PreparedSet,
 }
 
 /// The cut's record as it lies in the tree, JSON.
@@ -69,6 +79,19 @@ struct CutRecord {
     relay_offset: u64,
     rows: BTreeMap<u32, i64>,
     ledger: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settles_at: Option<String>,
+    #[serde(default)]
+    prepared: Vec<PreparedRecord>,
+}
+
+/// A prepared XA transaction as the cut's record names it; its events lie in records of their own.
+#[derive(Serialize, Deserialize)]
+struct PreparedRecord {
+    xid: String,
+    gtid: Option<String>,
+    number: u64,
+    bytes: usize,
 }
 
 /// Sizes.
@@ -188,20 +211,60 @@ impl Disk {
         };
         let format = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
         let found = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
-        if !(FORMAT_OLDEST..=FORMAT).contains(&found) {
+        if !(FORMAT_OLDEST..=FORMAT_SETTLING).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
         let record: CutRecord = serde_json::from_slice(&text).map_err(|error| damaged("cut", &error))?;
         let catalog = self.get(self.read_at(), &entry::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
+        let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
+        self.index_states(&catalog)?;
         Ok(Some(Recovered {
             sequence: record.sequence,
             executed: record.gtid_executed.parse().map_err(|error| damaged("cut", &error))?,
-            catalog: Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?,
+            catalog: self.past_copies(catalog)?,
             position: record.relay_file.map(|file| (file, record.relay_offset)),
             rows: record.rows,
             ledger: record.ledger,
+            settles_at: match record.settles_at {
+                Some(set) => Some(set.parse().map_err(|error| damaged("cut", &error))?),
+                None => None,
+            },
+            prepared: self.prepared(record.prepared)?,
         }))
+    }
+
+    fn prepared(&self, records: Vec<PreparedRecord>) -> Result<PreparedSet, StoreError> {
+        let damaged = |what: &str| self.damaged(format!("the prepared XA transaction in the newest cut: {what}"));
+        let mut all = BTreeMap::new();
+        for record in records {
+            let mut events = Vec::new();
+            for part in 0..prepared_parts(record.bytes) {
+                let found = self.get(self.read_at(), &prepared_key(record.number, part))?;
+                events.extend_from_slice(&found.ok_or_else(|| damaged("a part is missing"))?);
+            }
+            if events.len() != record.bytes {
+                return Err(damaged("its length"));
+            }
+            let gtid = record.gtid.map(|gtid| gtid.parse()).transpose().map_err(|_| damaged("its GTID"))?;
+            all.insert(record.xid, Arc::new(Prepared { number: record.number, gtid, events }));
+        }
+        Ok(Arc::new(all))
+    }
+
+    /// What the tree holds of each secondary index of this catalog.
+    pub(crate) fn index_states(&self, catalog: &Catalog) -> Result<IndexStates, StoreError> {
+        let text = self.get(self.read_at(), &entry::record_key(INDEXES_RECORD))?;
+        IndexStates::from_json(text.as_deref(), catalog)
+            .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
+    }
+
+    /// A copy of a table that was broken off leaves rows under an id that the catalog never gave: no table gets it.
+    fn past_copies(&self, catalog: Catalog) -> Result<Catalog, StoreError> {
+        let records = entry::RECORDS.to_be_bytes();
+        let highest = self.range(self.read_at(), &[], &records).next_back().transpose()?;
+        let id = highest.as_ref().and_then(|(key, _)| entry::table_of(key));
+        Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
     }
 
     /// The store's folder.
@@ -364,8 +427,12 @@ pub(crate) struct CutFacts<'a> {
     pub position: Option<(&'a str, u64)>,
     pub rows: BTreeMap<u32, i64>,
     pub ledger: &'a str,
+    pub settles_at: Option<&'a GtidSet>,
     /// Written only when it is not the one of the last cut.
     pub catalog: Option<&'a Catalog>,
+    pub prepared: &'a PreparedSet,
+    /// What the last cut had of them.
+    pub prepared_before: &'a PreparedSet,
 }
 
 impl Run<'_> {
@@ -388,16 +455,39 @@ impl Run<'_> {
             self.put(&entry::record_key(CATALOG_RECORD), &text)?;
         }
         let record = CutRecord {
-            format: FORMAT,
+            format: if facts.settles_at.is_some() { FORMAT_SETTLING } else { FORMAT },
             sequence: facts.sequence,
             gtid_executed: facts.executed.to_string(),
             relay_file: facts.position.map(|(file, _)| file.to_owned()),
             relay_offset: facts.position.map_or(0, |(_, offset)| offset),
             rows: facts.rows,
             ledger: facts.ledger.to_owned(),
+            settles_at: facts.settles_at.map(ToString::to_string),
+            prepared: prepared_records(facts.prepared),
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
-        self.put(&entry::record_key(CUT_RECORD), &text)
+        self.put(&entry::record_key(CUT_RECORD), &text)?;
+        // By number, as the keys are ordered.
+        let mut changed = BTreeMap::new();
+        changed.extend(facts.prepared_before.values().map(|old| (old.number, (old, false))));
+        for new in facts.prepared.values() {
+            if changed.remove(&new.number).is_none() {
+                changed.insert(new.number, (new, true));
+            }
+        }
+        for (number, (transaction, is_new)) in changed {
+            for (part, bytes) in transaction.events.chunks(PREPARED_PART_BYTES).enumerate() {
+                let key = prepared_key(number, part);
+                if is_new { self.put(&key, bytes)? } else { self.remove(&key)? }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the record of indexes, behind all others.
+    pub(crate) fn index_states(&mut self, states: &IndexStates) -> Result<(), StoreError> {
+        let text = states.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
+        self.put(&entry::record_key(INDEXES_RECORD), &text)
     }
 
     /// Makes the run part of the tree, durably, at once. The caller holds `ending` and takes the new number over.
@@ -409,6 +499,25 @@ impl Run<'_> {
         disk.written.fetch_add(self.bytes, Ordering::Relaxed);
         Ok(self.bytes)
     }
+}
+
+fn prepared_records(prepared: &PreparedSet) -> Vec<PreparedRecord> {
+    let record = |(xid, transaction): (&String, &Arc<Prepared>)| PreparedRecord {
+        xid: xid.clone(),
+        gtid: transaction.gtid.map(|gtid| gtid.to_string()),
+        number: transaction.number,
+        bytes: transaction.events.len(),
+    };
+    prepared.iter().map(record).collect()
+}
+
+fn prepared_parts(bytes: usize) -> usize {
+    bytes.div_ceil(PREPARED_PART_BYTES)
+}
+
+/// Between the cut's record and that of indexes.
+fn prepared_key(number: u64, part: usize) -> Vec<u8> {
+    entry::record_key(&format!("held-xa/{number:020}/{part:06}"))
 }
 
 /// Removes a folder with everything in it; none there is fine.

@@ -5,11 +5,17 @@
 //!            without a key: table id · index id · XXH3-128 of the image, BE
 //! row value  kind u8 (1) · definition version u32 LE · length of the stored key u16 LE · image
 //!            without a key: kind u8 (2) · definition version u32 LE · copies u64 LE · image
+//! index key  table id u32 BE · index id u16 BE · sort key · the row's own key: stored key bytes, without a key the hash
+//! index value  length of the row's own key u16 LE
 //! spill      kind u8 (3): the row was deleted by the transaction
+//!            of a table with indexes: kind u8 (4) · what lies below u8 (0 the same, 1 nothing, 2 keys) · length of the row's
+//!            own key u16 LE · length of the keys u32 LE · keys (IndexSet::append_all) · one of the values above
 //! record     table id 0xffffffff · name
 //! ```
 
 use catalog::{KeyOrder, TableId};
+
+use crate::beneath::BaseKind;
 
 /// Table id of the records that are no rows; behind all tables.
 pub(crate) const RECORDS: u32 = u32::MAX;
@@ -18,6 +24,11 @@ const KEYED: u8 = 1;
 const KEYLESS: u8 = 2;
 /// In a spill only: the row is deleted.
 const GONE: u8 = 3;
+/// In a spill only: what lies below comes first.
+const WITH_BASE: u8 = 4;
+const BASE_HEAD: usize = 8;
+/// Bytes of the hash that names a row without a key.
+const HASH_LEN: usize = 16;
 const KEYED_HEAD: usize = 7;
 const KEYLESS_HEAD: usize = 13;
 
@@ -28,6 +39,67 @@ pub(crate) const PREFIX_LEN: usize = 6;
 pub(crate) fn table_prefix(table: TableId) -> [u8; PREFIX_LEN] {
     let [a, b, c, d] = table.0.to_be_bytes();
     [a, b, c, d, 0, 0]
+}
+
+/// Start of all entries of an index; index id 0 is the rows.
+pub(crate) fn index_prefix(table: TableId, index: u16) -> [u8; PREFIX_LEN] {
+    let ([a, b, c, d], [e, f]) = (table.0.to_be_bytes(), index.to_be_bytes());
+    [a, b, c, d, e, f]
+}
+
+/// The first key behind all entries of an index.
+pub(crate) fn index_end(table: TableId, index: u16) -> [u8; PREFIX_LEN] {
+    match index.checked_add(1) {
+        Some(next) => index_prefix(table, next),
+        None => index_prefix(TableId(table.0.saturating_add(1)), 0),
+    }
+}
+
+/// Index id of a key of the tree.
+pub(crate) fn index_of(key: &[u8]) -> Option<u16> {
+    key.get(4..PREFIX_LEN)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// Appends the tree's key of an index entry.
+pub(crate) fn append_index_key(table: TableId, index: u16, sort_key: &[u8], own: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&index_prefix(table, index));
+    out.extend_from_slice(sort_key);
+    out.extend_from_slice(own);
+}
+
+/// Value of an index entry.
+pub(crate) fn index_value(own_len: usize) -> [u8; 2] {
+    (own_len as u16).to_le_bytes()
+}
+
+/// The row's own key at the end of an index entry's key; None when it is not one of ours.
+pub(crate) fn own_of<'a>(key: &'a [u8], value: &[u8]) -> Option<&'a [u8]> {
+    let len = usize::from(u16::from_le_bytes(*value.first_chunk()?));
+    key.get(key.len().checked_sub(len).filter(|at| *at >= PREFIX_LEN)?..)
+}
+
+/// Length of what names a row in the tree's keys.
+pub(crate) fn own_len(keyless: bool, key: &[u8]) -> usize {
+    if keyless { HASH_LEN } else { key.len() }
+}
+
+/// Appends what names a row in the tree's keys.
+pub(crate) fn append_own(keyless: bool, key: &[u8], out: &mut Vec<u8>) {
+    if keyless {
+        out.extend_from_slice(&xxhash_rust::xxh3::xxh3_128(key).to_be_bytes());
+    } else {
+        out.extend_from_slice(key);
+    }
+}
+
+/// The first 8 bytes as a number in the same order.
+pub(crate) fn head_of(key: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let len = key.len().min(8);
+    if let (Some(to), Some(from)) = (head.get_mut(..len), key.get(..len)) {
+        to.copy_from_slice(from);
+    }
+    u64::from_be_bytes(head)
 }
 
 /// Key of a record.
@@ -45,12 +117,10 @@ pub(crate) fn table_of(key: &[u8]) -> Option<u32> {
 /// Appends the tree's key of a row.
 pub(crate) fn append_row_key(order: &KeyOrder, table: TableId, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&table_prefix(table));
-    if order.is_keyless() {
-        out.extend_from_slice(&xxhash_rust::xxh3::xxh3_128(key).to_be_bytes());
-    } else {
+    if !order.is_keyless() {
         order.append(key, out);
-        out.extend_from_slice(key);
     }
+    append_own(order.is_keyless(), key, out);
 }
 
 /// Appends the tree's value of a row: `image` and `copies` as a lane holds them.
@@ -93,7 +163,50 @@ pub(crate) const GONE_VALUE: [u8; 1] = [GONE];
 
 /// Whether a value of a spill says that the row was deleted.
 pub(crate) fn is_gone(value: &[u8]) -> bool {
-    value.first() == Some(&GONE)
+    plain(value).first() == Some(&GONE)
+}
+
+/// What lies below a row of a spill.
+pub(crate) struct SpillBase<'a> {
+    pub base: BaseKind,
+    pub keys: &'a [u8],
+    pub own_len: usize,
+}
+
+/// Appends the head of a spill's value; one of the other values follows.
+pub(crate) fn append_base(base: &SpillBase<'_>, out: &mut Vec<u8>) {
+    let kind = match base.base {
+        BaseKind::Same => 0,
+        BaseKind::Absent => 1,
+        BaseKind::Keys => 2,
+    };
+    out.extend_from_slice(&[WITH_BASE, kind]);
+    out.extend_from_slice(&(base.own_len as u16).to_le_bytes());
+    out.extend_from_slice(&(base.keys.len() as u32).to_le_bytes());
+    out.extend_from_slice(base.keys);
+}
+
+fn split_base(value: &[u8]) -> Option<(SpillBase<'_>, &[u8])> {
+    let (head, rest) = value.split_first_chunk::<BASE_HEAD>()?;
+    let base = match (head[0], head[1]) {
+        (WITH_BASE, 0) => BaseKind::Same,
+        (WITH_BASE, 1) => BaseKind::Absent,
+        (WITH_BASE, 2) => BaseKind::Keys,
+        _ => return None,
+    };
+    let len = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+    let (keys, rest) = rest.split_at_checked(len)?;
+    Some((SpillBase { base, keys, own_len: usize::from(u16::from_le_bytes([head[2], head[3]])) }, rest))
+}
+
+/// What lies below a row of a spill, where its value says so.
+pub(crate) fn base_of(value: &[u8]) -> Option<SpillBase<'_>> {
+    split_base(value).map(|(base, _)| base)
+}
+
+/// A value without what a spill puts in front.
+pub(crate) fn plain(value: &[u8]) -> &[u8] {
+    split_base(value).map_or(value, |(_, rest)| rest)
 }
 
 /// A row as the tree has it.
@@ -109,6 +222,7 @@ pub(crate) struct StoredRow<'a> {
 
 /// Reads an entry of the tree back; None when it is not one of ours.
 pub(crate) fn parse_row<'a>(tree_key: &'a [u8], value: &'a [u8]) -> Option<StoredRow<'a>> {
+    let value = plain(value);
     match *value.first()? {
         KEYED => {
             let head = value.first_chunk::<KEYED_HEAD>()?;

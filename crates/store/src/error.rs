@@ -37,6 +37,25 @@ pub enum StoreError {
         /// What we read.
         expected: u32,
     },
+    /// The index cannot be read at this snapshot yet: it came with a later DDL and is being filled.
+    #[error("index {index} of table id {table} is being filled and cannot be read yet")]
+    IndexNotReady {
+        /// The table's id.
+        table: u32,
+        /// The index's id under it.
+        index: u16,
+    },
+    /// A copy without a lock is exact only when the log is replayed to its end.
+    #[error(
+        "the copy was taken without a lock (--copy-lock=none): its rows are exact, and can be read, once {missing} more \
+          transactions are replayed, up to GTIDs {until}"
+    )]
+    Settling {
+        /// What must be executed.
+        until: String,
+        /// How much of it is not.
+        missing: u64,
+    },
     /// A snapshot was given up because it held too much memory.
     #[error("snapshot too old: what it sees was given up to stay within --memory; take a new one")]
     SnapshotTooOld,

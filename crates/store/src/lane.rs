@@ -3,9 +3,11 @@
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
 //! passes unseen while `check_images` asks to look (RULES 20).
 
-use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableId};
+use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableId};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
+use crate::arena::Cursor;
+use crate::beneath::{Base, Bases};
 use crate::error::StoreError;
 use crate::layers::{Below, Depth, Layers};
 use crate::scan::ScanBuffer;
@@ -38,6 +40,18 @@ pub enum CheckImages {
     Sample,
     /// As `Sample`, and every before image is compared.
     All,
+    /// Between the two ends of a copy without a lock: a row is put or removed whatever is there. Looked for it is, so
+    /// that rows are counted right. What a partial image says of a row that is not there is left out: for this key a
+    /// deletion or a whole row follows before the copy settles.
+    Settling,
+}
+
+impl CheckImages {
+    /// Whether a row that is not as the log says is an error.
+    #[inline]
+    fn refuses(self) -> bool {
+        matches!(self, CheckImages::Sample | CheckImages::All)
+    }
 }
 
 /// What a row event says the row was.
@@ -80,6 +94,17 @@ pub enum RowChange<'a> {
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
     },
+    /// As `Merge`, where the image holds differences of some JSON documents.
+    MergeJson {
+        /// What it was.
+        before: BeforeImage<'a>,
+        /// The columns that the image holds; None for all.
+        present: Option<&'a [u8]>,
+        /// One bit per JSON column of the table: its value is differences.
+        partial: &'a [u8],
+        /// Null bitmap over the present columns, then values.
+        image: &'a [u8],
+    },
     /// The row goes.
     Delete {
         /// What it was.
@@ -102,6 +127,10 @@ pub enum RowErrorKind {
     Differs,
     /// The stored image and the table's definition do not fit together.
     Damaged,
+    /// A key change whose after image lacks columns, before a copy without a lock has settled.
+    Unsettled,
+    /// ER_COULD_NOT_APPLY_JSON_DIFF: differences that do not fit the stored document.
+    JsonDiff(values::ValueError),
     /// The store's files cannot be read.
     Store(StoreError),
 }
@@ -113,6 +142,9 @@ pub enum RowErrorKind {
     RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica".to_owned(),
     RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
+    RowErrorKind::Unsettled => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
+        the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
+    RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
     RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
 })]
 pub struct RowError {
@@ -134,6 +166,8 @@ pub struct LaneStats {
 #[derive(Default)]
 struct Table {
     rows: LaneTable,
+    /// Of a table with secondary indexes, where something lies below: see `beneath`.
+    bases: Bases,
     keyless: bool,
     /// Rows that came less rows that went.
     balance: i64,
@@ -150,7 +184,12 @@ pub(crate) struct Held<'a> {
     pub definition: u32,
     /// How many copies of the row, without a key.
     pub copies: u64,
+    /// What lies below, for secondary indexes.
+    pub base: Base<'a>,
 }
+
+/// A row's key, and the row with its definition's version or None when it is deleted.
+pub(crate) type VisibleRow<'a> = (&'a [u8], Option<(crate::Row<'a>, u32)>);
 
 /// See the module.
 pub struct Lane {
@@ -167,6 +206,8 @@ pub struct Lane {
     below: Vec<u8>,
     /// Old images of earlier definitions are converted here.
     buffers: ConversionBuffers,
+    /// Sort keys of rows below are made here.
+    base_keys: Vec<u8>,
 }
 
 /// What a row was before a change.
@@ -188,6 +229,7 @@ impl Lane {
             scratch: Vec::new(),
             below: Vec::new(),
             buffers: ConversionBuffers::default(),
+            base_keys: Vec::new(),
         }
     }
 
@@ -218,7 +260,7 @@ impl Lane {
         let rows = &mut entry.rows;
         let found = rows.find(hash, key);
         let compare = match check {
-            CheckImages::Off => false,
+            CheckImages::Off | CheckImages::Settling => false,
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
@@ -241,7 +283,7 @@ impl Lane {
         // What the row is after it: its image, or None when it goes.
         let image = match change {
             RowChange::Insert { image } => {
-                if matches!(old, Old::Live(_)) && check != CheckImages::Off {
+                if matches!(old, Old::Live(_)) && check.refuses() {
                     return fail(RowErrorKind::Duplicate);
                 }
                 Some(image)
@@ -251,11 +293,20 @@ impl Lane {
                 Some(image)
             }
             RowChange::Merge { before, present, image } => {
-                let Old::Live(stored) = old else { return fail(RowErrorKind::NotFound) };
+                let Old::Live(stored) = old else {
+                    return if check == CheckImages::Settling { Ok(()) } else { fail(RowErrorKind::NotFound) };
+                };
                 check_old(shape, &old, before, compare, check)?;
                 self.scratch.clear();
                 let merged = shape.layout.merge(stored, present, image, &mut self.scratch);
                 merged.map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
+                Some(self.scratch.as_slice())
+            }
+            RowChange::MergeJson { before, present, partial, image } => {
+                let Old::Live(stored) = old else { return fail(RowErrorKind::NotFound) };
+                check_old(shape, &old, before, compare, check)?;
+                self.scratch.clear();
+                merge_json(shape, stored, present, partial, image, &mut self.scratch)?;
                 Some(self.scratch.as_slice())
             }
             RowChange::Delete { before } => {
@@ -284,8 +335,16 @@ impl Lane {
                 (now > 0).then_some(self.scratch.as_slice())
             }
         };
+        let base = match shape.order.indexes() {
+            Some(indexes) if !self.bottom => {
+                let held = found.as_ref().map(|found| entry.bases.get(found.slot));
+                base_of(indexes, shape.order.is_keyless(), held, &old, &change, image, &mut self.base_keys)?
+            }
+            _ => Base::Same,
+        };
         entry.balance += match change {
             RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
+            RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
             RowChange::Delete { .. } | RowChange::RemoveCopy => -1,
             RowChange::AddCopy => 1,
             _ => 0,
@@ -294,7 +353,10 @@ impl Lane {
         let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none(), definition };
         // The borrow of the old image ends here.
         let keep_graves = self.bottom;
-        entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
+        let slot = entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
+        if base != Base::Same {
+            entry.bases.set(slot, base);
+        }
         Ok(())
     }
 
@@ -368,7 +430,7 @@ impl Lane {
         let keyless = entry.keyless;
         entry.rows.each_newest(sequence, |place, key, image, definition| {
             let copies = if keyless { image.map_or(0, copies_of) } else { 1 };
-            each(place, Held { key, image, definition, copies });
+            each(place, Held { key, image, definition, copies, base: Base::Same });
         });
     }
 
@@ -377,7 +439,43 @@ impl Lane {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let (key, image, definition) = entry.rows.at(place);
         let copies = if entry.keyless { image.map_or(0, copies_of) } else { 1 };
-        Some(Held { key, image, definition, copies })
+        Some(Held { key, image, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
+    }
+
+    /// As `LaneTable::written_since`, images as readers see them.
+    pub(crate) fn written_since(
+        &self,
+        table: TableId,
+        cursor: &mut Cursor,
+        limits: (usize, usize),
+        mut each: impl FnMut(u32, &[u8], &[u8], Option<&[u8]>),
+    ) -> bool {
+        let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return false };
+        entry.rows.written_since(cursor, limits, |slot, key, image, before| {
+            // A table without a key stores its image as the key, once.
+            if entry.keyless { each(slot, key, key, before.map(|_| key)) } else { each(slot, key, image, before) }
+        })
+    }
+
+    /// The version of a slot visible at `sequence`: its key, and the row with its definition's version, or None when it
+    /// is deleted.
+    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<VisibleRow<'_>> {
+        let entry = self.tables.get(table.0 as usize)?.as_ref()?;
+        let (key, image, definition) = entry.rows.visible(slot, sequence)?;
+        let row = image.map(|image| {
+            let row = if entry.keyless {
+                crate::Row { key, image: key, count: copies_of(image) }
+            } else {
+                crate::Row { key, image, count: 1 }
+            };
+            (row, definition)
+        });
+        Some((key, row))
+    }
+
+    /// Rows that this generation holds of a table, deleted ones included.
+    pub(crate) fn slot_count(&self, table: TableId) -> usize {
+        self.tables.get(table.0 as usize).and_then(Option::as_ref).map_or(0, |entry| entry.rows.slot_count())
     }
 
     /// A table goes with transaction `sequence`; its rows stay for those who can see them.
@@ -390,7 +488,7 @@ impl Lane {
         for table in tables {
             if let Some(Some(entry)) = self.tables.get_mut(table.0 as usize) {
                 entry.rows.tidy(oldest_needed);
-                let now = entry.rows.bytes().0;
+                let now = entry.rows.bytes().0 + entry.bases.bytes();
                 self.bytes = self.bytes + now - entry.counted;
                 entry.counted = now;
             }
@@ -447,8 +545,8 @@ impl Lane {
 
     /// Bytes taken from the allocator, and of them dead.
     pub(crate) fn memory(&self) -> (u64, u64) {
-        let tables = self.tables.iter().flatten().map(|entry| entry.rows.bytes());
-        tables.fold((0, 0), |sum, (bytes, dead)| (sum.0 + bytes as u64, sum.1 + dead as u64))
+        let tables = self.tables.iter().flatten().map(|entry| (entry.bases.bytes(), entry.rows.bytes()));
+        tables.fold((0, 0), |sum, (bases, (bytes, dead))| (sum.0 + (bases + bytes) as u64, sum.1 + dead as u64))
     }
 }
 
@@ -471,8 +569,16 @@ fn look_below(
 ) -> Result<Below, RowError> {
     let depth = match change {
         // These cannot be carried out without the old row.
-        RowChange::Merge { .. } | RowChange::AddCopy | RowChange::RemoveCopy => Depth::Disk,
-        _ if compare => Depth::Disk,
+        RowChange::Merge { .. } | RowChange::MergeJson { .. } | RowChange::AddCopy | RowChange::RemoveCopy => {
+            Depth::Disk
+        }
+        _ if compare || check == CheckImages::Settling => Depth::Disk,
+        // The log does not hold the values that index entries are to be removed by.
+        RowChange::Update { before, .. } | RowChange::Delete { before }
+            if shape.order.indexes().is_some() && !matches!(before, BeforeImage::Full(_)) =>
+        {
+            Depth::Disk
+        }
         // In memory it is at hand (RULES 20).
         _ if check != CheckImages::Off => Depth::Memory,
         _ => return Ok(Below::Unknown),
@@ -491,7 +597,7 @@ fn check_old(
 ) -> Result<(), RowError> {
     match old {
         Old::Live(stored) if compare => compare_before(shape.layout, shape.types, stored, before),
-        Old::Gone if check != CheckImages::Off => Err(RowError { kind: RowErrorKind::NotFound }),
+        Old::Gone if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
 }
@@ -510,6 +616,63 @@ pub(crate) fn append_read(
     let mut buffers = ConversionBuffers::default();
     out.extend_from_slice(shape.versions.read(definition, image, &mut buffers)?);
     Ok(())
+}
+
+/// Appends the row that an image with differences of JSON documents makes of the stored one.
+///
+/// # Errors
+/// When the differences do not fit.
+pub fn merge_json(
+    shape: &TableShape<'_>,
+    stored: &[u8],
+    present: Option<&[u8]>,
+    partial: &[u8],
+    image: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), RowError> {
+    let is_partial = |json: usize| partial.get(json / 8).is_some_and(|byte| byte >> (json % 8) & 1 != 0);
+    let merged = shape.layout.merge_partial(shape.types, stored, present, is_partial, image, out);
+    merged.map_err(|error| RowError { kind: RowErrorKind::JsonDiff(error) })
+}
+
+/// What to remember of the layers below with a change. `held`: what is remembered already, where this generation has
+/// the row. `Same` leaves it as it is.
+fn base_of<'a>(
+    indexes: &IndexSet,
+    keyless: bool,
+    held: Option<Base<'_>>,
+    old: &Old<'_>,
+    change: &RowChange<'_>,
+    image: Option<&[u8]>,
+    keys: &'a mut Vec<u8>,
+) -> Result<Base<'a>, RowError> {
+    if held.is_some_and(|base| base != Base::Same) {
+        return Ok(Base::Same);
+    }
+    if keyless {
+        // The image is the identity: it is below, or it is not.
+        return Ok(if held.is_none() && matches!(old, Old::Gone) { Base::Absent } else { Base::Same });
+    }
+    let was = match (old, change) {
+        (Old::Live(stored), _) => stored,
+        // Deleted here while the table had no index: no cut asks.
+        (Old::Gone, _) if held.is_some() => return Ok(Base::Same),
+        (Old::Unknown, RowChange::Update { before, .. } | RowChange::Delete { before }) => match before {
+            BeforeImage::Full(before) => before,
+            // Always looked for: see `look_below`.
+            BeforeImage::None | BeforeImage::Partial { .. } => return Ok(Base::Absent),
+        },
+        _ => return Ok(Base::Absent),
+    };
+    let damaged = |_| RowError { kind: RowErrorKind::Damaged };
+    if let Some(image) = image
+        && indexes.is_same(was, image).map_err(damaged)?
+    {
+        return Ok(Base::Same);
+    }
+    keys.clear();
+    indexes.append_all(was, keys).map_err(damaged)?;
+    Ok(Base::Keys(keys))
 }
 
 fn copies_of(image: &[u8]) -> u64 {

@@ -9,13 +9,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use base::GtidSet;
-use catalog::{Catalog, TableId};
+use base::{GtidSet, PreparedSet};
+use catalog::{Catalog, KeyOrder, TableId};
 
 use crate::disk::{Disk, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
+use crate::index_state::IndexStates;
 use crate::lane::{Lane, TableShape, append_read};
+use crate::order::{Orders, Slice};
 
 /// A transaction boundary: the state of everything up to it.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ pub struct CutPoint {
     pub position: Option<(String, u64)>,
     /// What became of every event up to it, as its owner writes it; kept and given back.
     pub ledger: String,
+    /// XA transactions prepared there.
+    pub prepared: PreparedSet,
 }
 
 /// Rows in memory: one [`Lane`] per lane.
@@ -37,6 +41,8 @@ pub struct Generation {
     number: u64,
     lanes: Box<[RwLock<Lane>]>,
     bytes: Box<[AtomicU64]>,
+    /// Made by readers.
+    orders: Orders,
     /// Set when the generation is sealed at a boundary: it can be cut.
     point: OnceLock<CutPoint>,
 }
@@ -48,6 +54,7 @@ impl Generation {
             number,
             lanes: (0..lanes).map(|_| RwLock::new(Lane::new(bottom))).collect(),
             bytes: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+            orders: Orders::default(),
             point: OnceLock::new(),
         }
     }
@@ -72,10 +79,20 @@ impl Generation {
         self.lanes.len()
     }
 
-    /// Bytes taken from the allocator, as of each lane's last piece.
+    /// Bytes taken from the allocator, as of each lane's last piece, what readers had sorted included.
     #[must_use]
     pub fn bytes(&self) -> u64 {
+        self.lane_bytes() + self.orders.bytes()
+    }
+
+    /// Without what readers had sorted.
+    pub(crate) fn lane_bytes(&self) -> u64 {
         self.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Rows of a table in the order of an index (0: of the identifying key): see `order`.
+    pub(crate) fn slices(&self, table: TableId, index: u16, order: &KeyOrder) -> Result<Vec<Arc<Slice>>, StoreError> {
+        self.orders.slices(self, table, index, order)
     }
 
     /// Where it was sealed, once it was.
@@ -124,6 +141,16 @@ pub(crate) struct Spill {
     pub folder: PathBuf,
     /// Rows that came to each table, less those that went.
     pub balances: BTreeMap<u32, i64>,
+    /// The indexes of each table whose entries are in it.
+    pub indexes: BTreeMap<u32, Vec<u16>>,
+}
+
+impl Spill {
+    /// Whether it holds nothing of the table, or the entries of the index too.
+    pub(crate) fn has_index(&self, table: TableId, index: u16) -> bool {
+        !self.balances.contains_key(&table.0)
+            || self.indexes.get(&table.0).is_some_and(|indexes| indexes.contains(&index))
+    }
 }
 
 impl Drop for Spill {
@@ -148,6 +175,8 @@ pub struct Layers {
     pub(crate) below: Vec<Layer>,
     /// The tree, and the number to read it at.
     pub(crate) base: Option<(Arc<Disk>, u64)>,
+    /// What the tree holds of each secondary index at that number.
+    pub(crate) indexes: Arc<IndexStates>,
 }
 
 /// How far to look for a row.
@@ -172,6 +201,16 @@ impl Layers {
     pub(crate) fn unreadable(&self, error: &values::ValueError) -> StoreError {
         let folder = self.base.as_ref().map(|(disk, _)| disk.folder().to_owned()).unwrap_or_default();
         StoreError::Damaged { folder, text: format!("a row of an earlier definition: {error}") }
+    }
+
+    /// The same parts.
+    pub(crate) fn parts(&self) -> Layers {
+        Layers {
+            active: Arc::clone(&self.active),
+            below: self.below.clone(),
+            base: self.base.clone(),
+            indexes: Arc::clone(&self.indexes),
+        }
     }
 
     /// The newest version of a row below the active generation: `image` and `copies` as a lane holds them.

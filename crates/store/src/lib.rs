@@ -7,36 +7,44 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod arena;
+mod beneath;
 mod compaction;
 mod copy;
 mod cut;
 mod disk;
+mod entries;
 mod entry;
 mod error;
+mod fill;
+mod index_state;
 mod lane;
 mod layers;
+mod order;
 mod range;
+mod reader;
 mod scan;
 mod snapshot;
 mod table;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;
-pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
+pub use disk::{Disk, DiskOptions, DiskStats, L0_FILES, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
-pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape};
+pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, merge_json};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
-pub use range::{OwnedRow, Range, behind_prefix};
+pub use range::{IndexCheck, OwnedRow, Range};
+pub use reader::{KeyRange, ReadOrder, TableReader};
 pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{GtidSet, SequenceNumber};
-use catalog::{Catalog, KeyOrder, TableId};
+use base::{GtidSet, PreparedSet, SequenceNumber};
+use catalog::{Catalog, IndexSet, TableDef, TableId};
 
+use crate::index_state::IndexStates;
 use crate::layers::{Layer, Spill};
 
 /// All lanes, the tree below, and what of them is visible.
@@ -49,6 +57,11 @@ pub struct Store {
     next_generation: AtomicU64,
     last_cut: Mutex<LastCut>,
     recovered_ledger: String,
+    /// Tables being copied, which no catalog knows yet.
+    copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
+    /// See [`Recovered::settles_at`]; kept after it is reached.
+    settles_at: Option<GtidSet>,
+    recovered_prepared: PreparedSet,
 }
 
 /// What the newest cut holds.
@@ -56,6 +69,9 @@ struct LastCut {
     sequence: u64,
     rows: BTreeMap<u32, i64>,
     catalog: Option<Catalog>,
+    /// Its rows are exact: no copy without a lock has yet to settle.
+    settled: bool,
+    prepared: PreparedSet,
 }
 
 /// A row as a reader sees it.
@@ -76,6 +92,8 @@ pub struct StoreStats {
     pub memory: LaneStats,
     /// Generations sealed and not cut yet.
     pub sealed: u64,
+    /// Secondary indexes that readers cannot use yet: they came with a later DDL and are being filled.
+    pub indexes_to_fill: u64,
     /// The tree; None for a store in memory.
     pub disk: Option<DiskStats>,
 }
@@ -129,11 +147,19 @@ impl Store {
         let lanes = lanes_rounded(lanes);
         let active = Arc::new(Generation::new(0, lanes, disk.is_none()));
         let base = disk.as_ref().map(|disk| (Arc::clone(disk), disk.read_at()));
-        let layers = Layers { active, below: Vec::new(), base };
+        let indexes = match (&disk, &recovered) {
+            // Read once already, by `Disk::recover`.
+            (Some(disk), Some(recovered)) => disk.index_states(&recovered.catalog).unwrap_or_default(),
+            _ => IndexStates::default(),
+        };
+        let layers = Layers { active, below: Vec::new(), base, indexes: Arc::new(indexes) };
         if let (Some(disk), Some(recovered)) = (&disk, &recovered) {
             disk.dead().set_alive(&recovered.catalog);
         }
         let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
+        let settles_at = recovered.as_ref().and_then(|recovered| recovered.settles_at.clone());
+        let recovered_prepared =
+            recovered.as_ref().map(|recovered| Arc::clone(&recovered.prepared)).unwrap_or_default();
         let (watermark, last_cut) = match recovered {
             Some(recovered) => (
                 WatermarkState {
@@ -141,11 +167,23 @@ impl Store {
                     executed: recovered.executed,
                     catalog: recovered.catalog.clone(),
                 },
-                LastCut { sequence: recovered.sequence, rows: recovered.rows, catalog: Some(recovered.catalog) },
+                LastCut {
+                    sequence: recovered.sequence,
+                    rows: recovered.rows,
+                    catalog: Some(recovered.catalog),
+                    settled: settles_at.is_none(),
+                    prepared: recovered.prepared,
+                },
             ),
             None => (
                 WatermarkState { sequence: SequenceNumber::ZERO, executed: GtidSet::new(), catalog },
-                LastCut { sequence: 0, rows: BTreeMap::new(), catalog: None },
+                LastCut {
+                    prepared: PreparedSet::default(),
+                    sequence: 0,
+                    rows: BTreeMap::new(),
+                    catalog: None,
+                    settled: true,
+                },
             ),
         };
         Store {
@@ -156,7 +194,30 @@ impl Store {
             next_generation: AtomicU64::new(1),
             last_cut: Mutex::new(last_cut),
             recovered_ledger,
+            copied: Mutex::new(BTreeMap::new()),
+            settles_at,
+            recovered_prepared,
         }
+    }
+
+    /// After a copy without a lock: the GTIDs that replay must have reached before the rows are exact. Stays when they
+    /// are reached.
+    #[must_use]
+    pub fn settles_at(&self) -> Option<&GtidSet> {
+        self.settles_at.as_ref()
+    }
+
+    /// Whether what is visible is a state the source had: to be asked before rows are shown to anybody.
+    ///
+    /// # Errors
+    /// [`StoreError::Settling`] after a copy without a lock, until the watermark covers its end.
+    pub fn readable(&self) -> Result<(), StoreError> {
+        let Some(until) = &self.settles_at else { return Ok(()) };
+        let missing = until.subtract(&self.visibility.executed());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::Settling { until: until.to_string().replace('\n', ""), missing: missing.count() })
     }
 
     /// Number of lanes, a power of two.
@@ -189,10 +250,20 @@ impl Store {
         &self.recovered_ledger
     }
 
+    /// XA transactions that were prepared at the cut from which this store was opened.
+    #[must_use]
+    pub fn recovered_prepared(&self) -> &PreparedSet {
+        &self.recovered_prepared
+    }
+
     /// Sequence number of the newest cut.
     #[must_use]
     pub fn last_cut(&self) -> u64 {
         self.cut_state().sequence
+    }
+
+    fn scratch_for_check(&self) -> Option<PathBuf> {
+        self.scratch.as_ref().map(|scratch| scratch.join("check"))
     }
 
     fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {
@@ -226,22 +297,65 @@ impl Store {
             .position(|layer| matches!(layer, Layer::Memory(generation) if generation.number() == sealed.number()));
         let Some(cutting) = from.and_then(|from| layers.below.get(from..)) else { return Ok(CutReport::default()) };
         let mut state = self.cut_state();
-        let rows = self.rows_at(&state, cutting, &point.catalog);
+        let copied: Vec<Arc<TableDef>> = self.copied().values().cloned().collect();
+        let mut ids = disk::ids_of(&point.catalog);
+        ids.extend(copied.iter().map(|table| table.id));
+        let rows = self.rows_at(&state, cutting, ids);
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
-        let (run, mut report) = cut::write(disk, cutting, point, rows.clone(), with_catalog)?;
+        let scratch = self.scratch.as_deref();
+        // Only cuts, fills and copies that begin change them, all under the lock that is held.
+        let indexes = Arc::clone(&self.visibility.layers().indexes);
+        let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
+        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
+        let (run, mut report, indexes) = cut::write(&to, cutting, point, rows.clone())?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
         let at = disk.take_over(&ending);
-        self.visibility.put_base(sealed.number(), disk, at);
+        self.visibility.put_base(sealed.number(), disk, at, Arc::new(indexes));
         drop(ending);
         disk.dead().set_alive(&point.catalog);
-        *state = LastCut { sequence: point.sequence, rows, catalog: Some(point.catalog.clone()) };
+        let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
+        let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
+        *state = LastCut { sequence: point.sequence, rows, catalog, settled, prepared };
         Ok(report)
     }
 
-    fn rows_at(&self, last: &LastCut, layers: &[Layer], catalog: &Catalog) -> BTreeMap<u32, i64> {
+    fn copied(&self) -> std::sync::MutexGuard<'_, BTreeMap<TableId, Arc<TableDef>>> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A table is copied under an id of its own, unknown to every catalog, beside the one of its name: from here on its
+    /// rows are kept and cut.
+    pub fn begin_table_copy(&self, table: &Arc<TableDef>) {
+        self.copied().insert(table.id, Arc::clone(table));
+        if let Some(disk) = &self.disk {
+            disk.dead().keep(table.id.0);
+            let state = self.cut_state();
+            let indexes = self.visibility.layers().indexes.with_copied(table.id);
+            self.visibility.set_indexes(Arc::new(indexes));
+            drop(state);
+        }
+    }
+
+    /// The copied rows of a table lie in the tree, `rows` of them, and changes of it may follow.
+    pub fn table_copy_read(&self, table: TableId, rows: i64) {
+        self.cut_state().rows.insert(table.0, rows);
+        if let Some(disk) = &self.disk {
+            self.take_over(disk);
+        }
+    }
+
+    /// The table is in the catalog of a durable cut, or its copy is given up: then its rows go.
+    pub fn end_table_copy(&self, table: TableId) {
+        self.copied().remove(&table);
+        if let Some(disk) = &self.disk {
+            disk.dead().keep_no_more(table.0);
+        }
+    }
+
+    fn rows_at(&self, last: &LastCut, layers: &[Layer], ids: BTreeSet<TableId>) -> BTreeMap<u32, i64> {
         let mut rows = BTreeMap::new();
-        for id in disk::ids_of(catalog) {
+        for id in ids {
             let more: i64 = layers.iter().map(|layer| balance(layer, id)).sum();
             rows.insert(id.0, last.rows.get(&id.0).unwrap_or(&0) + more);
         }
@@ -256,18 +370,28 @@ impl Store {
         let Some(scratch) = &self.scratch else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let (disk, _) = Disk::open(&folder, DiskOptions { cache_bytes: SPILL_CACHE_BYTES })?;
-        cut::spill(&disk, sealed, &|id| catalog.table_by_id(id).map(|table| KeyOrder::of(table)))?;
+        cut::spill(&disk, sealed, catalog)?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
-        self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances });
+        let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();
+        let indexes = layers::tables_of(sealed).into_iter().filter_map(|id| {
+            let set = IndexSet::of(catalog.table_by_id(id)?)?;
+            Some((id.0, ids(set)))
+        });
+        let indexes = indexes.collect();
+        self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances, indexes });
         Ok(())
     }
 
-    /// One step of compaction; false when there is nothing to do.
+    /// One step of compaction, or of filling a new index; false when there is nothing to do.
     ///
     /// # Errors
     /// When the tree cannot be read or written.
     pub fn compact(&self) -> Result<bool, StoreError> {
         let Some(disk) = &self.disk else { return Ok(false) };
+        // A fill adds runs of its own: compaction comes first where there are many.
+        if disk.l0_runs() < L0_RUNS_MAX / 2 && self.fill_step(disk)? {
+            return Ok(true);
+        }
         let did = disk.compact(self.visibility.oldest_read())?;
         if did {
             self.take_over(disk);
@@ -290,7 +414,7 @@ impl Store {
     fn take_over(&self, disk: &Arc<Disk>) {
         let ending = disk.ending();
         let at = disk.take_over(&ending);
-        self.visibility.move_base(at);
+        self.visibility.move_base(at, None);
     }
 
     /// Memory and counts. Walks all lanes: for status, not for every piece.
@@ -302,7 +426,11 @@ impl Store {
         let mut all = vec![Layer::Memory(Arc::clone(&layers.active))];
         all.extend(layers.below.iter().cloned());
         stats.sealed = layers.below.len() as u64;
-        let rows = self.rows_at(&self.cut_state(), &all, &catalog);
+        stats.indexes_to_fill = match &layers.base {
+            Some(_) => layers.indexes.incomplete(&catalog),
+            None => 0,
+        };
+        let rows = self.rows_at(&self.cut_state(), &all, disk::ids_of(&catalog));
         stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
         for layer in &all {
             let Layer::Memory(generation) = layer else { continue };
@@ -311,6 +439,7 @@ impl Store {
                 stats.memory.bytes += bytes;
                 stats.memory.dead_bytes += dead;
             }
+            stats.memory.bytes += generation.bytes() - generation.lane_bytes();
         }
         stats
     }

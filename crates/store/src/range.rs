@@ -1,18 +1,25 @@
-//! Rows in the order of the identifying key, from either end.
+//! Rows in the order of the identifying key or of a secondary index, from either end.
 //!
-//! In: a snapshot, a table as the snapshot's catalog has it, bounds as sort keys. Out: its rows in that order, each once.
-//! Never here: a row above the snapshot's watermark, a lock held while the caller works.
+//! In: a snapshot, a table made ready, an order, bounds. Out: its rows in that order, each once. Never here: a row above
+//! the snapshot's watermark, a lock held while the caller works, anything of a row that is not asked for: rows are
+//! fetched one at a time.
 //!
-//! What lies in memory between the bounds is copied when the range is opened: at most what the generations hold of it.
+//! Every layer gives places in order: a generation its slices (`order`), a tree its entries. They are merged by key. A
+//! place counts when the row has, in that layer, a visible version under exactly this key and no newer layer has any
+//! visible version of it.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map;
+use std::sync::Arc;
 
-use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableDef};
+use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableId};
+use values::RowLayout;
 
+use crate::disk::Disk;
 use crate::entry;
 use crate::error::StoreError;
-use crate::layers::{Generation, Layer};
+use crate::lane::TableShape;
+use crate::layers::{Generation, Layer, is_shadowed};
+use crate::order::{Slice, append_key};
+use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::{Snapshot, Store};
 
 /// A row on its own.
@@ -26,146 +33,51 @@ pub struct OwnedRow {
     pub count: u64,
 }
 
-type TreeEntry = Result<(lsm_tree::Slice, lsm_tree::Slice), StoreError>;
-type TreeEntries = Box<dyn DoubleEndedIterator<Item = TreeEntry> + Send>;
+/// What a check of an index found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexCheck {
+    /// Entries on disk.
+    pub entries: u64,
+    /// Rows on disk without their entry.
+    pub missing: u64,
+    /// Entries on disk that no row on disk stands under.
+    pub stale: u64,
+}
 
-/// Rows by the key of the tree; None: deleted.
-type InMemory = BTreeMap<Vec<u8>, Option<OwnedRow>>;
+type TreeEntry = (lsm_tree::Slice, lsm_tree::Slice);
+type TreeEntries = Box<dyn DoubleEndedIterator<Item = Result<TreeEntry, StoreError>> + Send>;
 
-/// An open range. The snapshot it was opened at must live as long.
+/// An open range.
 pub struct Range<'a> {
     snapshot: &'a Snapshot,
-    versions: RowVersions,
-    buffers: ConversionBuffers,
-    memory: btree_map::IntoIter<Vec<u8>, Option<OwnedRow>>,
-    memory_front: Option<(Vec<u8>, Option<OwnedRow>)>,
-    memory_back: Option<(Vec<u8>, Option<OwnedRow>)>,
-    tree: Option<TreeEntries>,
-    tree_front: Option<(lsm_tree::Slice, lsm_tree::Slice)>,
-    tree_back: Option<(lsm_tree::Slice, lsm_tree::Slice)>,
+    table: TableId,
+    order: KeyOrder,
+    definition: u32,
+    versions: Arc<RowVersions>,
+    index: u16,
+    lanes: usize,
+    layout: RowLayout,
+    sources: Vec<Source>,
+    /// The key at the end that is looked at, without the table's and index's ids.
+    key: Vec<u8>,
+    found: Vec<u8>,
+    candidates: Vec<Candidate>,
 }
 
-/// The first sort key behind all that begin with `prefix`: an upper bound for equality on the first columns of a key.
-/// None: there is nothing behind.
-#[must_use]
-pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let mut bound = prefix.to_vec();
-    while let Some(last) = bound.pop() {
-        if last < 0xff {
-            bound.push(last + 1);
-            return Some(bound);
-        }
-    }
-    None
+/// Places of one layer; 0 is the active generation, then downwards.
+struct Source {
+    layer: usize,
+    places: Places,
 }
 
-impl Store {
-    /// The rows of a table between two bounds: sort keys (`values::sort_key`), or the first columns' part of them; `from`
-    /// itself is inside, `to` is not. Empty and None are the ends. The order is MySQL's where
-    /// [`KeyOrder::is_ordered`] says so, otherwise by bytes; a table without a key has none.
-    ///
-    /// # Errors
-    /// When the tree cannot be read.
-    pub fn range<'a>(
-        &self,
-        snapshot: &'a Snapshot,
-        table: &TableDef,
-        from: &[u8],
-        to: Option<&[u8]>,
-    ) -> Result<Range<'a>, StoreError> {
-        let (order, versions) = (KeyOrder::of(table), RowVersions::of(table));
-        let prefix = entry::table_prefix(table.id);
-        let first = [prefix.as_slice(), from].concat();
-        let last = match to {
-            Some(to) => [prefix.as_slice(), to].concat(),
-            None => crate::cut::table_bounds(table.id).1.to_vec(),
-        };
-        let memory = above_tree(snapshot, table, (&order, &versions), (&first, &last))?;
-        let layers = snapshot.layers();
-        let tree: Option<TreeEntries> = layers
-            .base
-            .as_ref()
-            .filter(|_| first < last)
-            .map(|(disk, at)| Box::new(disk.range(*at, &first, &last)) as _);
-        Ok(Range {
-            snapshot,
-            versions,
-            buffers: ConversionBuffers::default(),
-            memory: memory.into_iter(),
-            memory_front: None,
-            memory_back: None,
-            tree,
-            tree_front: None,
-            tree_back: None,
-        })
-    }
+enum Places {
+    Slice { slice: Arc<Slice>, front: usize, back: usize },
+    Tree { entries: TreeEntries, front: Option<TreeEntry>, back: Option<TreeEntry> },
 }
 
-/// What the layers above the tree hold between two keys of the tree, newest first: the first one to have a key decides.
-fn above_tree(
-    snapshot: &Snapshot,
-    table: &TableDef,
-    (order, versions): (&KeyOrder, &RowVersions),
-    (first, last): (&[u8], &[u8]),
-) -> Result<InMemory, StoreError> {
-    let (mut rows, mut buffers) = (InMemory::new(), ConversionBuffers::default());
-    let mut unreadable = None;
-    let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
-    let mut take = |rows: &mut InMemory, buffers: &mut ConversionBuffers, generation: &Generation| {
-        for lane in 0..generation.lane_count() {
-            let Some(guard) = generation.lane(lane) else { continue };
-            guard.each_held(table.id, sequence, |_, held| {
-                let mut tree_key = Vec::new();
-                entry::append_row_key(order, table.id, held.key, &mut tree_key);
-                if tree_key.as_slice() < first || tree_key.as_slice() >= last {
-                    return;
-                }
-                let btree_map::Entry::Vacant(place) = rows.entry(tree_key) else { return };
-                let image = held.image.map(|image| if order.is_keyless() { held.key } else { image });
-                match image.map(|image| versions.read(held.definition, image, buffers)).transpose() {
-                    Ok(image) => {
-                        place.insert(image.map(|image| OwnedRow {
-                            key: held.key.to_vec(),
-                            image: image.to_vec(),
-                            count: held.copies,
-                        }));
-                    }
-                    Err(error) => unreadable = Some(layers.unreadable(&error)),
-                }
-            });
-        }
-    };
-    take(&mut rows, &mut buffers, &layers.active);
-    for layer in &layers.below {
-        match layer {
-            Layer::Memory(generation) => take(&mut rows, &mut buffers, generation),
-            Layer::Spill(spill) if spill.sequence <= sequence && first < last => {
-                for item in spill.disk.range(spill.disk.read_at(), first, last) {
-                    let (key, value) = item?;
-                    let live = !entry::is_gone(&value);
-                    let row = live.then(|| owned(snapshot, versions, &mut buffers, &key, &value)).transpose()?;
-                    rows.entry(key.to_vec()).or_insert(row);
-                }
-            }
-            Layer::Spill(_) => {}
-        }
-    }
-    unreadable.map_or(Ok(rows), Err)
-}
-
-fn owned(
-    snapshot: &Snapshot,
-    versions: &RowVersions,
-    buffers: &mut ConversionBuffers,
-    key: &[u8],
-    value: &[u8],
-) -> Result<OwnedRow, StoreError> {
-    let Some(row) = entry::parse_row(key, value) else {
-        return Err(snapshot.damaged("a row that is not one of ours"));
-    };
-    let image = versions.read(row.definition, row.image, buffers);
-    let image = image.map_err(|error| snapshot.damaged(&format!("a row of an earlier definition: {error}")))?;
-    Ok(OwnedRow { key: row.key.to_vec(), image: image.to_vec(), count: row.copies })
+enum Candidate {
+    Slot { layer: usize, lane: usize, slot: u32 },
+    Entry { layer: usize, entry: TreeEntry },
 }
 
 /// Which end.
@@ -175,73 +87,326 @@ enum End {
     Back,
 }
 
-impl Range<'_> {
-    fn step(&mut self, end: End) -> Option<Result<OwnedRow, StoreError>> {
-        loop {
-            let memory = self.peek_memory(end);
-            let tree = match self.peek_tree(end) {
-                Ok(tree) => tree,
-                Err(error) => return Some(Err(error)),
-            };
-            let (from_memory, from_tree) = match (&memory, &tree) {
-                (None, None) => return None,
-                (Some(_), None) => (true, false),
-                (None, Some(_)) => (false, true),
-                (Some(memory), Some(tree)) => {
-                    let order = memory.as_slice().cmp(tree.as_slice());
-                    let order = if end == End::Front { order } else { order.reverse() };
-                    (order.is_le(), order.is_ge())
+impl Store {
+    /// The rows of a table between two bounds, in this order; an iterator from both ends. Opening it sorts what memory
+    /// holds of the table and was not sorted by an earlier range; every step costs one place of each layer and one row.
+    ///
+    /// # Errors
+    /// The index is being filled ([`StoreError::IndexNotReady`]); the tree cannot be read.
+    pub fn range<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        table: &TableReader,
+        order: ReadOrder,
+        range: &KeyRange,
+    ) -> Result<Range<'a>, StoreError> {
+        let index = order.index();
+        if !self.is_ready(snapshot, table, order) {
+            return Err(StoreError::IndexNotReady { table: table.id().0, index });
+        }
+        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
+        let mut sources = Vec::new();
+        memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
+        let prefix = entry::index_prefix(table.id(), index);
+        let first = [prefix.as_slice(), &range.from].concat();
+        let last = match &range.to {
+            Some(to) => [prefix.as_slice(), to].concat(),
+            None => entry::index_end(table.id(), index).to_vec(),
+        };
+        let mut tree = |disk: &Disk, at: u64, layer: usize| {
+            if first < last && !range.is_empty {
+                let entries = Box::new(disk.range(at, &first, &last));
+                sources.push(Source { layer, places: Places::Tree { entries, front: None, back: None } });
+            }
+        };
+        for (below, layer) in layers.below.iter().enumerate() {
+            match layer {
+                Layer::Spill(spill) if spill.sequence <= sequence => tree(&spill.disk, spill.disk.read_at(), below + 1),
+                Layer::Spill(_) | Layer::Memory(_) => {}
+            }
+        }
+        if let Some((disk, at)) = &layers.base {
+            tree(disk, *at, layers.below.len() + 1);
+        }
+        for (below, layer) in layers.below.iter().enumerate() {
+            if let Layer::Memory(generation) = layer {
+                memory_sources(generation, below + 1, table, index, range, &mut sources)?;
+            }
+        }
+        Ok(Range {
+            snapshot,
+            table: table.id(),
+            order: table.order().clone(),
+            definition: table.definition(),
+            versions: Arc::clone(table.versions()),
+            index,
+            lanes: self.lane_count(),
+            layout: RowLayout::new(&[]),
+            sources,
+            key: Vec::new(),
+            found: Vec::new(),
+            candidates: Vec::new(),
+        })
+    }
+
+    /// Whether rows can be read in this order at this snapshot: not while an index that came with a later DDL is being
+    /// filled, nor one that the table does not keep.
+    #[must_use]
+    pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> bool {
+        let ReadOrder::Index(index) = order else { return true };
+        let layers = snapshot.layers();
+        table.order().indexes().is_some_and(|set| set.index(index).is_some())
+            && (layers.base.is_none() || layers.indexes.is_complete(table.id().0, index))
+            && layers.below.iter().all(|layer| match layer {
+                Layer::Spill(spill) => spill.has_index(table.id(), index),
+                Layer::Memory(_) => true,
+            })
+    }
+
+    /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. What lies in memory does not
+    /// count. Goes through the whole table.
+    ///
+    /// # Errors
+    /// As `range`.
+    pub fn check_index(&self, snapshot: &Snapshot, table: &TableReader, index: u16) -> Result<IndexCheck, StoreError> {
+        let layers = snapshot.layers();
+        let Some((disk, at)) = &layers.base else { return Ok(IndexCheck::default()) };
+        if !layers.indexes.is_complete(table.id().0, index) {
+            return Err(StoreError::IndexNotReady { table: table.id().0, index });
+        }
+        let mut expected = crate::entries::Sorter::new(self.scratch_for_check());
+        let (from, to) = crate::cut::table_bounds(table.id());
+        let mut key = Vec::new();
+        for item in disk.range(*at, &from, &to) {
+            let (row_key, value) = item?;
+            let damaged = || disk.damaged("a row that is not one of ours");
+            let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;
+            key.clear();
+            key.extend_from_slice(&entry::index_prefix(table.id(), index));
+            append_key(table.order(), index, row.key, row.image, &mut key).map_err(|_| damaged())?;
+            expected.push(&key, None)?;
+        }
+        let mut check = IndexCheck::default();
+        let (from, to) = (entry::index_prefix(table.id(), index), entry::index_end(table.id(), index));
+        let mut entries = disk.range(*at, &from, &to).peekable();
+        let mut take = |upto: Option<&[u8]>| -> Result<bool, StoreError> {
+            loop {
+                let order = match (entries.peek(), upto) {
+                    (None, _) => return Ok(false),
+                    (Some(Err(_)), _) | (Some(Ok(_)), None) => std::cmp::Ordering::Less,
+                    (Some(Ok((key, _))), Some(upto)) => (**key).cmp(upto),
+                };
+                if order.is_gt() {
+                    return Ok(false);
                 }
-            };
-            let tree_row = if from_tree { self.take_tree(end) } else { None };
-            if from_memory {
-                // What is in memory hides what is in the tree.
-                match self.take_memory(end) {
-                    Some((_, Some(row))) => return Some(Ok(row)),
-                    _ => continue,
+                entries.next().transpose()?;
+                check.entries += 1;
+                if order.is_eq() {
+                    return Ok(true);
+                }
+                check.stale += 1;
+            }
+        };
+        let mut missing = 0;
+        expected.finish(|key, _| {
+            missing += u64::from(!take(Some(key))?);
+            Ok(())
+        })?;
+        take(None)?;
+        check.missing = missing;
+        Ok(check)
+    }
+}
+
+fn memory_sources(
+    generation: &Generation,
+    layer: usize,
+    table: &TableReader,
+    index: u16,
+    range: &KeyRange,
+    sources: &mut Vec<Source>,
+) -> Result<(), StoreError> {
+    for slice in generation.slices(table.id(), index, table.order())? {
+        let front = slice.below(&range.from);
+        let back = range.to.as_ref().map_or(slice.len(), |to| slice.below(to));
+        if front < back && !range.is_empty {
+            sources.push(Source { layer, places: Places::Slice { slice, front, back } });
+        }
+    }
+    Ok(())
+}
+
+impl Source {
+    /// The key at one end.
+    fn peek(&mut self, end: End) -> Result<Option<&[u8]>, StoreError> {
+        match &mut self.places {
+            Places::Slice { slice, front, back } if *front < *back => {
+                Ok(slice.key(if end == End::Front { *front } else { *back - 1 }))
+            }
+            Places::Slice { .. } => Ok(None),
+            Places::Tree { entries, front, back } => {
+                let (slot, other) = if end == End::Front { (front, back) } else { (back, front) };
+                if slot.is_none() {
+                    let next = if end == End::Front { entries.next() } else { entries.next_back() };
+                    *slot = next.transpose()?;
+                }
+                Ok(slot.as_ref().or(other.as_ref()).and_then(|(key, _)| key.get(entry::PREFIX_LEN..)))
+            }
+        }
+    }
+
+    /// Takes what `peek` showed.
+    fn take(&mut self, end: End) -> Option<Candidate> {
+        let layer = self.layer;
+        match &mut self.places {
+            Places::Slice { slice, front, back } => {
+                let at = if end == End::Front { *front } else { back.checked_sub(1)? };
+                let (lane, slot) = slice.place(at)?;
+                if end == End::Front {
+                    *front += 1;
+                } else {
+                    *back = at;
+                }
+                Some(Candidate::Slot { layer, lane, slot })
+            }
+            Places::Tree { front, back, .. } => {
+                let (slot, other) = if end == End::Front { (front, back) } else { (back, front) };
+                slot.take().or_else(|| other.take()).map(|entry| Candidate::Entry { layer, entry })
+            }
+        }
+    }
+}
+
+impl Range<'_> {
+    fn step(&mut self, end: End) -> Result<Option<OwnedRow>, StoreError> {
+        while self.take_next(end)? {
+            let mut candidates = std::mem::take(&mut self.candidates);
+            let mut row = None;
+            for candidate in candidates.drain(..) {
+                row = self.row_of(candidate)?;
+                if row.is_some() {
+                    break;
                 }
             }
-            let (key, value) = tree_row?;
-            return Some(owned(self.snapshot, &self.versions, &mut self.buffers, &key, &value));
+            self.candidates = candidates;
+            if row.is_some() {
+                return Ok(row);
+            }
         }
+        Ok(None)
     }
 
-    fn peek_memory(&mut self, end: End) -> Option<Vec<u8>> {
-        let (slot, other) = match end {
-            End::Front => (&mut self.memory_front, &self.memory_back),
-            End::Back => (&mut self.memory_back, &self.memory_front),
+    /// Takes the places with the first or last key of all; false when there are none.
+    fn take_next(&mut self, end: End) -> Result<bool, StoreError> {
+        self.candidates.clear();
+        let mut any = false;
+        for source in &mut self.sources {
+            let Some(key) = source.peek(end)? else { continue };
+            let is_next = match end {
+                End::Front => key < self.key.as_slice(),
+                End::Back => key > self.key.as_slice(),
+            };
+            if !any || is_next {
+                any = true;
+                self.key.clear();
+                self.key.extend_from_slice(key);
+            }
+        }
+        if !any {
+            return Ok(false);
+        }
+        for source in &mut self.sources {
+            while source.peek(end)? == Some(self.key.as_slice()) {
+                self.candidates.extend(source.take(end));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The row at a place, if it stands there.
+    fn row_of(&mut self, candidate: Candidate) -> Result<Option<OwnedRow>, StoreError> {
+        let (layer, row) = match candidate {
+            Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)?),
+            Candidate::Entry { layer, entry } => (layer, self.row_on_disk(layer, &entry)?),
         };
-        if slot.is_none() {
-            *slot = if end == End::Front { self.memory.next() } else { self.memory.next_back() };
+        let Some(row) = row else { return Ok(None) };
+        self.found.clear();
+        let fits = append_key(&self.order, self.index, &row.key, &row.image, &mut self.found);
+        fits.map_err(|_| self.snapshot.damaged("a row does not fit its table's definition"))?;
+        if self.found != self.key {
+            return Ok(None);
         }
-        slot.as_ref().or(other.as_ref()).map(|(key, _)| key.clone())
-    }
-
-    fn take_memory(&mut self, end: End) -> Option<(Vec<u8>, Option<OwnedRow>)> {
-        match end {
-            End::Front => self.memory_front.take().or_else(|| self.memory_back.take()),
-            End::Back => self.memory_back.take().or_else(|| self.memory_front.take()),
-        }
-    }
-
-    fn peek_tree(&mut self, end: End) -> Result<Option<lsm_tree::Slice>, StoreError> {
-        let (slot, other) = match end {
-            End::Front => (&mut self.tree_front, &self.tree_back),
-            End::Back => (&mut self.tree_back, &self.tree_front),
+        let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };
+        let layers = self.snapshot.layers();
+        let hash = base::key_hash(self.table.0, &row.key);
+        let shape = TableShape {
+            id: self.table,
+            layout: &self.layout,
+            types: &[],
+            order: &self.order,
+            definition: self.definition,
+            versions: &self.versions,
         };
-        if slot.is_none()
-            && let Some(tree) = &mut self.tree
-        {
-            let next = if end == End::Front { tree.next() } else { tree.next_back() };
-            *slot = next.transpose()?;
-        }
-        Ok(slot.as_ref().or(other.as_ref()).map(|(key, _)| key.clone()))
+        let newer = layers.below.get(..newer).unwrap_or(&[]);
+        let (lane, sequence) = (base::lane_of(hash, self.lanes), self.snapshot.sequence());
+        let shadowed = is_shadowed(Some(&layers.active), newer, &shape, lane, hash, &row.key, sequence)?;
+        Ok((!shadowed).then_some(row))
     }
 
-    fn take_tree(&mut self, end: End) -> Option<(lsm_tree::Slice, lsm_tree::Slice)> {
-        match end {
-            End::Front => self.tree_front.take().or_else(|| self.tree_back.take()),
-            End::Back => self.tree_back.take().or_else(|| self.tree_front.take()),
+    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
+        let layers = self.snapshot.layers();
+        let generation = match layer.checked_sub(1) {
+            None => &layers.active,
+            Some(below) => match layers.below.get(below) {
+                Some(Layer::Memory(generation)) => generation,
+                Some(Layer::Spill(_)) | None => return Ok(None),
+            },
+        };
+        let guard = generation.lane(lane);
+        let visible = guard.as_ref().and_then(|guard| guard.visible(self.table, slot, self.snapshot.sequence()));
+        let Some((_, Some((row, definition)))) = visible else { return Ok(None) };
+        let image = self.image(definition, row.image)?;
+        Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
+    }
+
+    /// An image as the table's definition has it now.
+    fn image(&self, definition: u32, image: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let mut buffers = ConversionBuffers::default();
+        let read = self.versions.read(definition, image, &mut buffers).map(<[u8]>::to_vec);
+        read.map_err(|error| self.snapshot.layers().unreadable(&error))
+    }
+
+    fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {
+        let damaged = || self.snapshot.damaged("an entry that is not one of ours");
+        let owned = |key: &[u8], value: &[u8]| {
+            if entry::is_gone(value) {
+                return Ok(None);
+            }
+            let row = entry::parse_row(key, value).ok_or_else(damaged)?;
+            let image = self.image(row.definition, row.image)?;
+            Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.copies }))
+        };
+        if self.index == 0 {
+            return owned(key, value);
+        }
+        let layers = self.snapshot.layers();
+        let (disk, at) = match layers.below.get(layer - 1) {
+            Some(Layer::Spill(spill)) => (&spill.disk, spill.disk.read_at()),
+            _ => match &layers.base {
+                Some((disk, at)) => (&**disk, *at),
+                None => return Ok(None),
+            },
+        };
+        let own = entry::own_of(key, value).ok_or_else(damaged)?;
+        let mut row_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * own.len() + 16);
+        row_key.extend_from_slice(&entry::table_prefix(self.table));
+        if !self.order.is_keyless() {
+            self.order.append(own, &mut row_key);
+        }
+        row_key.extend_from_slice(own);
+        match disk.get(at, &row_key)? {
+            Some(value) => owned(&row_key, &value),
+            None => Ok(None),
         }
     }
 }
@@ -250,12 +415,12 @@ impl Iterator for Range<'_> {
     type Item = Result<OwnedRow, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(End::Front)
+        self.step(End::Front).transpose()
     }
 }
 
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(End::Back)
+        self.step(End::Back).transpose()
     }
 }

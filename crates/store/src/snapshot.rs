@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
 
+use crate::index_state::IndexStates;
 use crate::layers::{Generation, Layer, Layers, Spill};
 
 /// What is visible now.
@@ -114,7 +115,7 @@ impl Visibility {
         let old = &state.layers;
         let mut below = vec![Layer::Memory(Arc::clone(&old.active))];
         below.extend(old.below.iter().cloned());
-        state.layers = Arc::new(Layers { active: Arc::new(fresh), below, base: old.base.clone() });
+        state.layers = Arc::new(Layers { active: Arc::new(fresh), below, ..old.parts() });
     }
 
     /// The generation `number` lies in this tree of its own now.
@@ -127,11 +128,11 @@ impl Visibility {
         };
         let old = &state.layers;
         let below = old.below.iter().map(replace).collect();
-        state.layers = Arc::new(Layers { active: Arc::clone(&old.active), below, base: old.base.clone() });
+        state.layers = Arc::new(Layers { below, ..old.parts() });
     }
 
     /// The generation `number` and all below it are in the tree, which is read at `at` from now on.
-    pub(crate) fn put_base(&self, number: u64, disk: &Arc<crate::Disk>, at: u64) {
+    pub(crate) fn put_base(&self, number: u64, disk: &Arc<crate::Disk>, at: u64, indexes: Arc<IndexStates>) {
         let mut state = self.lock();
         let old = &state.layers;
         let kept = old.below.iter().take_while(|layer| match layer {
@@ -140,16 +141,25 @@ impl Visibility {
         });
         let below = kept.cloned().collect();
         let base = Some((Arc::clone(disk), at));
-        state.layers = Arc::new(Layers { active: Arc::clone(&old.active), below, base });
+        state.layers = Arc::new(Layers { below, base, indexes, ..old.parts() });
     }
 
-    /// The tree is read at `at` from now on; it holds what it held.
-    pub(crate) fn move_base(&self, at: u64) {
+    /// The tree is read at `at` from now on; it holds the rows it held, and of indexes what `filled` says where a fill
+    /// added to them.
+    pub(crate) fn move_base(&self, at: u64, filled: Option<Arc<IndexStates>>) {
         let mut state = self.lock();
         let old = &state.layers;
         let Some((disk, _)) = &old.base else { return };
         let base = Some((Arc::clone(disk), at));
-        state.layers = Arc::new(Layers { active: Arc::clone(&old.active), below: old.below.clone(), base });
+        let indexes = filled.unwrap_or_else(|| Arc::clone(&old.indexes));
+        state.layers = Arc::new(Layers { base, indexes, ..old.parts() });
+    }
+
+    /// Other states of indexes over the same tree.
+    pub(crate) fn set_indexes(&self, indexes: Arc<IndexStates>) {
+        let mut state = self.lock();
+        let parts = state.layers.parts();
+        state.layers = Arc::new(Layers { indexes, ..parts });
     }
 
     /// The oldest number that a snapshot, or a coming one, reads the tree at.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use crate::arena::{Arena, Header, RecordRef};
+use crate::arena::{Arena, Cursor, Header, RecordRef};
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -34,6 +34,9 @@ pub(crate) struct LaneTable {
 
 /// Key, image and the version of the definition that the image was written under.
 pub(crate) type KeyImage<'a> = (&'a [u8], &'a [u8], u32);
+
+/// As [`KeyImage`]; no image: the row is deleted.
+pub(crate) type VisibleImage<'a> = (&'a [u8], Option<&'a [u8]>, u32);
 
 /// The newest version of a key.
 #[derive(Clone, Copy)]
@@ -73,7 +76,7 @@ impl LaneTable {
         self.arena.body(found.at, &found.header).1
     }
 
-    /// Appends a version of a key; `found` is what `find` said of it just before. `bury`: a deleted row's slot goes
+    /// Appends a version of a key and tells its slot; `found` is what `find` said of it just before. `bury`: a deleted row's slot goes
     /// once nobody can see it; otherwise the deletion stays, for it hides what lies below.
     pub(crate) fn append(
         &mut self,
@@ -83,7 +86,7 @@ impl LaneTable {
         version: Version<'_>,
         oldest_needed: u64,
         bury: bool,
-    ) {
+    ) -> u32 {
         let (slot, prev) = match found {
             Some(found) => (found.slot, found.at),
             None => (self.new_slot(hash), RecordRef::NONE),
@@ -105,6 +108,7 @@ impl LaneTable {
         if !prev.is_none() {
             self.trim(slot, at, oldest_needed);
         }
+        slot
     }
 
     fn new_slot(&mut self, hash: u64) -> u32 {
@@ -237,6 +241,52 @@ impl LaneTable {
     pub(crate) fn has_version(&self, hash: u64, key: &[u8], sequence: u64) -> bool {
         let found = self.find(hash, key).and_then(|found| self.slots.get(found.slot as usize));
         found.is_some_and(|slot| self.newest_at(slot, sequence).is_some())
+    }
+
+    /// The slot of the version at a place that `each_newest` gave.
+    pub(crate) fn slot_at(&self, place: u64) -> u32 {
+        self.arena.header(RecordRef::from_u64(place)).slot
+    }
+
+    /// Key, image (None: deleted) and its definition's version of a slot as visible at `sequence`.
+    pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<VisibleImage<'_>> {
+        let (at, header) = self.newest_at(self.slots.get(slot as usize)?, sequence)?;
+        let (key, image) = self.arena.body(at, &header);
+        Some((key, (!header.deleted).then_some(image), header.definition))
+    }
+
+    /// Hands versions that were written since `cursor` was here to `each`, deletions left out: slot, key, image, and
+    /// the version before it where that was handed out earlier and is none. Stops after `records` of them or about
+    /// `bytes`; false when there is nothing more.
+    pub(crate) fn written_since(
+        &self,
+        cursor: &mut Cursor,
+        (records, bytes): (usize, usize),
+        mut each: impl FnMut(u32, &[u8], &[u8], Option<&[u8]>),
+    ) -> bool {
+        let (mut left, mut left_bytes) = (records, bytes);
+        while let Some(at) = self.arena.next_record(cursor) {
+            let header = self.arena.header(at);
+            let (key, image) = self.arena.body(at, &header);
+            if !header.deleted {
+                let before = Some(header.prev).filter(|prev| !prev.is_none() && self.arena.is_before(*prev, at));
+                let before = before.map(|prev| (prev, self.arena.header(prev)));
+                let before = before.filter(|(_, header)| !header.deleted);
+                let before = before.map(|(prev, header)| self.arena.body(prev, &header).1);
+                each(header.slot, key, image, before);
+            }
+            left -= 1;
+            left_bytes = left_bytes.saturating_sub(key.len() + image.len());
+            if left == 0 || left_bytes == 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slots.len()
     }
 
     /// Calls `each` with place, key, image (None: deleted) and its definition's version of the newest version at or

@@ -10,7 +10,8 @@ use base::{Gtid, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use proptest::prelude::*;
 use store::{
-    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, RowChange, Snapshot, Store, TableShape,
+    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, Store,
+    TableReader, TableShape,
 };
 use values::RowLayout;
 
@@ -155,6 +156,7 @@ impl World {
             catalog: self.catalog.clone(),
             position: Some(("relay-bin.000001".into(), self.sequence * 10)),
             ledger: format!("ledger {}", self.sequence),
+            prepared: base::PreparedSet::default(),
         }
     }
 
@@ -211,7 +213,9 @@ impl World {
             .filter_map(|key| expected.get(&("k", u32::from(key).to_le_bytes().to_vec())))
             .map(|row| row.0.clone())
             .collect();
-        let range = || self.store.range(snapshot, &keyed, &bound(from), Some(&bound(to))).unwrap();
+        let reader = TableReader::new(&keyed);
+        let open = |range: &KeyRange| self.store.range(snapshot, &reader, ReadOrder::Identity, range).unwrap();
+        let range = || open(&KeyRange::all().from_including(&bound(from)).to_before(&bound(to)));
         let forward: Vec<_> = range().map(|row| row.unwrap().image).collect();
         assert_eq!(forward, inside);
         let backward: Vec<_> = range().rev().map(|row| row.unwrap().image).collect();
@@ -227,16 +231,13 @@ impl World {
         }
         front.extend(back.into_iter().rev());
         assert_eq!(front, inside);
-        let one = (from < to).then(|| store::behind_prefix(&bound(from))).flatten();
-        if let Some(behind) = one {
-            let rows = self.store.range(snapshot, &keyed, &bound(from), Some(&behind)).unwrap();
-            let rows: Vec<_> = rows.map(|row| row.unwrap().image).collect();
-            let there = expected.get(&("k", u32::from(from).to_le_bytes().to_vec())).map(|row| row.0.clone());
-            assert_eq!(rows, there.into_iter().collect::<Vec<_>>());
-        }
+        let rows: Vec<_> = open(&KeyRange::prefix(&bound(from))).map(|row| row.unwrap().image).collect();
+        let there = expected.get(&("k", u32::from(from).to_le_bytes().to_vec())).map(|row| row.0.clone());
+        assert_eq!(rows, there.into_iter().collect::<Vec<_>>());
         let mut all = Rows::new();
         for name in ["k", "n"] {
-            for row in self.store.range(snapshot, &self.def(name), &[], None).unwrap() {
+            let reader = TableReader::new(&self.def(name));
+            for row in self.store.range(snapshot, &reader, ReadOrder::Identity, &KeyRange::all()).unwrap() {
                 let row = row.unwrap();
                 assert!(all.insert((name, row.key), (row.image, row.count)).is_none(), "a row of {name} seen twice");
             }
@@ -409,7 +410,7 @@ fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
         writer.table_done(keyed).unwrap();
         let executed = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap();
         if finish {
-            writer.finish(&executed, &catalog).unwrap();
+            writer.finish(&executed, None, &catalog).unwrap();
         }
     };
     copy(false);

@@ -5,9 +5,8 @@
 
 use std::borrow::Cow;
 
-use encoding_rs::Encoding;
-
 use crate::charset_data::UPPER_HALVES;
+use crate::charset_table::{self, CharsetTable};
 use crate::collation::{self, Collation};
 use crate::error::ValueError;
 
@@ -20,9 +19,8 @@ enum Charset {
     Single(&'static [u16; 128]),
     Utf16(fn([u8; 2]) -> u16),
     Utf32,
-    /// Several bytes a character. The encoding agrees with a 9.7 server in all of its characters but those named, which
-    /// are given as the encoding's and the server's.
-    Multi(&'static Encoding, &'static [(char, char)]),
+    /// Several bytes a character, and swe7.
+    Table(&'static CharsetTable),
 }
 
 fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
@@ -36,25 +34,13 @@ fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
         "utf32" => Charset::Utf32,
         name => match UPPER_HALVES.iter().find(|(charset, _)| *charset == name) {
             Some((_, upper)) => Charset::Single(upper),
-            None => multi(name)?,
+            None => match charset_table::by_name(name) {
+                Some(table) => Charset::Table(table),
+                None => return Err(ValueError::unsupported(format!("text in character set {name}"))),
+            },
         },
     };
     Ok((charset, found))
-}
-
-/// The other sets (big5, ujis, eucjpms, gb18030, swe7) differ from the encodings of this name in too many characters.
-fn multi(name: &str) -> Result<Charset, ValueError> {
-    match name {
-        "gbk" => Ok(Charset::Multi(encoding_rs::GBK, &[])),
-        "euckr" => Ok(Charset::Multi(encoding_rs::EUC_KR, &[])),
-        "cp932" => Ok(Charset::Multi(encoding_rs::SHIFT_JIS, &[])),
-        "gb2312" => Ok(Charset::Multi(encoding_rs::GBK, &[('·', '・'), ('—', '―')])),
-        "sjis" => Ok(Charset::Multi(
-            encoding_rs::SHIFT_JIS,
-            &[('＼', '\\'), ('～', '〜'), ('∥', '‖'), ('－', '−'), ('￠', '¢'), ('￡', '£'), ('￢', '¬')],
-        )),
-        _ => Err(ValueError::unsupported(format!("text in character set {name}"))),
-    }
 }
 
 /// Whether text of this collation can be converted.
@@ -96,15 +82,8 @@ pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueErr
                 _ => Err(invalid),
             }
         }
-        Charset::Multi(encoding, changed) => match encoding.decode_without_bom_handling_and_without_replacement(text) {
-            Some(Cow::Borrowed(decoded)) => Ok(Cow::Borrowed(decoded.as_bytes())),
-            Some(Cow::Owned(decoded)) if changed.is_empty() => Ok(Cow::Owned(decoded.into_bytes())),
-            Some(Cow::Owned(decoded)) => {
-                let server = |c: char| changed.iter().find(|(other, _)| *other == c).map_or(c, |(_, server)| *server);
-                Ok(Cow::Owned(decoded.chars().map(server).collect::<String>().into_bytes()))
-            }
-            None => Err(invalid),
-        },
+        Charset::Table(table) if table.ascii && text.is_ascii() => Ok(Cow::Borrowed(text)),
+        Charset::Table(table) => table.decode(text).map(|text| Cow::Owned(text.into_bytes())).ok_or(invalid),
     }
 }
 
@@ -140,15 +119,8 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
             Ok(Cow::Owned(unicode.encode_utf16().flat_map(bytes).collect()))
         }
         Charset::Utf32 => Ok(Cow::Owned(unicode.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect())),
-        Charset::Multi(..) if text.is_ascii() => Ok(Cow::Borrowed(text)),
-        Charset::Multi(_, [_, ..]) => Err(ValueError::unsupported(format!("text into {}", found.charset))),
-        Charset::Multi(encoding, []) => {
-            let (bytes, _, unmappable) = encoding.encode(unicode);
-            // What does not come back the same way was written by a rule of browsers, not of the server.
-            let same = !unmappable
-                && encoding.decode_without_bom_handling_and_without_replacement(&bytes).as_deref() == Some(unicode);
-            if same { Ok(Cow::Owned(bytes.into_owned())) } else { Err(missing()) }
-        }
+        Charset::Table(table) if table.ascii && text.is_ascii() => Ok(Cow::Borrowed(text)),
+        Charset::Table(table) => table.encode(unicode).map(Cow::Owned).ok_or_else(missing),
     }
 }
 
@@ -175,7 +147,7 @@ pub(crate) fn first_characters<'a>(charset: &str, text: &'a [u8], count: u32) ->
 }
 
 /// Bytes of a character that starts with these two.
-fn character_len(charset: &str, first: u8, second: u8) -> usize {
+pub(crate) fn character_len(charset: &str, first: u8, second: u8) -> usize {
     match charset {
         "utf8mb4" | "utf8mb3" => match first {
             0xc2..=0xdf => 2,
@@ -230,7 +202,21 @@ mod tests {
         assert!(from_utf8mb4(id("utf8mb3"), "😀".as_bytes()).is_err());
         assert!(to_utf8mb4(id("utf16"), &[0xd8, 0x3d]).is_err());
         assert!(to_utf8mb4(id("utf32"), &[0, 1]).is_err());
-        assert!(matches!(to_utf8mb4(id("swe7"), b"a"), Err(ValueError::Unsupported { .. })));
+        // A server said so.
+        assert_eq!(to_utf8mb4(id("swe7"), b"a[\x7b").unwrap(), "aÄä".as_bytes());
+        assert_eq!(from_utf8mb4(id("swe7"), "åÖ".as_bytes()).unwrap().as_ref(), b"}\\");
+        assert_eq!(to_utf8mb4(id("big5"), &[0xa7, 0x41, b'a']).unwrap(), "你a".as_bytes());
+        assert_eq!(from_utf8mb4(id("big5"), "你a".as_bytes()).unwrap().as_ref(), [0xa7, 0x41, b'a']);
+        assert_eq!(to_utf8mb4(id("ujis"), &[0x8f, 0xb0, 0xa1, 0xa4, 0xa2, 0x8e, 0xb1]).unwrap(), "丂あｱ".as_bytes());
+        assert_eq!(
+            from_utf8mb4(id("ujis"), "丂あｱ".as_bytes()).unwrap().as_ref(),
+            [0x8f, 0xb0, 0xa1, 0xa4, 0xa2, 0x8e, 0xb1]
+        );
+        assert_eq!(to_utf8mb4(id("gb18030"), &[0x94, 0x39, 0xda, 0x33, 0xc4, 0xe3]).unwrap(), "💩你".as_bytes());
+        assert_eq!(from_utf8mb4(id("gb18030"), "💩".as_bytes()).unwrap().as_ref(), [0x94, 0x39, 0xda, 0x33]);
+        assert_eq!(from_utf8mb4(id("sjis"), "〜".as_bytes()).unwrap().as_ref(), [0x81, 0x60]);
+        // A code of the set that has no character.
+        assert_eq!(to_utf8mb4(id("gbk"), &[0xfe, 0xfe, b'a']).unwrap(), "?a".as_bytes());
         assert!(matches!(to_utf8mb4(0, b"a"), Err(ValueError::Unsupported { .. })));
     }
 
@@ -255,6 +241,9 @@ mod tests {
         #[test]
         fn what_converts_comes_back(text: String, collation in 1u16..330) {
             if let Ok(bytes) = from_utf8mb4(collation, text.as_bytes()) {
+                // Some characters the server turns into a similar one.
+                let table = collation::by_id(collation).and_then(|found| charset_table::by_name(found.charset));
+                prop_assume!(table.is_none_or(|table| text.chars().all(|char| table.comes_back(char))));
                 let back = to_utf8mb4(collation, &bytes).unwrap().into_owned();
                 prop_assert_eq!(back, text.as_bytes());
             }

@@ -7,15 +7,16 @@
 use std::io::Write as _;
 
 use crate::error::ValueError;
+use crate::json_tree::is_inlined;
 use crate::temporal::{DateTime, Time};
 use crate::{decimal, float, type_code as t};
 
 /// Containers inside each other, as the server limits them.
-const DEPTH_MAX: u32 = 100;
+pub(crate) const DEPTH_MAX: u32 = 100;
 /// A base64 line of the server holds this many characters.
 const BASE64_LINE: usize = 76;
 
-const INVALID: ValueError = ValueError::Invalid { what: "JSON document" };
+pub(crate) const INVALID: ValueError = ValueError::Invalid { what: "JSON document" };
 
 /// Whether a stored JSON value is its text, as a copied row holds it (RULES 21), not a document. A document begins with
 /// its type, at most 0x0f; no JSON text begins with such a byte. No bytes at all are an empty document.
@@ -51,9 +52,9 @@ struct Printer<'a> {
 }
 
 /// What a container's header says.
-struct Shape {
-    object: bool,
-    large: bool,
+pub(crate) struct Shape {
+    pub object: bool,
+    pub large: bool,
 }
 
 impl Shape {
@@ -62,7 +63,7 @@ impl Shape {
     }
 
     /// Reads an offset, size or count at `at`.
-    fn number(&self, bytes: &[u8], at: usize) -> Result<usize, ValueError> {
+    pub fn number(&self, bytes: &[u8], at: usize) -> Result<usize, ValueError> {
         let rest = bytes.get(at..).ok_or(INVALID)?;
         if self.large {
             rest.first_chunk().map(|b| u32::from_le_bytes(*b) as usize).ok_or(INVALID)
@@ -71,7 +72,7 @@ impl Shape {
         }
     }
 
-    fn number_len(&self) -> usize {
+    pub fn number_len(&self) -> usize {
         if self.large { 4 } else { 2 }
     }
 }
@@ -145,7 +146,7 @@ impl Printer<'_> {
             }
             let at = entries + index * entry_len;
             let kind = *bytes.get(at).ok_or(INVALID)?;
-            let inlined = matches!(kind, 0x04..=0x06) || (shape.large && matches!(kind, 0x07 | 0x08));
+            let inlined = is_inlined(shape, kind);
             let start = if inlined { at + 1 } else { shape.number(bytes, at + 1)? };
             self.value(kind, bytes.get(start..).ok_or(INVALID)?)?;
         }
@@ -168,31 +169,7 @@ impl Printer<'_> {
     }
 
     fn quoted(&mut self, text: &[u8]) -> Result<(), ValueError> {
-        // Documents hold utf8mb4; who reads the text relies on it.
-        std::str::from_utf8(text).map_err(|_| INVALID)?;
-        self.out.push(b'"');
-        let mut rest = text;
-        while let Some(at) = rest.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')) {
-            let (plain, special) = rest.split_at_checked(at).unwrap_or((rest, &[]));
-            self.out.extend_from_slice(plain);
-            let Some((byte, after)) = special.split_first() else { break };
-            let escape = match byte {
-                b'"' | b'\\' => *byte,
-                8 => b'b',
-                9 => b't',
-                10 => b'n',
-                12 => b'f',
-                13 => b'r',
-                _ => b'u',
-            };
-            self.out.extend_from_slice(&[b'\\', escape]);
-            if escape == b'u' {
-                let _ = write!(self.out, "{byte:04x}");
-            }
-            rest = after;
-        }
-        self.out.extend_from_slice(rest);
-        self.out.push(b'"');
+        write_quoted(text, self.out)?;
         self.check_limit()
     }
 
@@ -251,12 +228,42 @@ impl Printer<'_> {
     }
 }
 
+/// Appends a string with quotes and escapes.
+pub(crate) fn write_quoted(text: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    // Documents hold utf8mb4; who reads the text relies on it.
+    std::str::from_utf8(text).map_err(|_| INVALID)?;
+    out.push(b'"');
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+        let (plain, special) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = special.split_first() else { break };
+        let escape = match byte {
+            b'"' | b'\\' => *byte,
+            8 => b'b',
+            9 => b't',
+            10 => b'n',
+            12 => b'f',
+            13 => b'r',
+            _ => b'u',
+        };
+        out.extend_from_slice(&[b'\\', escape]);
+        if escape == b'u' {
+            let _ = write!(out, "{byte:04x}");
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+    Ok(())
+}
+
 fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N], ValueError> {
     bytes.first_chunk().copied().ok_or(INVALID)
 }
 
 /// Bytes behind a length of 7 bits a byte, low bits first, of at most 5 bytes.
-fn sized(bytes: &[u8]) -> Result<&[u8], ValueError> {
+pub(crate) fn sized(bytes: &[u8]) -> Result<&[u8], ValueError> {
     let mut len = 0u64;
     for (index, byte) in bytes.iter().take(5).enumerate() {
         len |= u64::from(byte & 0x7f) << (7 * index);

@@ -3,8 +3,9 @@
 //! In: a row image, the bytes of a rows event: null bitmap over the present columns, then the values. Out: lengths and
 //! offsets. Never here: a decoded value, an allocation per row, a panic on any bytes.
 
-use crate::column_type::{ColumnType, Extent};
+use crate::column_type::{ColumnType, Extent, type_code};
 use crate::error::ValueError;
+use crate::json_diff;
 
 /// Offset given for a column that is NULL; its length is 0.
 pub const OFFSET_NULL: u32 = u32::MAX;
@@ -184,6 +185,58 @@ impl RowLayout {
                     out.extend_from_slice(bytes.get(at..at + len).unwrap_or(&[]));
                 }
                 Place::Null | Place::Absent => nulls.null(out),
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`RowLayout::merge`] (`present` None: the image has all columns), where `image` holds differences in place of the documents of some JSON columns: `partial`
+    /// says of which, by the number of the column among the JSON columns of the table.
+    ///
+    /// # Errors
+    /// As `merge`, and when differences do not fit the stored document.
+    pub fn merge_partial(
+        &self,
+        types: &[ColumnType],
+        stored: &[u8],
+        present: Option<&[u8]>,
+        partial: impl Fn(usize) -> bool,
+        image: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), ValueError> {
+        let mut old = Cursor::full(self, stored)?;
+        let mut new = Cursor::new(self, present, image)?;
+        let mut nulls = NullBitmap::start(out, self.extents.len());
+        let mut json = 0;
+        for ty in types {
+            let (Some(old_place), Some(new_place)) = (old.next(stored)?, new.next(image)?) else { break };
+            let is_json = ty.code == type_code::JSON;
+            let differs = is_json && partial(json);
+            json += usize::from(is_json);
+            match (new_place, old_place) {
+                (Place::At(at, len), Place::At(old_at, old_len)) if differs => {
+                    nulls.not_null();
+                    let prefix = ty.prefix_len();
+                    let part = |of: &[u8], at: usize, len: usize| of.get(at + prefix..at + len).map(<[u8]>::to_vec);
+                    let (document, differences) = (part(stored, old_at, old_len), part(image, at, len));
+                    let start = out.len();
+                    out.resize(start + prefix, 0);
+                    json_diff::apply(&document.unwrap_or_default(), &differences.unwrap_or_default(), out)?;
+                    let len = (out.len() - start - prefix).to_le_bytes();
+                    out.iter_mut().skip(start).zip(len.iter().take(prefix)).for_each(|(to, from)| *to = *from);
+                }
+                (Place::At(..), _) if differs => {
+                    return Err(ValueError::Invalid { what: "JSON difference for a column that is NULL" });
+                }
+                (Place::At(at, len), _) => {
+                    nulls.not_null();
+                    out.extend_from_slice(image.get(at..at + len).unwrap_or(&[]));
+                }
+                (Place::Absent, Place::At(at, len)) => {
+                    nulls.not_null();
+                    out.extend_from_slice(stored.get(at..at + len).unwrap_or(&[]));
+                }
+                _ => nulls.null(out),
             }
         }
         Ok(())

@@ -9,6 +9,7 @@
 pub mod binary_protocol;
 pub mod charset;
 mod charset_data;
+mod charset_table;
 pub mod collation;
 mod collation_data;
 mod column_type;
@@ -18,6 +19,8 @@ mod decimal;
 mod error;
 mod float;
 pub mod json;
+pub mod json_diff;
+mod json_tree;
 mod layout;
 pub mod sort_key;
 mod temporal;

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::journal::{
-    self, JOURNAL_FILE, LINKS_FOLDER, Operation, ROOT_VARIABLE, Record, SHADOW_VARIABLE, SKIP_VARIABLE,
+    self, JOURNAL_FILE, LINKS_FOLDER, Operation, PLAN_VARIABLE, ROOT_VARIABLE, Record, SHADOW_VARIABLE, SKIP_VARIABLE,
 };
 use crate::model::{Model, Node, NodeId, NodeKind, ROOT, Survival, bytes_after, names_after};
 use crate::seeded::Seeded;
@@ -28,6 +28,7 @@ pub struct PowerCut {
     shadow: PathBuf,
     next: PathBuf,
     skip: String,
+    plan: String,
 }
 
 /// What a cut did.
@@ -59,7 +60,13 @@ impl PowerCut {
             fs::create_dir_all(folder.join(name)).unwrap();
             folder.join(name).canonicalize().unwrap()
         };
-        let cut = PowerCut { disk: made("disk"), shadow: made("shadow"), next: made("next"), skip: String::new() };
+        let cut = PowerCut {
+            disk: made("disk"),
+            shadow: made("shadow"),
+            next: made("next"),
+            skip: String::new(),
+            plan: String::new(),
+        };
         cut.begin();
         cut
     }
@@ -76,12 +83,19 @@ impl PowerCut {
         rules.clone_into(&mut self.skip);
     }
 
+    /// From the next process on, calls fail, or the process dies at one, as the plan says: see [`journal::Plan`]. Empty:
+    /// none.
+    pub fn plan(&mut self, plan: &str) {
+        assert!(journal::Plan::parse(plan).is_some(), "not a plan: {plan}");
+        plan.clone_into(&mut self.plan);
+    }
+
     /// Has a process traced: every one that may change the folder, readers that tidy up included. One at a time; the one before has ended, or was killed: what it left that is not durable
     /// stays so.
     pub fn trace(&self, command: &mut Command) {
         self.settle();
         command.env("LD_PRELOAD", shim_library()).env(ROOT_VARIABLE, &self.disk).env(SHADOW_VARIABLE, &self.shadow);
-        command.env(SKIP_VARIABLE, &self.skip);
+        command.env(SKIP_VARIABLE, &self.skip).env(PLAN_VARIABLE, &self.plan);
     }
 
     /// How many processes have been traced since the last cut. One that is killed at once may not have come that far.
@@ -335,9 +349,10 @@ impl Rebuild<'_> {
 pub fn shim_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        // TARGET/debug/deps/this-test
+        // TARGET/debug/deps/this-test, or TARGET/debug/this-program
         let program = std::env::current_exe().unwrap();
-        let target = program.ancestors().nth(3).unwrap();
+        let profile = program.ancestors().skip(1).find(|folder| !folder.ends_with("deps")).unwrap();
+        let target = profile.parent().unwrap();
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(["build", "--quiet", "--locked", "-p", "power_cut_shim", "--target-dir"]).arg(target);

@@ -16,6 +16,8 @@ pub const ROOT_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_ROOT";
 pub const SHADOW_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_SHADOW";
 /// Syncs that are reported as done and not done: see [`skips`].
 pub const SKIP_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_SKIP";
+/// Calls that fail, and where the process dies: see [`Plan`].
+pub const PLAN_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_PLAN";
 /// In the shadow folder.
 pub const JOURNAL_FILE: &str = "journal";
 /// In the shadow folder: a hard link to each traced file, named by inode number. It keeps what is unlinked, and keeps its
@@ -283,9 +285,123 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// What kind of call on a traced file or folder is counted for a [`Plan`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// write, pwrite, writev, ftruncate.
+    Write,
+    /// fsync, fdatasync.
+    Sync,
+    /// read, pread, readv.
+    Read,
+    /// A name made, changed or removed.
+    Name,
+}
+
+/// What happens instead of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// It fails with this errno, and nothing is done.
+    Fail(i32),
+    /// Half of the bytes are written, and their number returned.
+    Short,
+    /// The process is killed in front of it, or, of a write, with half of the bytes written.
+    Kill,
+}
+
+/// One line of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Planned {
+    /// None: any but reads.
+    call: Option<Call>,
+    /// From 1, of the calls this rule counts in this process.
+    number: u64,
+    /// All from that one on, not that one alone.
+    on: bool,
+    instead: Instead,
+    seen: u64,
+}
+
+/// Which calls do not do what they should: `CALL:NUMBER:WHAT`, separated by `;`. CALL is `write`, `sync`, `read`, `name` or
+/// `any` (all but reads), NUMBER counts them from 1 in the process (with a `+` behind it: all from there on), WHAT is
+/// `ENOSPC`, `EIO`, `short` or `kill`.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    rules: Vec<Planned>,
+}
+
+impl Plan {
+    /// From the variable's text; None when it is no plan.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Plan> {
+        let rules: Option<Vec<Planned>> = text.split(';').filter(|rule| !rule.is_empty()).map(Planned::parse).collect();
+        Some(Plan { rules: rules? })
+    }
+
+    /// Whether reads are of interest.
+    #[must_use]
+    pub fn counts_reads(&self) -> bool {
+        self.rules.iter().any(|rule| rule.call == Some(Call::Read))
+    }
+
+    /// Counts a call that is about to be made.
+    pub fn take(&mut self, call: Call) -> Option<Instead> {
+        let mut found = None;
+        for rule in &mut self.rules {
+            if rule.call.map_or(call != Call::Read, |only| only == call) {
+                rule.seen += 1;
+                if rule.seen == rule.number || rule.on && rule.seen > rule.number {
+                    found = found.or(Some(rule.instead));
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Planned {
+    fn parse(text: &str) -> Option<Planned> {
+        let mut parts = text.split(':');
+        let call = match parts.next()? {
+            "write" => Some(Call::Write),
+            "sync" => Some(Call::Sync),
+            "read" => Some(Call::Read),
+            "name" => Some(Call::Name),
+            "any" => None,
+            _ => return None,
+        };
+        let number = parts.next()?;
+        let on = number.ends_with('+');
+        let number = number.trim_end_matches('+').parse().ok()?;
+        let instead = match parts.next()? {
+            // The same on all of Linux's architectures.
+            "EIO" => Instead::Fail(5),
+            "ENOSPC" => Instead::Fail(28),
+            "short" => Instead::Short,
+            "kill" => Instead::Kill,
+            _ => return None,
+        };
+        parts.next().is_none().then_some(Planned { call, number, on, instead, seen: 0 })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_counts_each_kind_of_call_by_itself() {
+        let mut plan = Plan::parse("write:2:short;sync:1+:EIO;any:5:kill").unwrap();
+        let calls = [Call::Write, Call::Read, Call::Sync, Call::Write, Call::Sync, Call::Name, Call::Write];
+        let found: Vec<_> = calls.into_iter().map(|call| plan.take(call)).collect();
+        let failed = Some(Instead::Fail(5));
+        assert_eq!(found, [None, None, failed, Some(Instead::Short), failed, Some(Instead::Kill), None]);
+        assert!(!plan.counts_reads());
+        assert!(Plan::parse("read:1:EIO").unwrap().counts_reads());
+        for wrong in ["write", "write:x:EIO", "write:1:EPERM", "open:1:EIO", "write:1:EIO:2"] {
+            assert!(Plan::parse(wrong).is_none(), "{wrong}");
+        }
+    }
 
     #[test]
     fn records_round_trip_and_a_torn_end_is_left_out() {

@@ -124,16 +124,6 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
             bracket(vec![insert(full(&[row(1, "a")])), query("UPDATE planted SET v = 'b'")]),
             NotSupported,
         ),
-        (
-            "rollback",
-            vec![query("BEGIN"), map_of(TABLE, shape()), insert(full(&[row(1, "a")])), query("ROLLBACK")],
-            NotSupported,
-        ),
-        (
-            "rollback to savepoint",
-            bracket(vec![query("SAVEPOINT s"), insert(full(&[row(1, "a")])), query("ROLLBACK TO `s`")]),
-            NotSupported,
-        ),
     ]
 }
 
@@ -176,6 +166,36 @@ fn everything_before_a_failure_is_visible_and_nothing_after() {
             let counted = outcome.ledger.totals().skipped_by_operator;
             // The Gtid event and, where compressed, the payload.
             assert!((inside + 1..=inside + 2).contains(&counted), "{told}: {counted} of {inside}");
+        }
+    }
+}
+
+/// ROLLBACK and ROLLBACK TO SAVEPOINT in the log undo changes of tables that can roll back; every event is counted once.
+#[test]
+fn rollbacks_in_the_log_leave_nothing() {
+    let insert = |id| rows(RowsKind::Write, &[], &[true; 4], image(&shape(), &row(id, "a"), &[true; 4], false));
+    let map = || map_of(TABLE, shape());
+    let transactions = [
+        vec![query("BEGIN"), map(), insert(1), insert(2), query("ROLLBACK")],
+        vec![
+            query("BEGIN"),
+            query("SAVEPOINT `a`"),
+            map(),
+            insert(3),
+            query("SAVEPOINT b"),
+            insert(4),
+            query("ROLLBACK TO SAVEPOINT b"),
+            query("ROLLBACK TO `a`"),
+            Event::Xid,
+        ],
+    ];
+    for (number, events) in transactions.iter().enumerate() {
+        for seed in seeds(3) {
+            let mut random = Random(seed * 100 + number as u64);
+            let (history, _, _) = planted(seed * 17 + number as u64, events, &mut random);
+            let mut setup = Setup::random(&mut random);
+            setup.sizes.slice_bytes = 16 << 20;
+            check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("{number}, seed {seed}: {e}"));
         }
     }
 }

@@ -46,12 +46,14 @@ impl Setup {
 
     fn store(&self) -> Arc<Store> {
         let start = Recovered {
+            settles_at: None,
             sequence: 0,
             executed: self.executed.clone(),
             catalog: Catalog::new(0),
             position: None,
             rows: BTreeMap::new(),
             ledger: String::new(),
+            prepared: base::PreparedSet::default(),
         };
         Arc::new(Store::behind(lanes_for(self.workers), start))
     }

@@ -212,9 +212,10 @@ pub fn assert_equals_log(server: &Server, copied: &Copied) {
 }
 
 /// A definition without what its text may say in two ways: SHOW CREATE TABLE spells out DEFAULT NULL, prints expressions
-/// anew and foreign keys by name, and does not tell keys that MySQL made for foreign keys.
+/// anew and foreign keys by name, and does not tell keys that MySQL made for foreign keys. Index ids count what was there before.
 fn essence(def: &TableDef) -> TableDef {
-    let mut def = TableDef { id: catalog::TableId(0), version: 0, partition_by: None, ..def.clone() };
+    let mut def =
+        TableDef { id: catalog::TableId(0), version: 0, partition_by: None, index_ids_given: 0, ..def.clone() };
     for column in &mut def.columns {
         if column.default == ColumnDefault::None && column.nullable && column.generated.is_none() {
             column.default = ColumnDefault::Null;
@@ -226,6 +227,7 @@ fn essence(def: &TableDef) -> TableDef {
     def.foreign_keys.sort_by(|left, right| left.name.cmp(&right.name));
     for key in &mut def.keys {
         key.generated = false;
+        key.id = 0;
         key.expressions.iter_mut().for_each(|(_, text)| text.clear());
     }
     def

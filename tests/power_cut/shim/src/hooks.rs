@@ -13,7 +13,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use libc::{iovec, mode_t, off_t, size_t, ssize_t};
-use power_cut::journal::{Operation, skips};
+use power_cut::journal::{Call, Instead, Operation, skips};
 
 use crate::tracer::{State, Tracer, refuse};
 
@@ -97,6 +97,27 @@ fn make(state: &mut State, operation: Operation, change: impl FnOnce(&mut State)
     state.end(id, result, inode);
     set_errno(errno);
     result
+}
+
+/// What the plan says of a call: the errno it fails with. The process ends here where that is the plan.
+fn planned(state: &mut State, call: Call) -> Option<c_int> {
+    match state.plan.take(call)? {
+        Instead::Kill => kill(),
+        Instead::Fail(errno) => Some(errno),
+        // There is no half of it.
+        Instead::Short => Some(libc::EIO),
+    }
+}
+
+fn kill() -> ! {
+    loop {
+        system_call!(libc::SYS_kill, libc::getpid(), libc::SIGKILL);
+    }
+}
+
+fn failed(errno: c_int) -> c_int {
+    set_errno(errno);
+    -1
 }
 
 /// A descriptor of a traced file or folder.
@@ -201,6 +222,9 @@ fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_
     let mut state = tracer.lock();
     match facts_at(folder, name, libc::AT_SYMLINK_NOFOLLOW) {
         None if flags & libc::O_CREAT != 0 => {
+            if let Some(errno) = planned(&mut state, Call::Name) {
+                return failed(errno);
+            }
             let operation = Operation::Create { folder: found.folder, name: found.name };
             make(&mut state, operation, |state| {
                 let fd = through(flags);
@@ -265,12 +289,18 @@ unsafe extern "C" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
 
 // ---- writing ----
 
-/// `at`: an offset, or none for the descriptor's own.
-fn write_with(fd: c_int, len: u64, at: Option<off_t>, through: impl FnOnce() -> ssize_t) -> ssize_t {
-    let Some((tracer, _)) = traced(fd) else { return through() };
+/// `at`: an offset, or none for the descriptor's own. `through` writes as many of the bytes as it is told to.
+fn write_with(fd: c_int, len: u64, at: Option<off_t>, through: impl FnOnce(u64) -> ssize_t) -> ssize_t {
+    let Some((tracer, _)) = traced(fd) else { return through(len) };
     let mut state = tracer.lock();
     // Looked at again, under the lock.
-    let Some(facts) = facts(fd) else { return through() };
+    let Some(facts) = facts(fd) else { return through(len) };
+    let instead = state.plan.take(Call::Write);
+    let len = match instead {
+        Some(Instead::Fail(errno)) => return failed(errno) as ssize_t,
+        Some(Instead::Short | Instead::Kill) => len.div_ceil(2),
+        None => len,
+    };
     let flags = system_call!(libc::SYS_fcntl, fd, libc::F_GETFL) as c_int;
     let offset = if flags & libc::O_APPEND != 0 {
         facts.len
@@ -280,7 +310,30 @@ fn write_with(fd: c_int, len: u64, at: Option<off_t>, through: impl FnOnce() -> 
     };
     let old = old_bytes(fd, offset, (offset + len).min(facts.len).max(offset));
     let operation = Operation::Write { inode: facts.inode, offset, len, old_len: facts.len, old };
-    make(&mut state, operation, |_| (through() as i64, 0)) as ssize_t
+    make(&mut state, operation, |_| {
+        let result = through(len);
+        if instead == Some(Instead::Kill) {
+            kill();
+        }
+        (result as i64, 0)
+    }) as ssize_t
+}
+
+/// All parts, or, of a write cut short, the first one's beginning.
+fn write_parts(fd: c_int, parts: *const iovec, count: c_int, len: u64, most: u64, at: Option<off_t>) -> ssize_t {
+    if most < len {
+        // Safety: see the module; there is a byte to write, so a part too.
+        let first = unsafe { *parts };
+        let some = most.min(first.iov_len as u64);
+        return match at {
+            None => system_call!(libc::SYS_write, fd, first.iov_base, some) as ssize_t,
+            Some(at) => system_call!(libc::SYS_pwrite64, fd, first.iov_base, some, at) as ssize_t,
+        };
+    }
+    match at {
+        None => system_call!(libc::SYS_writev, fd, parts, count) as ssize_t,
+        Some(at) => system_call!(libc::SYS_pwritev, fd, parts, count, at, 0) as ssize_t,
+    }
 }
 
 /// Bytes in all parts.
@@ -294,31 +347,31 @@ unsafe fn sum(parts: *const iovec, count: c_int) -> u64 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
-    write_with(fd, len as u64, None, || system_call!(libc::SYS_write, fd, bytes, len) as ssize_t)
+    write_with(fd, len as u64, None, |len| system_call!(libc::SYS_write, fd, bytes, len) as ssize_t)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwrite(fd: c_int, bytes: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    write_with(fd, len as u64, Some(at), || system_call!(libc::SYS_pwrite64, fd, bytes, len, at) as ssize_t)
+    write_with(fd, len as u64, Some(at), |len| system_call!(libc::SYS_pwrite64, fd, bytes, len, at) as ssize_t)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwrite64(fd: c_int, bytes: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    write_with(fd, len as u64, Some(at), || system_call!(libc::SYS_pwrite64, fd, bytes, len, at) as ssize_t)
+    write_with(fd, len as u64, Some(at), |len| system_call!(libc::SYS_pwrite64, fd, bytes, len, at) as ssize_t)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // Safety: see the module.
     let len = unsafe { sum(parts, count) };
-    write_with(fd, len, None, || system_call!(libc::SYS_writev, fd, parts, count) as ssize_t)
+    write_with(fd, len, None, |most| write_parts(fd, parts, count, len, most, None))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
     // Safety: see the module.
     let len = unsafe { sum(parts, count) };
-    write_with(fd, len, Some(at), || system_call!(libc::SYS_pwritev, fd, parts, count, at, 0) as ssize_t)
+    write_with(fd, len, Some(at), |most| write_parts(fd, parts, count, len, most, Some(at)))
 }
 
 #[unsafe(no_mangle)]
@@ -389,6 +442,9 @@ unsafe extern "C" fn splice(
 }
 
 fn set_len(state: &mut State, fd: c_int, facts: Facts, len: u64) -> c_int {
+    if let Some(errno) = planned(state, Call::Write) {
+        return failed(errno);
+    }
     let old = old_bytes(fd, len.min(facts.len), facts.len);
     let operation = Operation::SetLen { inode: facts.inode, old_len: facts.len, new_len: len, old };
     make(state, operation, |_| (system_call!(libc::SYS_ftruncate, fd, len), 0)) as c_int
@@ -482,11 +538,46 @@ unsafe extern "C" fn mmap64(
     unsafe { mmap(address, len, protection, flags, fd, at) }
 }
 
+// ---- reading: only to fail ----
+
+fn read_with(fd: c_int, through: impl FnOnce() -> ssize_t) -> ssize_t {
+    if Tracer::get().is_some_and(|tracer| tracer.counts_reads)
+        && let Some((tracer, _)) = traced(fd)
+        && let Some(errno) = planned(&mut tracer.lock(), Call::Read)
+    {
+        return failed(errno) as ssize_t;
+    }
+    through()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
+    read_with(fd, || system_call!(libc::SYS_read, fd, bytes, len) as ssize_t)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pread(fd: c_int, bytes: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    read_with(fd, || system_call!(libc::SYS_pread64, fd, bytes, len, at) as ssize_t)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pread64(fd: c_int, bytes: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    read_with(fd, || system_call!(libc::SYS_pread64, fd, bytes, len, at) as ssize_t)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    read_with(fd, || system_call!(libc::SYS_readv, fd, parts, count) as ssize_t)
+}
+
 // ---- syncing ----
 
 fn sync_with(fd: c_int, call: &str, through: impl FnOnce() -> c_int) -> c_int {
     let Some((tracer, facts)) = traced(fd) else { return through() };
     let mut state = tracer.lock();
+    if let Some(errno) = planned(&mut state, Call::Sync) {
+        return failed(errno);
+    }
     let last = state.last(facts.inode);
     if skips(&tracer.skip, call, &path_of(tracer, fd, &facts), &last) {
         return 0;
@@ -557,6 +648,9 @@ fn rename_at(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_cha
         }
         return through();
     }
+    if let Some(errno) = planned(&mut state, Call::Name) {
+        return failed(errno);
+    }
     let operation = Operation::Rename { folder: old.folder, from: old.name, to: new.name };
     make(&mut state, operation, |_| (through().into(), 0)) as c_int
 }
@@ -591,6 +685,9 @@ fn unlink_at(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
     // A socket is in no folder's entries.
     let known = facts_at(folder, path, libc::AT_SYMLINK_NOFOLLOW).filter(|facts| state.known.contains(&facts.inode));
     let Some(facts) = known else { return through() };
+    if let Some(errno) = planned(&mut state, Call::Name) {
+        return failed(errno);
+    }
     make(&mut state, Operation::Remove { folder: found.folder, name: found.name }, |state| {
         let result = through();
         if result == 0 && facts.is(libc::S_IFDIR) {
@@ -630,6 +727,11 @@ fn make_folder_at(folder: c_int, path: *const c_char, mode: mode_t) -> c_int {
     let path = unsafe { CStr::from_ptr(path) };
     let Some((tracer, found)) = traced_name(folder, path) else { return through() };
     let mut state = tracer.lock();
+    if facts_at(folder, path, 0).is_none()
+        && let Some(errno) = planned(&mut state, Call::Name)
+    {
+        return failed(errno);
+    }
     make(&mut state, Operation::MakeFolder { folder: found.folder, name: found.name }, |state| {
         let result = through();
         let inode = if result == 0 { facts_at(folder, path, 0).map_or(0, |facts| facts.inode) } else { 0 };

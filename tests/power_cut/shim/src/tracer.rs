@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use power_cut::journal::{self, Operation, Record};
+use power_cut::journal::{self, Operation, Plan, Record};
 
 use crate::hooks;
 
@@ -25,6 +25,8 @@ pub struct Tracer {
     pub links: PathBuf,
     /// Rules of syncs to leave out.
     pub skip: String,
+    /// Whether reads are counted.
+    pub counts_reads: bool,
     /// The device of the traced folder.
     pub device: u64,
     state: Mutex<State>,
@@ -34,6 +36,8 @@ pub struct Tracer {
 pub struct State {
     journal: File,
     next_id: u64,
+    /// Calls that fail.
+    pub plan: Plan,
     /// Inode numbers of all traced files and folders.
     pub known: HashSet<u64>,
     /// Those made by this process.
@@ -72,10 +76,20 @@ impl Tracer {
         let journal = File::options().append(true).open(shadow.join(journal::JOURNAL_FILE))?;
         // The order of the records is the order of the changes only with one writer.
         journal.try_lock().map_err(|_| std::io::Error::other("another process is traced into this journal"))?;
-        let mut state = State { journal, next_id: 0, known, own: HashSet::new(), last: HashMap::new() };
+        let plan = std::env::var(journal::PLAN_VARIABLE).unwrap_or_default();
+        let plan = Plan::parse(&plan).ok_or_else(|| std::io::Error::other(format!("not a plan: {plan}")))?;
+        let counts_reads = plan.counts_reads();
+        let mut state = State { journal, next_id: 0, plan, known, own: HashSet::new(), last: HashMap::new() };
         state.write(&Record::Hello { process: std::process::id().into() });
         let skip = std::env::var(journal::SKIP_VARIABLE).unwrap_or_default();
-        Ok(Tracer { root, links: shadow.join(journal::LINKS_FOLDER), skip, device, state: Mutex::new(state) })
+        Ok(Tracer {
+            root,
+            links: shadow.join(journal::LINKS_FOLDER),
+            skip,
+            counts_reads,
+            device,
+            state: Mutex::new(state),
+        })
     }
 
     /// Taken for every change.

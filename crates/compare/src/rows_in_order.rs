@@ -1,0 +1,146 @@
+//! The rows of a table at a snapshot, in an order that says where each stands.
+//!
+//! In: a snapshot and a table. Out: its rows as the key that identifies them orders them: `ORDER BY` its columns, those with
+//! DESC from the greatest down; where a column's collation is not implemented, by the bytes of the text. A table without
+//! a key by all its columns, text by bytes. Bound: `HELD_BYTES_MAX` of rows are in memory at a time, whatever the table's
+//! size; a table without a key that has more is gone through as often as that takes.
+
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use catalog::TableDef;
+use store::{KeyRange, ReadOrder, Snapshot, Store, TableReader};
+
+use crate::error::CompareError;
+use crate::row_source::EachRow;
+use crate::shape::Shape;
+
+/// Rows of a table without a key, with their sort keys, that are held at a time.
+const HELD_BYTES_MAX: usize = 128 << 20;
+
+/// Hands every row to `each`: image and copies.
+///
+/// # Errors
+/// When the store cannot be read, a row does not fit the table, or `each` says so.
+pub(crate) fn each_in_order(
+    store: &Arc<Store>,
+    snapshot: &Snapshot,
+    table: &TableDef,
+    shape: &Shape,
+    each: EachRow<'_>,
+) -> Result<(), CompareError> {
+    if shape.key.is_empty() {
+        return each_by_all_columns(store, snapshot, table, shape, HELD_BYTES_MAX, each);
+    }
+    let reader = TableReader::new(table);
+    let range = store.range(snapshot, &reader, ReadOrder::Identity, &KeyRange::all()).map_err(CompareError::Store)?;
+    for row in range {
+        let row = row.map_err(CompareError::Store)?;
+        each(&row.image, row.count)?;
+    }
+    Ok(())
+}
+
+/// Sort key, image, copies.
+type Held = (Vec<u8>, Vec<u8>, u64);
+
+fn each_by_all_columns(
+    store: &Arc<Store>,
+    snapshot: &Snapshot,
+    table: &TableDef,
+    shape: &Shape,
+    held_bytes_max: usize,
+    each: EachRow<'_>,
+) -> Result<(), CompareError> {
+    let mut offsets = Vec::new();
+    let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
+    loop {
+        // The lowest rows behind the last one, the greatest of them on top.
+        let mut lowest: BinaryHeap<Held> = BinaryHeap::new();
+        let (mut held_bytes, mut left_some) = (0, false);
+        let flow = store.scan(snapshot, table, |row| match shape.sort_key(row.image, &mut offsets) {
+            Ok(key) => {
+                let is_done =
+                    last.as_ref().is_some_and(|last| (key.as_slice(), row.image) <= (last.0.as_slice(), &last.1));
+                if !is_done {
+                    held_bytes += key.len() + row.image.len();
+                    lowest.push((key, row.image.to_vec(), row.count));
+                }
+                while held_bytes > held_bytes_max && lowest.len() > 1 {
+                    left_some = true;
+                    held_bytes -= lowest.pop().map_or(0, |(key, image, _)| key.len() + image.len());
+                }
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(shape.damaged(error)),
+        });
+        if let ControlFlow::Break(error) = flow.map_err(CompareError::Store)? {
+            return Err(error);
+        }
+        let rows = lowest.into_sorted_vec();
+        for (_, image, copies) in &rows {
+            each(image, *copies)?;
+        }
+        match rows.into_iter().next_back() {
+            Some((key, image, _)) if left_some => last = Some((key, image)),
+            _ => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{SequenceNumber, key_hash};
+    use catalog::{Catalog, KeyOrder, StatementContext};
+    use store::{CheckImages, RowChange, TableShape};
+
+    use super::*;
+
+    #[test]
+    fn a_table_without_a_key_that_outgrows_memory_is_the_same() {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let catalog = Catalog::new(0).apply(&context, b"CREATE TABLE d.t (a SMALLINT, b SMALLINT)").unwrap().catalog;
+        let store = Arc::new(Store::new(2, catalog.clone()));
+        let def = Arc::clone(catalog.table("d", "t").unwrap());
+        let shape = Shape::of(&def);
+        let order = KeyOrder::of(&def);
+        let versions = catalog::RowVersions::of(&def);
+        let table = TableShape {
+            id: def.id,
+            layout: &shape.layout,
+            types: &shape.types,
+            order: &order,
+            definition: def.version,
+            versions: &versions,
+        };
+        for row in 0..600i16 {
+            let (a, b) = ((row * 7) % 40 - 20, (row * 13) % 11);
+            let image = [&[0][..], &a.to_le_bytes(), &b.to_le_bytes()].concat();
+            let hash = key_hash(def.id.0, &image);
+            let (layers, lane) = (store.visibility().layers(), store.lane_of(hash));
+            let mut guard = layers.active.lane_mut(lane).unwrap();
+            guard.apply(lane, &table, hash, &image, RowChange::AddCopy, 1, 0, CheckImages::All, &layers).unwrap();
+        }
+        store.visibility().advance(SequenceNumber(1), |_| {});
+        let snapshot = Snapshot::pin(&store);
+        let rows = |held_bytes_max| {
+            let mut rows = Vec::new();
+            let mut each = |image: &[u8], copies| {
+                rows.push((image.to_vec(), copies));
+                Ok(())
+            };
+            each_by_all_columns(&store, &snapshot, &def, &shape, held_bytes_max, &mut each).unwrap();
+            rows
+        };
+        let all = rows(HELD_BYTES_MAX);
+        assert_eq!(all.iter().map(|row| row.1).sum::<u64>(), 600);
+        assert!(all.is_sorted_by_key(|row| {
+            let value = |at: usize| i16::from_le_bytes([row.0[at], row.0[at + 1]]);
+            (value(1), value(3))
+        }));
+        for bound in [1, 100, 1000] {
+            assert_eq!(rows(bound), all);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Following one table: what the log from a place on does to a copy of it, beside replay.
+//!
+//! In: chunks of the relay log from in front of the copy's GTID set on, the table's definition there. Out: pieces with
+//! the changes of this table alone, under the id of the copy, in log order. Never here: a change of a transaction that
+//! the copy holds already; a row behind a statement that changes the table (there the following ends: the copy is to be
+//! made anew); another table's rows.
+
+use std::sync::Arc;
+
+use base::limits::PREPARED_BYTES_MAX;
+use base::{Gtid, GtidSet, Prepared, PreparedSet};
+use catalog::{Catalog, DdlEffect, TableDef};
+
+use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
+use crate::memory::MemoryGate;
+use crate::piece::{DecodedPiece, SkipReason};
+use crate::sequence::context_of;
+use crate::split::Splitter;
+use crate::stop::{Stop, StopClass};
+
+/// Why a table cannot be followed further.
+#[derive(Debug)]
+pub enum FollowEnd {
+    /// A statement changed it, in words.
+    Changed(String),
+    /// The log cannot be read on.
+    Stop(Box<Stop>),
+}
+
+/// See the module.
+pub struct TableFollower {
+    splitter: Splitter,
+    decoder: Decoder,
+    state: FollowState,
+}
+
+struct FollowState {
+    /// Holds this table only.
+    catalog: Catalog,
+    def: Arc<TableDef>,
+    /// What the copy holds, and what was followed.
+    executed: GtidSet,
+    /// Whether the open (sliced) transaction is left out.
+    continued: Option<SkipReason>,
+    changed: Option<String>,
+    prepared: PreparedSet,
+    /// Events of the XA transaction that is being read.
+    aside: Option<Vec<u8>>,
+}
+
+impl TableFollower {
+    /// A follower of `def`, whose rows were copied at `copied`. `catalog` is any catalog of the source: of it counts how
+    /// names are compared. Pieces hold memory of `gate`.
+    #[must_use]
+    pub fn new(
+        mut options: DecodeOptions,
+        gate: Arc<MemoryGate>,
+        catalog: &Catalog,
+        def: Arc<TableDef>,
+        copied: GtidSet,
+    ) -> TableFollower {
+        options.known_only = true;
+        let state = FollowState {
+            catalog: catalog.alone(&def),
+            def,
+            executed: copied,
+            continued: None,
+            changed: None,
+            prepared: PreparedSet::default(),
+            aside: None,
+        };
+        TableFollower { splitter: Splitter::new(gate), decoder: Decoder::new(options), state }
+    }
+
+    /// Takes the next bytes of the log and hands every piece that changes the table to `emit`, which returns false to
+    /// stop.
+    ///
+    /// # Errors
+    /// [`FollowEnd`].
+    pub fn step(
+        &mut self,
+        file: &Arc<str>,
+        offset: u64,
+        data: &Arc<Vec<u8>>,
+        emit: &mut dyn FnMut(DecodedPiece) -> bool,
+    ) -> Result<(), FollowEnd> {
+        let TableFollower { splitter, decoder, state } = self;
+        let mut failed = None;
+        let split = splitter.step(file, offset, data, false, &mut |piece| {
+            let unfinished = piece.unfinished;
+            let mut decoded = decoder.decode_ordered(piece, state);
+            state.continued = decoded.transactions.last().filter(|_| unfinished).and_then(|last| last.skipped);
+            if let Some(stop) = decoded.stop.take() {
+                failed = Some(stop);
+                return false;
+            }
+            if decoded.lanes.iter().all(Vec::is_empty) && decoded.barrier.is_empty() {
+                decoder.recycle(decoded.into());
+                return true;
+            }
+            emit(decoded)
+        });
+        if let Some(changed) = self.state.changed.take() {
+            return Err(FollowEnd::Changed(changed));
+        }
+        match (failed, split) {
+            (Some(stop), _) => Err(FollowEnd::Stop(Box::new(stop))),
+            (None, Err(stop)) => Err(FollowEnd::Stop(stop)),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    /// The relay file ended.
+    ///
+    /// # Errors
+    /// When the file ends inside a transaction.
+    pub fn end_of_file(&mut self) -> Result<(), FollowEnd> {
+        self.splitter.end_of_file().map_err(FollowEnd::Stop)
+    }
+}
+
+impl StatementSink for FollowState {
+    fn catalog(&self) -> (Catalog, u64) {
+        (self.catalog.clone(), 0)
+    }
+
+    fn continued(&self) -> Option<SkipReason> {
+        self.continued
+    }
+
+    fn admit(&mut self, gtid: Gtid) -> bool {
+        self.executed.add(gtid)
+    }
+
+    fn aside(&mut self) -> &mut Option<Vec<u8>> {
+        &mut self.aside
+    }
+
+    fn prepare(&mut self, xid: String, gtid: Option<Gtid>, _: usize) -> Result<(), String> {
+        let events = self.aside.take().unwrap_or_default();
+        let held: usize = self.prepared.values().map(|other| other.events.len()).sum();
+        if held + events.len() > PREPARED_BYTES_MAX {
+            return Err(format!("more than {} GiB of prepared XA transactions", PREPARED_BYTES_MAX >> 30));
+        }
+        Arc::make_mut(&mut self.prepared).insert(xid, Arc::new(Prepared { number: 0, gtid, events }));
+        Ok(())
+    }
+
+    /// One that was prepared before the copy has no rows of this table: its lock would have held the copy off.
+    fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>> {
+        let none = || Arc::new(Prepared { number: 0, gtid: None, events: Vec::new() });
+        Some(Arc::make_mut(&mut self.prepared).remove(xid).unwrap_or_else(none))
+    }
+
+    fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
+        let changes = match self.catalog.apply(&context_of(&statement), statement.query.sql) {
+            Ok(outcome) => match outcome.effect {
+                DdlEffect::Changed { dropped, altered, .. } => {
+                    dropped.contains(&self.def.id) || altered.iter().any(|table| table.id == self.def.id)
+                }
+                DdlEffect::NoEffect(_) | DdlEffect::Recorded(_) => false,
+            },
+            // Most name tables that this catalog does not hold. One that cannot be read may be about ours.
+            Err(_) => names(statement.query.sql, &self.def.name),
+        };
+        if !changes {
+            return Ok(StatementOutcome::NoEffect);
+        }
+        let text = catalog::masked(&String::from_utf8_lossy(statement.query.sql));
+        self.changed = Some(text.chars().take(200).collect());
+        Err((StopClass::NotSupported, String::new()))
+    }
+}
+
+/// Whether the name stands anywhere in the statement.
+fn names(sql: &[u8], name: &str) -> bool {
+    String::from_utf8_lossy(sql).to_lowercase().contains(&name.to_lowercase())
+}

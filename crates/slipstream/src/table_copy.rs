@@ -1,0 +1,431 @@
+//! One table copied again while everything else goes on (RULES 23).
+//!
+//! In: a running replica, a table's name. Out: the table under a fresh id, exact at the very transaction at which its
+//! name is switched to it. Never here: replay held for longer than it takes to apply the last few changes; a copy that
+//! is seen before it is whole; anything that counts of one that did not come to its end.
+//!
+//! 1. Replay's place P is noted, and from there on the relay log is kept.
+//! 2. The table is locked on the source for milliseconds: its rows at GTID set G are read into the tree, under an id
+//!    that no catalog knows. Replay goes on with the table as it is.
+//! 3. From P on the relay log is read once more, for this table alone: what G holds is left out, the rest is applied to
+//!    the copy, in log order, between replay's pieces. So images that lack columns and rows without a key are exact.
+//! 4. When that has come close to replay, and replay has passed G, replay is held at a transaction boundary, the copy
+//!    brought there, and the name switched. The cut that holds the switch holds all of the copy.
+//!
+//! DDL on the table in between ends an attempt; another one begins. A process that ends before that cut leaves the
+//! table as it was, and rows that compaction removes: the copy is abandoned, and the next start says so.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use apply::{Boundary, CopyTrack, Refused, TableCopier};
+use base::GtidSet;
+use catalog::TableDef;
+use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use observe::fail_point::{self, Phase};
+use relay_log::{RelayPosition, RelayShared, SideReader, TailItem};
+use schedule::{FollowEnd, MemoryGate, TableFollower};
+use source::TableFilter;
+use store::{CopyWriter, Store};
+
+use crate::config::CopyConfig;
+use crate::exit::{Exit, Failure};
+use crate::folder::{Folder, read_small, write_atomically};
+use crate::initial_copy::hopeless;
+use crate::log::{self, Code};
+use crate::replica::{shown_set, store_failure};
+
+/// In the folder while a table is copied: its name.
+const MARK: &str = "copying-table";
+/// Attempts, as DDL on the table ends one.
+const TRIES: u32 = 5;
+/// Bytes of the log that are on their way to the workers at a time.
+const FOLLOW_BYTES: u64 = 32 << 20;
+/// How often progress is said.
+const SAY_EVERY: Duration = Duration::from_secs(1);
+/// How often the copy looks whether replay has passed its GTID set.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A pass over the log that took longer is followed by another one before replay is held.
+const CLOSE: Duration = Duration::from_millis(100);
+/// How long the last changes may take while replay is held.
+const HELD_MAX: Duration = Duration::from_millis(400);
+/// For the log.
+const COPY_TABLE: Code = Code(36);
+
+/// What a copy works with.
+pub struct TableCopy<'a> {
+    /// The running replica's.
+    pub pipeline: &'a apply::Pipeline,
+    /// Its relay log.
+    pub relay: &'a Arc<RelayShared>,
+    /// How to reach the source.
+    pub source: &'a source::ConnectOptions,
+    /// Limits.
+    pub config: &'a CopyConfig,
+    /// Its folder.
+    pub folder: &'a Folder,
+    /// Bytes that rows are gathered in.
+    pub buffer_bytes: u64,
+    /// Raised when the replica ends.
+    pub stop: &'a AtomicBool,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableCopyReport {
+    /// Database and table, quoted.
+    pub table: String,
+    /// Rows as of the copy's GTID set.
+    pub rows: u64,
+    /// Bytes of their images.
+    pub bytes: u64,
+    /// How long writers of the table waited on the source, µs.
+    pub lock_us: u64,
+    /// For how long replay was held for the switch, µs.
+    pub held_us: u64,
+    /// The whole time.
+    pub elapsed: Duration,
+    /// The copy's GTID set.
+    pub executed: GtidSet,
+    /// Attempts.
+    pub tries: u32,
+}
+
+impl std::fmt::Display for TableCopyReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "copied {}: {} rows, {} bytes in {:.1} s; its writers waited {:.1} ms on the source, replay {:.1} ms here; \
+             attempts: {}",
+            self.table,
+            self.rows,
+            self.bytes,
+            self.elapsed.as_secs_f64(),
+            self.lock_us as f64 / 1e3,
+            self.held_us as f64 / 1e3,
+            self.tries
+        )
+    }
+}
+
+/// Why an attempt ended.
+enum Ended {
+    /// Another one may do better.
+    Again(String),
+    Failed(Failure),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Ended {
+        Ended::Failed(failure)
+    }
+}
+
+impl From<Refused> for Ended {
+    fn from(_: Refused) -> Ended {
+        Ended::Failed(Failure::error("the replica ended before the copy did; the table is as it was"))
+    }
+}
+
+/// Says so when the process before this one ended in the middle of a copy.
+///
+/// # Errors
+/// Code 8 for disk errors.
+pub fn note_abandoned(folder: &Folder) -> Result<(), Failure> {
+    let path = folder.path().join(MARK);
+    let Some(table) = read_small(&path)? else { return Ok(()) };
+    let table = table.trim_end();
+    let text = format!(
+        "the copy of {table} did not come to its end and is abandoned; the table is as replay left it. Copy it again: \
+         slipstream copy --data {} {table}",
+        folder.path().display()
+    );
+    log::warning(COPY_TABLE, "Copy", &text);
+    unmark(folder)
+}
+
+fn unmark(folder: &Folder) -> Result<(), Failure> {
+    let path = folder.path().join(MARK);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::io(path.display(), &error)),
+        _ => folder.sync(),
+    }
+}
+
+impl TableCopy<'_> {
+    /// Copies `SCHEMA.TABLE`; `say` is told how far it is.
+    ///
+    /// # Errors
+    /// Why the table is as it was.
+    pub fn run(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
+        let filter = TableFilter::parse(&[name]);
+        if !matches!(filter.tables.as_slice(), [(Some(db), table)] if !db.is_empty() && !table.is_empty() && table != "*")
+        {
+            return Err(Failure::usage(format!("'{name}' is not SCHEMA.TABLE")));
+        }
+        self.pipeline.store.readable().map_err(|error| store_failure(&error))?;
+        let begun = Instant::now();
+        write_atomically(&self.folder.path().join(MARK), format!("{name}\n").as_bytes())?;
+        log::system(COPY_TABLE, "Copy", &format!("copying {name} again"));
+        let result = self.attempts(&filter, say);
+        unmark(self.folder)?;
+        match result {
+            Ok(mut report) => {
+                report.elapsed = begun.elapsed();
+                log::system(COPY_TABLE, "Copy", &report.to_string());
+                Ok(report)
+            }
+            Err(failure) => {
+                log::warning(COPY_TABLE, "Copy", &format!("the copy of {name} ended: {}", failure.text));
+                Err(failure)
+            }
+        }
+    }
+
+    fn attempts(&self, filter: &TableFilter, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let reason = match self.attempt(filter, say) {
+                Ok(report) => return Ok(TableCopyReport { tries, ..report }),
+                Err(Ended::Failed(failure)) => return Err(failure),
+                Err(Ended::Again(reason)) => reason,
+            };
+            if tries >= TRIES {
+                return Err(Failure::error(format!("{reason}; after {tries} attempts the table is as it was")));
+            }
+            let text = format!("{reason}; beginning anew (attempt {})", tries + 1);
+            log::warning(COPY_TABLE, "Copy", &text);
+            say(&text);
+        }
+    }
+
+    fn attempt(&self, filter: &TableFilter, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Ended> {
+        let copier = self.pipeline.copier();
+        // In this order: what is purged before the place is known was sequenced before it.
+        let mut side = SideReader::hold(Arc::clone(self.relay));
+        let place = copier.look(self.stop)?;
+        let start = self.relay.start_point(&place.executed, place.end.as_ref());
+        side.begin(&start.map_err(crate::replica::relay_failure)?);
+
+        let options = CopyOptions {
+            lock: CopyLock::Table,
+            tables: filter.clone(),
+            connections: self.config.connections,
+            rate_bytes_per_second: self.config.rate,
+            lock_wait: self.config.lock_wait,
+            snapshot_max: self.config.snapshot_max,
+            ..CopyOptions::default()
+        };
+        let copy = SourceCopy::prepare(self.source, &options, self.stop).map_err(copy_ended)?;
+        let plan = copy.plan();
+        let executed = plan.executed.clone();
+        let Some(planned) = plan.tables.first() else {
+            return Err(Failure::error("the source has no such table").into());
+        };
+        let lost = place.executed.subtract(&executed);
+        if !lost.is_empty() {
+            let text = format!("the source lacks GTIDs {} that are executed here", shown_set(&lost));
+            return Err(Failure::error(text).into());
+        }
+        let Some(id) = copier.reserve(self.stop)? else {
+            return Err(Failure::new(Exit::NotSupported, "no table id is left").into());
+        };
+        let def = Arc::new(TableDef { id, ..TableDef::clone(&planned.def) });
+        let lock_us = plan.lock_us;
+        say(&format!("{} at GTIDs {}: locked for {lock_us} us", def.full_name(), shown_set(&executed)));
+
+        let store = &self.pipeline.store;
+        store.begin_table_copy(&def);
+        let outcome = self.read(copy, &def, say).and_then(|(rows, bytes)| {
+            say(&format!("{rows} rows are read; following the log"));
+            let held_us = self.follow(&copier, &mut side, &place, &def, &executed, say)?;
+            Ok(TableCopyReport {
+                table: def.full_name(),
+                rows,
+                bytes,
+                lock_us,
+                held_us,
+                executed: executed.clone(),
+                ..TableCopyReport::default()
+            })
+        });
+        store.end_table_copy(id);
+        outcome
+    }
+
+    /// Reads the rows into the tree; how many, and their bytes.
+    fn read(&self, copy: SourceCopy, def: &Arc<TableDef>, say: &mut dyn FnMut(&str)) -> Result<(u64, u64), Ended> {
+        let store: &Store = &self.pipeline.store;
+        let Some(writer) = CopyWriter::beside(store, self.buffer_bytes as usize) else {
+            return Err(Failure::error("this replica has no store on disk").into());
+        };
+        let progress = Progress::new(copy.plan());
+        let sink = Sink { writer: &writer, def };
+        let report = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| copy.run(&sink, &progress, self.stop));
+            let mut said = Instant::now();
+            while !reading.is_finished() {
+                std::thread::sleep(LOOK_EVERY);
+                if said.elapsed() >= SAY_EVERY {
+                    said = Instant::now();
+                    say(&progress.line());
+                }
+            }
+            reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        let report = report.map_err(copy_ended)?;
+        let failed = |error: store::StoreError| Ended::Failed(store_failure(&error));
+        let rows = writer.finish_table(def.id).map_err(failed)?;
+        store.table_copy_read(def.id, rows);
+        Ok((report.rows, report.bytes))
+    }
+
+    /// Brings the copy to where replay is and switches; for how long replay was held, µs.
+    fn follow(
+        &self,
+        copier: &TableCopier,
+        side: &mut SideReader,
+        place: &Boundary,
+        def: &Arc<TableDef>,
+        copied: &GtidSet,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<u64, Ended> {
+        let gate = MemoryGate::new(FOLLOW_BYTES);
+        let options = self.pipeline.decode_options();
+        let mut follower = TableFollower::new(options, gate, &place.catalog, Arc::clone(def), copied.clone());
+        let track = Arc::new(CopyTrack::default());
+        let mut said = Instant::now();
+        loop {
+            let began = Instant::now();
+            let now = copier.look(self.stop)?;
+            self.advance(copier, side, &mut follower, &now, &track)?;
+            if began.elapsed() > CLOSE {
+                continue;
+            }
+            if !copied.is_subset_of(&now.executed) {
+                if said.elapsed() >= SAY_EVERY {
+                    said = Instant::now();
+                    let missing = copied.subtract(&now.executed).count();
+                    say(&format!("waiting until replay has passed the copy: {missing} transactions"));
+                }
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            let asked = Instant::now();
+            let held = copier.hold(self.stop)?;
+            let advanced = self.advance(copier, side, &mut follower, &held, &track);
+            if advanced.is_err() || !settled(&track, asked + HELD_MAX) {
+                copier.release(self.stop)?;
+                advanced?;
+                continue;
+            }
+            if let Some(reason) = track.reason() {
+                copier.release(self.stop)?;
+                return Err(unfit(&reason));
+            }
+            let Ok(number) = copier.switch(def, self.stop) else {
+                if self.stop.load(Ordering::Acquire) {
+                    return Err(Refused.into());
+                }
+                continue;
+            };
+            let held_us = asked.elapsed().as_micros() as u64;
+            say("switched; making it durable");
+            return self.wait_durable(number).map(|()| held_us);
+        }
+    }
+
+    /// Applies what the log has for the table up to a boundary of replay.
+    fn advance(
+        &self,
+        copier: &TableCopier,
+        side: &mut SideReader,
+        follower: &mut TableFollower,
+        to: &Boundary,
+        track: &Arc<CopyTrack>,
+    ) -> Result<(), Ended> {
+        // Nothing was sequenced since the start: nothing follows the place.
+        let Some(end) = &to.end else { return Ok(()) };
+        let limit = RelayPosition::of(end)
+            .ok_or_else(|| Failure::error(format!("{} is not the name of a relay log file", end.file)))?;
+        loop {
+            let mut refused = false;
+            let followed = match side.next(limit).map_err(crate::replica::relay_failure)? {
+                TailItem::Chunk(chunk) => follower.step(&chunk.file, chunk.offset, &chunk.data, &mut |piece| {
+                    refused = copier.changes(piece, track, self.stop).is_err();
+                    !refused
+                }),
+                TailItem::EndOfFile { .. } => follower.end_of_file(),
+                TailItem::Idle | TailItem::Closed => return Ok(()),
+            };
+            if refused {
+                return Err(Refused.into());
+            }
+            match followed {
+                Ok(()) => {}
+                Err(FollowEnd::Changed(statement)) => {
+                    return Err(Ended::Again(format!("the table was changed by: {statement}")));
+                }
+                Err(FollowEnd::Stop(stop)) => return Err(Failure::new(Exit::Error, stop.to_string()).into()),
+            }
+            if let Some(reason) = track.reason() {
+                return Err(unfit(&reason));
+            }
+        }
+    }
+
+    fn wait_durable(&self, number: u64) -> Result<(), Ended> {
+        while self.pipeline.store.last_cut() < number {
+            if self.stop.load(Ordering::Acquire) || self.pipeline.failure().is_some() {
+                let text = "the replica ended before the copy was durable; see its log at the next start";
+                return Err(Failure::error(text).into());
+            }
+            self.pipeline.ask_for_cut();
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+/// Waits until all changes handed on are applied.
+fn settled(track: &CopyTrack, until: Instant) -> bool {
+    while !track.is_idle() {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+fn unfit(reason: &str) -> Ended {
+    Ended::Failed(Failure::new(Exit::DataDiffers, format!("the log does not fit the copied rows: {reason}")))
+}
+
+fn copy_ended(error: CopyError) -> Ended {
+    match hopeless(&error, 0) {
+        None => Ended::Again(error.to_string()),
+        Some(failure) => Ended::Failed(Failure { text: error.to_string(), ..failure }),
+    }
+}
+
+struct Sink<'a> {
+    writer: &'a CopyWriter<'a>,
+    /// Under its new id.
+    def: &'a Arc<TableDef>,
+}
+
+impl CopySink for Sink<'_> {
+    fn rows(&self, _: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
+        fail_point::enter(Phase::Recopy);
+        self.writer.rows(self.def, rows.iter()).map_err(|error| error.to_string())
+    }
+
+    fn table_done(&self, _: &Arc<TableDef>, _rows: u64) -> Result<(), String> {
+        self.writer.table_done(self.def).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,167 @@
+//! What rows were below a generation, as far as secondary indexes need it: which of their entries the cut removes.
+//!
+//! In: the first change of an indexed column, the first insertion of a row. Out: per slot what lies below. Never here:
+//! anything for tables without secondary indexes; more than the sort keys of what was below.
+
+use catalog::{IndexSet, remembered_sort_key};
+
+use crate::error::StoreError;
+
+/// What the layers below a generation hold of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base<'a> {
+    /// A row with the same sort keys in all indexes, or nobody ever asked.
+    Same,
+    /// No such row.
+    Absent,
+    /// A row with these sort keys, as `IndexSet::append_all` writes them.
+    Keys(&'a [u8]),
+}
+
+/// As `Base`, its keys in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BaseKind {
+    Same,
+    Absent,
+    Keys,
+}
+
+impl BaseKind {
+    pub(crate) fn of(base: Base<'_>, keys: &mut Vec<u8>) -> BaseKind {
+        keys.clear();
+        match base {
+            Base::Same => BaseKind::Same,
+            Base::Absent => BaseKind::Absent,
+            Base::Keys(bytes) => {
+                keys.extend_from_slice(bytes);
+                BaseKind::Keys
+            }
+        }
+    }
+}
+
+const SAME: u64 = 0;
+const ABSENT: u64 = 1;
+const BLOCK_BYTES_MIN: usize = 4 << 10;
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+
+/// The bases of one table's slots in one lane.
+#[derive(Default)]
+pub(crate) struct Bases {
+    /// By slot: `SAME`, `ABSENT`, or block + 1 in the high half and offset in the low half.
+    places: Vec<u64>,
+    /// Each entry: length (4 bytes), bytes.
+    blocks: Vec<Vec<u8>>,
+    capacity: usize,
+}
+
+impl Bases {
+    pub(crate) fn get(&self, slot: u32) -> Base<'_> {
+        match self.places.get(slot as usize).copied().unwrap_or(SAME) {
+            SAME => Base::Same,
+            ABSENT => Base::Absent,
+            place => {
+                let (block, at) = ((place >> 32) as usize - 1, (place & 0xffff_ffff) as usize);
+                let rest = self.blocks.get(block).and_then(|bytes| bytes.get(at..)).unwrap_or(&[]);
+                let head = rest.split_first_chunk::<4>();
+                let keys = head.and_then(|(len, rest)| rest.get(..u32::from_le_bytes(*len) as usize));
+                Base::Keys(keys.unwrap_or(&[]))
+            }
+        }
+    }
+
+    pub(crate) fn set(&mut self, slot: u32, base: Base<'_>) {
+        let place = match base {
+            Base::Same => SAME,
+            Base::Absent => ABSENT,
+            Base::Keys(keys) => self.keep(keys),
+        };
+        let slot = slot as usize;
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, SAME);
+        }
+        if let Some(entry) = self.places.get_mut(slot) {
+            *entry = place;
+        }
+    }
+
+    fn keep(&mut self, keys: &[u8]) -> u64 {
+        let len = keys.len() + 4;
+        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < len) {
+            let size = self.capacity.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX).max(len);
+            self.blocks.push(Vec::with_capacity(size));
+            self.capacity += size;
+        }
+        let Some(block) = self.blocks.last_mut() else { return SAME };
+        let at = block.len();
+        block.extend_from_slice(&(keys.len() as u32).to_le_bytes());
+        block.extend_from_slice(keys);
+        (self.blocks.len() as u64) << 32 | at as u64
+    }
+
+    /// Bytes taken from the allocator.
+    pub(crate) fn bytes(&self) -> usize {
+        self.capacity + self.places.capacity() * size_of::<u64>()
+    }
+}
+
+/// The sort keys under which the entry of a row in one index goes and comes; both are None where nothing changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EntryChange<'a> {
+    pub goes: Option<&'a [u8]>,
+    pub comes: Option<&'a [u8]>,
+}
+
+/// What becomes of a row's entry in one index: `base` is what lies below, `image` what the row is now.
+pub(crate) fn entry_change<'a>(
+    indexes: &IndexSet,
+    index: &catalog::Index,
+    (base, keys): (BaseKind, &'a [u8]),
+    image: Option<&[u8]>,
+    new: &'a mut Vec<u8>,
+    damaged: &dyn Fn() -> StoreError,
+) -> Result<EntryChange<'a>, StoreError> {
+    let old = match base {
+        BaseKind::Same => return Ok(EntryChange::default()),
+        BaseKind::Absent => None,
+        BaseKind::Keys => Some(remembered_sort_key(keys, index.id()).ok_or_else(damaged)?),
+    };
+    let Some(image) = image else { return Ok(EntryChange { goes: old, comes: None }) };
+    new.clear();
+    indexes.append(index, image, new).map_err(|_| damaged())?;
+    if old == Some(new.as_slice()) {
+        return Ok(EntryChange::default());
+    }
+    Ok(EntryChange { goes: old, comes: Some(new) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bases_are_kept_by_slot() {
+        let mut bases = Bases::default();
+        assert_eq!(bases.get(7), Base::Same);
+        let long = vec![9; BLOCK_BYTES_MIN + 1];
+        for slot in 0..3000u32 {
+            match slot % 4 {
+                0 => bases.set(slot, Base::Absent),
+                1 => bases.set(slot, Base::Keys(&slot.to_le_bytes())),
+                2 if slot % 1000 == 2 => bases.set(slot, Base::Keys(&long)),
+                _ => {}
+            }
+        }
+        for slot in 0..3000u32 {
+            let expected = slot.to_le_bytes();
+            let expected = match slot % 4 {
+                0 => Base::Absent,
+                1 => Base::Keys(&expected),
+                2 if slot % 1000 == 2 => Base::Keys(&long),
+                _ => Base::Same,
+            };
+            assert_eq!(bases.get(slot), expected);
+        }
+        assert!(bases.bytes() > 3000 * 8);
+    }
+}

@@ -1,0 +1,257 @@
+//! Index entries on their way into a run: gathered row by row, written in order.
+//!
+//! In: for every row of a cut or spill what lies below it and what it is now. Out: the entries that come and go, sorted.
+//! Never here: an entry of an index whose fill has not come to its row (the fill will); more than `GATHERED_BYTES_MAX` in
+//! memory (what is above goes through a tree in the scratch folder).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use catalog::{IndexSet, TableId};
+
+use crate::beneath::{BaseKind, entry_change};
+use crate::disk::{Disk, DiskOptions, L0_RUNS_MAX, Run, remove_folder};
+use crate::entry;
+use crate::error::StoreError;
+use crate::index_state::Extent;
+
+/// Entries held in memory while they are gathered.
+const GATHERED_BYTES_MAX: usize = 64 << 20;
+/// Blocks of the scratch tree kept in memory.
+const SCRATCH_CACHE_BYTES: u64 = 8 << 20;
+
+/// A row of a cut or spill.
+#[derive(Clone, Copy)]
+pub(crate) struct CutRow<'a> {
+    /// Its key in the tree.
+    pub key: &'a [u8],
+    /// Bytes at the end of it that name the row.
+    pub own_len: usize,
+    /// Its value in the tree; None: deleted.
+    pub value: Option<&'a [u8]>,
+    pub base: BaseKind,
+    pub base_keys: &'a [u8],
+}
+
+/// Gathers the entries of one table.
+pub(crate) struct TableEntries {
+    table: TableId,
+    indexes: Arc<IndexSet>,
+    /// By index, in the set's order.
+    extents: Vec<Extent>,
+    /// Nothing of the table lies below.
+    is_new: bool,
+    sorter: Sorter,
+    key: Vec<u8>,
+    sort_key: Vec<u8>,
+}
+
+impl TableEntries {
+    /// `extents`: how far each index of the set is kept. None when none is.
+    pub(crate) fn new(
+        table: TableId,
+        indexes: &Arc<IndexSet>,
+        extents: Vec<Extent>,
+        is_new: bool,
+        scratch: Option<&Path>,
+    ) -> Option<TableEntries> {
+        if extents.iter().all(|extent| matches!(extent, Extent::Nothing)) {
+            return None;
+        }
+        let scratch = scratch.map(|scratch| scratch.join(format!("entries-{table}")));
+        Some(TableEntries {
+            table,
+            indexes: Arc::clone(indexes),
+            extents,
+            is_new,
+            sorter: Sorter::new(scratch),
+            key: Vec::new(),
+            sort_key: Vec::new(),
+        })
+    }
+
+    /// Takes a row.
+    pub(crate) fn row(&mut self, row: &CutRow<'_>, damaged: &dyn Fn() -> StoreError) -> Result<(), StoreError> {
+        let base = if self.is_new { BaseKind::Absent } else { row.base };
+        if base == BaseKind::Same {
+            return Ok(());
+        }
+        let image = match row.value {
+            Some(value) => Some(entry::parse_row(row.key, value).ok_or_else(damaged)?.image),
+            None => None,
+        };
+        let own = row.key.get(row.key.len().saturating_sub(row.own_len)..).unwrap_or(&[]);
+        for (index, extent) in self.indexes.indexes().iter().zip(&self.extents) {
+            if !extent.covers(row.key) {
+                continue;
+            }
+            let base = (base, row.base_keys);
+            let change = entry_change(&self.indexes, index, base, image, &mut self.sort_key, damaged)?;
+            for (sort_key, comes) in [(change.goes, false), (change.comes, true)] {
+                let Some(sort_key) = sort_key else { continue };
+                self.key.clear();
+                entry::append_index_key(self.table, index.id(), sort_key, own, &mut self.key);
+                self.sorter.push(&self.key, comes.then_some(own.len()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes them: entries that go are removed where `removes`, otherwise left out. Returns how many.
+    pub(crate) fn write(self, run: &mut Run<'_>, removes: bool) -> Result<u64, StoreError> {
+        let mut count = 0;
+        self.sorter.finish(|key, own_len| {
+            count += 1;
+            match own_len {
+                Some(len) => run.put(key, &entry::index_value(len)),
+                None if removes => run.remove(key),
+                None => Ok(()),
+            }
+        })?;
+        Ok(count)
+    }
+}
+
+/// Sorts keys, each once, with a length or none.
+pub(crate) struct Sorter {
+    bytes: Vec<u8>,
+    /// First bytes behind the table id, place, length of the key; behind the key lies what came with it.
+    places: Vec<(u64, usize, usize)>,
+    folder: Option<PathBuf>,
+    overflow: Option<Disk>,
+}
+
+impl Drop for Sorter {
+    fn drop(&mut self) {
+        if let Some(disk) = self.overflow.take() {
+            drop(disk);
+            // What stays is removed at the next start.
+            let _ = self.folder.as_deref().map(remove_folder);
+        }
+    }
+}
+
+const NO_LEN: u16 = u16::MAX;
+
+impl Sorter {
+    /// `folder`: where to put what outgrows memory; without, all stays there.
+    pub(crate) fn new(folder: Option<PathBuf>) -> Sorter {
+        Sorter { bytes: Vec::new(), places: Vec::new(), folder, overflow: None }
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn held(&self) -> usize {
+        self.bytes.len() + self.places.len() * size_of::<(u64, usize, usize)>()
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8], own_len: Option<usize>) -> Result<(), StoreError> {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let own_len = own_len.map_or(NO_LEN, |len| len as u16);
+        self.bytes.extend_from_slice(&own_len.to_le_bytes());
+        self.places.push((entry::head_of(key.get(4..).unwrap_or(&[])), at, key.len()));
+        if self.held() > GATHERED_BYTES_MAX && self.folder.is_some() {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        let key = |at: usize, len: usize| bytes.get(at..at + len).unwrap_or(&[]);
+        self.places.sort_unstable_by(|left, right| {
+            left.0.cmp(&right.0).then_with(|| key(left.1, left.2).cmp(key(right.1, right.2)))
+        });
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let Some(folder) = self.folder.clone() else { return Ok(()) };
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        if self.overflow.is_none() {
+            remove_folder(&folder)?;
+            self.overflow = Some(Disk::open(&folder, DiskOptions { cache_bytes: SCRATCH_CACHE_BYTES })?.0);
+        }
+        self.sort();
+        let Some(disk) = &self.overflow else { return Ok(()) };
+        let mut run = disk.begin()?;
+        self.each(|key, own_len| run.put(key, &own_len.map_or(NO_LEN, |len| len as u16).to_le_bytes()))?;
+        let ending = disk.ending();
+        run.finish(&ending)?;
+        disk.take_over(&ending);
+        drop(ending);
+        while disk.l0_runs() >= L0_RUNS_MAX && disk.compact(disk.read_at())? {}
+        self.bytes.clear();
+        self.places.clear();
+        Ok(())
+    }
+
+    /// What is in memory, sorted before.
+    fn each(&self, mut each: impl FnMut(&[u8], Option<usize>) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let mut last: &[u8] = &[];
+        for (_, at, len) in &self.places {
+            let rest = self.bytes.get(*at..).unwrap_or(&[]);
+            let Some((key, rest)) = rest.split_at_checked(*len) else { continue };
+            if key == last {
+                continue;
+            }
+            last = key;
+            each(key, rest.first_chunk::<2>().and_then(own_len))?;
+        }
+        Ok(())
+    }
+
+    /// Hands them out in order.
+    pub(crate) fn finish(
+        mut self,
+        mut each: impl FnMut(&[u8], Option<usize>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.overflow.is_none() {
+            self.sort();
+            return self.each(each);
+        }
+        self.flush()?;
+        let Some(disk) = &self.overflow else { return Ok(()) };
+        for item in disk.range(disk.read_at(), &[], &[0xff; 8]) {
+            let (key, value) = item?;
+            each(&key, value.first_chunk::<2>().and_then(own_len))?;
+        }
+        Ok(())
+    }
+}
+
+fn own_len(bytes: &[u8; 2]) -> Option<usize> {
+    Some(u16::from_le_bytes(*bytes)).filter(|len| *len != NO_LEN).map(usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_outgrows_memory_comes_out_in_the_same_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = |i: u32| [&[0, 0, 0, 1, 0, 2][..], &i.wrapping_mul(2_654_435_761).to_be_bytes(), b"own"].concat();
+        let mut expected: Vec<_> = (0..2000).map(|i| (key(i), (i % 3 != 0).then_some(3))).collect();
+        expected.sort();
+        for spills in [false, true] {
+            let mut sorter = Sorter::new(Some(folder.path().join("entries")));
+            for i in 0..2000 {
+                sorter.push(&key(i), (i % 3 != 0).then_some(3)).unwrap();
+                if spills && i % 300 == 299 {
+                    sorter.flush().unwrap();
+                }
+            }
+            let mut seen = Vec::new();
+            sorter
+                .finish(|key, own_len| {
+                    seen.push((key.to_vec(), own_len));
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(seen, expected);
+            assert!(!folder.path().join("entries").exists());
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Filling an index that came with a later DDL, step by step, beside replay (RULES 18).
+//!
+//! In: the tree's rows and the indexes that its newest cut knows and does not hold whole. Out: their entries, and how far
+//! they go, in one run a step. Never here: a cut at the same time, so that the rows read are those the entries stand
+//! for; a reader that uses an index before its last step. A restart goes on where the last step ended.
+
+use std::sync::Arc;
+
+use catalog::{IndexSet, KeyOrder, TableDef, TableId};
+
+use crate::disk::Disk;
+use crate::entries::Sorter;
+use crate::entry;
+use crate::error::StoreError;
+use crate::index_state::Filling;
+use crate::{Store, cut};
+
+/// Entries made in one step: a cut waits as long as this takes.
+const STEP_BYTES: usize = 32 << 20;
+
+impl Store {
+    /// Makes the next entries of an index that is not complete; false when all are.
+    pub(crate) fn fill_step(&self, disk: &Arc<Disk>) -> Result<bool, StoreError> {
+        self.fill_some(disk, STEP_BYTES)
+    }
+
+    fn fill_some(&self, disk: &Arc<Disk>, bytes: usize) -> Result<bool, StoreError> {
+        let state = self.cut_state();
+        let states = Arc::clone(&self.visibility().layers().indexes);
+        // What changed rows of a copy without a lock before they were exact knows nothing of the entries they had.
+        let Some(catalog) = state.catalog.as_ref().filter(|_| state.settled) else { return Ok(false) };
+        let Some(filling) = states.to_fill(catalog) else { return Ok(false) };
+        let Some(table) = catalog.table_by_id(TableId(filling.table)) else { return Ok(false) };
+        let Some(indexes) = IndexSet::of(table) else { return Ok(false) };
+        let mut run = disk.begin()?;
+        let (entries, filling, is_last) = step(disk, table, &indexes, filling, bytes)?;
+        entries.finish(|key, own_len| run.put(key, &entry::index_value(own_len.unwrap_or(0))))?;
+        let filled = states.filled(filling, is_last);
+        run.index_states(&filled)?;
+        let ending = disk.ending();
+        run.finish(&ending)?;
+        let at = disk.take_over(&ending);
+        self.visibility().move_base(at, Some(Arc::new(filled)));
+        drop(ending);
+        drop(state);
+        Ok(true)
+    }
+}
+
+/// The entries of the next rows, up to where they go, and whether these are all.
+fn step(
+    disk: &Disk,
+    table: &TableDef,
+    indexes: &IndexSet,
+    mut filling: Filling,
+    bytes: usize,
+) -> Result<(Sorter, Filling, bool), StoreError> {
+    let order = KeyOrder::of(table);
+    let mut entries = Sorter::new(None);
+    let Some(index) = indexes.index(filling.index) else { return Ok((entries, filling, true)) };
+    let (mut from, to) = (cut::table_bounds(table.id).0.to_vec(), cut::table_bounds(table.id).1);
+    if !filling.done.is_empty() {
+        from.clone_from(&filling.done);
+        from.push(0);
+    }
+    let (mut sort_key, mut key) = (Vec::new(), Vec::new());
+    for item in disk.range(disk.read_at(), &from, &to) {
+        let (row_key, value) = item?;
+        let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
+        let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;
+        let own_len = entry::own_len(order.is_keyless(), row.key);
+        let own = row_key.get(row_key.len().saturating_sub(own_len)..).unwrap_or(&[]);
+        sort_key.clear();
+        indexes.append(index, row.image, &mut sort_key).map_err(|_| damaged())?;
+        key.clear();
+        entry::append_index_key(table.id, index.id(), &sort_key, own, &mut key);
+        entries.push(&key, Some(own_len))?;
+        if entries.held() >= bytes {
+            filling.done = row_key.to_vec();
+            return Ok((entries, filling, false));
+        }
+    }
+    Ok((entries, filling, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use base::{GtidSet, SequenceNumber, key_hash};
+    use catalog::{Catalog, StatementContext};
+    use values::RowLayout;
+
+    use super::*;
+    use crate::{
+        BeforeImage, CheckImages, CutPoint, DiskOptions, IndexCheck, KeyRange, ReadOrder, RowChange, Snapshot,
+        TableReader, TableShape,
+    };
+
+    struct World {
+        store: Arc<Store>,
+        catalog: Catalog,
+        sequence: u64,
+    }
+
+    fn context() -> StatementContext {
+        StatementContext { default_db: "d".into(), ..StatementContext::default() }
+    }
+
+    fn image(id: u32, a: u32) -> Vec<u8> {
+        [&[0][..], &id.to_le_bytes(), &a.to_le_bytes()].concat()
+    }
+
+    impl World {
+        fn open(folder: &Path) -> World {
+            let catalog = Catalog::new(0).apply(&context(), b"CREATE TABLE t (id INT PRIMARY KEY, a INT)");
+            let catalog = catalog.unwrap().catalog;
+            let (disk, recovered) = Disk::open(&folder.join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+            let store = Store::over(2, disk, folder.join("scratch"), recovered, catalog).unwrap();
+            let visible = store.visibility().current();
+            World { store: Arc::new(store), catalog: visible.catalog, sequence: visible.sequence.0 }
+        }
+
+        fn set(&mut self, id: u32, before: Option<u32>, a: u32) {
+            let def = self.catalog.table("d", "t").unwrap();
+            let types = def.column_types();
+            let (layout, order) = (RowLayout::new(&types), KeyOrder::of(def));
+            let versions = catalog::RowVersions::of(def);
+            let shape = TableShape {
+                id: def.id,
+                layout: &layout,
+                types: &types,
+                order: &order,
+                definition: def.version,
+                versions: &versions,
+            };
+            let (key, image, before) = (id.to_le_bytes(), image(id, a), before.map(|a| image(id, a)));
+            let hash = key_hash(def.id.0, &key);
+            let (layers, lane) = (self.store.visibility().layers(), self.store.lane_of(hash));
+            let change = match &before {
+                Some(before) => RowChange::Update { before: BeforeImage::Full(before), image: &image },
+                None => RowChange::Insert { image: &image },
+            };
+            self.sequence += 1;
+            let mut guard = layers.active.lane_mut(lane).unwrap();
+            guard.apply(lane, &shape, hash, &key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
+            self.store.visibility().advance(SequenceNumber(self.sequence), |_| {});
+        }
+
+        fn ddl(&mut self, sql: &str) {
+            self.sequence += 1;
+            self.catalog = self.catalog.apply(&context(), sql.as_bytes()).unwrap().catalog;
+            self.store.visibility().announce_catalog(SequenceNumber(self.sequence), self.catalog.clone());
+            self.store.visibility().advance(SequenceNumber(self.sequence), |_| {});
+        }
+
+        fn cut(&self) {
+            let point = CutPoint {
+                sequence: self.sequence,
+                executed: GtidSet::new(),
+                catalog: self.catalog.clone(),
+                position: None,
+                ledger: String::new(),
+                prepared: base::PreparedSet::default(),
+            };
+            self.store.cut(&self.store.seal(Some(point))).unwrap();
+        }
+
+        fn fill_some(&self) -> bool {
+            self.store.fill_some(self.store.disk().unwrap(), 1000).unwrap()
+        }
+
+        fn read(&self) -> Option<Vec<u32>> {
+            let snapshot = Snapshot::pin(&self.store);
+            let def = snapshot.catalog().table("d", "t").unwrap();
+            let (reader, order) = (TableReader::new(def), ReadOrder::Index(def.key("a").unwrap().id));
+            match self.store.range(&snapshot, &reader, order, &KeyRange::all()) {
+                Ok(rows) => Some(rows.map(|row| u32::from_le_bytes(row.unwrap().key.try_into().unwrap())).collect()),
+                Err(StoreError::IndexNotReady { .. }) => None,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Cuts and restarts between the steps of a fill: rows on both sides of where it is change.
+    #[test]
+    fn a_fill_goes_on_after_a_restart_and_sees_what_changes_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = World::open(folder.path());
+        (0..300).for_each(|id| world.set(id, None, 1000 - id));
+        world.cut();
+        world.ddl("CREATE INDEX a ON t (a)");
+        assert!(!world.fill_some(), "no durable cut knows the index");
+        world.cut();
+        let mut steps = 0;
+        loop {
+            assert_eq!(world.read(), None);
+            assert!(world.fill_some());
+            steps += 1;
+            if world.store.stats().indexes_to_fill == 0 {
+                break;
+            }
+            for id in [steps * 5, 299 - steps * 5] {
+                world.set(id, Some(1000 - id), 5000 + id);
+            }
+            if steps % 2 == 0 {
+                world.cut();
+                world = World::open(folder.path());
+            }
+        }
+        assert!(steps > 8, "{steps} steps");
+        let changed = |id: u32| (1..steps).any(|step| id == step * 5 || id == 299 - step * 5);
+        let mut expected: Vec<u32> = (0..300).collect();
+        expected.sort_by_key(|id| if changed(*id) { 5000 + id } else { 1000 - id });
+        assert_eq!(world.read(), Some(expected.clone()));
+        world.cut();
+        let check = |world: &World| {
+            let snapshot = Snapshot::pin(&world.store);
+            let def = snapshot.catalog().table("d", "t").unwrap();
+            world.store.check_index(&snapshot, &TableReader::new(def), def.key("a").unwrap().id).unwrap()
+        };
+        assert_eq!(check(&world), IndexCheck { entries: 300, missing: 0, stale: 0 });
+        drop(world);
+        let world = World::open(folder.path());
+        assert_eq!(world.read(), Some(expected));
+        assert_eq!(check(&world), IndexCheck { entries: 300, missing: 0, stale: 0 });
+    }
+
+    #[test]
+    fn a_dropped_indexs_space_comes_back_once_that_is_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = World::open(folder.path());
+        (0..5000).for_each(|id| world.set(id, None, id.wrapping_mul(2_654_435_761) >> 1));
+        world.ddl("CREATE INDEX a ON t (a)");
+        world.cut();
+        while world.store.compact().unwrap() {}
+        world.store.compact_fully().unwrap();
+        let bytes = |world: &World| world.store.stats().disk.unwrap().bytes;
+        let with = bytes(&world);
+        world.ddl("DROP INDEX a ON t");
+        world.store.compact_fully().unwrap();
+        assert!(bytes(&world) > with * 9 / 10, "entries went before the DROP was durable");
+        world.cut();
+        world.store.compact_fully().unwrap();
+        assert!(bytes(&world) < with * 4 / 5, "{} of {with}", bytes(&world));
+    }
+}

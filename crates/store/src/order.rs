@@ -1,0 +1,336 @@
+//! Rows of a generation in the order of an index, made when a reader first asks.
+//!
+//! In: what the lanes wrote since a reader last asked. Out: sorted slices of places, each with its sort key and what names
+//! its row. Never here: work for a writer (a reader goes through the arenas itself, some records under a lane's lock at a
+//! time); what a place holds at a snapshot: the reader asks the lane and compares.
+//!
+//! A place is a row's slot. Every version with another sort key than the one before it has an entry, so that the version a
+//! snapshot sees is found under its own key; entries of other versions are passed over. New entries are sorted into a slice
+//! of their own and slices of like size are merged, so that there are few however small the steps of readers are.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use catalog::{KeyOrder, TableId};
+
+use crate::arena::Cursor;
+use crate::entry;
+use crate::error::StoreError;
+use crate::index_state::IndexName;
+use crate::layers::Generation;
+
+/// Records and bytes of them that are gone through under one hold of a lane's lock: bounds how long replay of that lane
+/// can wait for a reader (about 300 µs).
+const HOLD_RECORDS: usize = 1024;
+const HOLD_BYTES: usize = 512 << 10;
+/// Bytes all orders of one generation may take, besides half of what its rows take.
+const ORDERS_BYTES_MIN: u64 = 4 << 20;
+/// An order is made anew once it has so many entries more than rows: most are of versions long gone.
+const STALE_ENTRIES_MIN: usize = 64 << 10;
+/// Keys of one slice, so that offsets stay short.
+const SLICE_KEY_BYTES_MAX: usize = 1 << 30;
+
+/// Which bytes rows are ordered by: those of the key that identifies them (index id 0), or of a secondary index.
+pub(crate) fn append_key(
+    order: &KeyOrder,
+    index: u16,
+    key: &[u8],
+    image: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), values::ValueError> {
+    if index == 0 {
+        if !order.is_keyless() {
+            order.append(key, out);
+        }
+    } else {
+        let unknown = values::ValueError::Invalid { what: "an index that the table does not have" };
+        let set = order.indexes().ok_or(unknown.clone())?;
+        set.append(set.index(index).ok_or(unknown)?, image, out)?;
+    }
+    entry::append_own(order.is_keyless(), key, out);
+    Ok(())
+}
+
+/// A row's place.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// First bytes of the key.
+    head: u64,
+    key_at: u32,
+    key_len: u32,
+    slot: u32,
+    lane: u32,
+}
+
+/// Places, sorted.
+#[derive(Debug, Default)]
+pub(crate) struct Slice {
+    keys: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Slice {
+    fn key_of(&self, entry: &Entry) -> &[u8] {
+        self.keys.get(entry.key_at as usize..).and_then(|rest| rest.get(..entry.key_len as usize)).unwrap_or(&[])
+    }
+
+    fn push(&mut self, key: &[u8], lane: u32, slot: u32) {
+        let key_at = self.keys.len() as u32;
+        self.keys.extend_from_slice(key);
+        self.entries.push(Entry { head: entry::head_of(key), key_at, key_len: key.len() as u32, slot, lane });
+    }
+
+    fn sort(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_unstable_by(|left, right| {
+            left.head.cmp(&right.head).then_with(|| self.key_of(left).cmp(self.key_of(right)))
+        });
+        self.entries = entries;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn key(&self, index: usize) -> Option<&[u8]> {
+        self.entries.get(index).map(|entry| self.key_of(entry))
+    }
+
+    /// Lane and slot.
+    pub(crate) fn place(&self, index: usize) -> Option<(usize, u32)> {
+        self.entries.get(index).map(|entry| (entry.lane as usize, entry.slot))
+    }
+
+    /// How many entries lie below a key.
+    pub(crate) fn below(&self, key: &[u8]) -> usize {
+        let head = entry::head_of(key);
+        self.entries.partition_point(|entry| entry.head < head || entry.head == head && self.key_of(entry) < key)
+    }
+
+    fn bytes(&self) -> usize {
+        self.keys.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// Both as one, equal entries once.
+    fn merge(left: &Slice, right: &Slice) -> Slice {
+        let mut merged = Slice {
+            keys: Vec::with_capacity(left.keys.len() + right.keys.len()),
+            entries: Vec::with_capacity(left.len() + right.len()),
+        };
+        let (mut a, mut b) = (0, 0);
+        loop {
+            let first = match (left.entries.get(a), right.entries.get(b)) {
+                (None, None) => return merged,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (Some(one), Some(other)) => {
+                    let order = one.head.cmp(&other.head);
+                    order.then_with(|| left.key_of(one).cmp(right.key_of(other))).is_le()
+                }
+            };
+            let (from, at) = if first { (left, &mut a) } else { (right, &mut b) };
+            if let Some(entry) = from.entries.get(*at) {
+                let key = from.key_of(entry);
+                let last = merged.entries.last();
+                let again = last.is_some_and(|last| {
+                    (last.lane, last.slot) == (entry.lane, entry.slot) && merged.key_of(last) == key
+                });
+                if !again {
+                    merged.push(key, entry.lane, entry.slot);
+                }
+            }
+            *at += 1;
+        }
+    }
+}
+
+/// The order of one table by one index in a generation.
+#[derive(Default)]
+struct Order {
+    cursors: Vec<Cursor>,
+    slices: Vec<Arc<Slice>>,
+    /// Entries it had when it was last made anew.
+    made_with: usize,
+}
+
+impl Order {
+    fn len(&self) -> usize {
+        self.slices.iter().map(|slice| slice.len()).sum()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.slices.iter().map(|slice| slice.bytes() as u64).sum()
+    }
+
+    /// Takes in what was written since the last call. Everything that is visible to a snapshot pinned before is there
+    /// after it.
+    fn catch_up(
+        &mut self,
+        generation: &Generation,
+        table: TableId,
+        index: u16,
+        order: &KeyOrder,
+    ) -> Result<(), StoreError> {
+        self.cursors.resize(generation.lane_count(), Cursor::default());
+        let slots = || (0..generation.lane_count()).filter_map(|lane| generation.lane(lane));
+        let rows: usize = slots().map(|lane| lane.slot_count(table)).sum();
+        let anew = self.len() > 2 * self.made_with + 4 * rows + STALE_ENTRIES_MIN;
+        if anew {
+            *self = Order::default();
+            self.cursors.resize(generation.lane_count(), Cursor::default());
+        }
+        let mut fresh = Slice::default();
+        let (mut key, mut failure) = (Vec::new(), None);
+        for (lane, cursor) in self.cursors.iter_mut().enumerate() {
+            loop {
+                let Some(guard) = generation.lane(lane) else { break };
+                let more =
+                    guard.written_since(table, cursor, (HOLD_RECORDS, HOLD_BYTES), |slot, own, image, before| {
+                        if before.is_some_and(|before| is_same(order, index, before, image)) {
+                            return;
+                        }
+                        key.clear();
+                        match append_key(order, index, own, image, &mut key) {
+                            Ok(()) => fresh.push(&key, lane as u32, slot),
+                            Err(error) => failure = Some(error),
+                        }
+                    });
+                drop(guard);
+                if fresh.keys.len() > SLICE_KEY_BYTES_MAX {
+                    fresh.sort();
+                    self.slices.push(Arc::new(std::mem::take(&mut fresh)));
+                }
+                if !more {
+                    break;
+                }
+            }
+        }
+        if failure.is_some() {
+            // Begun anew by whoever asks next.
+            *self = Order::default();
+            let text = format!("a row of table id {table} does not fit its definition");
+            return Err(StoreError::Damaged { folder: Default::default(), text });
+        }
+        if fresh.len() > 0 {
+            fresh.sort();
+            self.slices.push(Arc::new(fresh));
+            self.merge();
+        }
+        if anew {
+            self.made_with = self.len();
+        }
+        Ok(())
+    }
+
+    /// Merges slices until each is more than twice as long as the next one.
+    fn merge(&mut self) {
+        while let [.., left, right] = self.slices.as_slice()
+            && left.len() <= 2 * right.len()
+            && left.keys.len() + right.keys.len() <= SLICE_KEY_BYTES_MAX
+        {
+            let merged = Arc::new(Slice::merge(left, right));
+            self.slices.truncate(self.slices.len() - 2);
+            self.slices.push(merged);
+        }
+    }
+}
+
+fn is_same(order: &KeyOrder, index: u16, before: &[u8], image: &[u8]) -> bool {
+    // Identity and hash stay with the slot.
+    index == 0 || order.is_keyless() || order.indexes().is_some_and(|set| set.is_same(before, image).unwrap_or(false))
+}
+
+/// All orders of one generation.
+#[derive(Default)]
+pub(crate) struct Orders {
+    held: Mutex<Held>,
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Held {
+    by_name: BTreeMap<IndexName, Named>,
+    uses: u64,
+}
+
+struct Named {
+    order: Arc<Mutex<Order>>,
+    bytes: u64,
+    last_use: u64,
+}
+
+impl Orders {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes they take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The slices that hold everything a snapshot pinned before can see of the table in this generation.
+    pub(crate) fn slices(
+        &self,
+        generation: &Generation,
+        table: TableId,
+        index: u16,
+        order: &KeyOrder,
+    ) -> Result<Vec<Arc<Slice>>, StoreError> {
+        let name = (table.0, index);
+        let shared = {
+            let mut held = self.held();
+            held.uses += 1;
+            let last_use = held.uses;
+            let named = held.by_name.entry(name).or_insert_with(|| Named { order: Arc::default(), bytes: 0, last_use });
+            named.last_use = last_use;
+            Arc::clone(&named.order)
+        };
+        let (slices, bytes) = {
+            let mut made = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            made.catch_up(generation, table, index, order)?;
+            (made.slices.clone(), made.bytes())
+        };
+        let mut held = self.held();
+        if let Some(named) = held.by_name.get_mut(&name) {
+            named.bytes = bytes;
+        }
+        let limit = ORDERS_BYTES_MIN + generation.lane_bytes() / 2;
+        let total = |held: &Held| held.by_name.values().map(|named| named.bytes).sum::<u64>();
+        while total(&held) > limit {
+            // The least recently used; at last the one just made, which then lives as long as its reader.
+            let oldest = held.by_name.iter().min_by_key(|(_, named)| named.last_use).map(|(name, _)| *name);
+            if oldest.and_then(|oldest| held.by_name.remove(&oldest)).is_none() {
+                break;
+            }
+        }
+        self.bytes.store(total(&held), Ordering::Relaxed);
+        Ok(slices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(keys: &[(&str, u32)]) -> Slice {
+        let mut slice = Slice::default();
+        keys.iter().for_each(|(key, slot)| slice.push(key.as_bytes(), 0, *slot));
+        slice.sort();
+        slice
+    }
+
+    #[test]
+    fn merged_slices_are_in_order_and_hold_each_entry_once() {
+        let left = slice(&[("b", 1), ("a", 0), ("long key, more than a head", 7)]);
+        let right = slice(&[("b", 1), ("b", 2), ("long key, more than another", 7), ("", 9)]);
+        let merged = Slice::merge(&left, &right);
+        let all: Vec<_> =
+            (0..merged.len()).map(|i| (merged.key(i).unwrap().to_vec(), merged.place(i).unwrap().1)).collect();
+        let expected = [("", 9), ("a", 0), ("b", 1), ("b", 2)].map(|(key, slot)| (key.as_bytes().to_vec(), slot));
+        assert_eq!(all[..4], expected);
+        assert_eq!(all.len(), 6);
+        assert_eq!([merged.below(b""), merged.below(b"b"), merged.below(b"c"), merged.below(b"zz")], [0, 2, 4, 6]);
+    }
+}

@@ -1,0 +1,536 @@
+//! `lab generate`: a recorded TPC-C log unrolled into a longer one.
+//!
+//! In: the log of a load and the log of a run, uncompressed or compressed. Out: binlog files as a source would write them,
+//! in which repetition k has warehouses of its own, GTIDs, commit times and logical clocks that go on. Never here: a
+//! statement carried out twice, a row of a table without warehouses (ITEM) written twice, a change of two repetitions to
+//! the same row.
+//!
+//! First come the loads of all repetitions, then their runs, so that a load phase can be timed apart.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use base::{Gtid, GtidSet, Tag, Uuid};
+use binlog::reader::BinlogFile;
+use binlog::writer::BinlogWriter;
+use binlog::{
+    EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind, RowsEvent, RowsKind, TableMapEvent,
+    TransactionPayload, event_type,
+};
+use catalog::{Catalog, DdlEffect, StatementContext, TableDef};
+use serde::Serialize;
+use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout};
+
+/// Columns whose names end like this hold a warehouse's number.
+const WAREHOUSE_SUFFIX: &str = "w_id";
+/// Bytes gathered before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+/// One compressed transaction of the recorded log, unpacked.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
+
+/// What to unroll.
+#[derive(Clone, Debug)]
+pub struct GenerateOptions {
+    /// Logs of the load, with the tables' definitions.
+    pub load: Vec<PathBuf>,
+    /// Logs of the run.
+    pub logs: Vec<PathBuf>,
+    /// Repetitions, at least 1.
+    pub repeat: u32,
+    /// New folder for the files.
+    pub out: PathBuf,
+    /// A file is ended at the first transaction behind so many bytes.
+    pub file_bytes: u64,
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GenerateReport {
+    /// Files with the loads.
+    pub load_files: usize,
+    /// Files with the runs.
+    pub run_files: usize,
+    /// Transactions.
+    pub transactions: u64,
+    /// Row changes.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Warehouses of one repetition.
+    pub warehouses: i64,
+}
+
+impl fmt::Display for GenerateReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} transactions, {} row changes, {:.1} MB: {} files of loads (load.index), {} files of runs (run.index), {} \
+             warehouses a repetition",
+            self.transactions,
+            self.rows,
+            self.bytes as f64 / 1e6,
+            self.load_files,
+            self.run_files,
+            self.warehouses
+        )
+    }
+}
+
+/// Writes the files, and `load.index` and `run.index` that list them.
+///
+/// # Errors
+/// When a log cannot be read, is no TPC-C log, or the folder is not empty or cannot be written.
+pub fn generate(options: &GenerateOptions) -> anyhow::Result<GenerateReport> {
+    let (load, logs) = (crate::replay::expand(&options.load)?, crate::replay::expand(&options.logs)?);
+    let (Some(first), false) = (load.first(), logs.is_empty()) else {
+        bail!("one log of a load (--load) and one of a run at least");
+    };
+    std::fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
+    if std::fs::read_dir(&options.out)?.next().is_some() {
+        bail!("folder {} is not empty", options.out.display());
+    }
+    let format = BinlogFile::open(first)?.format().clone();
+    let mut generator = Generator {
+        catalog: Catalog::new(0),
+        plans: HashMap::new(),
+        warehouses: 0,
+        offsets: Vec::new(),
+        report: GenerateReport::default(),
+        output: Output::new(&options.out, options.file_bytes, format),
+    };
+    let load_span_us = generator.repeat(&load, options.repeat, Part::Load, 0)?;
+    generator.output.end_file(true)?;
+    generator.report.load_files = generator.output.index("load.index", 0)?;
+    generator.repeat(&logs, options.repeat, Part::Run, load_span_us)?;
+    generator.output.end_file(false)?;
+    generator.report.run_files = generator.output.index("run.index", generator.report.load_files)?;
+    generator.report.bytes = generator.output.bytes;
+    generator.report.warehouses = generator.warehouses;
+    Ok(generator.report)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Load,
+    Run,
+}
+
+/// Where warehouse numbers stand in a table's rows.
+struct Plan {
+    table: Arc<TableDef>,
+    layout: RowLayout,
+    /// Column and bytes of the number. Rows of tables without any are written once.
+    warehouse_columns: Vec<(usize, usize)>,
+    /// WAREHOUSE itself: its numbers are counted.
+    is_warehouse: bool,
+}
+
+struct Generator {
+    catalog: Catalog,
+    /// By the source's number of the table, as the open transaction's table maps say.
+    plans: HashMap<u64, Arc<Plan>>,
+    warehouses: i64,
+    offsets: Vec<(u32, u32)>,
+    report: GenerateReport,
+    output: Output,
+}
+
+/// An event without checksum.
+struct Event {
+    header: EventHeader,
+    body: Vec<u8>,
+}
+
+/// A transaction on its way.
+struct Transaction {
+    header: EventHeader,
+    gtid: GtidEvent,
+    events: Vec<Event>,
+    compressed: bool,
+    rows: u64,
+    statement: bool,
+}
+
+/// One repetition of one file.
+#[derive(Clone, Copy)]
+struct Turn {
+    part: Part,
+    number: u32,
+    shift_us: u64,
+}
+
+impl Generator {
+    /// Writes the files of one part as often as asked; returns µs between the first and the last commit of all of it.
+    fn repeat(&mut self, files: &[PathBuf], times: u32, part: Part, after_us: u64) -> anyhow::Result<u64> {
+        let mut shift_us = after_us;
+        for number in 0..times.max(1) {
+            let (mut first_us, mut last_us) = (None, 0);
+            for file in files {
+                let (first, last) = self.file(file, Turn { part, number, shift_us })?;
+                first_us = first_us.or(first);
+                last_us = last.max(last_us);
+            }
+            // What was recorded behind a load keeps its distance: only repetitions push it back.
+            let span_us = last_us.saturating_sub(first_us.unwrap_or(last_us)) + 1;
+            if number + 1 < times || part == Part::Run {
+                shift_us += span_us;
+            }
+        }
+        if part == Part::Load && self.warehouses == 0 {
+            bail!("no table `warehouse` with a column ending in {WAREHOUSE_SUFFIX} is loaded: not a TPC-C log");
+        }
+        Ok(shift_us)
+    }
+
+    /// One file once more; first and last commit time in it, as recorded.
+    fn file(&mut self, path: &Path, turn: Turn) -> anyhow::Result<(Option<u64>, u64)> {
+        let at = |offset: u64| format!("{} at offset {offset}", path.display());
+        let mut file = BinlogFile::open(path)?;
+        self.output.begin_input();
+        let (mut open, mut first_us, mut last_us): (Option<Transaction>, _, _) = (None, None, 0);
+        while let Some(event) = file.next_event()? {
+            let body = event.body()?;
+            match event.header.event_type {
+                event_type::GTID | event_type::GTID_TAGGED => {
+                    self.write(open.take(), turn).with_context(|| at(event.offset))?;
+                    let gtid = GtidEvent::parse(event.header.event_type, body)?;
+                    let commit_us = gtid.immediate_commit_timestamp_us;
+                    first_us = first_us.or(Some(commit_us));
+                    last_us = last_us.max(commit_us);
+                    open = Some(Transaction::new(event.header, gtid));
+                    self.plans.clear();
+                }
+                event_type::ANONYMOUS_GTID => bail!("{}: a transaction without GTID", at(event.offset)),
+                event_type::FORMAT_DESCRIPTION
+                | event_type::PREVIOUS_GTIDS
+                | event_type::ROTATE
+                | event_type::STOP
+                | event_type::HEARTBEAT => {}
+                event_type::TRANSACTION_PAYLOAD => {
+                    let transaction = open.as_mut().with_context(|| at(event.offset))?;
+                    transaction.compressed = true;
+                    let mut inner = TransactionPayload::parse(body)?.events(PAYLOAD_BYTES_MAX)?;
+                    while let Some((header, bytes)) = inner.next()? {
+                        let body = bytes.get(EventHeader::LEN..).unwrap_or_default();
+                        self.event(transaction, header, body, turn).with_context(|| at(event.offset))?;
+                    }
+                }
+                _ => {
+                    let transaction = open.as_mut().with_context(|| at(event.offset))?;
+                    self.event(transaction, event.header, body, turn).with_context(|| at(event.offset))?;
+                }
+            }
+        }
+        self.write(open, turn)?;
+        Ok((first_us, last_us))
+    }
+
+    fn event(
+        &mut self,
+        transaction: &mut Transaction,
+        header: EventHeader,
+        body: &[u8],
+        turn: Turn,
+    ) -> anyhow::Result<()> {
+        let mut body = body.to_vec();
+        match header.event_type {
+            event_type::QUERY => {
+                let query = QueryEvent::parse(&body)?;
+                if QueryKind::of(query.sql) == QueryKind::Other {
+                    transaction.statement = true;
+                    if turn.number == 0 {
+                        self.statement(&query, transaction.gtid.immediate_server_version, turn.part)?;
+                    }
+                }
+            }
+            event_type::TABLE_MAP => {
+                let map = TableMapEvent::parse(&body)?;
+                let plan = self.plan(&map)?;
+                let leave_out = plan.warehouse_columns.is_empty() && turn.number > 0;
+                self.plans.insert(map.table_id, plan);
+                if leave_out {
+                    return Ok(());
+                }
+            }
+            code if RowsKind::of(code).is_some() => {
+                let Some(rows) = self.rows(code, &mut body, turn)? else { return Ok(()) };
+                transaction.rows += rows;
+            }
+            _ => {}
+        }
+        transaction.events.push(Event { header, body });
+        Ok(())
+    }
+
+    /// Carries a statement of the first repetition out on the catalog.
+    fn statement(&mut self, query: &QueryEvent<'_>, version: Option<u32>, part: Part) -> anyhow::Result<()> {
+        let status = &query.status;
+        let context = StatementContext {
+            default_db: String::from_utf8_lossy(query.db).into_owned(),
+            sql_mode: status.sql_mode.unwrap_or(0),
+            collation_client: status.charset_client,
+            collation_connection: status.collation_connection,
+            collation_server: status.collation_server,
+            default_collation_for_utf8mb4: status.default_collation_for_utf8mb4,
+            server_version: version,
+            ..StatementContext::default()
+        };
+        let outcome = self.catalog.apply(&context, query.sql)?;
+        if part == Part::Run && matches!(outcome.effect, DdlEffect::Changed { .. }) {
+            bail!("a statement that changes tables behind the load: {}", String::from_utf8_lossy(query.sql));
+        }
+        self.catalog = outcome.catalog;
+        Ok(())
+    }
+
+    fn plan(&mut self, map: &TableMapEvent<'_>) -> anyhow::Result<Arc<Plan>> {
+        let table = self.catalog.table_bytes(map.db, map.table).with_context(|| {
+            let (db, table) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+            format!("rows of `{db}`.`{table}`, which the load does not make")
+        })?;
+        let types = table.column_types();
+        let mut warehouse_columns = Vec::new();
+        for (index, column) in table.columns.iter().enumerate() {
+            if column.name.to_ascii_lowercase().ends_with(WAREHOUSE_SUFFIX) {
+                warehouse_columns.push((index, integer_bytes(&types, index).with_context(|| column.name.clone())?));
+            }
+        }
+        let is_warehouse = table.name.eq_ignore_ascii_case("warehouse");
+        let layout = RowLayout::new(&types);
+        Ok(Arc::new(Plan { table: Arc::clone(table), layout, warehouse_columns, is_warehouse }))
+    }
+
+    /// Moves the warehouse numbers of a rows event; the rows in it, None when it is to be left out.
+    fn rows(&mut self, code: u8, body: &mut [u8], turn: Turn) -> anyhow::Result<Option<u64>> {
+        let event = RowsEvent::parse(code, body)?;
+        let plan = self.plans.get(&event.table_id).context("rows without a table map")?.clone();
+        let kind = event.kind;
+        if kind == RowsKind::PartialUpdate {
+            bail!("partial JSON updates: not a TPC-C log");
+        }
+        if plan.warehouse_columns.is_empty() && turn.number > 0 {
+            return Ok(None);
+        }
+        let (before, after) = (event.before_columns.to_vec(), event.after_columns.to_vec());
+        let start = body.len() - event.rows.len();
+        let rows = body.get_mut(start..).unwrap_or_default();
+        let shift = i64::from(turn.number) * self.warehouses;
+        let (mut at, mut count) = (0, 0);
+        while at < rows.len() {
+            if kind.has_before() {
+                at += self.image(&plan, &before, rows.get_mut(at..).unwrap_or_default(), shift)?;
+            }
+            if kind.has_after() {
+                at += self.image(&plan, &after, rows.get_mut(at..).unwrap_or_default(), shift)?;
+            }
+            count += 1;
+        }
+        Ok(Some(count))
+    }
+
+    /// Moves the warehouse numbers of the image at the front of `bytes`; its length.
+    fn image(&mut self, plan: &Plan, present: &[u8], bytes: &mut [u8], shift: i64) -> anyhow::Result<usize> {
+        let len = plan.layout.walk_present(present, bytes, &mut self.offsets)?;
+        for (column, width) in &plan.warehouse_columns {
+            let Some((at, _)) = self.offsets.get(*column).filter(|(at, _)| !matches!(*at, OFFSET_ABSENT | OFFSET_NULL))
+            else {
+                continue;
+            };
+            let place = bytes.get_mut(*at as usize..*at as usize + width).context("a number cut off")?;
+            let mut wide = [0; 8];
+            if let Some(low) = wide.get_mut(..*width) {
+                low.copy_from_slice(place);
+            }
+            let moved = i64::from_le_bytes(wide) + shift;
+            // Signed or not, a positive number below the sign bit means the same.
+            if moved >= 1 << (8 * width - 1).min(62) {
+                bail!("warehouse {moved} is too large for `{}`; fewer repetitions", plan.table.name);
+            }
+            place.copy_from_slice(moved.to_le_bytes().get(..*width).unwrap_or_default());
+            if plan.is_warehouse && shift == 0 {
+                self.warehouses = self.warehouses.max(moved);
+            }
+        }
+        Ok(len)
+    }
+
+    fn write(&mut self, transaction: Option<Transaction>, turn: Turn) -> anyhow::Result<()> {
+        let Some(transaction) = transaction else { return Ok(()) };
+        let clock = transaction.gtid.sequence_number;
+        // Statements are carried out once; what has no rows of its own has nothing to do in a repetition.
+        if turn.number > 0 && (transaction.rows == 0 || transaction.statement) {
+            self.output.left_out(clock);
+            return Ok(());
+        }
+        self.report.transactions += 1;
+        self.report.rows += transaction.rows;
+        self.output.transaction(transaction, turn.shift_us)
+    }
+}
+
+/// Bytes of an integer column.
+fn integer_bytes(types: &[ColumnType], index: usize) -> anyhow::Result<usize> {
+    // MySQL's type codes: TINY, SHORT, INT24, LONG, LONGLONG.
+    match types.get(index).map(|ty| ty.code) {
+        Some(1) => Ok(1),
+        Some(2) => Ok(2),
+        Some(9) => Ok(3),
+        Some(3) => Ok(4),
+        Some(8) => Ok(8),
+        _ => bail!("a warehouse number that is not an integer"),
+    }
+}
+
+impl Transaction {
+    fn new(header: EventHeader, gtid: GtidEvent) -> Transaction {
+        Transaction { header, gtid, events: Vec::new(), compressed: false, rows: 0, statement: false }
+    }
+}
+
+/// The files.
+struct Output {
+    folder: PathBuf,
+    file_bytes: u64,
+    format: FormatDescription,
+    open: Option<(File, BinlogWriter)>,
+    names: Vec<String>,
+    executed: GtidSet,
+    numbers: HashMap<(Uuid, Tag), u64>,
+    bytes: u64,
+    /// Transactions written before the open file, and in all: clocks count from 1 in each file.
+    before_file: i64,
+    written: i64,
+    /// The input's clock as the output's, counted over all files: place n belongs to the input's number n.
+    clocks: Vec<i64>,
+}
+
+impl Output {
+    fn new(folder: &Path, file_bytes: u64, format: FormatDescription) -> Output {
+        Output {
+            folder: folder.to_owned(),
+            file_bytes,
+            format,
+            open: None,
+            names: Vec::new(),
+            executed: GtidSet::new(),
+            numbers: HashMap::new(),
+            bytes: 0,
+            before_file: 0,
+            written: 0,
+            clocks: Vec::new(),
+        }
+    }
+
+    /// An input file begins: nothing in it may run before what is written is done.
+    fn begin_input(&mut self) {
+        self.clocks = vec![self.written];
+    }
+
+    fn note_clock(&mut self, input: i64, output: i64) {
+        let input = usize::try_from(input).unwrap_or(0);
+        let last = self.clocks.last().copied().unwrap_or(0);
+        if self.clocks.len() <= input {
+            self.clocks.resize(input + 1, last);
+        }
+        if let Some(place) = self.clocks.get_mut(input) {
+            *place = output;
+        }
+    }
+
+    /// A transaction is not written: what waits for it waits for the one before.
+    fn left_out(&mut self, clock: i64) {
+        let output = self.written;
+        self.note_clock(clock, output);
+    }
+
+    fn transaction(&mut self, transaction: Transaction, shift_us: u64) -> anyhow::Result<()> {
+        let Transaction { header, mut gtid, events, compressed, .. } = transaction;
+        if self.open.as_ref().is_some_and(|(_, writer)| writer.position() >= self.file_bytes) {
+            self.end_file(true)?;
+        }
+        let parent = usize::try_from(gtid.last_committed).unwrap_or(0);
+        let parent = self.clocks.get(parent).or(self.clocks.last()).copied().unwrap_or(0);
+        self.written += 1;
+        self.note_clock(gtid.sequence_number, self.written);
+        let shift_s = (shift_us / 1_000_000) as u32;
+        if self.open.is_none() {
+            self.begin_file(header.server_id, header.timestamp.saturating_add(shift_s))?;
+        }
+        gtid.last_committed = (parent - self.before_file).max(0);
+        gtid.sequence_number = self.written - self.before_file;
+        gtid.immediate_commit_timestamp_us += shift_us;
+        gtid.original_commit_timestamp_us += shift_us;
+        if let Some(id) = &mut gtid.gtid {
+            let number = self.numbers.entry((id.uuid, id.tag)).or_insert(0);
+            *number += 1;
+            *id = Gtid { gno: *number, ..*id };
+            self.executed.add(*id);
+        }
+        let Some((_, writer)) = &mut self.open else { return Ok(()) };
+        writer.set_server_id(header.server_id);
+        writer.set_timestamp(header.timestamp.saturating_add(shift_s));
+        let write = |writer: &mut BinlogWriter| {
+            for event in &events {
+                writer.set_timestamp(event.header.timestamp.saturating_add(shift_s));
+                writer.event(event.header.event_type, event.header.flags, |out| out.extend_from_slice(&event.body));
+            }
+        };
+        if compressed {
+            writer.compressed_transaction(&gtid, write)?;
+        } else {
+            writer.transaction(&gtid, write);
+        }
+        if writer.bytes().len() >= WRITE_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn begin_file(&mut self, server_id: u32, timestamp: u32) -> anyhow::Result<()> {
+        let name = format!("binlog.{:06}", self.names.len() + 1);
+        let path = self.folder.join(&name);
+        let file = File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let mut writer = BinlogWriter::start_file(server_id, timestamp, &self.format);
+        writer.previous_gtids(&self.executed);
+        self.names.push(name);
+        self.open = Some((file, writer));
+        self.before_file = self.written - 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        let Some((file, writer)) = &mut self.open else { return Ok(()) };
+        let bytes = writer.take();
+        self.bytes += bytes.len() as u64;
+        file.write_all(&bytes).with_context(|| format!("cannot write to {}", self.folder.display()))
+    }
+
+    /// Ends the open file: with a pointer to the next one, or as a server does that stops.
+    fn end_file(&mut self, goes_on: bool) -> anyhow::Result<()> {
+        let next = format!("binlog.{:06}", self.names.len() + 1);
+        if let Some((_, writer)) = &mut self.open {
+            if goes_on {
+                writer.rotate(next.as_bytes(), 4);
+            } else {
+                writer.stop();
+            }
+        }
+        self.flush()?;
+        self.open = None;
+        Ok(())
+    }
+
+    /// Writes an index of the files from number `from` on; how many they are.
+    fn index(&self, name: &str, from: usize) -> anyhow::Result<usize> {
+        let names = self.names.get(from..).unwrap_or_default();
+        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(names.len())
+    }
+}

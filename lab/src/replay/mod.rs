@@ -1,0 +1,345 @@
+//! `lab replay`: recorded binlogs through the whole pipeline into a fresh store, timed.
+//!
+//! In: binlog files; those of a load phase are timed apart. Out: wall time, rates, CPU and waits by stage, peak memory,
+//! lag when paced, rates of reading, a hash of the result. The relay log is written and synced by the policy given; the
+//! clock of a phase stops when everything is visible and synced.
+
+pub mod feed;
+mod reads;
+mod report;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
+use observe::{ProcessFacts, ThreadCpu, Work};
+use relay_log::{RelayLog, RelayOptions, RelaySync, SyncPolicy};
+use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
+
+pub use feed::feed;
+pub use report::{Phase, ReadRates, ReplayReport, StageCost};
+
+use feed::{Fed, Feeder};
+
+/// What to replay, and how.
+#[derive(Clone, Debug)]
+pub struct ReplayOptions {
+    /// Binlog files, or index files that list them, in order.
+    pub logs: Vec<PathBuf>,
+    /// Logs that are replayed before, timed apart: what the measured ones stand on.
+    pub load: Vec<PathBuf>,
+    /// Folder for relay log and store; must be empty or absent. Removed afterwards.
+    pub folder: PathBuf,
+    /// Apply workers.
+    pub workers: usize,
+    /// Decoders.
+    pub decoders: usize,
+    /// Bytes in flight between split and publish.
+    pub memory_bytes: u64,
+    /// Bytes of a generation: the store lies on disk and is cut at this size. None: everything stays in memory.
+    pub generation_bytes: Option<u64>,
+    /// How far stored rows are compared with before images.
+    pub check_images: CheckImages,
+    /// When the relay log is synced.
+    pub relay_sync: SyncPolicy,
+    /// The measured logs are fed that many times as fast as the source committed; None: at full speed.
+    pub pace: Option<f64>,
+    /// Reads by key to measure, besides a full read, before a full compaction and after (outside the timed part); 0:
+    /// none, and no compaction.
+    pub reads: u64,
+    /// Whether to hash the result (outside the timed part).
+    pub hash: bool,
+}
+
+/// How often a wait looks again.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// Runs it.
+///
+/// # Errors
+/// When a log cannot be read or replay stops before its end.
+pub fn replay(options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
+    let (load, logs) = (expand(&options.load)?, expand(&options.logs)?);
+    if logs.is_empty() {
+        bail!("no binlog file to replay");
+    }
+    std::fs::create_dir_all(&options.folder)
+        .with_context(|| format!("cannot make folder {}", options.folder.display()))?;
+    if std::fs::read_dir(&options.folder)?.next().is_some() {
+        bail!("folder {} is not empty", options.folder.display());
+    }
+    let report = run(&load, &logs, options);
+    let removed = std::fs::remove_dir_all(&options.folder);
+    let report = report?;
+    removed.with_context(|| format!("cannot remove folder {}", options.folder.display()))?;
+    Ok(report)
+}
+
+/// A running replay.
+struct Run {
+    pipeline: Pipeline,
+    feeder: Feeder,
+    sync: Arc<RelaySync>,
+    /// Cuts taken.
+    cuts: Arc<AtomicU64>,
+    fed: Fed,
+}
+
+/// The counters at one moment.
+struct Mark {
+    work: Work,
+    write_transactions: u64,
+    threads: Vec<ThreadCpu>,
+    cuts: u64,
+    written_bytes: u64,
+    fed: Fed,
+}
+
+fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
+    let load_average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let mut run = Run::start(options)?;
+    let mut report = ReplayReport {
+        pace: options.pace,
+        settings: settings(options),
+        machine: machine(),
+        load_average: load_average.split_whitespace().next().unwrap_or("?").to_string(),
+        ..ReplayReport::default()
+    };
+    if !load.is_empty() {
+        report.load = Some(run.phase(load, None)?.0);
+    }
+    let orders_before = count_orders(&run.pipeline.store)?;
+    run.pipeline.lag.clear();
+    let (measured, stages) = run.phase(logs, options.pace)?;
+    report.compaction_debt_bytes = run.pipeline.store.stats().disk.map_or(0, |disk| disk.l0_bytes);
+    report.peak_rss_bytes = ProcessFacts::read().rss_peak_bytes;
+    report.lag = options.pace.map(|_| run.pipeline.lag.overall());
+    report.write_transactions_per_s = measured.write_transactions_per_s();
+    report.rows_per_s = measured.rows as f64 / measured.wall_s;
+    report.mb_per_s = measured.bytes as f64 / 1e6 / measured.wall_s;
+    report.stages = stages;
+    let store = Arc::clone(&run.pipeline.store);
+    report.memory_waits = run.pipeline.gate.waits();
+    report.barriers = run.pipeline.barriers.load(Ordering::Relaxed) as u64;
+    run.finish()?;
+    let orders = count_orders(&store)?.zip(orders_before).map(|(after, before)| after.saturating_sub(before));
+    report.tpmc_equivalent = orders.filter(|n| *n > 0).map(|orders| orders as f64 * 60.0 / measured.wall_s);
+    report.measured = measured;
+    let stats = store.stats();
+    report.rows_stored = stats.memory.rows;
+    report.store_bytes = stats.memory.bytes + stats.disk.map_or(0, |disk| disk.bytes);
+    if options.reads > 0 {
+        let sample = reads::sample(&store)?;
+        report.reads.push(reads::measure(&store, &sample, options.reads, "after replay")?);
+        if store.disk().is_some() {
+            store.compact_fully()?;
+            report.reads.push(reads::measure(&store, &sample, options.reads, "after full compaction")?);
+        }
+    }
+    if options.hash {
+        report.tables = compare::hash_store(&store, &Snapshot::pin(&store))?;
+        report.hash = Some(crate::hash::total(&report.tables));
+    }
+    Ok(report)
+}
+
+impl Run {
+    fn start(options: &ReplayOptions) -> anyhow::Result<Run> {
+        let mut relay = RelayOptions::new(options.folder.join("relay-log"));
+        relay.sync = options.relay_sync;
+        let (writer, _) = RelayLog::open(relay)?;
+        let (mut tail, sync) = (writer.tail(), writer.sync());
+        let (store, cut_options, cuts) = make_store(options)?;
+        let pipeline = Pipeline::start(
+            Box::new(move |timeout| tail.next(timeout)),
+            PipelineOptions {
+                decoders: options.decoders,
+                workers: options.workers,
+                memory_bytes: options.memory_bytes,
+                apply: ApplyOptions { check_images: options.check_images },
+                skip: schedule::SkipList::default(),
+                store,
+                cuts: cut_options,
+                clock_difference_us: Arc::new(AtomicI64::new(0)),
+            },
+        );
+        Ok(Run { pipeline, feeder: Feeder::start(writer)?, sync, cuts, fed: Fed::default() })
+    }
+
+    /// Feeds files, waits until all of it is visible and the relay log synced, then for a cut that holds it.
+    fn phase(&mut self, logs: &[PathBuf], pace: Option<f64>) -> anyhow::Result<(Phase, Vec<StageCost>)> {
+        let (before, started) = (self.mark(), Instant::now());
+        let fed = match self.feeder.feed(logs, pace) {
+            Ok(fed) => fed,
+            Err(lost) => return Err(self.why().unwrap_or(lost)),
+        };
+        self.fed = fed;
+        let visibility = self.pipeline.store.visibility();
+        self.wait(|| visibility.watermark().0 >= fed.transactions)?;
+        let written = self.sync.written();
+        self.sync.request_sync();
+        self.wait(|| self.sync.synced() >= written)?;
+        let wall_s = started.elapsed().as_secs_f64();
+        let after = self.mark();
+        let mut to_durable_cut_s = None;
+        if self.pipeline.store.disk().is_some() {
+            let started = Instant::now();
+            self.pipeline.ask_for_cut();
+            self.wait(|| self.pipeline.store.last_cut() >= fed.transactions)?;
+            to_durable_cut_s = Some(started.elapsed().as_secs_f64());
+        }
+        let rows = after.work.rows - before.work.rows;
+        let phase = Phase {
+            wall_s,
+            to_durable_cut_s,
+            transactions: after.work.transactions - before.work.transactions,
+            write_transactions: after.write_transactions - before.write_transactions,
+            rows,
+            bytes: after.fed.bytes - before.fed.bytes,
+            cuts: after.cuts - before.cuts,
+            written_bytes: after.written_bytes - before.written_bytes,
+        };
+        Ok((phase, stage_costs(&before.threads, &after.threads, wall_s, rows)))
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            work: self.pipeline.rates.total(),
+            write_transactions: self.pipeline.publisher.write_transactions(),
+            threads: ProcessFacts::read().threads,
+            cuts: self.cuts.load(Ordering::Relaxed),
+            written_bytes: self.pipeline.store.stats().disk.map_or(0, |disk| disk.written_bytes),
+            fed: self.fed,
+        }
+    }
+
+    /// Polls until `done`; an error when replay has stopped.
+    fn wait(&self, done: impl Fn() -> bool) -> anyhow::Result<()> {
+        while !done() {
+            if let Some(failure) = self.why() {
+                return Err(failure);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn why(&self) -> Option<anyhow::Error> {
+        if let Some(stop) = self.pipeline.failure() {
+            return Some(stop.into());
+        }
+        self.sync.poison().map(Into::into)
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        self.feeder.finish()?;
+        match self.pipeline.join().stop {
+            Some(stop) => Err(stop.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The pipeline's threads, in the order data flows.
+const STAGES: [&str; 8] = ["receive", "relay-sync", "split", "decode", "sequence", "apply", "cut", "compact"];
+
+fn stage_costs(before: &[ThreadCpu], after: &[ThreadCpu], wall_s: f64, rows: u64) -> Vec<StageCost> {
+    let find = |threads: &[ThreadCpu], name: &str| threads.iter().find(|t| t.name == name).cloned().unwrap_or_default();
+    let cost = |name: &&str| {
+        let (before, after) = (find(before, name), find(after, name));
+        if after.threads == 0 {
+            return None;
+        }
+        let cpu_s = after.cpu_us.saturating_sub(before.cpu_us) as f64 / 1e6;
+        let core_wait_s = after.core_wait_us.saturating_sub(before.core_wait_us) as f64 / 1e6;
+        Some(StageCost {
+            stage: (*name).into(),
+            threads: after.threads,
+            cpu_s,
+            ns_per_row: cpu_s * 1e9 / rows.max(1) as f64,
+            core_wait_s,
+            blocked_s: (wall_s * f64::from(after.threads) - cpu_s - core_wait_s).max(0.0),
+        })
+    };
+    STAGES.iter().filter_map(cost).collect()
+}
+
+type Made = (Arc<Store>, Option<CutOptions>, Arc<AtomicU64>);
+
+/// A store in memory, or one on disk with its cuts counted. The relay log is synced by its own policy only: the log
+/// replayed is still there.
+fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
+    let (lanes, catalog) = (apply::lanes_for(options.workers), catalog::Catalog::new(0));
+    let taken = Arc::new(AtomicU64::new(0));
+    let Some(generation_bytes) = options.generation_bytes else {
+        return Ok((Arc::new(Store::new(lanes, catalog)), None, taken));
+    };
+    let cache_bytes = generation_bytes / 2;
+    let (disk, recovered) = Disk::open(&options.folder.join("store"), DiskOptions { cache_bytes })?;
+    let store = Store::over(lanes, disk, options.folder.join("scratch"), recovered, catalog)?;
+    let counted = Arc::clone(&taken);
+    let cuts = CutOptions {
+        generation_bytes,
+        interval: Duration::from_secs(3600),
+        sync_relay: Box::new(|_| Ok(())),
+        after_cut: Box::new(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }),
+    };
+    Ok((Arc::new(store), Some(cuts), taken))
+}
+
+/// Index files are replaced by the files they list.
+pub(crate) fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for log in logs {
+        if log.extension().is_some_and(|e| e == "index") {
+            let text = std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+            let folder = log.parent().unwrap_or(Path::new("."));
+            files.extend(text.lines().filter(|l| !l.trim().is_empty()).map(|l| folder.join(l.trim())));
+        } else {
+            files.push(log.clone());
+        }
+    }
+    Ok(files)
+}
+
+/// Rows of TPC-C's ORDERS, which are never deleted: one for each New-Order. None where there is no such table.
+fn count_orders(store: &Arc<Store>) -> Result<Option<u64>, store::StoreError> {
+    let snapshot = Snapshot::pin(store);
+    let is_orders = |table: &&Arc<catalog::TableDef>| {
+        matches!(table.name.as_str(), "orders" | "oorder" | "bmsql_oorder")
+            && table.columns.iter().any(|column| column.name == "o_ol_cnt")
+    };
+    let Some(table) = snapshot.catalog().tables().find(is_orders) else { return Ok(None) };
+    let mut count = 0;
+    let flow = store.scan::<()>(&snapshot, table, |row| {
+        count += row.count;
+        ControlFlow::Continue(())
+    })?;
+    Ok(flow.is_continue().then_some(count))
+}
+
+fn settings(options: &ReplayOptions) -> String {
+    let store = options.generation_bytes.map_or("store in memory".to_owned(), |bytes| {
+        format!("store on disk, generations of {} MB, cuts and compaction synced", bytes / 1_000_000)
+    });
+    format!(
+        "{} workers, {} decoders, relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
+        options.workers, options.decoders, options.relay_sync, options.check_images
+    )
+}
+
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|l| l.strip_prefix("model name").and_then(|l| l.split(':').nth(1)))
+        .map_or("unknown processor", str::trim);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {cores} cores")
+}

@@ -1,0 +1,84 @@
+//! How fast the replayed store is read, before compaction and after.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use catalog::TableDef;
+use store::{Snapshot, Store, StoreError};
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
+
+use super::report::ReadRates;
+
+/// Keys they are picked from.
+const KEYS_KEPT: u128 = 200_000;
+const SEED: u64 = 0x05ee_d0f5_1195;
+
+/// Keys to read, each with its table.
+pub(crate) struct Sample {
+    keys: Vec<(Arc<TableDef>, Vec<u8>)>,
+}
+
+/// Picks about [`KEYS_KEPT`] keys from all rows of all tables by their hash: the same ones wherever and in whatever
+/// order rows are stored.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(crate) fn sample(store: &Arc<Store>) -> Result<Sample, StoreError> {
+    let snapshot = Snapshot::pin(store);
+    let mut keys: Vec<(u64, Arc<TableDef>, Vec<u8>)> = Vec::new();
+    let rows = store.stats().memory.rows.max(1);
+    let below = (u128::from(u64::MAX) * KEYS_KEPT.min(rows.into()) / u128::from(rows)) as u64;
+    for table in snapshot.catalog().tables() {
+        let flow = store.scan::<()>(&snapshot, table, |row| {
+            let hash = xxh3_64_with_seed(row.key, SEED ^ u64::from(table.id.0));
+            if hash <= below {
+                keys.push((hash, Arc::clone(table), row.key.to_vec()));
+            }
+            ControlFlow::Continue(())
+        })?;
+        let ControlFlow::Continue(()) = flow else { break };
+    }
+    keys.sort_unstable_by(|a, b| (a.0, a.1.id.0, &a.2).cmp(&(b.0, b.1.id.0, &b.2)));
+    Ok(Sample { keys: keys.into_iter().map(|(_, table, key)| (table, key)).collect() })
+}
+
+/// Reads everything in full, then rows by random keys.
+///
+/// # Errors
+/// When the store cannot be read, or misses a row that was picked.
+pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when: &str) -> anyhow::Result<ReadRates> {
+    let snapshot = Snapshot::pin(store);
+    let (started, mut rows) = (Instant::now(), 0u64);
+    for table in snapshot.catalog().tables() {
+        let flow = store.scan::<()>(&snapshot, table, |row| {
+            rows += row.count;
+            ControlFlow::Continue(())
+        })?;
+        let ControlFlow::Continue(()) = flow else { break };
+    }
+    let scanned_rows_per_s = rows as f64 / started.elapsed().as_secs_f64();
+    let (mut sum, mut random, mut key_reads_per_s) = (0u128, SEED, 0.0);
+    if !sample.keys.is_empty() {
+        let started = Instant::now();
+        for _ in 0..key_reads {
+            let at = next(&mut random) as usize % sample.keys.len();
+            let Some((table, key)) = sample.keys.get(at) else { continue };
+            let Some(image) = store.get(&snapshot, table, key)? else {
+                anyhow::bail!("a row of {}.{} that a full read found is not found by its key", table.db, table.name);
+            };
+            sum = sum.wrapping_add(xxh3_128(&image));
+        }
+        key_reads_per_s = key_reads as f64 / started.elapsed().as_secs_f64();
+    }
+    Ok(ReadRates { when: when.into(), scanned_rows_per_s, key_reads_per_s, hash: format!("{sum:032x}") })
+}
+
+/// SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

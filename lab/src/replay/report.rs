@@ -1,0 +1,212 @@
+//! What a replay measured, as values and as text.
+
+use std::fmt;
+
+use observe::LagSummary;
+use serde::Serialize;
+
+/// One stage's cost while a phase ran.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StageCost {
+    /// Thread name; threads of one stage together.
+    pub stage: String,
+    /// Threads of that name.
+    pub threads: u32,
+    /// CPU seconds.
+    pub cpu_s: f64,
+    /// CPU nanoseconds per row change.
+    pub ns_per_row: f64,
+    /// Seconds in which they could have run and no core was free.
+    pub core_wait_s: f64,
+    /// Seconds in which they waited for work, for another stage or for the disk.
+    pub blocked_s: f64,
+}
+
+/// One phase: everything fed until everything visible and the relay log synced.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Phase {
+    /// Wall seconds from the first byte read to everything visible and the relay log synced.
+    pub wall_s: f64,
+    /// Wall seconds from then to a cut that holds all of it; None for a store in memory.
+    pub to_durable_cut_s: Option<f64>,
+    /// Transactions, those without rows included.
+    pub transactions: u64,
+    /// Transactions that change rows.
+    pub write_transactions: u64,
+    /// Row changes.
+    pub rows: u64,
+    /// Bytes of binlog read.
+    pub bytes: u64,
+    /// Cuts that ended in it.
+    pub cuts: u64,
+    /// Bytes that cuts wrote in it.
+    pub written_bytes: u64,
+}
+
+impl Phase {
+    fn per_second(&self, amount: u64) -> f64 {
+        if self.wall_s > 0.0 { amount as f64 / self.wall_s } else { 0.0 }
+    }
+
+    /// Write transactions a second.
+    #[must_use]
+    pub fn write_transactions_per_s(&self) -> f64 {
+        self.per_second(self.write_transactions)
+    }
+}
+
+/// Rates of reading behind a replay.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReadRates {
+    /// When: `after replay`, `after full compaction`.
+    pub when: String,
+    /// Rows a second of a full read of every table.
+    pub scanned_rows_per_s: f64,
+    /// Reads a second of rows by key, picked at random from all tables, one reader.
+    pub key_reads_per_s: f64,
+    /// Hash of all that the random reads found.
+    pub hash: String,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReplayReport {
+    /// The logs replayed first, timed apart; None when there were none.
+    pub load: Option<Phase>,
+    /// The logs measured.
+    pub measured: Phase,
+    /// Write transactions a second.
+    pub write_transactions_per_s: f64,
+    /// Row changes a second.
+    pub rows_per_s: f64,
+    /// Megabytes (10^6) of binlog a second.
+    pub mb_per_s: f64,
+    /// New-Order transactions a minute of wall time, where the log is a TPC-C load's: the rows that table `orders` grew by.
+    pub tpmc_equivalent: Option<f64>,
+    /// CPU and waits by stage in the measured phase.
+    pub stages: Vec<StageCost>,
+    /// How many times as fast as the source the log was fed; None: at full speed.
+    pub pace: Option<f64>,
+    /// Lag of the measured phase's transactions when paced.
+    pub lag: Option<LagSummary>,
+    /// Peak resident memory of the process, bytes.
+    pub peak_rss_bytes: u64,
+    /// Times that split waited for memory.
+    pub memory_waits: u64,
+    /// Pieces that were barriers.
+    pub barriers: u64,
+    /// Rows in the store at the end.
+    pub rows_stored: u64,
+    /// Bytes the store takes.
+    pub store_bytes: u64,
+    /// Bytes that compaction had yet to merge when the measured phase ended.
+    pub compaction_debt_bytes: u64,
+    /// Rates of reading, before compaction and after; empty when not asked for.
+    pub reads: Vec<ReadRates>,
+    /// Hash over the tables' hashes, as `lab hash` computes it on any server; None when not asked for.
+    pub hash: Option<String>,
+    /// Rows and hash of each table; empty when not asked for.
+    pub tables: Vec<compare::TableHash>,
+    /// What was the same for all of it: the sync policy, checks, threads, memory.
+    pub settings: String,
+    /// What ran it.
+    pub machine: String,
+    /// Load average of the last minute at the start.
+    pub load_average: String,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} transactions ({} write transactions), {} row changes, {:.1} MB in {:.3} s",
+            self.transactions,
+            self.write_transactions,
+            self.rows,
+            self.bytes as f64 / 1e6,
+            self.wall_s
+        )
+    }
+}
+
+impl fmt::Display for ReplayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(load) = &self.load {
+            writeln!(f, "load      {load}")?;
+        }
+        writeln!(f, "replayed  {}", self.measured)?;
+        writeln!(
+            f,
+            "  {:.0} write transactions/s   {:.0} row changes/s   {:.1} MB/s",
+            self.write_transactions_per_s, self.rows_per_s, self.mb_per_s
+        )?;
+        if let Some(tpmc) = self.tpmc_equivalent {
+            writeln!(f, "  {tpmc:.0} tpmC-equivalent")?;
+        }
+        let total: f64 = self.stages.iter().map(|s| s.cpu_s).sum();
+        let per_row: f64 = self.stages.iter().map(|s| s.ns_per_row).sum();
+        writeln!(
+            f,
+            "  CPU {total:.3} s, {per_row:.0} ns a row change; by stage with waits for a core and for all else:"
+        )?;
+        for stage in &self.stages {
+            let name =
+                if stage.threads > 1 { format!("{} ×{}", stage.stage, stage.threads) } else { stage.stage.clone() };
+            writeln!(
+                f,
+                "    {name:<12} {:>8.3} s {:>8.0} ns/row   core {:>7.3} s   else {:>7.3} s",
+                stage.cpu_s, stage.ns_per_row, stage.core_wait_s, stage.blocked_s
+            )?;
+        }
+        if let (Some(pace), Some(lag)) = (self.pace, &self.lag) {
+            let ms = |us: u64| us as f64 / 1e3;
+            writeln!(
+                f,
+                "  {pace} times the source's pace: lag p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms, max {:.2} ms",
+                ms(lag.p50_us),
+                ms(lag.p99_us),
+                ms(lag.p999_us),
+                ms(lag.max_us)
+            )?;
+        }
+        writeln!(
+            f,
+            "  peak memory {:.0} MB   store {} rows, {:.0} MB   waits for memory {}   barriers {}",
+            self.peak_rss_bytes as f64 / 1e6,
+            self.rows_stored,
+            self.store_bytes as f64 / 1e6,
+            self.memory_waits,
+            self.barriers
+        )?;
+        if let Some(durable) = self.measured.to_durable_cut_s {
+            writeln!(
+                f,
+                "  {} cuts, {:.0} MB written by them   compaction debt {:.0} MB   {durable:.3} s more to a cut that holds all",
+                self.measured.cuts,
+                self.measured.written_bytes as f64 / 1e6,
+                self.compaction_debt_bytes as f64 / 1e6,
+            )?;
+        }
+        for reads in &self.reads {
+            writeln!(
+                f,
+                "  reads {}: {:.0} rows/s in full, {:.0} by key/s, hash {}",
+                reads.when, reads.scanned_rows_per_s, reads.key_reads_per_s, reads.hash
+            )?;
+        }
+        if let Some(hash) = &self.hash {
+            for table in &self.tables {
+                writeln!(
+                    f,
+                    "    {:<32} {:>12} rows   {}",
+                    format!("{}.{}", table.db, table.table),
+                    table.rows,
+                    table.hash
+                )?;
+            }
+            writeln!(f, "  result hash {hash}")?;
+        }
+        writeln!(f, "  {}", self.settings)?;
+        write!(f, "  {}, load {}", self.machine, self.load_average)
+    }
+}

@@ -1,0 +1,65 @@
+//! The checkers: what can be seen is a prefix of the source's history.
+//!
+//! In: a store, the serial model. Out: whether what a snapshot shows is exactly the model's state there. Never here: an
+//! answer from a store that cannot be read.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use store::{Snapshot, Store, StoreError};
+
+use crate::kit::{State, row_digest};
+
+/// What a look at the store came to.
+pub enum Seen {
+    /// As the model has it, behind this many transactions.
+    Equal(usize),
+    /// The disk failed under the reader.
+    Unreadable,
+}
+
+/// Rows' digest and tables of what a snapshot sees.
+fn digest(store: &Arc<Store>, snapshot: &Snapshot) -> Result<(u64, Vec<String>), StoreError> {
+    let (mut digest, mut tables) = (0u64, Vec::new());
+    for def in snapshot.catalog().tables() {
+        let name = format!("{}.{}", def.db, def.name);
+        let columns = def.columns.len();
+        let _ = store.scan::<()>(snapshot, def, |row| {
+            let mut image = row.image.to_vec();
+            if columns % 8 != 0 {
+                image[columns / 8] &= !(0xff << (columns % 8));
+            }
+            digest = digest.wrapping_add(row_digest(&name, &image, row.count));
+            ControlFlow::Continue(())
+        })?;
+        tables.push(name);
+    }
+    tables.sort();
+    Ok((digest, tables))
+}
+
+/// Compares a snapshot with the model.
+///
+/// # Errors
+/// What differs.
+pub fn snapshot(store: &Arc<Store>, snapshot: &Snapshot, states: &[State]) -> Result<Seen, String> {
+    let at = snapshot.sequence() as usize;
+    let Some(state) = states.get(at) else { return Err(format!("watermark {at} of {}", states.len() - 1)) };
+    if *snapshot.executed() != state.executed {
+        return Err(format!("at {at}: gtid_executed {} instead of {}", snapshot.executed(), state.executed));
+    }
+    let (digest, tables) = match digest(store, snapshot) {
+        Ok(seen) => seen,
+        Err(StoreError::Io { .. } | StoreError::DiskFull { .. } | StoreError::SnapshotTooOld) => {
+            return Ok(Seen::Unreadable);
+        }
+        Err(error) => return Err(format!("at {at}: {error}")),
+    };
+    if tables != state.tables {
+        return Err(format!("at {at}: tables {tables:?} instead of {:?}", state.tables));
+    }
+    if digest != state.digest {
+        return Err(format!("at {at}: the rows are not those of the source's history"));
+    }
+    Ok(Seen::Equal(at))
+}

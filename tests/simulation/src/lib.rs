@@ -1,0 +1,23 @@
+//! The seeded simulation: source, relay log, pipeline, store and readers stepped in one thread, over a disk that fails and
+//! loses its power.
+//!
+//! In: a seed. Out: whether every state anybody could see was a prefix of the source's history, through crashes, power
+//! cuts and failing calls, and the command that runs a failing seed again. Never here: stages of its own: what is
+//! stepped is `relay_log`'s intake, writer, syncer and reader, and the stages of `apply::stages` that ship; only the
+//! driver that gives them threads is left out. Time is no input, and nothing waits.
+//!
+//! One *life* of the replica is one process (`simulation life`), because the power-cut shim follows a process: a crash
+//! is SIGKILL between two steps or between two system calls, so nothing ends cleanly by accident. The shim (`power_cut`)
+//! writes down every change and sync, makes calls fail by plan, and the model behind it builds the folder that a power cut
+//! would have left. [`seed::run`] leads a seed through its lives.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+pub mod check;
+/// Random histories and their serial model, shared with the pipeline's own tests.
+#[path = "../../../crates/apply/tests/pipeline/kit.rs"]
+#[allow(missing_docs, dead_code, clippy::should_implement_trait)]
+pub mod kit;
+pub mod life;
+pub mod replica;
+pub mod seed;
+pub mod source;

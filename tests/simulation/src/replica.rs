@@ -1,0 +1,603 @@
+//! A replica whose stages are stepped.
+//!
+//! In: which stage takes a step. Out: the store as it comes to be. Never here: a thread, a wait, a clock; the order of
+//! steps.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use apply::stages::{
+    CutState, Cutter, CutterStep, Ending, InFlight, Publisher, SequenceStage, SplitStage, Worker, class_of, pair,
+};
+use apply::{ApplyOptions, CutOptions, lanes_for};
+use base::{GtidSet, LogPosition};
+use catalog::Catalog;
+use observe::{LagMeter, Ledger, RateMeter};
+use relay_log::{
+    Intake, OnDamage, RelayError, RelayLog, RelayOptions, RelayPosition, RelayShared, RelayTail, RelayWriter,
+    SyncPolicy, SyncStep, TailItem,
+};
+use schedule::{
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SplitOptions,
+    Splitter, Stop, StopClass,
+};
+use store::{CheckImages, CutPoint, Disk, DiskOptions, Generation, Store, StoreError};
+
+use crate::kit::Random;
+use crate::source::{Sent, Source, Stream};
+
+/// Why a replica does not go on.
+#[derive(Debug)]
+pub enum Fault {
+    /// Something failed as a disk that fails makes it fail: class `Io`, exit 8 of the program.
+    Disk(String),
+    /// The relay log holds bytes no source writes: class `Corrupt`, exit 7 of the program, which mends it.
+    Damaged(String),
+    /// Anything else: a defect.
+    Wrong(String),
+}
+
+impl Fault {
+    /// Of the relay log.
+    #[must_use]
+    pub fn of_relay(error: &RelayError) -> Fault {
+        match error {
+            RelayError::Io { .. } | RelayError::DiskFull { .. } => Fault::Disk(error.to_string()),
+            other => Fault::Wrong(other.to_string()),
+        }
+    }
+
+    /// Of the store.
+    #[must_use]
+    pub fn of_store(error: &StoreError) -> Fault {
+        if class_of(error) == StopClass::Io { Fault::Disk(error.to_string()) } else { Fault::Wrong(error.to_string()) }
+    }
+
+    /// Of replay.
+    #[must_use]
+    pub fn of_stop(stop: &Stop) -> Fault {
+        match stop.class {
+            StopClass::Io => Fault::Disk(stop.to_string()),
+            StopClass::Corrupt => Fault::Damaged(stop.to_string()),
+            StopClass::NotSupported | StopClass::DataDiffers => Fault::Wrong(stop.to_string()),
+        }
+    }
+}
+
+/// Sizes, small so that every limit is met.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Apply workers.
+    pub workers: usize,
+    /// Pieces that may be decoded out of order.
+    pub decoders: usize,
+    /// Bytes in flight from which nothing more is split.
+    pub memory_bytes: u64,
+    /// Bytes from which a generation is sealed.
+    pub generation_bytes: u64,
+    /// Bytes from which a relay log file is closed.
+    pub file_bytes: u64,
+    /// Bytes of the relay log kept in memory.
+    pub hot_bytes: usize,
+    /// Sizes of pieces.
+    pub split: SplitOptions,
+}
+
+impl Sizes {
+    /// Of a life.
+    #[must_use]
+    pub fn random(random: &mut Random) -> Sizes {
+        Sizes {
+            workers: 1 + random.below(4),
+            decoders: 1 + random.below(3),
+            memory_bytes: [1, 20_000, 1 << 20][random.below(3)],
+            generation_bytes: [1, 100_000, 1_000_000, 1 << 30][random.below(4)],
+            file_bytes: [2_000, 16_000, 200_000][random.below(3)],
+            hot_bytes: [0, 4_000, 1 << 20][random.below(3)],
+            split: SplitOptions {
+                batch_bytes: [1, 300, 2_000, 256 << 10][random.below(4)],
+                slice_bytes: [200, 2_000, 16 << 20][random.below(3)],
+            },
+        }
+    }
+}
+
+/// What a life did of what a short one does not come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Cuts.
+    pub cuts: u64,
+    /// Parts of unfinished transactions that went to a tree of their own.
+    pub spills: u64,
+    /// Steps of compaction that did something.
+    pub compactions: u64,
+    /// Relay log files purged.
+    pub purged: u64,
+    /// Pieces that needed several lanes.
+    pub barriers: u64,
+}
+
+/// A planted fault of the stages: what the checkers must catch. Only this driver has them; the program's has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// None.
+    Nothing,
+    /// A piece becomes visible when all workers but one have applied it.
+    EarlyPublish,
+    /// The rows of a cut go into the tree in one ingestion, its GTID set and position in a second one.
+    CutInTwo,
+}
+
+struct WorkerSlot {
+    worker: Worker,
+    queue: VecDeque<Arc<InFlight>>,
+    /// The front piece is applied and waits at its barrier.
+    begun: bool,
+}
+
+/// See the module.
+pub struct Replica {
+    /// The rows.
+    pub store: Arc<Store>,
+    /// What moves the watermark.
+    pub publisher: Arc<Publisher>,
+    /// What became of every event.
+    pub ledger: Arc<Ledger>,
+    /// Bytes in flight.
+    pub gate: Arc<MemoryGate>,
+    /// Asks for cuts.
+    pub cut_state: Arc<CutState>,
+    /// Number of the last transaction of the newest durable cut.
+    pub durable: Arc<Mutex<u64>>,
+    /// What was done in this life.
+    pub done: Arc<Mutex<Done>>,
+    /// Sequence number the store was recovered at.
+    pub recovered: u64,
+    /// Retrieved when the relay log was opened.
+    pub retrieved_at_start: GtidSet,
+    relay_log: PathBuf,
+    relay: Arc<RelayShared>,
+    sizes: Sizes,
+    planted: Planted,
+    intake: Intake,
+    stream: Option<Stream>,
+    sync: Arc<Mutex<SyncStep>>,
+    tail: RelayTail,
+    split: SplitStage,
+    to_decode: VecDeque<Piece>,
+    decoders: Vec<Decoder>,
+    decoded: Vec<DecodedPiece>,
+    shared: Arc<SharedCatalog>,
+    sequence: SequenceStage,
+    workers: Vec<WorkerSlot>,
+    cutter: Cutter,
+    barriers: Arc<AtomicUsize>,
+    /// The second half of a cut in two: sealed, and empty but for its record.
+    owed: Option<Arc<Generation>>,
+    last_point: (GtidSet, Option<(String, u64)>),
+}
+
+/// Most that splitting one item may add beyond the bound: an item, and what its payloads expand to.
+const SPLIT_SLACK_BYTES: u64 = 1 << 20;
+
+impl Replica {
+    /// Opens what is in the folder, as the program does (`slipstream::replica::Opening`).
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn open(folder: &Path, sizes: Sizes, planted: Planted) -> Result<Replica, Fault> {
+        let io = |error: std::io::Error| Fault::Disk(error.to_string());
+        if !folder.is_dir() {
+            fs::create_dir(folder).map_err(io)?;
+        }
+        let above = folder.parent().map_or_else(|| folder.to_owned(), Path::to_owned);
+        File::open(above).and_then(|above| above.sync_all()).map_err(io)?;
+        let (disk, recovered) = Disk::open(&folder.join("store"), DiskOptions { cache_bytes: 256 << 10 })
+            .map_err(|error| Fault::of_store(&error))?;
+        let mut options = RelayOptions::new(folder.join("relay-log"));
+        if let Some(recovered) = &recovered {
+            options.executed.clone_from(&recovered.executed);
+            options.resume_at = recovered.position.as_ref().map(position_of);
+        }
+        options.on_damage = OnDamage::FetchAgain;
+        options.hot_bytes_max = sizes.hot_bytes;
+        options.max_file_bytes = sizes.file_bytes;
+        options.sync = SyncPolicy::Never;
+        let opened = RelayLog::open_stepped(&options);
+        let (writer, recovery, sync) = opened.map_err(|error| Fault::of_relay(&error))?;
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
+        let last_point = recovered.as_ref().map_or_else(Default::default, |r| (r.executed.clone(), r.position.clone()));
+        let recovered_at = recovered.as_ref().map_or(0, |recovered| recovered.sequence);
+        let lanes = lanes_for(sizes.workers);
+        let store = Store::over(lanes, disk, folder.join("scratch"), recovered, Catalog::new(0));
+        let store = Arc::new(store.map_err(|error| Fault::of_store(&error))?);
+        let tail = RelayTail::open_at(writer.shared(), &recovery.start);
+        let sync = Arc::new(Mutex::new(sync));
+        let durable = Arc::new(Mutex::new(recovered_at));
+        let done = Arc::new(Mutex::new(Done::default()));
+        let cuts = cut_options(sizes, &sync, writer.shared(), &durable, &done);
+        let stages = Stages::new(&store, sizes, planted, cuts);
+        let start = LogPosition { file: Arc::from(""), offset: 4 };
+        Ok(Replica {
+            publisher: stages.publisher,
+            ledger: stages.ledger,
+            gate: stages.gate,
+            cut_state: stages.cut_state,
+            durable,
+            done,
+            barriers: stages.barriers,
+            recovered: recovered_at,
+            retrieved_at_start: recovery.retrieved,
+            relay_log: folder.join("relay-log"),
+            relay: writer.shared(),
+            sizes,
+            planted,
+            intake: Intake::new(writer, start),
+            stream: None,
+            sync,
+            tail,
+            split: stages.split,
+            to_decode: VecDeque::new(),
+            decoders: stages.decoders,
+            decoded: Vec::new(),
+            shared: stages.shared,
+            sequence: stages.sequence,
+            workers: stages.workers,
+            cutter: stages.cutter,
+            owed: None,
+            last_point,
+            store,
+        })
+    }
+
+    /// Connects to the source anew, from what is retrieved.
+    ///
+    /// # Errors
+    /// When the relay log cannot be cut back to a whole transaction.
+    pub fn connect(&mut self, source: &Source, history: &crate::kit::History) -> Result<(), Fault> {
+        self.intake.abort_partial().map_err(|error| Fault::of_relay(&error))?;
+        self.stream = Some(source.connect(self.intake.writer().retrieved(), history));
+        Ok(())
+    }
+
+    /// Takes one event; false when none is there.
+    ///
+    /// # Errors
+    /// When the relay log cannot be written.
+    pub fn receive(&mut self, source: &Source) -> Result<bool, Fault> {
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        match source.next(stream) {
+            None => return Ok(false),
+            Some(Sent::File(name)) => self.intake.begin_file(name),
+            Some(Sent::Event(event)) => {
+                self.intake.event(event).map_err(|error| Fault::of_relay(&error))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes what was gathered.
+    ///
+    /// # Errors
+    /// When the relay log cannot be written.
+    pub fn flush(&mut self) -> Result<bool, Fault> {
+        self.intake.flush().map(|at| at.is_some()).map_err(|error| Fault::of_relay(&error))
+    }
+
+    /// Makes the relay log durable. Gives what is acknowledged by it.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn sync_relay(&mut self) -> Result<GtidSet, Fault> {
+        self.sync.lock().unwrap().sync().map_err(|error| Fault::of_relay(&error))?;
+        Ok(self.intake.writer().retrieved().clone())
+    }
+
+    /// Writes the relay log's state file.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn write_state(&mut self) -> Result<(), Fault> {
+        self.sync.lock().unwrap().write_state().map_err(|error| Fault::of_relay(&error))
+    }
+
+    /// Reads one item of the relay log and splits it; false when there is none, or no memory for it.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or holds what no source writes.
+    pub fn split(&mut self) -> Result<bool, Fault> {
+        if self.gate.used() > 0 && self.gate.used() >= self.sizes.memory_bytes {
+            return Ok(false);
+        }
+        let item = match self.tail.next(Duration::ZERO) {
+            Ok(TailItem::Idle | TailItem::Closed) => return Ok(false),
+            Ok(item) => item,
+            Err(error) => return Err(Fault::of_stop(&self.split.stop_of(&error))),
+        };
+        let to_decode = &mut self.to_decode;
+        let done = self.split.step(item, &mut |piece| {
+            to_decode.push_back(piece);
+            true
+        });
+        done.map_err(|stop| Fault::of_stop(&stop))?;
+        if self.gate.used() > self.sizes.memory_bytes + SPLIT_SLACK_BYTES {
+            return Err(Fault::Wrong(format!("{} bytes in flight of {}", self.gate.used(), self.sizes.memory_bytes)));
+        }
+        Ok(true)
+    }
+
+    /// Decodes one of the first pieces whose epoch is there; false when there is none.
+    pub fn decode(&mut self, random: &mut Random) -> bool {
+        let most = self.decoders.len().min(self.to_decode.len());
+        let epoch = |piece: &Piece| if piece.kind == PieceKind::Serial { 0 } else { piece.epoch };
+        let ready: Vec<usize> = (0..most).filter(|i| self.shared.get(epoch(&self.to_decode[*i])).is_some()).collect();
+        if ready.is_empty() {
+            return false;
+        }
+        let at = ready[random.below(ready.len())];
+        let Some(piece) = self.to_decode.remove(at) else { return false };
+        let Some((catalog, version)) = self.shared.get(epoch(&piece)) else { return false };
+        let decoder = random.below(self.decoders.len());
+        self.decoded.push(self.decoders[decoder].decode(piece, &catalog, version));
+        true
+    }
+
+    /// Hands one decoded piece to sequence; false when there is none.
+    pub fn take_decoded(&mut self, random: &mut Random) -> bool {
+        if self.decoded.is_empty() {
+            return false;
+        }
+        let piece = self.decoded.swap_remove(random.below(self.decoded.len()));
+        self.sequence.take(piece);
+        true
+    }
+
+    /// Sequences the next piece; false when it is not there, or a cut must end first.
+    pub fn sequence(&mut self) -> bool {
+        if self.sequence.would_wait() || self.publisher.failure().is_some() {
+            return false;
+        }
+        let Some(flight) = self.sequence.next(|| false) else {
+            self.sequence.idle();
+            return false;
+        };
+        for slot in &mut self.workers {
+            slot.queue.push_back(Arc::clone(&flight));
+        }
+        true
+    }
+
+    /// Number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// One worker takes a step; false when it has nothing to do, or waits at a barrier.
+    pub fn work(&mut self, worker: usize) -> bool {
+        let Some(slot) = self.workers.get_mut(worker) else { return false };
+        let Some(flight) = slot.queue.front() else { return false };
+        if !slot.begun {
+            slot.begun = slot.worker.begin(flight);
+            return true;
+        }
+        if !flight.is_passed() {
+            return false;
+        }
+        slot.worker.finish(flight);
+        slot.begun = false;
+        slot.queue.pop_front();
+        true
+    }
+
+    /// A sealed generation goes to disk, if it may; false when not.
+    ///
+    /// # Errors
+    /// When relay log or store cannot be written.
+    pub fn cut(&mut self) -> Result<bool, Fault> {
+        if self.planted == Planted::CutInTwo {
+            return self.cut_in_two();
+        }
+        let before = self.done.lock().unwrap().cuts;
+        let step = self.cutter.step().map_err(|stop| Fault::of_stop(&stop))?;
+        let mut done = self.done.lock().unwrap();
+        done.barriers = self.barriers.load(Ordering::Relaxed) as u64;
+        done.spills += u64::from(step == CutterStep::Done && done.cuts == before);
+        Ok(step == CutterStep::Done)
+    }
+
+    /// One step of compaction.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub fn compact(&self) -> Result<bool, Fault> {
+        let did = self.store.compact().map_err(|error| Fault::of_store(&error))?;
+        self.done.lock().unwrap().compactions += u64::from(did);
+        Ok(did)
+    }
+
+    /// A clean stop: the last cut, and the relay log marked as closed. Nothing is in flight.
+    ///
+    /// # Errors
+    /// When relay log or store cannot be written.
+    pub fn stop(mut self) -> Result<(), Fault> {
+        while self.cut()? {}
+        if self.planted != Planted::CutInTwo {
+            self.cutter.last_cut().map_err(|stop| Fault::of_stop(&stop))?;
+        }
+        let writer = self.intake.finish().map_err(|error| Fault::of_relay(&error))?;
+        writer.close().map_err(|error| Fault::of_relay(&error))
+    }
+
+    /// What the receiver does at its end, a failed one too: cuts back what is not whole and marks the log as closed. What
+    /// fails now has failed before.
+    pub fn end_receiving(self) {
+        let mut intake = self.intake;
+        let _ = intake.abort_partial().and_then(|()| intake.finish()).and_then(RelayWriter::close);
+    }
+
+    /// Flips a bit of the relay log on disk; false when there is none.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn damage(&self, random: &mut Random) -> std::io::Result<bool> {
+        let files = self.relay.files();
+        if files.is_empty() {
+            return Ok(false);
+        }
+        let (number, len) = files[random.below(files.len())];
+        let at = random.below(len as usize) as u64;
+        let path = self.relay_log.join(relay_log::file_name(number));
+        let file = File::options().read(true).write(true).open(path)?;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at)?;
+        byte[0] ^= 1 << random.below(8);
+        file.write_all_at(&byte, at)?;
+        Ok(true)
+    }
+
+    /// Whether the relay log itself is to blame for where replay stopped.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn is_damaged(&self) -> Result<bool, Fault> {
+        let visible = self.publisher.status().position;
+        let first =
+            self.relay.files().first().map(|(file_number, _)| RelayPosition { file_number: *file_number, offset: 0 });
+        let from = visible.as_ref().and_then(RelayPosition::of).or(first).unwrap_or_default();
+        let damage = self.relay.find_damage(from).map_err(|error| Fault::of_relay(&error))?;
+        Ok(damage.is_some())
+    }
+
+    /// Planted: see [`Planted::CutInTwo`].
+    fn cut_in_two(&mut self) -> Result<bool, Fault> {
+        let failed = |error: StoreError| Fault::of_store(&error);
+        if let Some(sealed) = self.owed.take() {
+            self.store.cut(&sealed).map_err(failed)?;
+            let Some(point) = sealed.point() else { return Ok(false) };
+            self.last_point = (point.executed.clone(), point.position.clone());
+            *self.durable.lock().unwrap() = point.sequence;
+            return Ok(true);
+        }
+        let visible = self.store.visibility().current();
+        if !self.publisher.is_drained() || visible.sequence.0 <= self.store.last_cut() {
+            return Ok(false);
+        }
+        let position = self.publisher.status().position;
+        let point = CutPoint {
+            sequence: visible.sequence.0,
+            executed: visible.executed,
+            catalog: visible.catalog,
+            position: position.map(|end| (end.file.to_string(), end.offset)),
+            // Nothing is in flight.
+            ledger: serde_json::to_string(&self.ledger.snapshot(binlog::event_type::name)).unwrap(),
+            // The histories have no XA transactions.
+            prepared: base::PreparedSet::default(),
+        };
+        self.sync.lock().unwrap().sync().map_err(|error| Fault::of_relay(&error))?;
+        let (executed, position) = self.last_point.clone();
+        let sealed = self.store.seal(Some(CutPoint { executed, position, ..point.clone() }));
+        self.owed = Some(self.store.seal(Some(point)));
+        self.store.cut(&sealed).map_err(failed)?;
+        Ok(true)
+    }
+}
+
+fn position_of((file, offset): &(String, u64)) -> LogPosition {
+    LogPosition { file: Arc::from(file.as_str()), offset: *offset }
+}
+
+/// Syncs the relay log before a cut, purges it behind one.
+fn cut_options(
+    sizes: Sizes,
+    sync: &Arc<Mutex<SyncStep>>,
+    relay: Arc<RelayShared>,
+    durable: &Arc<Mutex<u64>>,
+    done: &Arc<Mutex<Done>>,
+) -> CutOptions {
+    let (sync, durable, done) = (Arc::clone(sync), Arc::clone(durable), Arc::clone(done));
+    CutOptions {
+        generation_bytes: sizes.generation_bytes,
+        interval: Duration::MAX,
+        sync_relay: Box::new(move |_| sync.lock().unwrap().sync().map_err(|error| error.to_string())),
+        after_cut: Box::new(move |point, _| {
+            *durable.lock().unwrap() = point.sequence;
+            let mut done = done.lock().unwrap();
+            done.cuts += 1;
+            if let Some(position) = &point.position {
+                // What fails is tried again after the next cut, as in the program.
+                let purged = relay.purge(&position_of(position), &point.executed, Duration::ZERO, SystemTime::now());
+                done.purged += purged.map_or(0, |purged| purged.files.len() as u64);
+            }
+        }),
+    }
+}
+
+/// The pipeline's parts.
+struct Stages {
+    publisher: Arc<Publisher>,
+    ledger: Arc<Ledger>,
+    gate: Arc<MemoryGate>,
+    cut_state: Arc<CutState>,
+    split: SplitStage,
+    decoders: Vec<Decoder>,
+    shared: Arc<SharedCatalog>,
+    sequence: SequenceStage,
+    workers: Vec<WorkerSlot>,
+    cutter: Cutter,
+    barriers: Arc<AtomicUsize>,
+}
+
+impl Stages {
+    fn new(store: &Arc<Store>, sizes: Sizes, planted: Planted, cuts: CutOptions) -> Stages {
+        let start = store.visibility().current();
+        let ledger = Arc::new(Ledger::new());
+        if let Ok(earlier) = serde_json::from_str(store.recovered_ledger()) {
+            ledger.restore(&earlier);
+        }
+        let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
+        let publisher = Arc::new(Publisher::new(Arc::clone(store), lag, rates, Arc::new(AtomicI64::new(0))));
+        let gate = MemoryGate::new(sizes.memory_bytes);
+        // Nothing waits here: whoever steps `split` keeps the bound.
+        gate.open();
+        let shared = Arc::new(SharedCatalog::new(start.catalog.clone()));
+        let options = DecodeOptions { lanes: store.lane_count(), ..DecodeOptions::default() };
+        let (ending, cut_state) = (Arc::new(Ending::default()), Arc::new(CutState::default()));
+        let (sealer, cutter, _) = pair(store, &publisher, &ledger, &ending, &cut_state, cuts);
+        let sealer = (planted != Planted::CutInTwo).then_some(sealer);
+        let barriers = Arc::new(AtomicUsize::new(0));
+        let workers = (0..sizes.workers).map(|i| {
+            let lanes = (0..store.lane_count()).filter(|lane| lane % sizes.workers == i).collect();
+            let worker = Worker::new(
+                Arc::clone(store),
+                Arc::clone(&publisher),
+                Arc::clone(&ledger),
+                ApplyOptions { check_images: CheckImages::All },
+                lanes,
+                Arc::clone(&barriers),
+                Arc::clone(&ending),
+            );
+            WorkerSlot { worker, queue: VecDeque::new(), begun: false }
+        });
+        let counted = if planted == Planted::EarlyPublish { sizes.workers - 1 } else { sizes.workers };
+        let sequencer = Sequencer::new(options.clone(), start.catalog, start.executed, start.sequence);
+        Stages {
+            split: SplitStage::new(Splitter::with_options(Arc::clone(&gate), sizes.split)),
+            decoders: (0..sizes.decoders).map(|_| Decoder::new(options.clone())).collect(),
+            sequence: SequenceStage::new(sequencer, &shared, &publisher, store, &ledger, counted, sealer),
+            workers: workers.collect(),
+            publisher,
+            ledger,
+            gate,
+            cut_state,
+            shared,
+            cutter,
+            barriers,
+        }
+    }
+}

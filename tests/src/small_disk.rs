@@ -1,0 +1,54 @@
+//! A small file system for what happens when it is full.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::folder;
+
+/// A tmpfs of its own; gone with this value.
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Of so many MiB. None, with a message, where this user may not mount.
+    #[must_use]
+    pub fn new(name: &str, mib: u64) -> Option<SmallDisk> {
+        let path = folder(name);
+        std::fs::create_dir_all(&path).unwrap();
+        let disk = SmallDisk(path);
+        let mounted = disk.mount(&["-t", "tmpfs", "-o", &format!("size={mib}M"), "tmpfs"]);
+        if !mounted {
+            eprintln!("skipped: no tmpfs can be mounted here");
+        }
+        mounted.then_some(disk)
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Gives it another size.
+    #[must_use]
+    pub fn resize(&self, mib: u64) -> bool {
+        self.mount(&["-o", &format!("remount,size={mib}M")])
+    }
+
+    /// Bytes that are free.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        let facts = rustix::fs::statvfs(&self.0).unwrap();
+        facts.f_bavail * facts.f_frsize
+    }
+
+    fn mount(&self, options: &[&str]) -> bool {
+        let status = Command::new("mount").args(options).arg(&self.0).status();
+        status.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}

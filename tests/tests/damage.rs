@@ -1,0 +1,108 @@
+//! A relay log damaged under a running replica: noticed where replay reads it, cut back, fetched again, and on it goes in
+//! the same process.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use base::GtidSet;
+use whole_program_tests::replica::{executed, retrieved};
+use whole_program_tests::{Replica, Server, assert_equal, folder, slipstream};
+
+const OPTIONS: [&str; 2] = ["--memory=128M", "--max-relay-log-size=4M"];
+
+/// A replica that has received far more than it has replayed, or holds in memory.
+fn behind(server: &Server, name: &str) -> (Replica, GtidSet) {
+    server.sql("DROP DATABASE IF EXISTS damage; CREATE DATABASE damage; CREATE TABLE damage.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(4000))");
+    let mut replica = Replica::follow(server, &folder(name), &OPTIONS);
+    replica.catch_up(server);
+    slipstream(&["pause", "--data", replica.data()]).expect(0, &[]);
+    for n in 0..40 {
+        server.sql(&format!(
+            "INSERT INTO damage.t (v) SELECT REPEAT(CHAR(65 + n % 26), 3000) FROM (WITH RECURSIVE s (n) AS (SELECT {n} UNION \
+             ALL SELECT n + 1 FROM s WHERE n < {n} + 300) SELECT n FROM s) x"
+        ));
+    }
+    let goal = server.gtid_executed();
+    replica.wait_until("all in the relay log", |status| goal.is_subset_of(&retrieved(status)));
+    (replica, goal)
+}
+
+/// Relay log files, oldest first.
+fn files(data: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_dir(data.join("relay-log")).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = list
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("relay-bin.0")))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Goes on, and must come to the end in the same process.
+fn is_mended(server: &Server, mut replica: Replica, said: &[&str]) {
+    let pid = replica.pid();
+    slipstream(&["resume", "--data", replica.data()]).expect(0, &[]);
+    server.sql("INSERT INTO damage.t (v) VALUES ('meanwhile')");
+    let goal = server.gtid_executed();
+    let mut seen = GtidSet::new();
+    // What was visible stays so, while the engine is started anew too.
+    replica.wait_until("the end of the log", |status| {
+        let now = executed(status);
+        assert!(seen.is_subset_of(&now), "{now} after {seen}");
+        seen = now;
+        goal.is_subset_of(&seen)
+    });
+    assert_equal(server, &mut replica, &["damage"]);
+    let status = replica.status().unwrap();
+    assert_eq!(status["pid"], pid, "{}", replica.log_end());
+    for text in said {
+        assert!(replica.log().contains(text), "no {text:?} in\n{}", replica.log());
+    }
+    replica.stop();
+}
+
+#[test]
+fn a_byte_flipped_under_a_running_replica_is_mended() {
+    let server = Server::start("flipped", &[]);
+    let (replica, _) = behind(&server, "flipped");
+    let files = files(&replica.data);
+    assert!(files.len() > 10, "{files:?}");
+    let file = File::options().read(true).write(true).open(&files[files.len() - 3]).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 2_000_000).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x40], 2_000_000).unwrap();
+    is_mended(&server, replica, &["is damaged at offset", "fetching it again", "the source sends it again"]);
+}
+
+#[test]
+fn a_file_deleted_or_cut_off_under_a_running_replica_is_mended() {
+    let server = Server::start("deleted", &[]);
+    let (replica, _) = behind(&server, "deleted");
+    let all = files(&replica.data);
+    std::fs::remove_file(&all[all.len() - 4]).unwrap();
+    is_mended(&server, replica, &["it is missing", "fetching it again"]);
+    let (replica, _) = behind(&server, "deleted");
+    let all = files(&replica.data);
+    File::options().write(true).open(&all[all.len() - 4]).unwrap().set_len(1_000_000).unwrap();
+    is_mended(&server, replica, &["fetching it again"]);
+}
+
+/// What the source has purged meanwhile cannot be fetched: said, with the code for it, and nothing wrong is shown.
+#[test]
+fn what_the_source_purged_meanwhile_is_missing() {
+    let server = Server::start("gone", &[]);
+    let (mut replica, goal) = behind(&server, "gone");
+    server.sql("FLUSH BINARY LOGS");
+    let newest = server.sql("SHOW BINARY LOG STATUS");
+    server.sql(&format!("PURGE BINARY LOGS TO '{}'", newest.split('\t').next().unwrap()));
+    let all = files(&replica.data);
+    let file = File::options().write(true).open(&all[all.len() - 3]).unwrap();
+    file.write_all_at(&[0xee; 64], 2_000_000).unwrap();
+    let before = executed(&replica.status().unwrap());
+    slipstream(&["resume", "--data", replica.data()]).expect(0, &[]);
+    let code = replica.wait_exit();
+    assert_eq!(code, 5, "{}", replica.log_end());
+    let after = whole_program_tests::replica::stopped_executed(&replica.data);
+    assert!(before.is_subset_of(&after) && after.is_subset_of(&goal) && after != goal, "{after}");
+}
