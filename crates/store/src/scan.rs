@@ -22,7 +22,8 @@ const SCAN_SLICE_SLOTS: u32 = 1024;
 /// A table at a snapshot.
 struct Reader<'a> {
     layers: &'a Layers,
-    snapshot: &'a Snapshot,
+    /// Whose layers they are: it may be given up.
+    snapshot: Option<&'a Snapshot>,
     sequence: u64,
     shape: TableShape<'a>,
     lanes: usize,
@@ -79,12 +80,36 @@ impl Store {
         &self,
         snapshot: &Snapshot,
         table: &TableDef,
+        each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        self.scan_at(&*snapshot.layers()?, Some(snapshot), snapshot.sequence(), table, each)
+    }
+
+    /// Every row of a table as its newest version is, visible or not: for the one writer at a barrier, which nobody
+    /// overtakes. `each` must not wait for a lane.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn scan_newest<B>(
+        &self,
+        layers: &Layers,
+        table: &TableDef,
+        each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        self.scan_at(layers, None, u64::MAX, table, each)
+    }
+
+    fn scan_at<B>(
+        &self,
+        layers: &Layers,
+        snapshot: Option<&Snapshot>,
+        sequence: u64,
+        table: &TableDef,
         mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let (order, layout) = (KeyOrder::of(table), RowLayout::new(&[]));
         let shape = TableShape { id: table.id, layout: &layout, types: &[], order: &order };
-        let layers = &*snapshot.layers()?;
-        let reader = Reader { layers, snapshot, sequence: snapshot.sequence(), shape, lanes: self.lane_count() };
+        let reader = Reader { layers, snapshot, sequence, shape, lanes: self.lane_count() };
         if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
             return Ok(ControlFlow::Break(end));
         }
@@ -109,6 +134,10 @@ impl Store {
 }
 
 impl Reader<'_> {
+    fn check(&self) -> Result<(), StoreError> {
+        self.snapshot.map_or(Ok(()), Snapshot::check)
+    }
+
     fn table(&self) -> TableId {
         self.shape.id
     }
@@ -130,7 +159,7 @@ impl Reader<'_> {
                     guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
                 });
                 for (hash, row) in copied.rows() {
-                    self.snapshot.check()?;
+                    self.check()?;
                     if (active.is_some() || !newer.is_empty())
                         && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)?
                     {
@@ -154,7 +183,7 @@ impl Reader<'_> {
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         cut::each_row(disk, at, self.table(), |row| {
-            self.snapshot.check()?;
+            self.check()?;
             let hash = base::key_hash(self.table().0, row.key);
             let lane = base::lane_of(hash, self.lanes);
             let active = Some(&*self.layers.active);
