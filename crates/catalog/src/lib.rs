@@ -20,6 +20,7 @@ mod index_set;
 mod key_order;
 mod lexer;
 mod mask;
+mod named;
 mod parser;
 mod row_key;
 mod statement;
@@ -27,12 +28,13 @@ mod syntax;
 mod table;
 mod type_syntax;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome};
+pub use catalog::{Catalog, DdlEffect, DdlOutcome, Quarantined};
 pub use context::StatementContext;
 pub use error::DdlError;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};
 pub use key_order::KeyOrder;
 pub use mask::masked;
+pub use named::{Named, NamedTable};
 pub use row_key::{KeyPlace, RowKey};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,

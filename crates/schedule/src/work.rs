@@ -29,6 +29,17 @@ pub(crate) struct TableMapEntry {
     /// None for a table whose rows are left out. A fault only counts once rows come: sources also map tables that
     /// a foreign key merely refers to.
     pub plan: Result<Option<Arc<TablePlan>>, Fault>,
+    /// Of rows that are left out.
+    pub left_out: LeftOut,
+}
+
+/// Rows that are left out.
+#[derive(Clone, Copy)]
+pub(crate) struct LeftOut {
+    /// What becomes of them.
+    pub category: Category,
+    /// Foreign keys of tables that are not left out change rows there with them.
+    pub cascades: bool,
 }
 
 pub(crate) struct Open {

@@ -17,7 +17,7 @@ use crate::disk::Disk;
 use crate::entry;
 use crate::error::StoreError;
 use crate::lane::TableShape;
-use crate::layers::{Generation, Layer, is_shadowed};
+use crate::layers::{Generation, Layer, Layers, is_shadowed};
 use crate::order::{Slice, append_key};
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::{Snapshot, Store};
@@ -90,7 +90,8 @@ impl Store {
     /// holds of the table and was not sorted by an earlier range; every step costs one place of each layer and one row.
     ///
     /// # Errors
-    /// The index is being filled ([`StoreError::IndexNotReady`]); the tree cannot be read.
+    /// The index is being filled ([`StoreError::IndexNotReady`]); the snapshot was given up
+    /// ([`StoreError::SnapshotTooOld`], at any step too); the tree cannot be read.
     pub fn range<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -99,10 +100,10 @@ impl Store {
         range: &KeyRange,
     ) -> Result<Range<'a>, StoreError> {
         let index = order.index();
-        if !self.is_ready(snapshot, table, order) {
+        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
+        if !is_ready(&layers, table, order) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
-        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
         let mut sources = Vec::new();
         memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
         let prefix = entry::index_prefix(table.id(), index);
@@ -147,16 +148,11 @@ impl Store {
 
     /// Whether rows can be read in this order at this snapshot: not while an index that came with a later DDL is being
     /// filled, nor one that the table does not keep.
-    #[must_use]
-    pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> bool {
-        let ReadOrder::Index(index) = order else { return true };
-        let layers = snapshot.layers();
-        table.order().indexes().is_some_and(|set| set.index(index).is_some())
-            && (layers.base.is_none() || layers.indexes.is_complete(table.id().0, index))
-            && layers.below.iter().all(|layer| match layer {
-                Layer::Spill(spill) => spill.has_index(table.id(), index),
-                Layer::Memory(_) => true,
-            })
+    ///
+    /// # Errors
+    /// The snapshot was given up.
+    pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> Result<bool, StoreError> {
+        Ok(is_ready(&*snapshot.layers()?, table, order))
     }
 
     /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. What lies in memory does not
@@ -165,7 +161,7 @@ impl Store {
     /// # Errors
     /// As `range`.
     pub fn check_index(&self, snapshot: &Snapshot, table: &TableReader, index: u16) -> Result<IndexCheck, StoreError> {
-        let layers = snapshot.layers();
+        let layers = snapshot.layers()?;
         let Some((disk, at)) = &layers.base else { return Ok(IndexCheck::default()) };
         if !layers.indexes.is_complete(table.id().0, index) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
@@ -212,6 +208,16 @@ impl Store {
         check.missing = missing;
         Ok(check)
     }
+}
+
+fn is_ready(layers: &Layers, table: &TableReader, order: ReadOrder) -> bool {
+    let ReadOrder::Index(index) = order else { return true };
+    table.order().indexes().is_some_and(|set| set.index(index).is_some())
+        && (layers.base.is_none() || layers.indexes.is_complete(table.id().0, index))
+        && layers.below.iter().all(|layer| match layer {
+            Layer::Spill(spill) => spill.has_index(table.id(), index),
+            Layer::Memory(_) => true,
+        })
 }
 
 fn memory_sources(
@@ -322,7 +328,7 @@ impl Range<'_> {
     /// The row at a place, if it stands there.
     fn row_of(&mut self, candidate: Candidate) -> Result<Option<OwnedRow>, StoreError> {
         let (layer, row) = match candidate {
-            Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)),
+            Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)?),
             Candidate::Entry { layer, entry } => (layer, self.row_on_disk(layer, &entry)?),
         };
         let Some(row) = row else { return Ok(None) };
@@ -333,7 +339,7 @@ impl Range<'_> {
             return Ok(None);
         }
         let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };
-        let layers = self.snapshot.layers();
+        let layers = self.snapshot.layers()?;
         let hash = base::key_hash(self.table.0, &row.key);
         let shape = TableShape { id: self.table, layout: &self.layout, types: &[], order: &self.order };
         let newer = layers.below.get(..newer).unwrap_or(&[]);
@@ -342,18 +348,16 @@ impl Range<'_> {
         Ok((!shadowed).then_some(row))
     }
 
-    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Option<OwnedRow> {
-        let layers = self.snapshot.layers();
-        let generation = match layer.checked_sub(1) {
+    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
+        let layers = self.snapshot.layers()?;
+        let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
             None => &layers.active,
-            Some(below) => match layers.below.get(below)? {
-                Layer::Memory(generation) => generation,
-                Layer::Spill(_) => return None,
-            },
+            Some(Some(Layer::Memory(generation))) => generation,
+            Some(_) => return Ok(None),
         };
-        let guard = generation.lane(lane)?;
-        let (_, row) = guard.visible(self.table, slot, self.snapshot.sequence())?;
-        row.map(|row| OwnedRow { key: row.key.to_vec(), image: row.image.to_vec(), count: row.count })
+        let Some(guard) = generation.lane(lane) else { return Ok(None) };
+        let row = guard.visible(self.table, slot, self.snapshot.sequence()).and_then(|(_, row)| row);
+        Ok(row.map(|row| OwnedRow { key: row.key.to_vec(), image: row.image.to_vec(), count: row.count }))
     }
 
     fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {
@@ -368,7 +372,7 @@ impl Range<'_> {
         if self.index == 0 {
             return owned(key, value);
         }
-        let layers = self.snapshot.layers();
+        let layers = self.snapshot.layers()?;
         let (disk, at) = match layers.below.get(layer - 1) {
             Some(Layer::Spill(spill)) => (&spill.disk, spill.disk.read_at()),
             _ => match &layers.base {

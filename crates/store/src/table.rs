@@ -23,6 +23,15 @@ const TRIM_AT_MIN: u32 = 8;
 /// Versions of a row that are looked through for one that may be unlinked.
 const LIVE_LOOKS_MAX: usize = 10;
 
+/// Whether a record is one of its row's versions still.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Liveness {
+    Live,
+    Dead,
+    /// It may be deep among many.
+    Unknown,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct LaneTable {
@@ -255,8 +264,11 @@ impl LaneTable {
         while let Some(at) = self.arena.next_record(cursor) {
             let header = self.arena.header(at);
             let (key, image) = self.arena.body(at, &header);
-            if header.flags & DELETED == 0 && !self.is_known_dead(at, &header) {
-                let before = Some(header.prev).filter(|prev| !prev.is_none() && self.arena.is_before(*prev, at));
+            let liveness = self.liveness(at, &header);
+            if header.flags & DELETED == 0 && liveness != Liveness::Dead {
+                // What a dead record leads to may be gone with its segment.
+                let before = Some(header.prev).filter(|prev| !prev.is_none() && liveness == Liveness::Live);
+                let before = before.filter(|prev| self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
                 let before = before.filter(|(_, header)| header.flags & DELETED == 0);
                 let before = before.map(|(prev, header)| self.arena.body(prev, &header).1);
@@ -271,19 +283,19 @@ impl LaneTable {
         false
     }
 
-    /// Whether a record was unlinked from its row's versions, as far as a short look tells.
-    fn is_known_dead(&self, record: RecordRef, header: &Header) -> bool {
+    /// Whether a record is linked to its row's versions, as far as a short look tells.
+    fn liveness(&self, record: RecordRef, header: &Header) -> Liveness {
         let mut at = self.slots.get(header.slot as usize).map_or(RecordRef::NONE, |slot| slot.newest);
         for _ in 0..LIVE_LOOKS_MAX {
             if at == record {
-                return false;
+                return Liveness::Live;
             }
             if at.is_none() {
-                return true;
+                return Liveness::Dead;
             }
             at = self.arena.header(at).prev;
         }
-        false
+        Liveness::Unknown
     }
 
     /// How many slots there are.

@@ -438,7 +438,7 @@ fn check_orders(store: &Store, snapshot: &Snapshot, rows: &Rows, seed: u64) {
             Err(why) => panic!("{why}"),
         };
         let name = key.map_or("none", |key| &key.name);
-        if !store.is_ready(snapshot, &reader, order) {
+        if !store.is_ready(snapshot, &reader, order).unwrap() {
             let refused = store.range(snapshot, &reader, order, &KeyRange::all());
             assert!(matches!(refused, Err(StoreError::IndexNotReady { .. })));
             continue;
@@ -599,7 +599,7 @@ proptest! {
         let snapshot = Snapshot::pin(&world.store);
         let reader = TableReader::new(&world.def());
         for index in reader.indexes() {
-            prop_assert!(world.store.is_ready(&snapshot, &reader, ReadOrder::Index(index.id())));
+            prop_assert!(world.store.is_ready(&snapshot, &reader, ReadOrder::Index(index.id())).unwrap());
         }
         check_orders(&world.store, &snapshot, &world.now, 4);
     }

@@ -103,11 +103,13 @@ fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::R
     let mut readers: BTreeMap<u32, (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>)> = BTreeMap::new();
     for table in snapshot.catalog().tables() {
         let reader = Arc::new(TableReader::new(table));
-        let orders = (table.keys.iter())
-            .filter_map(|key| Some((TableReader::order_of(table, key).ok()?, key)))
-            .filter(|(order, _)| reader.is_ordered(*order) && store.is_ready(snapshot, &reader, *order))
-            .map(|(order, key)| (order, key.parts.iter().map(|part| part.column).collect()))
-            .collect();
+        let mut orders = Vec::new();
+        for key in &table.keys {
+            let Ok(order) = TableReader::order_of(table, key) else { continue };
+            if reader.is_ordered(order) && store.is_ready(snapshot, &reader, order)? {
+                orders.push((order, key.parts.iter().map(|part| part.column).collect()));
+            }
+        }
         readers.insert(table.id.0, (reader, RowLayout::new(&table.column_types()), orders));
     }
     let (mut bounds, mut offsets) = (Vec::new(), Vec::new());
