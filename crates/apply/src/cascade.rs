@@ -156,10 +156,9 @@ impl Cascade<'_> {
             let found = self.children(&child_table, foreign, &parent_table, &columns, &was)?;
             for row in found {
                 let change = match action {
-                    ReferenceAction::Cascade => match &is {
-                        None => None,
-                        Some(values) => Some(converted(&parent_table, &columns, &child_table, foreign, values)),
-                    },
+                    ReferenceAction::Cascade => {
+                        is.as_ref().map(|values| converted(&parent_table, &columns, &child_table, foreign, values))
+                    }
                     _ => Some(vec![None; foreign.columns.len()]),
                 };
                 let image = match change {
