@@ -31,7 +31,7 @@ pub struct Replay {
 
 /// Replays `log`, given in chunks of `chunk_len` bytes.
 pub fn replay(log: &[u8], chunk_len: usize, split: SplitOptions, catalog: &Catalog) -> Replayed {
-    let options = DecodeOptions { lanes: 2, skip: SkipList::new(GtidSet::new()) };
+    let options = DecodeOptions { lanes: 2, skip: SkipList::new(GtidSet::new()), ..DecodeOptions::default() };
     let mut splitter = Splitter::with_options(MemoryGate::new(u64::MAX), split);
     let mut decoder = Decoder::new(options.clone());
     let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new(), base::SequenceNumber::ZERO);

@@ -165,10 +165,10 @@ fn rearrange(server: &Server, round: u64) {
         let (id, new) = (1 + random.below(3000), 100_000 + round * 1000 + n);
         sql += &match random.below(10) {
             0 => format!("DELETE FROM keyed WHERE id = {id};"),
-            1 => format!("INSERT INTO keyed VALUES ({new}, 1, 'new');"),
+            1 => format!("INSERT INTO keyed (id, n, pad) VALUES ({new}, 1, 'new');"),
             2 => format!("UPDATE keyed SET id = {new} WHERE id = {id};"),
             3 => format!("UPDATE keyed SET n = n + 1 WHERE id BETWEEN {id} AND {id} + 3;"),
-            4 => format!("INSERT INTO bag VALUES ({}, 'x'), ({}, 'x');", id % 40, id % 40),
+            4 => format!("INSERT INTO bag (n, t) VALUES ({}, 'x'), ({}, 'x');", id % 40, id % 40),
             5 => format!("DELETE FROM bag WHERE n = {} LIMIT 3;", id % 40),
             6 => format!("UPDATE bag SET n = n + 1 WHERE n = {} LIMIT 2;", id % 40),
             7 => format!("UPDATE wide SET name = 'r{new}', a = a + 1 WHERE name = 'r{id}';"),
@@ -309,4 +309,59 @@ fn ddl_in_the_middle_of_a_table_s_copy() {
     let data = replica.data().to_owned();
     replica.stop();
     slipstream(&["copy", "--data", &data, "again.broad"]).expect(1, &["no replica runs"]);
+}
+
+/// What `status` says of tables that wait for their copy.
+fn quarantined(status: &serde_json::Value) -> Vec<String> {
+    let list = status["replay"]["quarantined"].as_array().cloned().unwrap_or_default();
+    list.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_statement_that_cannot_be_interpreted_stops_no_other_table() {
+    let (server, mut replica) = shelves("odd", &["--cut-interval=100ms"]);
+    let data = replica.data.clone();
+    // Its copy cannot be had yet.
+    server.sql("REVOKE LOCK TABLES ON *.* FROM repl");
+    server.sql("ALTER TABLE again.wide ADD COLUMN g INT AS (a * 2) STORED; ALTER TABLE again.bag ADD COLUMN g INT AS (n) STORED");
+    for round in 0..3 {
+        rearrange(&server, round);
+    }
+    let status = replica.catch_up(&server);
+    assert_eq!(quarantined(&status).len(), 2, "{status}");
+    let superseded: u64 =
+        whole_program_tests::replica::ledger(&status, "superseded_by_copy").iter().map(|of| of.1).sum();
+    assert!(superseded > 10, "{status}");
+    wait_for("a try", || replica.log().contains("LOCK TABLES").then_some(()), || replica.log());
+    let refused = |data: &str| {
+        for table in ["again.wide", "again.bag"] {
+            slipstream(&["dump", "--data", data, table]).expect(1, &[table.split_once('.').unwrap().1, "copied again"]);
+        }
+        slipstream(&["dump", "--data", data]).expect(1, &["wide", "bag"]);
+        slipstream(&["verify", "--data", data, "--source", &server.url("repl")]).expect(1, &["wide", "bag"]);
+        slipstream(&["dump", "--data", data, "again.keyed"]).expect(0, &[]);
+    };
+    refused(replica.data());
+    replica.kill();
+    refused(data.to_str().unwrap());
+    let mut replica = Replica::follow(&server, &data, &[]);
+    server.sql(
+        "RENAME TABLE again.wide TO again.broad; DROP TABLE again.bag; INSERT INTO again.keyed VALUES (800000, 1, 'x')",
+    );
+    let status = replica.catch_up(&server);
+    assert!(matches!(quarantined(&status).as_slice(), [one] if one.contains("broad")), "{status}");
+    replica.kill();
+    server.sql("GRANT LOCK TABLES ON *.* TO repl");
+    let mut replica = Replica::follow(&server, &data, &[]);
+    let status = replica.wait_until("its copy", |status| status["replay"]["tables_copied_by_itself"] == 1);
+    assert!(quarantined(&status).is_empty(), "{status}");
+    server.sql("UPDATE again.broad SET a = a + 1 WHERE a < 500; DELETE FROM again.broad WHERE a > 2500");
+    assert_equal(&server, &mut replica, &["again"]);
+    // With the privilege it is a matter of a moment.
+    server.sql(
+        "ALTER TABLE again.keyed ADD COLUMN g INT AS (n) STORED; INSERT INTO again.keyed (id, n) VALUES (700000, 3)",
+    );
+    replica.wait_until("its copy", |status| status["replay"]["tables_copied_by_itself"] == 2);
+    assert_equal(&server, &mut replica, &["again"]);
+    replica.stop();
 }

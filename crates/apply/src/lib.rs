@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod beside;
+mod cascade;
 mod cutter;
 mod ending;
 mod pipeline;

@@ -43,6 +43,8 @@ pub struct PipelineOptions {
     pub apply: ApplyOptions,
     /// Transactions to leave out.
     pub skip: SkipList,
+    /// See [`DecodeOptions::quarantine`]: for who copies tables.
+    pub quarantine: bool,
     /// Where the rows go, with as many lanes as [`lanes_for`] says; replay goes on behind what it holds.
     pub store: Arc<Store>,
     /// When the store is cut; None for a store in memory, and for a look at a stopped one.
@@ -203,7 +205,8 @@ impl Pipeline {
         let barriers = Arc::new(AtomicUsize::new(0));
         let pieces = Arc::new(AtomicU64::new(0));
         let rewrites = Arc::new(RewriteState::default());
-        let decode_options = DecodeOptions { lanes, skip: options.skip.clone(), known_only: false };
+        let decode_options =
+            DecodeOptions { lanes, skip: options.skip.clone(), known_only: false, quarantine: options.quarantine };
         let (copier, commands) = beside::channel();
         let mut threads = Vec::new();
 

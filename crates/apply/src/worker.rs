@@ -9,15 +9,19 @@ use std::time::Duration;
 
 use base::SequenceNumber;
 use binlog::PartialUpdateImage;
-use catalog::TableId;
+use catalog::{Identity, TableId};
 use observe::{Category, Ledger, LedgerBatch};
-use schedule::{DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, SpareBuffers, Stop, StopClass};
+use schedule::{
+    CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape,
+    SpareBuffers, Stop, StopClass,
+};
 use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
     merge_json,
 };
 
 use crate::beside::CopyTrack;
+use crate::cascade::Cascade;
 use crate::cutter::class_of;
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -97,6 +101,10 @@ pub struct Worker {
     /// Images moved and merged at a barrier.
     moved: Vec<u8>,
     merged: Vec<u8>,
+    /// A row whose change foreign keys follow, as it was.
+    parent: Vec<u8>,
+    /// Foreign keys are followed for the piece in hand.
+    follows: bool,
 }
 
 impl Worker {
@@ -124,6 +132,8 @@ impl Worker {
             tables: Vec::new(),
             moved: Vec::new(),
             merged: Vec::new(),
+            parent: Vec::new(),
+            follows: true,
         }
     }
 
@@ -140,6 +150,7 @@ impl Worker {
         if self.ending.gives_up() {
             return false;
         }
+        self.follows = flight.copied.is_none();
         self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
         self.apply_lanes(flight);
         if let Some((state, passed)) = &flight.barrier {
@@ -270,7 +281,7 @@ impl Worker {
             let category = if sequence >= limit {
                 Category::Refused
             } else {
-                match self.apply_across(decoded, shape, op, sequence, oldest_needed, layers) {
+                match self.apply_and_follow(decoded, shape, op, sequence, oldest_needed, layers) {
                     Ok(()) => Category::Applied,
                     Err(error) => {
                         report(&self.publisher, flight, op, &error);
@@ -282,6 +293,53 @@ impl Worker {
             if op.flags & LAST_OF_EVENT != 0 {
                 self.counts.add(shape.event_type, category, 1);
             }
+        }
+    }
+
+    /// One op, and what foreign keys do with it.
+    fn apply_and_follow(
+        &mut self,
+        decoded: &DecodedPiece,
+        shape: &Shape,
+        op: &RowOp,
+        sequence: u64,
+        oldest_needed: u64,
+        layers: &Layers,
+    ) -> Result<(), RowError> {
+        if self.follows && op.flags & CASCADE_OLD != 0 {
+            self.parent = self.image_of(decoded, shape, op, layers)?;
+        }
+        self.apply_across(decoded, shape, op, sequence, oldest_needed, layers)?;
+        // Replay itself follows them; the changes of a copy taken beside it do not once more.
+        let follows = self.follows && op.flags & (CASCADE_NEW | CASCADE_GONE) != 0;
+        let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| follows) else {
+            return Ok(());
+        };
+        let new = if op.flags & CASCADE_NEW != 0 { Some(self.image_of(decoded, shape, op, layers)?) } else { None };
+        let check = self.check;
+        let cascade = Cascade { store: &self.store, layers, catalog, sequence, oldest_needed, check };
+        cascade.follow(&shape.plan.def, &self.parent, new.as_deref())
+    }
+
+    /// The newest full image of the row an op names.
+    fn image_of(
+        &self,
+        decoded: &DecodedPiece,
+        shape: &Shape,
+        op: &RowOp,
+        layers: &Layers,
+    ) -> Result<Vec<u8>, RowError> {
+        let key = decoded.bytes(op.key);
+        if shape.plan.def.identity == Identity::WholeImage {
+            return Ok(key.to_vec());
+        }
+        let mut image = Vec::new();
+        let lane_index = self.store.lane_of(op.hash);
+        let lane = layers.active.lane_mut(lane_index);
+        let found = lane.map(|lane| lane.newest(lane_index, &table_shape(shape), op.hash, key, layers, &mut image));
+        match found.transpose()? {
+            Some(true) => Ok(image),
+            _ => Err(RowError { kind: RowErrorKind::NotFound }),
         }
     }
 
@@ -413,6 +471,7 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
     let more = if key.len() > 32 { "…" } else { "" };
     let class = match &error.kind {
         RowErrorKind::Store(error) => class_of(error),
+        RowErrorKind::NotSupported(_) => StopClass::NotSupported,
         RowErrorKind::Unsettled => StopClass::NotSupported,
         _ => StopClass::DataDiffers,
     };

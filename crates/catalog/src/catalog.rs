@@ -22,6 +22,10 @@ use crate::statement;
 use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
 use crate::table::{ForeignKey, TableDef, TableId, same_name};
 
+mod quarantine;
+
+pub use quarantine::Quarantined;
+
 /// All tables at one epoch.
 #[derive(Debug, Clone)]
 pub struct Catalog {
@@ -36,6 +40,8 @@ struct Inner {
     /// By name as compared.
     databases: BTreeMap<String, Arc<Database>>,
     by_id: BTreeMap<TableId, Arc<TableDef>>,
+    /// Tables whose definition is not known, by database and name as compared, and why.
+    quarantined: BTreeMap<(String, String), String>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,6 +62,9 @@ struct Stored {
     epoch: u64,
     next_table_id: u32,
     databases: Vec<StoredDatabase>,
+    /// Database and name as compared, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    quarantined: Vec<(String, String, String)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -127,6 +136,7 @@ impl Catalog {
                 next_table_id: 1,
                 databases: BTreeMap::new(),
                 by_id: BTreeMap::new(),
+                quarantined: BTreeMap::new(),
             }),
         }
     }
@@ -140,6 +150,7 @@ impl Catalog {
             lower_case_table_names: self.inner.lower_case_table_names,
             epoch: self.inner.epoch,
             next_table_id: self.inner.next_table_id,
+            quarantined: self.quarantined().map(|(db, name, why)| (db.into(), name.into(), why.into())).collect(),
             databases: (self.inner.databases.values())
                 .map(|database| StoredDatabase {
                     name: database.name.clone(),
@@ -163,7 +174,11 @@ impl Catalog {
             next_table_id: stored.next_table_id,
             databases: BTreeMap::new(),
             by_id: BTreeMap::new(),
+            quarantined: BTreeMap::new(),
         };
+        for (db, name, why) in stored.quarantined {
+            inner.quarantined.insert((db, name), why);
+        }
         for database in stored.databases {
             let mut tables = BTreeMap::new();
             for mut table in database.tables {
@@ -267,6 +282,8 @@ impl Catalog {
         if let Some(old) = old {
             inner.by_id.remove(&old);
         }
+        let key = inner.name_key(&table.db, &table.name);
+        inner.quarantined.remove(&key);
         inner.put_table(table);
         (Catalog { inner: Arc::new(inner) }, old)
     }
@@ -280,6 +297,7 @@ impl Catalog {
             next_table_id: table.id.0.saturating_add(1),
             databases: BTreeMap::new(),
             by_id: BTreeMap::new(),
+            quarantined: BTreeMap::new(),
         };
         inner.put_table(table);
         Catalog { inner: Arc::new(inner) }

@@ -22,6 +22,7 @@ mod key_order;
 mod layout;
 mod lexer;
 mod mask;
+mod named;
 mod parser;
 mod partition;
 mod row_key;
@@ -30,13 +31,14 @@ mod syntax;
 mod table;
 mod type_syntax;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome, Rewrite};
+pub use catalog::{Catalog, DdlEffect, DdlOutcome, Quarantined, Rewrite};
 pub use context::StatementContext;
 pub use error::DdlError;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};
 pub use key_order::KeyOrder;
 pub use layout::{ColumnSource, ConversionBuffers, OlderLayout, RowConversion, RowVersions};
 pub use mask::masked;
+pub use named::{Named, NamedTable};
 pub use partition::{
     BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
 };

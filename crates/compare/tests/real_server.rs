@@ -106,6 +106,7 @@ impl Replica {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
+                quarantine: false,
                 decoders: 2,
                 workers: 2,
                 memory_bytes: 256 << 20,

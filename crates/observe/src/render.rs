@@ -59,6 +59,9 @@ impl StatusReport {
     fn render_replay(&self, text: &mut String) {
         let replay = &self.replay;
         let mut state = format!("{}, {}", replay.state.as_mysql(), replay.state.sentence());
+        if !replay.quarantined.is_empty() {
+            let _ = write!(state, ", tables that wait for their copy: {}", replay.quarantined.len());
+        }
         if !replay.table_copy.is_empty() {
             let _ = write!(state, ", copying {}", replay.table_copy);
         }

@@ -269,6 +269,10 @@ pub struct ReplayReport {
     pub table_copy: String,
     /// Tables copied again since the start.
     pub tables_copied: u64,
+    /// Of them because a statement could not be interpreted.
+    pub tables_copied_by_itself: u64,
+    /// Tables that cannot be read before they are copied, and why.
+    pub quarantined: Vec<String>,
 }
 
 /// All of it.

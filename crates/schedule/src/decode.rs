@@ -19,7 +19,7 @@ use observe::Category;
 use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
 use crate::plan::TablePlan;
 use crate::stop::StopClass;
-use crate::work::{SPACE_BYTES, TableMapEntry, Work};
+use crate::work::{LeftOut, SPACE_BYTES, TableMapEntry, Work};
 
 /// Schemas whose rows are the server's own business.
 const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
@@ -39,6 +39,9 @@ pub struct DecodeOptions {
     pub skip: SkipList,
     /// Rows of tables that the catalog does not hold are left out: one table is followed.
     pub known_only: bool,
+    /// A statement that cannot be interpreted and is about one table puts that table in quarantine, until it is copied;
+    /// else it stops replay.
+    pub quarantine: bool,
 }
 
 /// Transactions the operator wants left out; may grow while replay runs.
@@ -80,6 +83,8 @@ pub(crate) enum StatementOutcome {
     Applied,
     Recorded,
     NoEffect,
+    /// The copy of its table brings what it does.
+    Superseded,
 }
 
 /// What only the ordered stage knows, for a piece that it decodes itself.
@@ -106,6 +111,7 @@ type MappedPlan = Result<Option<Arc<TablePlan>>, Fault>;
 struct CachedMap {
     body: Vec<u8>,
     plan: MappedPlan,
+    left_out: LeftOut,
 }
 
 /// See the module. One per thread; it keeps buffers and what it learned of tables.
@@ -599,6 +605,7 @@ impl Decoder {
             StatementOutcome::Applied => Category::Applied,
             StatementOutcome::Recorded => Category::Recorded,
             StatementOutcome::NoEffect => Category::Control,
+            StatementOutcome::Superseded => Category::SupersededByCopy,
         };
         open_without_gtid(work, header);
         work.count(header.event_type, category);
@@ -610,21 +617,25 @@ impl Decoder {
 
     fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
         let table_id = TableMapEvent::table_id_of(body).map_err(binlog_fault)?;
-        let plan = match self.maps.get(&table_id) {
-            Some(cached) if cached.body == body => cached.plan.clone(),
+        let (plan, left_out) = match self.maps.get(&table_id) {
+            Some(cached) if cached.body == body => (cached.plan.clone(), cached.left_out),
             _ => {
                 let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
                 let plan = self.resolve(&work.catalog, &map);
+                let left_out = match plan {
+                    Ok(None) => left_out_as(&work.catalog, &map),
+                    _ => LeftOut { category: Category::Filtered, cascades: false },
+                };
                 if self.maps.len() >= MAPS_MAX {
                     self.maps.clear();
                 }
-                self.maps.insert(table_id, CachedMap { body: body.to_vec(), plan: plan.clone() });
-                plan
+                self.maps.insert(table_id, CachedMap { body: body.to_vec(), plan: plan.clone(), left_out });
+                (plan, left_out)
             }
         };
         match work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
-            Some(entry) => entry.plan = plan,
-            None => work.tables.push(TableMapEntry { table_id, plan }),
+            Some(entry) => (entry.plan, entry.left_out) = (plan, left_out),
+            None => work.tables.push(TableMapEntry { table_id, plan, left_out }),
         }
         Ok(())
     }
@@ -635,7 +646,7 @@ impl Decoder {
         }
         let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
         let Some(def) = catalog.table(&db, &name) else {
-            if self.options.known_only {
+            if self.options.known_only || catalog.is_quarantined(&db, &name) {
                 return Ok(None);
             }
             return Err((
@@ -667,6 +678,18 @@ fn is_system(db: &[u8], catalog: &Catalog) -> bool {
     SYSTEM_SCHEMAS.iter().any(|schema| {
         if catalog.lower_case_table_names() == 0 { db == *schema } else { db.eq_ignore_ascii_case(schema) }
     })
+}
+
+/// What becomes of rows of a table that is left out.
+fn left_out_as(catalog: &Catalog, map: &TableMapEvent<'_>) -> LeftOut {
+    let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+    let superseded = catalog.is_quarantined(&db, &name);
+    LeftOut {
+        category: if superseded { Category::SupersededByCopy } else { Category::Filtered },
+        cascades: catalog
+            .children(&db, &name)
+            .any(|(_, key)| key.on_delete.changes_children() || key.on_update.changes_children()),
+    }
 }
 
 fn category_of(reason: SkipReason) -> Category {

@@ -23,8 +23,8 @@ pub use decode::{DecodeOptions, Decoder, SkipList};
 pub use follow::{FollowEnd, TableFollower};
 pub use memory::{MemoryGate, Reservation};
 pub use piece::{
-    Begun, DecodedPiece, LAST_OF_EVENT, OpKind, Piece, PieceKind, RowOp, Shape, SkipReason, Span, SpareBuffers,
-    Transaction, TransactionKind,
+    Begun, CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, Piece, PieceKind, RowOp, Shape,
+    SkipReason, Span, SpareBuffers, Transaction, TransactionKind,
 };
 pub use plan::TablePlan;
 pub use rewrite::Rewriter;

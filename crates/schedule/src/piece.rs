@@ -138,6 +138,13 @@ pub enum OpKind {
 /// This op is the last of its rows event: the worker that applies it counts the event.
 pub const LAST_OF_EVENT: u8 = 1;
 
+/// Foreign keys that the log does not follow look at the row as it is before this op.
+pub const CASCADE_OLD: u8 = 2;
+/// They follow it, as an update, after this op.
+pub const CASCADE_NEW: u8 = 4;
+/// They follow it, as a deletion, after this op.
+pub const CASCADE_GONE: u8 = 8;
+
 /// One change of one row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowOp {
@@ -155,7 +162,7 @@ pub struct RowOp {
     pub shape: u32,
     /// What it does.
     pub kind: OpKind,
-    /// [`LAST_OF_EVENT`] or nothing.
+    /// [`LAST_OF_EVENT`], [`CASCADE_OLD`] and so on.
     pub flags: u8,
 }
 

@@ -38,6 +38,10 @@ pub struct TablePlan {
     pub(crate) cascades_on_delete: bool,
     /// As above, when one of these columns changes.
     pub(crate) cascades_on_update_of: Vec<usize>,
+    /// A foreign key of the table refers to itself and changes its rows.
+    pub(crate) follows_itself: bool,
+    /// Where the table's children are found, when foreign keys may change them.
+    pub cascades: Option<Catalog>,
     /// JSON columns of the table.
     pub json_columns: usize,
     /// What an INSERT that leaves a column out gives it.
@@ -68,15 +72,22 @@ impl TablePlan {
             key_columns,
             cascades_on_delete: false,
             cascades_on_update_of: Vec::new(),
+            cascades: None,
+            follows_itself: false,
             omitted: def.columns.iter().map(catalog::Column::omitted_value).collect(),
             def: Arc::clone(def),
         };
-        for (_, foreign) in catalog.children(&def.db, &def.name) {
+        for (child, foreign) in catalog.children(&def.db, &def.name) {
+            let changes = foreign.on_delete.changes_children() || foreign.on_update.changes_children();
+            plan.follows_itself |= changes && child.id == def.id;
             plan.cascades_on_delete |= foreign.on_delete.changes_children();
             if foreign.on_update.changes_children() {
                 let columns = foreign.parent_columns.iter().filter_map(|name| def.column_index(name));
                 plan.cascades_on_update_of.extend(columns);
             }
+        }
+        if plan.cascades_on_delete || !plan.cascades_on_update_of.is_empty() {
+            plan.cascades = Some(catalog.clone());
         }
         plan
     }

@@ -12,7 +12,7 @@ use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
 use crate::piece::{LAST_OF_EVENT, OpKind, Span};
 use crate::plan::{KeyPlan, TablePlan};
 use crate::stop::StopClass;
-use crate::work::{Place, RowsWork, SPACE_BYTES, Work, all_present};
+use crate::work::{Cascade, Place, RowsWork, SPACE_BYTES, Work, all_present};
 
 /// Which image of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,13 @@ impl Decoder {
             return Err(corrupt(format!("a rows event of table id {} without a table map", event.table_id)));
         };
         let Some(plan) = entry.plan.clone()? else {
-            work.count(header.event_type, Category::Filtered);
+            let left_out = entry.left_out;
+            if left_out.cascades && is_unlogged(&event) && event.kind != RowsKind::Write {
+                return Err(unsupported(
+                    "the log does not hold what a foreign key does to rows that refer to a table that is being copied",
+                ));
+            }
+            work.count(header.event_type, left_out.category);
             return Ok(());
         };
         check_columns(&plan, &event)?;
@@ -70,18 +76,24 @@ impl Decoder {
             after_present: event.after_columns,
             before_full: all_present(event.before_columns, event.column_count),
             after_full: all_present(event.after_columns, event.column_count),
+            // Run on 9.7.4: DELETE of a row that refers to itself is logged as an update of that column to NULL, then as a
+            // deletion with the column's old value.
+            stale_before: plan.follows_itself && event.flags & row_flags::USE_SQL_FOREIGN_KEY != 0,
+            cascade: Cascade::No,
             last: None,
         };
-        let unlogged = event.flags & (row_flags::USE_SQL_FOREIGN_KEY | row_flags::NO_FOREIGN_KEY_CHECKS) == 0;
+        let unlogged = is_unlogged(&event);
         if unlogged && event.kind == RowsKind::Delete && plan.cascades_on_delete {
-            return Err(unlogged_cascade(&plan));
+            rows.cascade = Cascade::OnDelete;
         }
-        let watch_update = unlogged && event.kind == RowsKind::Update && !plan.cascades_on_update_of.is_empty();
+        let updates = matches!(event.kind, RowsKind::Update | RowsKind::PartialUpdate);
+        let watch_update = unlogged && updates && !plan.cascades_on_update_of.is_empty();
         let mut at = 0;
         let mut count = rows_before;
         while at < event.rows.len() {
             if watch_update {
-                self.refuse_cascading_update(&rows, at)?;
+                let cascades = self.update_cascades(&rows, at, event.kind)?;
+                rows.cascade = if cascades { Cascade::OnUpdate } else { Cascade::No };
             }
             let used = match event.kind {
                 RowsKind::Write => self.write_row(work, &mut rows, at)?,
@@ -376,10 +388,13 @@ impl Decoder {
         Ok(len)
     }
 
-    /// An UPDATE that changes a column another table's foreign key follows.
-    fn refuse_cascading_update(&mut self, rows: &RowsWork<'_>, at: usize) -> Result<(), Fault> {
+    /// Whether an UPDATE changes a column that another table's foreign key follows.
+    fn update_cascades(&mut self, rows: &RowsWork<'_>, at: usize, kind: RowsKind) -> Result<bool, Fault> {
         let before_len = self.walk(rows, at, Image::Before, Offsets::All)?;
-        let after_at = at + before_len;
+        let mut after_at = at + before_len;
+        if kind == RowsKind::PartialUpdate {
+            after_at += partial_head(rows, after_at)?.len;
+        }
         self.walk(rows, after_at, Image::After, Offsets::All)?;
         let value = |offsets: &[(u32, u32)], at: usize, column: usize| match offsets.get(column) {
             Some(&(OFFSET_ABSENT, _)) | None => None,
@@ -390,10 +405,10 @@ impl Decoder {
             let after = value(&self.offsets_after, after_at, column);
             // What the after image lacks did not change; what only it holds did.
             if after.is_some() && after != value(&self.offsets_before, at, column) {
-                return Err(unlogged_cascade(rows.plan));
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -520,12 +535,9 @@ fn null_in_key(plan: &TablePlan) -> Fault {
     corrupt(format!("a row of {} with NULL in a column of its identifying key", plan.def.full_name()))
 }
 
-fn unlogged_cascade(plan: &TablePlan) -> Fault {
-    unsupported(format!(
-        "rows of {} change and foreign keys with CASCADE or SET NULL refer to it: this source does not log what they \
-         do (innodb_native_foreign_keys=ON or a server before 9.6), which is not supported yet",
-        plan.def.full_name()
-    ))
+/// Whether what foreign keys do to other rows is not in the log.
+fn is_unlogged(event: &RowsEvent<'_>) -> bool {
+    event.flags & (row_flags::USE_SQL_FOREIGN_KEY | row_flags::NO_FOREIGN_KEY_CHECKS) == 0
 }
 
 fn fill_defaults(plan: &TablePlan, image: &[u8], offsets: &[(u32, u32)], out: &mut Vec<u8>) -> Result<(), Fault> {

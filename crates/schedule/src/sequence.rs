@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
-use catalog::{Catalog, DdlEffect, Rewrite, StatementContext, TableDef, TableId};
+use catalog::{Catalog, DdlEffect, Named, NamedTable, Quarantined, Rewrite, StatementContext, TableDef, TableId};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -131,6 +131,8 @@ struct State {
     rewrites: Vec<Rewrite>,
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
+    /// See [`DecodeOptions::quarantine`].
+    quarantine: bool,
     prepared: PreparedSet,
     /// Events of the XA transaction that is being read, perhaps over several pieces.
     aside: Option<Vec<u8>>,
@@ -154,6 +156,7 @@ impl Sequencer {
                 dropped: Vec::new(),
                 rewrites: Vec::new(),
                 continued: None,
+                quarantine: options.quarantine,
                 prepared: PreparedSet::default(),
                 aside: None,
             },
@@ -302,6 +305,31 @@ impl Sequencer {
         switch
     }
 
+    /// The rows of these tables cannot be written anew as the statement of the piece that was sequenced last asks:
+    /// they are put in quarantine by it, until they are copied, and it stops nothing else. False, with nothing done,
+    /// where that is not wanted.
+    pub fn quarantine(
+        &mut self,
+        piece: &mut SequencedPiece,
+        tables: &[NamedTable],
+        why: &str,
+        shared: &SharedCatalog,
+    ) -> bool {
+        if !self.state.quarantine {
+            return false;
+        }
+        for table in tables {
+            let (catalog, gone) = self.state.catalog.with_quarantined(table, why);
+            self.state.catalog = catalog;
+            piece.dropped.extend(gone.map(|id| (piece.first, id)));
+        }
+        self.state.version += 1;
+        piece.catalogs = vec![(piece.first, self.state.catalog.clone())];
+        // What was decoded under the catalog before is decoded again.
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        true
+    }
+
     /// Takes an id for a table that is being copied; None when there is none left.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         let (catalog, id) = self.state.catalog.reserve_id()?;
@@ -318,6 +346,13 @@ impl Sequencer {
 }
 
 impl State {
+    fn put_catalog(&mut self, at: SequenceNumber, catalog: Catalog, dropped: Vec<TableId>) {
+        self.version += 1;
+        self.catalog = catalog;
+        self.catalogs.push((at, self.catalog.clone()));
+        self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
+    }
+
     /// Takes the transactions of a piece that was decoded out of order into the executed ones. False, with nothing
     /// taken, when one of them must be left out that was not (RULES 14): the piece is then decoded again in order.
     fn admit_all(&mut self, decoded: &DecodedPiece) -> bool {
@@ -390,16 +425,33 @@ impl StatementSink for State {
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
         let context = context_of(&statement);
         let query = &statement.query;
-        let outcome = self.catalog.apply(&context, query.sql).map_err(|e| (StopClass::NotSupported, e.to_string()))?;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
+        match self.catalog.apply_to_quarantined(&context, query.sql) {
+            Quarantined::NotConcerned => {}
+            Quarantined::Done(catalog, gone) => {
+                self.put_catalog(at, catalog, gone);
+                return Ok(StatementOutcome::Superseded);
+            }
+            Quarantined::Refused(reason) => return Err((StopClass::NotSupported, reason)),
+        }
+        let outcome = match self.catalog.apply(&context, query.sql) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // A statement that is about one table and cannot be interpreted stops nothing else: its table is copied.
+                let named = if self.quarantine { Named::of(&context, query.sql) } else { Named::Other };
+                let (Named::Changes(table) | Named::Creates(table, _)) = named else {
+                    return Err((StopClass::NotSupported, error.to_string()));
+                };
+                let (catalog, gone) = self.catalog.with_quarantined(&table, &error.to_string());
+                self.put_catalog(at, catalog, gone.into_iter().collect());
+                return Ok(StatementOutcome::Superseded);
+            }
+        };
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
             DdlEffect::Recorded(_) => StatementOutcome::Recorded,
             DdlEffect::Changed { dropped, rewritten, .. } => {
-                self.version += 1;
-                self.catalog = outcome.catalog;
-                self.catalogs.push((at, self.catalog.clone()));
-                self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
+                self.put_catalog(at, outcome.catalog, dropped);
                 self.rewrites.extend(rewritten);
                 StatementOutcome::Applied
             }

@@ -11,7 +11,8 @@ use observe::Category;
 
 use crate::decode::{Fault, StatementSink, unsupported};
 use crate::piece::{
-    Begun, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, Shape, SkipReason, Span, Transaction, TransactionKind,
+    Begun, CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, Shape, SkipReason, Span,
+    Transaction, TransactionKind,
 };
 use crate::plan::TablePlan;
 use crate::stop::Stop;
@@ -28,6 +29,17 @@ pub(crate) struct TableMapEntry {
     /// None for a table whose rows are left out. A fault only counts once rows come: sources also map tables that
     /// a foreign key merely refers to.
     pub plan: Result<Option<Arc<TablePlan>>, Fault>,
+    /// Of rows that are left out.
+    pub left_out: LeftOut,
+}
+
+/// Rows that are left out.
+#[derive(Clone, Copy)]
+pub(crate) struct LeftOut {
+    /// What becomes of them.
+    pub category: Category,
+    /// Foreign keys of tables that are not left out change rows there with them.
+    pub cascades: bool,
 }
 
 pub(crate) struct Open {
@@ -64,6 +76,14 @@ pub(crate) struct Work<'s> {
     pub catalog: Catalog,
 }
 
+/// What foreign keys do, unlogged, for the row being decoded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cascade {
+    No,
+    OnUpdate,
+    OnDelete,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     Lane(usize),
@@ -82,6 +102,10 @@ pub(crate) struct RowsWork<'a> {
     pub after_present: &'a [u8],
     pub before_full: bool,
     pub after_full: bool,
+    /// Before images may be from before what a foreign key did to the same row: they are not compared.
+    pub stale_before: bool,
+    /// The row's change concerns other tables' rows, which the log does not hold.
+    pub cascade: Cascade,
     /// Where its last op is.
     pub last: Option<(Place, usize)>,
 }
@@ -295,12 +319,12 @@ impl Work<'_> {
     }
 
     pub fn push(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
-        if !self.out.barrier.is_empty() {
+        if !self.out.barrier.is_empty() || rows.cascade != Cascade::No {
             // Behind a change that needs several lanes everything keeps log order.
             self.push_barrier(rows, kind, key, before, after);
             return;
         }
-        let op = self.op(rows, kind, key, before, after);
+        let op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
         let lane = lane_of(op.hash, self.out.lanes.len());
         if let Some(ops) = self.out.lanes.get_mut(lane) {
             rows.last = Some((Place::Lane(lane), ops.len()));
@@ -309,9 +333,22 @@ impl Work<'_> {
     }
 
     pub fn push_barrier(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
-        let op = self.op(rows, kind, key, before, after);
+        let mut op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
+        op.flags = cascade_flags(rows.cascade, kind);
         rows.last = Some((Place::Barrier, self.out.barrier.len()));
         self.out.barrier.push(op);
+    }
+}
+
+/// An update may be two ops: the old row's end and the new one's beginning.
+fn cascade_flags(cascade: Cascade, kind: OpKind) -> u8 {
+    use OpKind::{AddCopy, Delete, Insert, Merge, MergeJson, MoveFrom, MoveTo, MoveToJson, RemoveCopy, Update};
+    match (cascade, kind) {
+        (Cascade::No, _) => 0,
+        (Cascade::OnDelete, _) => CASCADE_OLD | CASCADE_GONE,
+        (Cascade::OnUpdate, Delete | RemoveCopy | MoveFrom) => CASCADE_OLD,
+        (Cascade::OnUpdate, Insert | AddCopy | MoveTo | MoveToJson) => CASCADE_NEW,
+        (Cascade::OnUpdate, Update | Merge | MergeJson) => CASCADE_OLD | CASCADE_NEW,
     }
 }
 

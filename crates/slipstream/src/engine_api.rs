@@ -121,8 +121,18 @@ impl ReplicaHandle {
     }
 
     /// To be called every now and then while it runs.
-    pub fn tend(&self) {
+    pub fn tend(self: &Arc<Self>) {
         self.replica.tend();
+        let Some(name) = self.replica.due_copy() else { return };
+        let (handle, table) = (Arc::clone(self), name.clone());
+        let copy = move || {
+            // The log says how it goes.
+            let copied = handle.replica.copy_table(&table, &mut |_| ()).is_ok();
+            handle.replica.copied_by_itself(&table, copied);
+        };
+        if std::thread::Builder::new().name("copy-table".into()).spawn(copy).is_err() {
+            self.replica.copied_by_itself(&name, false);
+        }
     }
 
     /// The outcome once everything has ended, stopped as asked or by a failure; none while running.
@@ -322,6 +332,7 @@ fn no_server() -> Failure {
 fn dump_store(store: &Arc<store::Store>, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
     store.readable().map_err(|error| replica::store_failure(&error))?;
     let snapshot = store::Snapshot::pin(store);
+    refuse_quarantined(snapshot.catalog(), &options.tables)?;
     let options = compare::DumpOptions {
         tables: compare::TableFilter::parse(&options.tables),
         format: match options.format {
@@ -333,6 +344,16 @@ fn dump_store(store: &Arc<store::Store>, options: &DumpOptions, out: &mut dyn Wr
     };
     compare::dump(&snapshot, store, &options, out).map_err(compare_failure)?;
     out.flush().map_err(|error| crate::control::output_failure(&error))
+}
+
+/// Tables that wait for their copy are not left out in silence.
+fn refuse_quarantined(catalog: &catalog::Catalog, names: &[String]) -> Result<(), Failure> {
+    let tables = replica::quarantined(catalog, names);
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let text = format!("tables that are being copied again cannot be read yet, name the others: {}", tables.join("; "));
+    Err(Failure::error(text))
 }
 
 fn compare_options(options: &VerifyOptions) -> compare::VerifyOptions {
@@ -350,6 +371,7 @@ fn verify_engine(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     engine.store.readable().map_err(|error| replica::store_failure(&error))?;
+    refuse_quarantined(&engine.store.visibility().current().catalog, &options.tables)?;
     verified(options, out, |out| compare::verify_store(engine, source, &compare_options(options), out))
 }
 

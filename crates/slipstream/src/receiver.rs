@@ -482,6 +482,17 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
         }
         failure.map_or(Ok(()), Err)?;
     }
+    let needed = source::copy_check::TABLE_COPY_PRIVILEGES;
+    let (account, missing) = source::copy_check::missing_privileges(&mut connection, needed).map_err(failed)?;
+    if !missing.is_empty() {
+        let text = format!(
+            "note: a table can be copied again (slipstream copy, and by itself where a statement cannot be interpreted) \
+             only with {}: {}",
+            missing.join(", "),
+            source::copy_check::grant_statement(&missing, &account)
+        );
+        say(out, &text)?;
+    }
     match preflight_failure(&report) {
         Some(failure) => Err(failure),
         None => say(out, "the source can be followed"),

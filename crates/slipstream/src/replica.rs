@@ -3,6 +3,7 @@
 //! In: a configuration and a data folder this process owns. Out: a store that follows the source, its status, and why
 //! it stopped. Never here: how rows are decoded or applied.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +23,7 @@ use relay_log::{
     SyncPolicy,
 };
 use schedule::{SkipList, Stop, StopClass};
-use store::{Disk, DiskOptions, Recovered, Store, StoreError};
+use store::{Disk, DiskOptions, Recovered, SnapshotLimits, Store, StoreError};
 
 use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
@@ -141,6 +142,30 @@ pub struct Replica {
     /// How far it is.
     table_copy: Mutex<String>,
     tables_copied: AtomicU64,
+    tables_copied_by_itself: AtomicU64,
+    due: Mutex<DueCopies>,
+}
+
+/// When quarantined tables are looked for, and how the last copies went.
+struct DueCopies {
+    next_look: Instant,
+    copying: bool,
+    /// By name: the copies that failed one after another, and when the next is due.
+    failed: BTreeMap<String, (u32, Instant)>,
+}
+
+/// How often quarantined tables are looked for.
+const LOOK_FOR_QUARANTINED: Duration = Duration::from_millis(500);
+/// After the first copy of a quarantined table that failed; twice as long after each further one, ten minutes at most.
+const AGAIN_AFTER: Duration = Duration::from_secs(20);
+
+/// Quarantined tables (of these names, `SCHEMA.TABLE`; none: all) with the reason.
+#[must_use]
+pub fn quarantined(catalog: &Catalog, names: &[String]) -> Vec<String> {
+    let filter = source::TableFilter::parse(names);
+    let lower = catalog.lower_case_table_names();
+    let meant = catalog.quarantined().filter(|(db, name, _)| filter.matches(db, name, lower));
+    meant.map(|(db, name, why)| format!("`{db}`.`{name}`: {why}")).collect()
 }
 
 /// What a stopped folder is opened for.
@@ -188,6 +213,8 @@ impl Replica {
             after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
+        let bytes = if config.snapshot_memory == 0 { memory.limit_bytes / 2 } else { config.snapshot_memory };
+        store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
         let settling = store.readable();
         if let Err(error) = &settling {
             log::note(Code(34), "Copy", &error.to_string());
@@ -195,6 +222,7 @@ impl Replica {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
+                quarantine: matches!(config.source, SourceSpec::Server(_)),
                 decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
                 workers,
                 memory_bytes: memory.queue_bytes,
@@ -239,6 +267,8 @@ impl Replica {
             copying_table: Mutex::new(()),
             table_copy: Mutex::new(String::new()),
             tables_copied: AtomicU64::new(0),
+            tables_copied_by_itself: AtomicU64::new(0),
+            due: Mutex::new(DueCopies { next_look: Instant::now(), copying: false, failed: BTreeMap::new() }),
         })
     }
 
@@ -322,6 +352,10 @@ impl Replica {
             return Err(Failure::usage("files cannot be asked for a table's rows: this needs a server as source"));
         };
         self.failure().map_or(Ok(()), Err)?;
+        if self.pipeline.is_paused() {
+            return Err(Failure::error("replay is paused, and a copy takes its place between its transactions")
+                .with_way_on(format!("slipstream resume --data {}", self.data.display())));
+        }
         let Ok(_alone) = self.copying_table.try_lock() else {
             return Err(Failure::error("a table is being copied on this replica; try again when it has ended"));
         };
@@ -345,6 +379,40 @@ impl Replica {
             self.tables_copied.fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    /// A quarantined table whose copy is due; it counts as being copied until `copied_by_itself` is told how that went.
+    #[must_use]
+    pub fn due_copy(&self) -> Option<String> {
+        self.source_options.as_ref()?;
+        let now = Instant::now();
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        if due.copying || now < due.next_look || self.stopping.load(Ordering::Acquire) {
+            return None;
+        }
+        due.next_look = now + LOOK_FOR_QUARANTINED;
+        let catalog = self.pipeline.store.visibility().current().catalog;
+        let names = catalog.quarantined().map(|(db, name, why)| (format!("`{db}`.`{name}`"), why));
+        let is_due = |name: &str| due.failed.get(name).is_none_or(|(_, next)| *next <= now);
+        let (name, why) = names.into_iter().find(|(name, _)| is_due(name))?;
+        let text = format!("{name} cannot be read before it is copied again, which begins now: {why}");
+        log::warning(Code(37), "Copy", &text);
+        due.copying = true;
+        Some(name)
+    }
+
+    /// How the copy of a quarantined table went: a failed one is due again after a while that grows.
+    pub fn copied_by_itself(&self, name: &str, copied: bool) {
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.copying = false;
+        if copied {
+            due.failed.remove(name);
+            self.tables_copied_by_itself.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let failures = due.failed.get(name).map_or(0, |(failures, _)| *failures);
+        let pause = AGAIN_AFTER.saturating_mul(1 << failures.min(5));
+        due.failed.insert(name.to_owned(), (failures + 1, Instant::now() + pause));
     }
 
     /// Leaves out `all` from now on.
@@ -479,6 +547,8 @@ impl Replica {
                 rows: stats.memory.rows,
                 table_copy: self.table_copy.lock().unwrap_or_else(PoisonError::into_inner).clone(),
                 tables_copied: self.tables_copied.load(Ordering::Relaxed),
+                tables_copied_by_itself: self.tables_copied_by_itself.load(Ordering::Relaxed),
+                quarantined: quarantined(&visible.catalog, &[]),
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -555,6 +625,8 @@ impl ReadOnly {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
+                // As the running replica did and will do.
+                quarantine: true,
                 decoders: 1,
                 workers,
                 memory_bytes: 256 << 20,

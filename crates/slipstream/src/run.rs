@@ -254,7 +254,7 @@ fn live(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Sig
 }
 
 /// Until it has ended, or a stop took too long.
-fn look_after(replica: &ReplicaHandle, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
+fn look_after(replica: &Arc<ReplicaHandle>, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
     let mut stopping: Option<Instant> = None;
     let mut kept = Instant::now();
     loop {

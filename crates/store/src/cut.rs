@@ -14,7 +14,7 @@ use catalog::{Catalog, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::beneath::{Base, BaseKind};
 use crate::disk::{CutFacts, Disk, Run};
-use crate::entries::{CutRow, TableEntries};
+use crate::entries::{CutRow, TableEntries, gathered_bytes_max};
 use crate::entry::{self, head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
@@ -293,6 +293,11 @@ pub(crate) fn write<'a>(
     rows: BTreeMap<u32, i64>,
 ) -> Result<(Run<'a>, CutReport, IndexStates), StoreError> {
     let mut run = to.disk.begin()?;
+    let bytes = layers.iter().map(|layer| match layer {
+        Layer::Memory(generation) => generation.bytes(),
+        Layer::Spill(_) => 0,
+    });
+    let gathered_bytes_max = gathered_bytes_max(bytes.sum());
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
     let mut tables: Vec<_> = point.catalog.tables().chain(to.copied).collect();
     tables.sort_unstable_by_key(|table| table.id);
@@ -300,7 +305,7 @@ pub(crate) fn write<'a>(
     for table in tables {
         let order = KeyOrder::of(table);
         let streams = streams(layers, table.id, &order, point.sequence);
-        let (rows, entries) = write_table(to, &mut run, table, &order, streams)?;
+        let (rows, entries) = write_table(to, &mut run, table, &order, streams, gathered_bytes_max)?;
         report.entries += rows;
         report.index_entries += entries;
     }
@@ -329,11 +334,13 @@ fn write_table(
     table: &TableDef,
     order: &KeyOrder,
     streams: Vec<Stream<'_>>,
+    gathered_bytes_max: usize,
 ) -> Result<(u64, u64), StoreError> {
     let damaged = || to.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
     let mut entries = order.indexes().and_then(|set| {
         let extents = to.indexes.extents(table, set);
-        TableEntries::new(table.id, set, extents, to.indexes.is_new(table), to.scratch)
+        let scratch = to.scratch.map(|scratch| (scratch, gathered_bytes_max));
+        TableEntries::new(table.id, set, extents, to.indexes.is_new(table), scratch)
     });
     let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);
     let rows = merge(table.id, indexes, streams, &damaged, |row| {

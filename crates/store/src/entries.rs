@@ -1,8 +1,8 @@
 //! Index entries on their way into a run: gathered row by row, written in order.
 //!
 //! In: for every row of a cut or spill what lies below it and what it is now. Out: the entries that come and go, sorted.
-//! Never here: an entry of an index whose fill has not come to its row (the fill will); more than `GATHERED_BYTES_MAX` in
-//! memory (what is above goes through a tree in the scratch folder).
+//! Never here: an entry of an index whose fill has not come to its row (the fill will); more in memory than
+//! [`gathered_bytes_max`] says (what is above goes through a tree in the scratch folder).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +15,16 @@ use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::Extent;
 
-/// Entries held in memory while they are gathered.
-const GATHERED_BYTES_MAX: usize = 64 << 20;
+/// Entries held in memory while they are gathered: a quarter of what the generations take that are cut, within these.
+const GATHERED_BYTES_MIN: u64 = 4 << 20;
+const GATHERED_BYTES_MAX: u64 = 64 << 20;
 /// Blocks of the scratch tree kept in memory.
 const SCRATCH_CACHE_BYTES: u64 = 8 << 20;
+
+/// How much of entries may be held where rows take `bytes` in memory.
+pub(crate) fn gathered_bytes_max(bytes: u64) -> usize {
+    (bytes / 4).clamp(GATHERED_BYTES_MIN, GATHERED_BYTES_MAX) as usize
+}
 
 /// A row of a cut or spill.
 #[derive(Clone, Copy)]
@@ -47,18 +53,19 @@ pub(crate) struct TableEntries {
 }
 
 impl TableEntries {
-    /// `extents`: how far each index of the set is kept. None when none is.
+    /// `extents`: how far each index of the set is kept. `scratch`: where to put what is above so many bytes. None when no
+    /// index is kept.
     pub(crate) fn new(
         table: TableId,
         indexes: &Arc<IndexSet>,
         extents: Vec<Extent>,
         is_new: bool,
-        scratch: Option<&Path>,
+        scratch: Option<(&Path, usize)>,
     ) -> Option<TableEntries> {
         if extents.iter().all(|extent| matches!(extent, Extent::Nothing)) {
             return None;
         }
-        let scratch = scratch.map(|scratch| scratch.join(format!("entries-{table}")));
+        let scratch = scratch.map(|(scratch, bytes)| (scratch.join(format!("entries-{table}")), bytes));
         Some(TableEntries {
             table,
             indexes: Arc::clone(indexes),
@@ -118,6 +125,7 @@ pub(crate) struct Sorter {
     /// First bytes behind the table id, place, length of the key; behind the key lies what came with it.
     places: Vec<(u64, usize, usize)>,
     folder: Option<PathBuf>,
+    bytes_max: usize,
     overflow: Option<Disk>,
 }
 
@@ -134,9 +142,10 @@ impl Drop for Sorter {
 const NO_LEN: u16 = u16::MAX;
 
 impl Sorter {
-    /// `folder`: where to put what outgrows memory; without, all stays there.
-    pub(crate) fn new(folder: Option<PathBuf>) -> Sorter {
-        Sorter { bytes: Vec::new(), places: Vec::new(), folder, overflow: None }
+    /// `scratch`: where to put what is above so many bytes; without, all stays in memory.
+    pub(crate) fn new(scratch: Option<(PathBuf, usize)>) -> Sorter {
+        let (folder, bytes_max) = scratch.map_or((None, usize::MAX), |(folder, bytes)| (Some(folder), bytes));
+        Sorter { bytes: Vec::new(), places: Vec::new(), folder, bytes_max, overflow: None }
     }
 
     /// Bytes held in memory.
@@ -150,7 +159,7 @@ impl Sorter {
         let own_len = own_len.map_or(NO_LEN, |len| len as u16);
         self.bytes.extend_from_slice(&own_len.to_le_bytes());
         self.places.push((entry::head_of(key.get(4..).unwrap_or(&[])), at, key.len()));
-        if self.held() > GATHERED_BYTES_MAX && self.folder.is_some() {
+        if self.held() > self.bytes_max {
             self.flush()?;
         }
         Ok(())
@@ -236,13 +245,12 @@ mod tests {
         let mut expected: Vec<_> = (0..2000).map(|i| (key(i), (i % 3 != 0).then_some(3))).collect();
         expected.sort();
         for spills in [false, true] {
-            let mut sorter = Sorter::new(Some(folder.path().join("entries")));
+            let bytes_max = if spills { 10_000 } else { usize::MAX };
+            let mut sorter = Sorter::new(Some((folder.path().join("entries"), bytes_max)));
             for i in 0..2000 {
                 sorter.push(&key(i), (i % 3 != 0).then_some(3)).unwrap();
-                if spills && i % 300 == 299 {
-                    sorter.flush().unwrap();
-                }
             }
+            assert_eq!(sorter.overflow.is_some(), spills);
             let mut seen = Vec::new();
             sorter
                 .finish(|key, own_len| {

@@ -16,7 +16,7 @@ use crate::index_state::Filling;
 use crate::{Store, cut};
 
 /// Entries made in one step: a cut waits as long as this takes.
-const STEP_BYTES: usize = 32 << 20;
+const STEP_BYTES: usize = 16 << 20;
 
 impl Store {
     /// Makes the next entries of an index that is not complete; false when all are.

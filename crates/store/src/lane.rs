@@ -131,6 +131,8 @@ pub enum RowErrorKind {
     Unsettled,
     /// ER_COULD_NOT_APPLY_JSON_DIFF: differences that do not fit the stored document.
     JsonDiff(values::ValueError),
+    /// What the change asks for cannot be done here.
+    NotSupported(String),
     /// The store's files cannot be read.
     Store(StoreError),
 }
@@ -142,6 +144,7 @@ pub enum RowErrorKind {
     RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica".to_owned(),
     RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
+    RowErrorKind::NotSupported(reason) => format!("not supported: {reason}"),
     RowErrorKind::Unsettled => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
         the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
     RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),

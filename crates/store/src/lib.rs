@@ -34,7 +34,7 @@ pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, R
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
-pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
+pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -262,8 +262,8 @@ impl Store {
         self.cut_state().sequence
     }
 
-    fn scratch_for_check(&self) -> Option<PathBuf> {
-        self.scratch.as_ref().map(|scratch| scratch.join("check"))
+    fn scratch_for_check(&self) -> Option<(PathBuf, usize)> {
+        self.scratch.as_ref().map(|scratch| (scratch.join("check"), entries::gathered_bytes_max(0)))
     }
 
     fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {
@@ -301,13 +301,15 @@ impl Store {
         let mut ids = disk::ids_of(&point.catalog);
         ids.extend(copied.iter().map(|table| table.id));
         let rows = self.rows_at(&state, cutting, ids);
+        let known: BTreeMap<u32, i64> =
+            point.catalog.tables().filter_map(|table| Some((table.id.0, *rows.get(&table.id.0)?))).collect();
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
         let scratch = self.scratch.as_deref();
         // Only cuts, fills and copies that begin change them, all under the lock that is held.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
         let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
         let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
-        let (run, mut report, indexes) = cut::write(&to, cutting, point, rows.clone())?;
+        let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
         let at = disk.take_over(&ending);

@@ -17,7 +17,7 @@ use crate::disk::Disk;
 use crate::entry;
 use crate::error::StoreError;
 use crate::lane::TableShape;
-use crate::layers::{Generation, Layer, is_shadowed};
+use crate::layers::{Generation, Layer, Layers, is_shadowed};
 use crate::order::{Slice, append_key};
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::{Snapshot, Store};
@@ -92,7 +92,8 @@ impl Store {
     /// holds of the table and was not sorted by an earlier range; every step costs one place of each layer and one row.
     ///
     /// # Errors
-    /// The index is being filled ([`StoreError::IndexNotReady`]); the tree cannot be read.
+    /// The index is being filled ([`StoreError::IndexNotReady`]); the snapshot was given up
+    /// ([`StoreError::SnapshotTooOld`], at any step too); the tree cannot be read.
     pub fn range<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -101,10 +102,10 @@ impl Store {
         range: &KeyRange,
     ) -> Result<Range<'a>, StoreError> {
         let index = order.index();
-        if !self.is_ready(snapshot, table, order) {
+        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
+        if !is_ready(&layers, table, order) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
-        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
         let mut sources = Vec::new();
         memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
         let prefix = entry::index_prefix(table.id(), index);
@@ -151,16 +152,11 @@ impl Store {
 
     /// Whether rows can be read in this order at this snapshot: not while an index that came with a later DDL is being
     /// filled, nor one that the table does not keep.
-    #[must_use]
-    pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> bool {
-        let ReadOrder::Index(index) = order else { return true };
-        let layers = snapshot.layers();
-        table.order().indexes().is_some_and(|set| set.index(index).is_some())
-            && (layers.base.is_none() || layers.indexes.is_complete(table.id().0, index))
-            && layers.below.iter().all(|layer| match layer {
-                Layer::Spill(spill) => spill.has_index(table.id(), index),
-                Layer::Memory(_) => true,
-            })
+    ///
+    /// # Errors
+    /// The snapshot was given up.
+    pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> Result<bool, StoreError> {
+        Ok(is_ready(&*snapshot.layers()?, table, order))
     }
 
     /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. What lies in memory does not
@@ -169,7 +165,7 @@ impl Store {
     /// # Errors
     /// As `range`.
     pub fn check_index(&self, snapshot: &Snapshot, table: &TableReader, index: u16) -> Result<IndexCheck, StoreError> {
-        let layers = snapshot.layers();
+        let layers = snapshot.layers()?;
         let Some((disk, at)) = &layers.base else { return Ok(IndexCheck::default()) };
         if !layers.indexes.is_complete(table.id().0, index) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
@@ -216,6 +212,16 @@ impl Store {
         check.missing = missing;
         Ok(check)
     }
+}
+
+fn is_ready(layers: &Layers, table: &TableReader, order: ReadOrder) -> bool {
+    let ReadOrder::Index(index) = order else { return true };
+    table.order().indexes().is_some_and(|set| set.index(index).is_some())
+        && (layers.base.is_none() || layers.indexes.is_complete(table.id().0, index))
+        && layers.below.iter().all(|layer| match layer {
+            Layer::Spill(spill) => spill.has_index(table.id(), index),
+            Layer::Memory(_) => true,
+        })
 }
 
 fn memory_sources(
@@ -337,7 +343,7 @@ impl Range<'_> {
             return Ok(None);
         }
         let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };
-        let layers = self.snapshot.layers();
+        let layers = self.snapshot.layers()?;
         let hash = base::key_hash(self.table.0, &row.key);
         let shape = TableShape {
             id: self.table,
@@ -354,16 +360,14 @@ impl Range<'_> {
     }
 
     fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
-        let layers = self.snapshot.layers();
-        let generation = match layer.checked_sub(1) {
+        let layers = self.snapshot.layers()?;
+        let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
             None => &layers.active,
-            Some(below) => match layers.below.get(below) {
-                Some(Layer::Memory(generation)) => generation,
-                Some(Layer::Spill(_)) | None => return Ok(None),
-            },
+            Some(Some(Layer::Memory(generation))) => generation,
+            Some(_) => return Ok(None),
         };
-        let guard = generation.lane(lane);
-        let visible = guard.as_ref().and_then(|guard| guard.visible(self.table, slot, self.snapshot.sequence()));
+        let Some(guard) = generation.lane(lane) else { return Ok(None) };
+        let visible = guard.visible(self.table, slot, self.snapshot.sequence());
         let Some((_, Some((row, definition)))) = visible else { return Ok(None) };
         let image = self.image(definition, row.image)?;
         Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
@@ -373,7 +377,7 @@ impl Range<'_> {
     fn image(&self, definition: u32, image: &[u8]) -> Result<Vec<u8>, StoreError> {
         let mut buffers = ConversionBuffers::default();
         let read = self.versions.read(definition, image, &mut buffers).map(<[u8]>::to_vec);
-        read.map_err(|error| self.snapshot.layers().unreadable(&error))
+        read.map_err(|error| self.snapshot.damaged(&format!("a row of an earlier definition: {error}")))
     }
 
     fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {
@@ -389,7 +393,7 @@ impl Range<'_> {
         if self.index == 0 {
             return owned(key, value);
         }
-        let layers = self.snapshot.layers();
+        let layers = self.snapshot.layers()?;
         let (disk, at) = match layers.below.get(layer - 1) {
             Some(Layer::Spill(spill)) => (&spill.disk, spill.disk.read_at()),
             _ => match &layers.base {

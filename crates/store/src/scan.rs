@@ -22,6 +22,8 @@ const SCAN_SLICE_SLOTS: u32 = 1024;
 /// A table at a snapshot.
 struct Reader<'a> {
     layers: &'a Layers,
+    /// May be given up meanwhile; None: the writer's own look.
+    snapshot: Option<&'a Snapshot>,
     sequence: u64,
     shape: TableShape<'a>,
     lanes: usize,
@@ -46,7 +48,7 @@ impl Store {
         let order = KeyOrder::of(table);
         let hash = base::key_hash(table.id.0, key);
         let lane = self.lane_of(hash);
-        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
+        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
         let in_memory = |generation: &Generation| {
             let guard = generation.lane(lane)?;
             guard.get(table.id, hash, key, sequence).map(|row| row.map(|(row, by)| (row.image.to_vec(), by)))
@@ -100,7 +102,22 @@ impl Store {
         table: &TableDef,
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        self.scan_layers(snapshot.layers(), snapshot.sequence(), table, each)
+        let layers = snapshot.layers()?;
+        self.scan_at(Some(snapshot), &layers, snapshot.sequence(), table, each)
+    }
+
+    /// Every row of a table as its newest version is, visible or not: for the one writer at a barrier, which nobody
+    /// overtakes. `each` must not wait for a lane.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn scan_newest<B>(
+        &self,
+        layers: &Layers,
+        table: &TableDef,
+        each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        self.scan_at(None, layers, u64::MAX, table, each)
     }
 
     /// As [`Store::scan`], of all that was applied up to a sequence number, visible or not: for the thread that
@@ -115,11 +132,12 @@ impl Store {
         table: &TableDef,
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        self.scan_layers(layers, sequence, table, each)
+        self.scan_at(None, layers, sequence, table, each)
     }
 
-    fn scan_layers<B>(
+    fn scan_at<B>(
         &self,
+        snapshot: Option<&Snapshot>,
         layers: &Layers,
         sequence: u64,
         table: &TableDef,
@@ -134,7 +152,7 @@ impl Store {
             definition: table.version,
             versions: &versions,
         };
-        let reader = Reader { layers, sequence, shape, lanes: self.lane_count() };
+        let reader = Reader { layers, snapshot, sequence, shape, lanes: self.lane_count() };
         if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
             return Ok(ControlFlow::Break(end));
         }
@@ -163,6 +181,10 @@ impl Reader<'_> {
         self.shape.id
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        self.snapshot.map_or(Ok(()), Snapshot::check)
+    }
+
     /// The rows of a generation that no newer layer has.
     fn generation<B>(
         &self,
@@ -180,6 +202,7 @@ impl Reader<'_> {
                     guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
                 });
                 for (hash, row, definition) in copied.rows() {
+                    self.check()?;
                     if (active.is_some() || !newer.is_empty())
                         && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)?
                     {
@@ -206,6 +229,7 @@ impl Reader<'_> {
     ) -> Result<ControlFlow<B>, StoreError> {
         let mut buffers = ConversionBuffers::default();
         cut::each_row(disk, at, self.table(), |row| {
+            self.check()?;
             let hash = base::key_hash(self.table().0, row.key);
             let lane = base::lane_of(hash, self.lanes);
             let active = Some(&*self.layers.active);

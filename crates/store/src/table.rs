@@ -20,6 +20,17 @@ struct Slot {
 }
 
 const TRIM_AT_MIN: u32 = 8;
+/// Versions of a row that are looked through for one that may be unlinked.
+const LIVE_LOOKS_MAX: usize = 10;
+
+/// Whether a record is one of its row's versions still.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Liveness {
+    Live,
+    Dead,
+    /// It may be deep among many.
+    Unknown,
+}
 
 /// See the module.
 #[derive(Default)]
@@ -255,7 +266,7 @@ impl LaneTable {
         Some((key, (!header.deleted).then_some(image), header.definition))
     }
 
-    /// Hands versions that were written since `cursor` was here to `each`, deletions left out: slot, key, image, and
+    /// Hands versions that were written since `cursor` was here to `each`, deletions and what nobody can see left out: slot, key, image, and
     /// the version before it where that was handed out earlier and is none. Stops after `records` of them or about
     /// `bytes`; false when there is nothing more.
     pub(crate) fn written_since(
@@ -268,8 +279,11 @@ impl LaneTable {
         while let Some(at) = self.arena.next_record(cursor) {
             let header = self.arena.header(at);
             let (key, image) = self.arena.body(at, &header);
-            if !header.deleted {
-                let before = Some(header.prev).filter(|prev| !prev.is_none() && self.arena.is_before(*prev, at));
+            let liveness = self.liveness(at, &header);
+            if !header.deleted && liveness != Liveness::Dead {
+                // What a dead record leads to may be gone with its segment.
+                let before = Some(header.prev).filter(|prev| !prev.is_none() && liveness == Liveness::Live);
+                let before = before.filter(|prev| self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
                 let before = before.filter(|(_, header)| !header.deleted);
                 let before = before.map(|(prev, header)| self.arena.body(prev, &header).1);
@@ -282,6 +296,21 @@ impl LaneTable {
             }
         }
         false
+    }
+
+    /// Whether a record is linked to its row's versions, as far as a short look tells.
+    fn liveness(&self, record: RecordRef, header: &Header) -> Liveness {
+        let mut at = self.slots.get(header.slot as usize).map_or(RecordRef::NONE, |slot| slot.newest);
+        for _ in 0..LIVE_LOOKS_MAX {
+            if at == record {
+                return Liveness::Live;
+            }
+            if at.is_none() {
+                return Liveness::Dead;
+            }
+            at = self.arena.header(at).prev;
+        }
+        Liveness::Unknown
     }
 
     /// How many slots there are.

@@ -49,6 +49,7 @@ struct World {
     durable: Rows,
     durable_sequence: u64,
     sequence: u64,
+    prepared: base::PreparedSet,
 }
 
 fn open(folder: &Path) -> Arc<Store> {
@@ -67,6 +68,7 @@ impl World {
             durable: Rows::new(),
             durable_sequence: 0,
             sequence: 0,
+            prepared: base::PreparedSet::default(),
         }
     }
 
@@ -156,7 +158,7 @@ impl World {
             catalog: self.catalog.clone(),
             position: Some(("relay-bin.000001".into(), self.sequence * 10)),
             ledger: format!("ledger {}", self.sequence),
-            prepared: base::PreparedSet::default(),
+            prepared: Arc::clone(&self.prepared),
         }
     }
 
@@ -432,4 +434,31 @@ fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
     assert_eq!(rows, 256);
     assert_eq!(copies, [100, 100, 100]);
     assert_eq!(store.stats().memory.rows, 556);
+}
+
+/// Prepared XA transactions are part of every cut, large ones in parts, and gone with the cut that no longer has them.
+#[test]
+fn prepared_transactions_are_part_of_every_cut() {
+    let mut world = World::new();
+    let held = |number: u64, bytes: usize| {
+        let gtid = (number % 2 == 0).then(|| format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{number}").parse().unwrap());
+        let events = (0..bytes).map(|at| (at as u64 * number % 251) as u8).collect();
+        Arc::new(base::Prepared { number, gtid, events })
+    };
+    let steps: [&[(&str, u64, usize)]; 5] = [
+        &[("X'61',X'',1", 1, 9 << 20), ("X'62',X'',1", 2, 10)],
+        &[("X'62',X'',1", 2, 10), ("X'61',X'',1", 3, 4 << 20), ("X'00',X'ff',7", 4, 0)],
+        &[("X'61',X'',1", 3, 4 << 20)],
+        &[],
+        &[("X'62',X'',1", 5, (4 << 20) + 1)],
+    ];
+    for (at, step) in steps.iter().enumerate() {
+        world.prepared =
+            Arc::new(step.iter().map(|(xid, number, bytes)| ((*xid).to_owned(), held(*number, *bytes))).collect());
+        world.keyed(at as u8, Some(image(at as u8, 1, 3)));
+        world.commit();
+        world.cut();
+        world.crash();
+        assert_eq!(world.store.recovered_prepared(), &world.prepared, "{at}");
+    }
 }

@@ -157,6 +157,7 @@ impl Run {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
+                quarantine: false,
                 decoders: options.decoders,
                 workers: options.workers,
                 memory_bytes: options.memory_bytes,

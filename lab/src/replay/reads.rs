@@ -1,17 +1,24 @@
 //! How fast the replayed store is read, before compaction and after.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::TableDef;
-use store::{Snapshot, Store, StoreError};
+use store::{KeyRange, ReadOrder, Snapshot, Store, StoreError, TableReader};
+use values::{OFFSET_NULL, RowLayout};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
 use super::report::ReadRates;
 
 /// Keys they are picked from.
 const KEYS_KEPT: u128 = 200_000;
+/// Rows that ranges begin at.
+const BOUNDS_KEPT: usize = 20_000;
+const ROWS_PER_RANGE: usize = 10;
+/// So many reads by key are measured for each range.
+const READS_PER_RANGE: u64 = 10;
 const SEED: u64 = 0x05ee_d0f5_1195;
 
 /// Keys to read, each with its table.
@@ -43,7 +50,7 @@ pub(crate) fn sample(store: &Arc<Store>) -> Result<Sample, StoreError> {
     Ok(Sample { keys: keys.into_iter().map(|(_, table, key)| (table, key)).collect() })
 }
 
-/// Reads everything in full, then rows by random keys.
+/// Reads everything in full, then rows by random keys, then ranges of ten rows in the order of keys and indexes.
 ///
 /// # Errors
 /// When the store cannot be read, or misses a row that was picked.
@@ -71,7 +78,54 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
         }
         key_reads_per_s = key_reads as f64 / started.elapsed().as_secs_f64();
     }
-    Ok(ReadRates { when: when.into(), scanned_rows_per_s, key_reads_per_s, hash: format!("{sum:032x}") })
+    let bounds = bounds(store, &snapshot, sample)?;
+    let mut ranges_per_s = 0.0;
+    if !bounds.is_empty() {
+        let ranges = key_reads / READS_PER_RANGE;
+        let started = Instant::now();
+        for _ in 0..ranges {
+            let Some((reader, order, from)) = bounds.get(next(&mut random) as usize % bounds.len()) else { continue };
+            for row in store.range(&snapshot, reader, *order, from)?.take(ROWS_PER_RANGE) {
+                sum = sum.wrapping_add(xxh3_128(&row?.image));
+            }
+        }
+        ranges_per_s = ranges as f64 / started.elapsed().as_secs_f64();
+    }
+    let hash = format!("{sum:032x}");
+    Ok(ReadRates { when: when.into(), scanned_rows_per_s, key_reads_per_s, ranges_per_s, hash })
+}
+
+type Bound = (Arc<TableReader>, ReadOrder, KeyRange);
+
+/// From the sampled rows on, in the order of one of their table's keys each: the one that identifies rows, or a
+/// secondary index that is kept and complete.
+fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::Result<Vec<Bound>> {
+    let mut readers: BTreeMap<u32, (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>)> = BTreeMap::new();
+    for table in snapshot.catalog().tables() {
+        let reader = Arc::new(TableReader::new(table));
+        let mut orders = Vec::new();
+        for key in &table.keys {
+            let Ok(order) = TableReader::order_of(table, key) else { continue };
+            if reader.is_ordered(order) && store.is_ready(snapshot, &reader, order)? {
+                orders.push((order, key.parts.iter().map(|part| part.column).collect()));
+            }
+        }
+        readers.insert(table.id.0, (reader, RowLayout::new(&table.column_types()), orders));
+    }
+    let (mut bounds, mut offsets) = (Vec::new(), Vec::new());
+    for (at, (table, key)) in sample.keys.iter().enumerate().take(BOUNDS_KEPT) {
+        let Some((reader, layout, orders)) = readers.get(&table.id.0) else { continue };
+        let Some((order, columns)) = orders.get(at % orders.len().max(1)) else { continue };
+        let Some(image) = store.get(snapshot, table, key)? else { continue };
+        layout.walk_offsets(&image, &mut offsets)?;
+        let values = columns.iter().map(|column| {
+            let (start, len) = offsets.get(*column).copied().filter(|(start, _)| *start != OFFSET_NULL)?;
+            image.get(start as usize..start as usize + len as usize)
+        });
+        let bound = reader.bound(*order, values)?;
+        bounds.push((Arc::clone(reader), *order, KeyRange::all().from_including(&bound)));
+    }
+    Ok(bounds)
 }
 
 /// SplitMix64.

@@ -64,6 +64,8 @@ pub struct ReadRates {
     pub scanned_rows_per_s: f64,
     /// Reads a second of rows by key, picked at random from all tables, one reader.
     pub key_reads_per_s: f64,
+    /// Reads a second of ten rows in the order of a key or secondary index from a random row on, one reader.
+    pub ranges_per_s: f64,
     /// Hash of all that the random reads found.
     pub hash: String,
 }
@@ -190,8 +192,8 @@ impl fmt::Display for ReplayReport {
         for reads in &self.reads {
             writeln!(
                 f,
-                "  reads {}: {:.0} rows/s in full, {:.0} by key/s, hash {}",
-                reads.when, reads.scanned_rows_per_s, reads.key_reads_per_s, reads.hash
+                "  reads {}: {:.0} rows/s in full, {:.0} by key/s, {:.0} ranges of ten/s, hash {}",
+                reads.when, reads.scanned_rows_per_s, reads.key_reads_per_s, reads.ranges_per_s, reads.hash
             )?;
         }
         if let Some(hash) = &self.hash {

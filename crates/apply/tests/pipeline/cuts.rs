@@ -65,6 +65,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
             tail.next(timeout)
         }),
         PipelineOptions {
+            quarantine: false,
             decoders: setup.decoders,
             workers: setup.workers,
             memory_bytes: setup.memory_bytes,

@@ -62,6 +62,7 @@ impl Setup {
         Pipeline::start_with(
             source,
             PipelineOptions {
+                quarantine: false,
                 decoders: self.decoders,
                 workers: self.workers,
                 memory_bytes: self.memory_bytes,

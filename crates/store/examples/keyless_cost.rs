@@ -1,0 +1,140 @@
+//! What an update of one row costs in a table without a key and in one with a key, by the number of rows in it.
+//!
+//! `cargo run --release -p store --example keyless_cost [ROWS…]`; default 1,000, 100,000 and 10,000,000. Every row without a key is
+//! there twice. The rows lie on disk, in one cut; 50,000 rows chosen at random are updated, each image checked against the
+//! store. Prints the machine, then per table size the microseconds of an update and a hash of what is left.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use base::{PreparedSet, SequenceNumber, key_hash};
+use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
+use store::{BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, RowChange, Snapshot, Store, TableShape};
+use values::RowLayout;
+
+const UPDATES: u64 = 50_000;
+const ROWS_A_CUT: u64 = 2_000_000;
+
+struct Bench {
+    store: Arc<Store>,
+    def: Arc<TableDef>,
+    catalog: Catalog,
+    sequence: u64,
+}
+
+/// `id INT NOT NULL, v INT NOT NULL, pad BINARY(40)`-like image: null bitmap, two integers, 40 bytes with their length.
+fn image(id: u32, v: u32) -> Vec<u8> {
+    let mut out = vec![0u8];
+    out.extend(id.to_le_bytes());
+    out.extend(v.to_le_bytes());
+    out.push(40);
+    out.extend([id as u8; 40]);
+    out
+}
+
+impl Bench {
+    fn apply(&self, key: &[u8], change: RowChange<'_>) {
+        let types = self.def.column_types();
+        let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&self.def));
+        let shape = TableShape { id: self.def.id, layout: &layout, types: &types, order: &order };
+        let hash = key_hash(self.def.id.0, key);
+        let (layers, index) = (self.store.visibility().layers(), self.store.lane_of(hash));
+        let oldest = self.store.visibility().oldest_needed();
+        let mut lane = layers.active.lane_mut(index).unwrap();
+        let sequence = self.sequence + 1;
+        lane.apply(index, &shape, hash, key, change, sequence, oldest, CheckImages::All, &layers).unwrap();
+    }
+
+    fn commit(&mut self) {
+        self.sequence += 1;
+        self.store.visibility().advance(SequenceNumber(self.sequence), |_| ());
+    }
+
+    fn cut(&mut self) {
+        self.commit();
+        let point = CutPoint {
+            sequence: self.sequence,
+            executed: self.store.visibility().executed(),
+            catalog: self.catalog.clone(),
+            position: None,
+            ledger: String::new(),
+            prepared: PreparedSet::default(),
+        };
+        let sealed = self.store.seal(Some(point));
+        self.store.cut(&sealed).unwrap();
+    }
+}
+
+fn run(rows: u64, keyed: bool) -> (f64, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let key = if keyed { ", PRIMARY KEY (id)" } else { "" };
+    let sql = format!("CREATE TABLE d.t (id INT NOT NULL, v INT NOT NULL, pad VARBINARY(40) NOT NULL{key})");
+    let mut catalog = Catalog::new(0);
+    for statement in ["CREATE DATABASE d", &sql] {
+        catalog = catalog.apply(&StatementContext::default(), statement.as_bytes()).unwrap().catalog;
+    }
+    let def = Arc::clone(catalog.table("d", "t").unwrap());
+    let (disk, recovered) = Disk::open(&folder.path().join("tree"), DiskOptions { cache_bytes: 256 << 20 }).unwrap();
+    let store = Store::over(16, disk, folder.path().join("scratch"), recovered, catalog.clone()).unwrap();
+    let mut bench = Bench { store: Arc::new(store), def, catalog, sequence: 0 };
+    let distinct = if keyed { rows } else { rows / 2 };
+    for id in 0..distinct as u32 {
+        let image = image(id, 0);
+        if keyed {
+            bench.apply(&id.to_le_bytes(), RowChange::Insert { image: &image });
+        } else {
+            bench.apply(&image, RowChange::AddCopy);
+            bench.apply(&image, RowChange::AddCopy);
+        }
+        if u64::from(id) % ROWS_A_CUT == ROWS_A_CUT - 1 {
+            bench.cut();
+        }
+    }
+    bench.cut();
+    bench.store.compact_fully().unwrap();
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut values = std::collections::HashMap::new();
+    let started = Instant::now();
+    for step in 1..=UPDATES as u32 {
+        random ^= random >> 12;
+        random ^= random << 25;
+        random ^= random >> 27;
+        let id = (random % distinct) as u32;
+        // The newer of a keyless row's copies is updated.
+        let old = image(id, values.insert(id, step).unwrap_or(0));
+        let new = image(id, step);
+        if keyed {
+            let before = BeforeImage::Full(&old);
+            bench.apply(&id.to_le_bytes(), RowChange::Update { before, image: &new });
+        } else {
+            bench.apply(&old, RowChange::RemoveCopy);
+            bench.apply(&new, RowChange::AddCopy);
+        }
+        bench.commit();
+    }
+    let micros = started.elapsed().as_secs_f64() * 1e6 / UPDATES as f64;
+    let snapshot = Snapshot::pin(&bench.store);
+    let mut left = 0u64;
+    let flow = bench.store.scan::<()>(&snapshot, &bench.def, |row| {
+        left = left.wrapping_add(key_hash(1, row.image).wrapping_mul(row.count));
+        ControlFlow::Continue(())
+    });
+    let _ = flow.unwrap();
+    (micros, left)
+}
+
+fn main() {
+    let asked: Vec<u64> = std::env::args().skip(1).map(|text| text.parse().expect("a number of rows")).collect();
+    let sizes = if asked.is_empty() { vec![1_000, 100_000, 10_000_000] } else { asked };
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find(|line| line.starts_with("model name")).unwrap_or("unknown machine");
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("{model}; load {}", load.trim());
+    println!("{:>12}{:>16}{:>16}  rows left (hash, keyless; keyed)", "rows", "keyless µs", "keyed µs");
+    for rows in sizes {
+        let ((keyless, left), (keyed, kept)) = (run(rows, false), run(rows, true));
+        println!("{rows:>12}{keyless:>16.2}{keyed:>16.2}  {left:016x} {kept:016x}");
+    }
+}
