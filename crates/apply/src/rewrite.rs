@@ -140,6 +140,12 @@ pub(crate) fn carry_out(
             }
             Err(error) => (class_of(&error), error.to_string()),
         };
+        let tables: Vec<_> = rewrites.iter().map(|rewrite| (rewrite.to.db.clone(), rewrite.to.name.clone())).collect();
+        if class == StopClass::NotSupported && stage.quarantine(&mut piece, &tables, &reason) {
+            piece.decoded.piece.continues = continues;
+            emit(&stage.hand_on(piece));
+            return true;
+        }
         let mut refused = piece.refused(class, reason);
         refused.decoded.piece.continues = continues;
         emit(&stage.hand_on(refused));

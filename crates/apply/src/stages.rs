@@ -204,6 +204,11 @@ impl SequenceStage {
         (&self.store, &self.publisher, &self.sequencer)
     }
 
+    /// Puts tables in quarantine by the piece's statement; false where that is not wanted.
+    pub(crate) fn quarantine(&mut self, piece: &mut SequencedPiece, tables: &[(String, String)], why: &str) -> bool {
+        self.sequencer.quarantine(piece, tables, why, &self.shared)
+    }
+
     pub(crate) fn sealer(&mut self) -> Option<&mut Sealer> {
         self.sealer.as_mut()
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
-use catalog::{Catalog, DdlEffect, Named, Quarantined, Rewrite, StatementContext, TableDef, TableId};
+use catalog::{Catalog, DdlEffect, Named, NamedTable, Quarantined, Rewrite, StatementContext, TableDef, TableId};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -303,6 +303,31 @@ impl Sequencer {
         switch.catalogs.push((switch.first, self.state.catalog.clone()));
         switch.dropped.extend(old.map(|id| (switch.first, id)));
         switch
+    }
+
+    /// The rows of these tables cannot be written anew as the statement of the piece that was sequenced last asks:
+    /// they are put in quarantine by it, until they are copied, and it stops nothing else. False, with nothing done,
+    /// where that is not wanted.
+    pub fn quarantine(
+        &mut self,
+        piece: &mut SequencedPiece,
+        tables: &[NamedTable],
+        why: &str,
+        shared: &SharedCatalog,
+    ) -> bool {
+        if !self.state.quarantine {
+            return false;
+        }
+        for table in tables {
+            let (catalog, gone) = self.state.catalog.with_quarantined(table, why);
+            self.state.catalog = catalog;
+            piece.dropped.extend(gone.map(|id| (piece.first, id)));
+        }
+        self.state.version += 1;
+        piece.catalogs = vec![(piece.first, self.state.catalog.clone())];
+        // What was decoded under the catalog before is decoded again.
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        true
     }
 
     /// Takes an id for a table that is being copied; None when there is none left.
