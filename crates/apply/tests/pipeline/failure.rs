@@ -365,7 +365,7 @@ fn cascades_that_are_not_logged_are_looked_for() {
         vec![insert(), key(logged), both(logged)],
         vec![insert(), key(unchecked), both(unchecked)],
     ];
-    let unlogged = [vec![insert(), both(0)], vec![insert(), key(0)]];
+    let unlogged = [vec![insert(), both(0)], vec![insert(), key(0), both(0)]];
     let child = "CREATE TABLE child (id INT PRIMARY KEY, p INT, \
                  FOREIGN KEY (p) REFERENCES planted (id) ON DELETE CASCADE ON UPDATE SET NULL)";
     for (number, events) in logged.into_iter().chain(unlogged).enumerate() {
