@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use catalog::{KeyOrder, TableId};
+use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableId};
 use values::RowLayout;
 
 use crate::disk::Disk;
@@ -52,6 +52,8 @@ pub struct Range<'a> {
     snapshot: &'a Snapshot,
     table: TableId,
     order: KeyOrder,
+    definition: u32,
+    versions: Arc<RowVersions>,
     index: u16,
     lanes: usize,
     layout: RowLayout,
@@ -136,6 +138,8 @@ impl Store {
             snapshot,
             table: table.id(),
             order: table.order().clone(),
+            definition: table.definition(),
+            versions: Arc::clone(table.versions()),
             index,
             lanes: self.lane_count(),
             layout: RowLayout::new(&[]),
@@ -341,7 +345,14 @@ impl Range<'_> {
         let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };
         let layers = self.snapshot.layers()?;
         let hash = base::key_hash(self.table.0, &row.key);
-        let shape = TableShape { id: self.table, layout: &self.layout, types: &[], order: &self.order };
+        let shape = TableShape {
+            id: self.table,
+            layout: &self.layout,
+            types: &[],
+            order: &self.order,
+            definition: self.definition,
+            versions: &self.versions,
+        };
         let newer = layers.below.get(..newer).unwrap_or(&[]);
         let (lane, sequence) = (base::lane_of(hash, self.lanes), self.snapshot.sequence());
         let shadowed = is_shadowed(Some(&layers.active), newer, &shape, lane, hash, &row.key, sequence)?;
@@ -350,14 +361,27 @@ impl Range<'_> {
 
     fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
         let layers = self.snapshot.layers()?;
-        let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
+        let generation = match layer.checked_sub(1) {
             None => &layers.active,
-            Some(Some(Layer::Memory(generation))) => generation,
-            Some(_) => return Ok(None),
+            Some(below) => match layers.below.get(below) {
+                Some(Layer::Memory(generation)) => generation,
+                Some(Layer::Spill(_)) | None => return Ok(None),
+            },
         };
-        let Some(guard) = generation.lane(lane) else { return Ok(None) };
-        let row = guard.visible(self.table, slot, self.snapshot.sequence()).and_then(|(_, row)| row);
-        Ok(row.map(|row| OwnedRow { key: row.key.to_vec(), image: row.image.to_vec(), count: row.count }))
+        let guard = generation.lane(lane);
+        let visible = guard.as_ref().and_then(|guard| guard.visible(self.table, slot, self.snapshot.sequence()));
+        let Some((_, Some((row, definition)))) = visible else { return Ok(None) };
+        let image = self.image(definition, row.image)?;
+        Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
+    }
+
+    /// An image as the table's definition has it now.
+    fn image(&self, definition: u32, image: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let mut buffers = ConversionBuffers::default();
+        match self.versions.read(definition, image, &mut buffers) {
+            Ok(read) => Ok(read.to_vec()),
+            Err(error) => Err(self.snapshot.layers()?.unreadable(&error)),
+        }
     }
 
     fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {
@@ -367,7 +391,8 @@ impl Range<'_> {
                 return Ok(None);
             }
             let row = entry::parse_row(key, value).ok_or_else(damaged)?;
-            Ok(Some(OwnedRow { key: row.key.to_vec(), image: row.image.to_vec(), count: row.copies }))
+            let image = self.image(row.definition, row.image)?;
+            Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.copies }))
         };
         if self.index == 0 {
             return owned(key, value);

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use catalog::{KeyOrder, TableDef, TableId};
+use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableDef, TableId};
 use values::RowLayout;
 
 use crate::cut;
@@ -13,7 +13,7 @@ use crate::entry;
 use crate::error::StoreError;
 use crate::lane::TableShape;
 use crate::layers::{Generation, Layer, Layers, is_shadowed, stored_row};
-use crate::{Row, Snapshot, Store};
+use crate::{PinnedLayers, Row, Snapshot, Store};
 
 /// Rows a reader copies out of a lane under one hold of its lock: bounds how long replay of that lane can wait for
 /// a reader (about 50 µs).
@@ -29,6 +29,16 @@ struct Reader<'a> {
     lanes: usize,
 }
 
+/// An image with the version of its definition.
+type Image = (Vec<u8>, u32);
+
+/// What a scan works in.
+#[derive(Default)]
+struct Scratch {
+    copied: ScanBuffer,
+    buffers: ConversionBuffers,
+}
+
 impl Store {
     /// One row by its identifying key at a snapshot: its image, None when it is not there.
     ///
@@ -41,19 +51,29 @@ impl Store {
         let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
         let in_memory = |generation: &Generation| {
             let guard = generation.lane(lane)?;
-            guard.get(table.id, hash, key, sequence).map(|row| row.map(|row| row.image.to_vec()))
+            guard.get(table.id, hash, key, sequence).map(|row| row.map(|(row, by)| (row.image.to_vec(), by)))
+        };
+        let versions = RowVersions::of(table);
+        let read = |found: Option<Image>| match found {
+            Some((image, definition)) if !versions.is_current(definition) => {
+                let mut buffers = ConversionBuffers::default();
+                let read = versions.read(definition, &image, &mut buffers).map(<[u8]>::to_vec);
+                read.map(Some).map_err(|error| layers.unreadable(&error))
+            }
+            found => Ok(found.map(|(image, _)| image)),
         };
         if let Some(found) = in_memory(&layers.active) {
-            return Ok(found);
+            return read(found);
         }
         let mut tree_key = Vec::new();
         entry::append_row_key(&order, table.id, key, &mut tree_key);
-        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Option<Vec<u8>>>, StoreError> {
+        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Option<Image>>, StoreError> {
             let Some(value) = disk.get(at, &tree_key)? else { return Ok(None) };
             if entry::is_gone(&value) {
                 return Ok(Some(None));
             }
-            Ok(Some(Some(stored_row(disk, &tree_key, &value, key)?.image.to_vec())))
+            let row = stored_row(disk, &tree_key, &value, key)?;
+            Ok(Some(Some((row.image.to_vec(), row.definition))))
         };
         for layer in &layers.below {
             let found = match layer {
@@ -62,11 +82,11 @@ impl Store {
                 Layer::Spill(_) => None,
             };
             if let Some(found) = found {
-                return Ok(found);
+                return read(found);
             }
         }
         match &layers.base {
-            Some((disk, at)) => Ok(on_disk(disk, *at)?.flatten()),
+            Some((disk, at)) => read(on_disk(disk, *at)?.flatten()),
             None => Ok(None),
         }
     }
@@ -83,7 +103,7 @@ impl Store {
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let layers = snapshot.layers()?;
-        self.scan_at(Some(snapshot), &layers, snapshot.sequence(), table, each)
+        self.scan_layers(Some(snapshot), &layers, snapshot.sequence(), table, each)
     }
 
     /// Every row of a table as its newest version is, visible or not: for the one writer at a barrier, which nobody
@@ -97,10 +117,25 @@ impl Store {
         table: &TableDef,
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        self.scan_at(None, layers, u64::MAX, table, each)
+        self.scan_layers(None, layers, u64::MAX, table, each)
     }
 
-    fn scan_at<B>(
+    /// As [`Store::scan`], of all that was applied up to a sequence number, visible or not: for the thread that
+    /// sequences, once nothing at or below it is still to be applied and before anything above it is.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn scan_applied<B>(
+        &self,
+        layers: &PinnedLayers,
+        sequence: u64,
+        table: &TableDef,
+        each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        self.scan_layers(None, layers, sequence, table, each)
+    }
+
+    fn scan_layers<B>(
         &self,
         snapshot: Option<&Snapshot>,
         layers: &Layers,
@@ -108,8 +143,15 @@ impl Store {
         table: &TableDef,
         mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let (order, layout) = (KeyOrder::of(table), RowLayout::new(&[]));
-        let shape = TableShape { id: table.id, layout: &layout, types: &[], order: &order };
+        let (order, layout, versions) = (KeyOrder::of(table), RowLayout::new(&[]), RowVersions::of(table));
+        let shape = TableShape {
+            id: table.id,
+            layout: &layout,
+            types: &[],
+            order: &order,
+            definition: table.version,
+            versions: &versions,
+        };
         let reader = Reader { layers, snapshot, sequence, shape, lanes: self.lane_count() };
         if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
             return Ok(ControlFlow::Break(end));
@@ -151,7 +193,7 @@ impl Reader<'_> {
         newer: &[Layer],
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let mut copied = ScanBuffer::default();
+        let Scratch { mut copied, mut buffers } = Scratch::default();
         for lane in 0..generation.lane_count() {
             let mut next = Some(0u32);
             while let Some(from) = next {
@@ -159,14 +201,16 @@ impl Reader<'_> {
                 next = generation.lane(lane).and_then(|guard| {
                     guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
                 });
-                for (hash, row) in copied.rows() {
+                for (hash, row, definition) in copied.rows() {
                     self.check()?;
                     if (active.is_some() || !newer.is_empty())
                         && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)?
                     {
                         continue;
                     }
-                    if let ControlFlow::Break(end) = each(row) {
+                    let image = (self.shape.versions.read(definition, row.image, &mut buffers))
+                        .map_err(|error| self.layers.unreadable(&error))?;
+                    if let ControlFlow::Break(end) = each(Row { image, ..row }) {
                         return Ok(ControlFlow::Break(end));
                     }
                 }
@@ -183,6 +227,7 @@ impl Reader<'_> {
         newer: &[Layer],
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
+        let mut buffers = ConversionBuffers::default();
         cut::each_row(disk, at, self.table(), |row| {
             self.check()?;
             let hash = base::key_hash(self.table().0, row.key);
@@ -191,16 +236,27 @@ impl Reader<'_> {
             if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)? {
                 return Ok(ControlFlow::Continue(()));
             }
-            Ok(each(Row { key: row.key, image: row.image, count: row.copies }))
+            let image = (self.shape.versions.read(row.definition, row.image, &mut buffers))
+                .map_err(|error| disk.damaged(format!("a row of an earlier definition: {error}")))?;
+            Ok(each(Row { key: row.key, image, count: row.copies }))
         })
     }
+}
+
+/// One row of a [`ScanBuffer`].
+struct Copied {
+    hash: u64,
+    key_len: u32,
+    image_len: u32,
+    count: u64,
+    definition: u32,
 }
 
 /// Rows copied out of a lane.
 #[derive(Default)]
 pub(crate) struct ScanBuffer {
     bytes: Vec<u8>,
-    rows: Vec<(u64, u32, u32, u64)>,
+    rows: Vec<Copied>,
 }
 
 impl ScanBuffer {
@@ -209,20 +265,22 @@ impl ScanBuffer {
         self.rows.clear();
     }
 
-    pub(crate) fn push(&mut self, hash: u64, key: &[u8], image: &[u8], count: u64) {
+    pub(crate) fn push(&mut self, hash: u64, key: &[u8], image: &[u8], count: u64, definition: u32) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(image);
-        self.rows.push((hash, key.len() as u32, image.len() as u32, count));
+        let (key_len, image_len) = (key.len() as u32, image.len() as u32);
+        self.rows.push(Copied { hash, key_len, image_len, count, definition });
     }
 
-    fn rows(&self) -> impl Iterator<Item = (u64, Row<'_>)> {
+    /// Hash, row as it is stored, and its definition's version.
+    fn rows(&self) -> impl Iterator<Item = (u64, Row<'_>, u32)> {
         let mut rest = self.bytes.as_slice();
-        self.rows.iter().map(move |&(hash, key_len, image_len, count)| {
+        self.rows.iter().map(move |&Copied { hash, key_len, image_len, count, definition }| {
             let (key, tail) = rest.split_at(key_len as usize);
             let (image, tail) = tail.split_at(image_len as usize);
             rest = tail;
             // A table without a key stores its image as the key, once.
-            (hash, Row { key, image: if image.is_empty() { key } else { image }, count })
+            (hash, Row { key, image: if image.is_empty() { key } else { image }, count }, definition)
         })
     }
 }

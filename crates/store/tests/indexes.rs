@@ -212,7 +212,15 @@ impl World {
         let def = self.def();
         let types = def.column_types();
         let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&def));
-        let shape = TableShape { id: def.id, layout: &layout, types: &types, order: &order };
+        let versions = catalog::RowVersions::of(&def);
+        let shape = TableShape {
+            id: def.id,
+            layout: &layout,
+            types: &types,
+            order: &order,
+            definition: def.version,
+            versions: &versions,
+        };
         let hash = key_hash(def.id.0, key);
         let oldest = self.store.visibility().oldest_needed();
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
