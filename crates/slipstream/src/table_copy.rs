@@ -12,6 +12,10 @@
 //! 4. When that has come close to replay, and replay has passed G, replay is held at a transaction boundary, the copy
 //!    brought there, and the name switched. The cut that holds the switch holds all of the copy.
 //!
+//! What foreign keys do to the table without its being in the log (sources before 9.6, or with
+//! innodb_native_foreign_keys=ON) cannot be followed: a DELETE or key change of the parent that comes in between ends the
+//! copy with a message.
+//!
 //! DDL on the table in between ends an attempt; another one begins. A process that ends before that cut leaves the
 //! table as it was, and rows that compaction removes: the copy is abandoned, and the next start says so.
 
