@@ -272,7 +272,7 @@ fn heartbeats_of_an_idle_source() {
 #[test]
 fn an_unsupported_statement_stops_and_skip_leads_on() {
     let server = Server::start("alter", &[]);
-    server.sql("CREATE DATABASE a; CREATE TABLE a.t (id INT PRIMARY KEY); INSERT INTO a.t VALUES (1); CREATE TABLE a.u LIKE a.t");
+    server.sql("CREATE DATABASE a; CREATE TABLE a.t (id INT PRIMARY KEY); INSERT INTO a.t VALUES (1); CREATE TABLE a.u LIKE a.t; INSERT INTO a.u VALUES (1)");
     let data = folder("alter");
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.catch_up(&server);

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::key_hash;
-use catalog::{Catalog, ForeignKey, KeyOrder, ReferenceAction, RowKey, TableDef, TableId};
+use catalog::{Catalog, ForeignKey, KeyOrder, ReferenceAction, RowKey, RowVersions, TableDef, TableId};
 use store::{BeforeImage, CheckImages, Layers, RowChange, RowError, RowErrorKind, Store, TableShape};
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout};
@@ -24,6 +24,7 @@ struct Table {
     types: Vec<ColumnType>,
     layout: RowLayout,
     order: KeyOrder,
+    versions: RowVersions,
     key: RowKey,
 }
 
@@ -34,13 +35,21 @@ impl Table {
             layout: RowLayout::new(&types),
             types,
             order: KeyOrder::of(def),
+            versions: RowVersions::of(def),
             key: RowKey::new(def),
             def: Arc::clone(def),
         }
     }
 
     fn shape(&self) -> TableShape<'_> {
-        TableShape { id: self.def.id, layout: &self.layout, types: &self.types, order: &self.order }
+        TableShape {
+            id: self.def.id,
+            layout: &self.layout,
+            types: &self.types,
+            order: &self.order,
+            definition: self.def.version,
+            versions: &self.versions,
+        }
     }
 
     /// Stored bytes of some columns of a full image; None for NULL.
@@ -147,10 +156,9 @@ impl Cascade<'_> {
             let found = self.children(&child_table, foreign, &parent_table, &columns, &was)?;
             for row in found {
                 let change = match action {
-                    ReferenceAction::Cascade => match &is {
-                        None => None,
-                        Some(values) => Some(converted(&parent_table, &columns, &child_table, foreign, values)),
-                    },
+                    ReferenceAction::Cascade => {
+                        is.as_ref().map(|values| converted(&parent_table, &columns, &child_table, foreign, values))
+                    }
                     _ => Some(vec![None; foreign.columns.len()]),
                 };
                 let image = match change {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::{LogPosition, PreparedSet};
+use base::{GtidSet, LogPosition, PreparedSet};
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
@@ -18,6 +18,7 @@ use store::{CutPoint, CutReport, Generation, L0_FILES, L0_RUNS_MAX, Store, Store
 
 use crate::ending::Ending;
 use crate::publish::Publisher;
+use crate::rewrite::RewriteBoundary;
 
 /// Makes the relay log durable up to a position.
 pub type SyncRelay = Box<dyn Fn(&CutPoint) -> Result<(), String> + Send>;
@@ -226,6 +227,20 @@ impl Sealer {
         }
     }
 
+    /// Looks, before a further slice of the transaction `number`, whether what there is of it must go to disk.
+    pub(crate) fn before_slice(&mut self, number: u64, catalog: &Catalog) {
+        let bytes = self.store.visibility().layers().active.bytes();
+        if bytes >= self.generation_bytes && self.make_room() {
+            self.hand_over(None, Some((number, catalog.clone())));
+        }
+    }
+
+    /// A large transaction comes behind this boundary, whose slices the log does not hold.
+    pub(crate) fn before_large(&mut self, boundary: &RewriteBoundary) {
+        let RewriteBoundary { sequence, executed, catalog, prepared } = boundary;
+        self.seal_at(sequence.0, executed, catalog, prepared);
+    }
+
     /// As `after`; such a piece has no place in the relay log.
     pub(crate) fn after_copied(&mut self, index: u64) {
         if self.last_piece.is_none() {
@@ -260,7 +275,10 @@ impl Sealer {
     }
 
     fn seal_here(&mut self, sequencer: &Sequencer) {
-        let sequence = sequencer.last().0;
+        self.seal_at(sequencer.last().0, sequencer.executed(), sequencer.catalog(), sequencer.prepared());
+    }
+
+    fn seal_at(&mut self, sequence: u64, executed: &GtidSet, catalog: &Catalog, prepared: &PreparedSet) {
         if sequence <= self.sealed_at || !self.make_room() {
             return;
         }
@@ -268,11 +286,11 @@ impl Sealer {
         self.sealed_at = sequence;
         let point = CutPoint {
             sequence,
-            executed: sequencer.executed().clone(),
-            catalog: sequencer.catalog().clone(),
+            executed: executed.clone(),
+            catalog: catalog.clone(),
             position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger),
-            prepared: Arc::clone(sequencer.prepared()),
+            prepared: Arc::clone(prepared),
         };
         self.hand_over(Some(point), None);
     }

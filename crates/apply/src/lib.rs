@@ -12,6 +12,7 @@ mod cutter;
 mod ending;
 mod pipeline;
 mod publish;
+mod rewrite;
 pub mod stages;
 mod worker;
 
@@ -19,4 +20,5 @@ pub use beside::{Boundary, CopyTrack, Refused, TableCopier};
 pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};
 pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};
+pub use rewrite::RewriteProgress;
 pub use worker::ApplyOptions;

@@ -24,6 +24,7 @@ use crate::beside::{self, Command, HOLD_MAX, TableCopier};
 use crate::cutter::{self, CutOptions, CutState, CutWait, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
+use crate::rewrite::{RewriteProgress, RewriteState};
 use crate::stages::{SequenceStage, SplitStage};
 use crate::worker::{ApplyOptions, InFlight, Worker};
 
@@ -70,8 +71,8 @@ pub struct Finished {
     pub stages: Vec<StageTime>,
 }
 
-struct Control {
-    ending: Arc<Ending>,
+pub(crate) struct Control {
+    pub(crate) ending: Arc<Ending>,
     gate: Arc<MemoryGate>,
     shared: Arc<SharedCatalog>,
     paused: Mutex<bool>,
@@ -137,6 +138,7 @@ pub struct Pipeline {
     /// Pieces sequenced.
     pub pieces: Arc<AtomicU64>,
     cut_state: Arc<CutState>,
+    rewrites: Arc<RewriteState>,
     copier: TableCopier,
     decode_options: DecodeOptions,
     control: Arc<Control>,
@@ -202,6 +204,7 @@ impl Pipeline {
         });
         let barriers = Arc::new(AtomicUsize::new(0));
         let pieces = Arc::new(AtomicU64::new(0));
+        let rewrites = Arc::new(RewriteState::default());
         let decode_options =
             DecodeOptions { lanes, skip: options.skip.clone(), known_only: false, quarantine: options.quarantine };
         let (copier, commands) = beside::channel();
@@ -282,7 +285,8 @@ impl Pipeline {
                 publisher: Arc::clone(&publisher),
                 pieces: Arc::clone(&pieces),
                 workers: to_workers,
-                stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer),
+                stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer)
+                    .with_rewrites(&rewrites),
                 commands,
             };
             move || sequencing.run(&from_decode)
@@ -298,6 +302,7 @@ impl Pipeline {
             barriers,
             pieces,
             cut_state,
+            rewrites,
             copier,
             decode_options,
             control,
@@ -352,6 +357,18 @@ impl Pipeline {
     #[must_use]
     pub fn waits_for(&self) -> CutWait {
         self.cut_state.wait()
+    }
+
+    /// The table that is being written anew, if one is.
+    #[must_use]
+    pub fn rewriting(&self) -> Option<RewriteProgress> {
+        self.rewrites.progress()
+    }
+
+    /// Tables written anew since start.
+    #[must_use]
+    pub fn rewritten(&self) -> u64 {
+        self.rewrites.done()
     }
 
     /// Asks for a cut at the next transaction boundary.
@@ -497,7 +514,7 @@ enum Next {
 
 impl Sequencing {
     fn run(mut self, input: &Receiver<DecodedPiece>) {
-        while self.publisher.failure().is_none() {
+        'pieces: while self.publisher.failure().is_none() {
             let piece = match self.wait(input) {
                 Next::Piece(piece) => piece,
                 Next::Command(command) => {
@@ -515,9 +532,17 @@ impl Sequencing {
                 break;
             }
             self.stage.take(piece);
-            while let Some(flight) = self.stage.next(|| self.control.ending.stops_handing_on()) {
-                self.pieces.fetch_add(1, Ordering::Relaxed);
-                self.send(&flight);
+            loop {
+                while let Some(flight) = self.stage.next(|| self.control.ending.stops_handing_on()) {
+                    self.pieces.fetch_add(1, Ordering::Relaxed);
+                    self.send(&flight);
+                }
+                if !self.stage.rewrite_waits() {
+                    break;
+                }
+                if !self.rewrite() {
+                    break 'pieces;
+                }
             }
         }
         // Split ends though its source may not, and waits for no memory that pieces left in queues hold; decoders
@@ -585,15 +610,28 @@ impl Sequencing {
         }
     }
 
+    /// Rows that a statement writes anew, in front of it; false when replay ends here.
+    fn rewrite(&mut self) -> bool {
+        let Sequencing { stage, control, workers, pieces, .. } = self;
+        stage.rewrite(&|| control.ending.stops_handing_on(), &mut |flight| {
+            pieces.fetch_add(1, Ordering::Relaxed);
+            send(workers, flight);
+        })
+    }
+
     fn send(&self, flight: &Arc<InFlight>) {
-        for worker in &self.workers {
-            // A worker only goes away when this thread does, or breaks off.
-            let _ = worker.send(Arc::clone(flight));
-        }
+        send(&self.workers, flight);
     }
 }
 
 /// Nobody may wait for it any more.
 fn answer<T>(reply: &Sender<T>, with: T) {
     let _ = reply.send(with);
+}
+
+fn send(workers: &[Sender<Arc<InFlight>>], flight: &Arc<InFlight>) {
+    for worker in workers {
+        // A worker only goes away when the sequencing thread does, or breaks off.
+        let _ = worker.send(Arc::clone(flight));
+    }
 }

@@ -64,6 +64,8 @@ struct State {
     /// Replay stopped inside a transaction of which earlier slices are applied.
     torn: bool,
     shown: Shown,
+    /// Somebody waits for all lanes to be through, whatever is visible.
+    applied_awaited: bool,
 }
 
 /// What `status` shows of publishing.
@@ -121,6 +123,7 @@ impl Publisher {
                 open: None,
                 torn: false,
                 shown: Shown::default(),
+                applied_awaited: false,
             }),
             moved: Condvar::new(),
             lag,
@@ -203,6 +206,19 @@ impl Publisher {
         state.front > index
     }
 
+    /// Waits until all lanes have applied every piece there is, visible or held; false when `timeout` passes.
+    pub(crate) fn wait_applied(&self, timeout: Duration) -> bool {
+        let applied = |state: &State| state.queue.iter().all(|entry| entry.done);
+        let mut state = self.lock();
+        if applied(&state) {
+            return true;
+        }
+        state.applied_awaited = true;
+        let mut state = self.moved.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
+        state.applied_awaited = false;
+        applied(&state)
+    }
+
     /// Everything that was applied is visible: no transaction is open, and none failed but where the log itself could
     /// not be read any further.
     #[must_use]
@@ -240,7 +256,7 @@ impl Publisher {
     }
 
     fn advance(&self, state: &mut State) {
-        let State { queue, front, hold, failed, shown, .. } = state;
+        let State { queue, front, hold, failed, shown, .. } = &mut *state;
         let limit = failed.as_ref().map_or(u64::MAX, |(at, _)| at.0);
         let mut any = false;
         while let Some(entry) = queue.front_mut().filter(|entry| entry.done) {
@@ -268,7 +284,7 @@ impl Publisher {
             *front += 1;
             any = true;
         }
-        if any {
+        if any || state.applied_awaited {
             self.moved.notify_all();
         }
     }

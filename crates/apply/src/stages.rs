@@ -11,13 +11,14 @@ use catalog::{TableDef, TableId};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
 use relay_log::{RelayError, TailItem};
-use schedule::{DecodedPiece, Piece, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
+use schedule::{DecodedPiece, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use store::{PinnedLayers, Store};
 
 use crate::beside::{Boundary, CopyTrack};
 pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, class_of, pair};
 pub use crate::ending::Ending;
 pub use crate::publish::Publisher;
+use crate::rewrite::{RewriteBoundary, RewriteState};
 pub use crate::worker::{InFlight, Worker};
 
 /// From relay log items to pieces, and how far that came.
@@ -87,6 +88,11 @@ pub struct SequenceStage {
     end: Option<LogPosition>,
     /// The last piece's transaction goes on.
     unfinished: bool,
+    pub(crate) rewrites: Arc<RewriteState>,
+    /// A piece whose statement writes rows anew, which must be done first.
+    rewriting: Option<(SequencedPiece, RewriteBoundary)>,
+    /// Of the piece that was sequenced last.
+    settling: bool,
 }
 
 impl SequenceStage {
@@ -112,7 +118,16 @@ impl SequenceStage {
             settles_at: store.settles_at().cloned(),
             end: None,
             unfinished: false,
+            rewrites: Arc::default(),
+            rewriting: None,
+            settling: false,
         }
+    }
+
+    /// Tells its progress with tables that are written anew here.
+    pub(crate) fn with_rewrites(mut self, state: &Arc<RewriteState>) -> SequenceStage {
+        self.rewrites = Arc::clone(state);
+        self
     }
 
     /// Takes a decoded piece, in any order.
@@ -135,7 +150,11 @@ impl SequenceStage {
 
     /// Sequences the piece that comes next and puts it into the publisher's queue, for every worker to take. None when
     /// it was not taken yet, or when `ended` says so behind a wait.
+    /// Nothing comes while rows are to be written anew ([`SequenceStage::rewrite`]).
     pub fn next(&mut self, ended: impl FnOnce() -> bool) -> Option<Arc<InFlight>> {
+        if self.rewriting.is_some() {
+            return None;
+        }
         let coming = self.sequencer.coming()?;
         if let Some(sealer) = &mut self.sealer {
             sealer.before(coming, &self.sequencer);
@@ -147,7 +166,50 @@ impl SequenceStage {
         if !settling {
             self.settles_at = None;
         }
-        let mut sequenced = self.sequencer.next(&self.shared)?;
+        self.settling = settling;
+        let sequencer = &self.sequencer;
+        let serial = coming.piece.kind == PieceKind::Serial || coming.needs_serial;
+        let boundary = serial.then(|| RewriteBoundary {
+            sequence: sequencer.last(),
+            executed: sequencer.executed().clone(),
+            catalog: sequencer.catalog().clone(),
+            prepared: Arc::clone(sequencer.prepared()),
+        });
+        let sequenced = self.sequencer.next(&self.shared)?;
+        match boundary {
+            Some(boundary) if !sequenced.rewrites.is_empty() => {
+                self.rewriting = Some((sequenced, boundary));
+                None
+            }
+            _ => Some(self.hand_on(sequenced)),
+        }
+    }
+
+    /// Whether a statement's rows are to be written anew before anything else.
+    #[must_use]
+    pub fn rewrite_waits(&self) -> bool {
+        self.rewriting.is_some()
+    }
+
+    /// Writes them anew once all lanes have applied what came before; every piece of it goes to `emit`. False when
+    /// replay ends here, by `ended` or because they cannot be written.
+    pub fn rewrite(&mut self, ended: &dyn Fn() -> bool, emit: &mut dyn FnMut(&Arc<InFlight>)) -> bool {
+        match self.rewriting.take() {
+            Some((piece, boundary)) => crate::rewrite::carry_out(self, piece, &boundary, ended, emit),
+            None => true,
+        }
+    }
+
+    pub(crate) fn parts(&self) -> (&Arc<Store>, &Arc<Publisher>, &Sequencer) {
+        (&self.store, &self.publisher, &self.sequencer)
+    }
+
+    pub(crate) fn sealer(&mut self) -> Option<&mut Sealer> {
+        self.sealer.as_mut()
+    }
+
+    /// Puts a sequenced piece into the publisher's queue.
+    pub(crate) fn hand_on(&mut self, mut sequenced: SequencedPiece) -> Arc<InFlight> {
         self.ledger.merge(&mut sequenced.decoded.ledger);
         if !sequenced.catalogs.is_empty() {
             fail_point::enter(Phase::Ddl);
@@ -163,8 +225,8 @@ impl SequenceStage {
         }
         let layers = PinnedLayers::pin(&self.store);
         let mut flight = InFlight::new(sequenced, index, self.workers, layers);
-        flight.settling = settling;
-        Some(Arc::new(flight))
+        flight.settling = self.settling;
+        Arc::new(flight)
     }
 
     /// Whether a transaction is open: nothing may come between its pieces.

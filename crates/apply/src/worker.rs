@@ -397,7 +397,14 @@ impl Worker {
 #[inline]
 fn table_shape(shape: &Shape) -> TableShape<'_> {
     let plan = &shape.plan;
-    TableShape { id: plan.def.id, layout: &plan.layout, types: &plan.types, order: &plan.order }
+    TableShape {
+        id: plan.def.id,
+        layout: &plan.layout,
+        types: &plan.types,
+        order: &plan.order,
+        definition: plan.def.version,
+        versions: &plan.versions,
+    }
 }
 
 #[inline]

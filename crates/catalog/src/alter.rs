@@ -1,12 +1,14 @@
 //! ALTER TABLE, CREATE INDEX and DROP INDEX as text.
 //!
-//! In: a parser behind the statement's first words. Out: the actions, in order. Never here: their effect. ALTER
-//! TABLE's other actions are refused by their clause: each gets an [`AlterAction`] of its own when it is carried out.
+//! In: a parser behind the statement's first words. Out: the actions, in order. Never here: their effect
+//! (`alter_effect`).
 
 use crate::create::{self, Element};
 use crate::error::Problem;
+use crate::lexer::Tok;
 use crate::parser::Parser;
-use crate::syntax::{AlterAction, KeyKind, KeySpec, Statement, TableOptions};
+use crate::partition;
+use crate::syntax::{AlterAction, CharsetSpec, KeyKind, PartitionAction, Position, Statement, TableOptions, TableSpec};
 
 /// Behind CREATE, at `[UNIQUE|FULLTEXT|SPATIAL] INDEX`.
 pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
@@ -82,6 +84,11 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.take()?;
             drop_something(parser)
         }
+        "MODIFY" | "CHANGE" => {
+            parser.take()?;
+            parser.eat_word("COLUMN")?;
+            change_column(parser, word == "CHANGE")
+        }
         "RENAME" => {
             parser.take()?;
             rename(parser)
@@ -89,6 +96,16 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         "ALTER" => {
             parser.take()?;
             alter_something(parser)
+        }
+        "CONVERT" => {
+            parser.take()?;
+            parser.expect_word("TO")?;
+            convert_to(parser)
+        }
+        "ORDER" => {
+            parser.take()?;
+            parser.expect_word("BY")?;
+            order_by(parser)
         }
         "DISABLE" | "ENABLE" => {
             parser.take()?;
@@ -100,25 +117,32 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.expect_word("VALIDATION")?;
             Ok(AlterAction::Nothing)
         }
-        "FORCE" => {
+        "FORCE" | "SECONDARY_LOAD" | "SECONDARY_UNLOAD" => {
             parser.take()?;
             Ok(AlterAction::Nothing)
         }
-        "ENGINE" => engine(parser),
-        "COMMENT" => {
-            parser.take()?;
-            parser.eat_punct(b'=')?;
-            Ok(AlterAction::Comment(parser.string_utf8()?))
+        "PARTITION" => {
+            let (text, _) = create::partition_by(parser)?;
+            Ok(AlterAction::Partitions(PartitionAction::By(text)))
         }
-        // They change how the source stores or counts, nothing a row or a definition here holds.
-        "AUTO_INCREMENT" | "AVG_ROW_LENGTH" | "COMPRESSION" | "ENCRYPTION" | "KEY_BLOCK_SIZE" | "MAX_ROWS"
-        | "MIN_ROWS" | "ROW_FORMAT" | "STATS_AUTO_RECALC" | "STATS_PERSISTENT" | "STATS_SAMPLE_PAGES"
-        | "AUTOEXTEND_SIZE" => {
-            create::table_option(parser, &mut TableOptions::default())?;
-            Ok(AlterAction::Nothing)
+        "REMOVE" => {
+            parser.take()?;
+            parser.expect_word("PARTITIONING")?;
+            Ok(AlterAction::Partitions(PartitionAction::Remove))
+        }
+        "TRUNCATE" | "EXCHANGE" | "REORGANIZE" | "COALESCE" | "ANALYZE" | "CHECK" | "OPTIMIZE" | "REBUILD"
+        | "REPAIR"
+            if parser.is_word_at(1, "PARTITION")? =>
+        {
+            parser.take()?;
+            parser.take()?;
+            partitions(parser, &word)
         }
         "" => parser.wrong("an ALTER TABLE clause expected"),
-        _ => refuse(&word),
+        _ => {
+            let mut options = TableOptions::default();
+            if create::table_option(parser, &mut options)? { Ok(AlterAction::Options(options)) } else { refuse(&word) }
+        }
     }
 }
 
@@ -126,27 +150,102 @@ fn refuse<T>(clause: &str) -> Result<T, Problem> {
     Problem::unsupported(format!("ALTER TABLE … {clause}"))
 }
 
-fn engine(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
-    let mut options = TableOptions::default();
-    create::table_option(parser, &mut options)?;
-    match options.engine {
-        Some(engine) if engine.eq_ignore_ascii_case("InnoDB") => Ok(AlterAction::Nothing),
-        engine => refuse(&format!("ENGINE={}", engine.unwrap_or_default())),
-    }
-}
-
 fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
-    if parser.is_word("PARTITION")? {
-        return refuse("ADD PARTITION");
+    if parser.eat_word("PARTITION")? {
+        no_write_to_binlog(parser)?;
+        let action = if parser.eat_word("PARTITIONS")? {
+            PartitionAction::AddNumbered(parser.unsigned()?)
+        } else {
+            PartitionAction::Add(partition::definitions(parser)?)
+        };
+        return Ok(AlterAction::Partitions(action));
     }
     match create::key_element(parser)? {
-        Some(Element::Key(KeySpec { kind: KeyKind::Primary, .. })) => {
-            refuse("ADD PRIMARY KEY (it changes what identifies a row)")
-        }
-        Some(Element::Key(key)) => Ok(AlterAction::AddKey(key)),
-        Some(Element::Check) => Ok(AlterAction::Nothing),
-        None => refuse("ADD COLUMN"),
+        Some(Element::Key(key)) => return Ok(AlterAction::AddKey(key)),
+        Some(Element::Check) => return Ok(AlterAction::Nothing),
+        None => {}
     }
+    parser.eat_word("COLUMN")?;
+    let mut table = TableSpec::default();
+    if parser.eat_punct(b'(')? {
+        create::table_elements(parser, &mut table)?;
+        parser.expect_punct(b')')?;
+        return Ok(AlterAction::AddColumns { columns: table.columns, keys: table.keys, position: None });
+    }
+    create::column(parser, &mut table)?;
+    let position = position(parser)?;
+    Ok(AlterAction::AddColumns { columns: table.columns, keys: table.keys, position })
+}
+
+/// Behind the word and PARTITION.
+fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Problem> {
+    no_write_to_binlog(parser)?;
+    Ok(AlterAction::Partitions(match word {
+        "TRUNCATE" => PartitionAction::Truncate(if parser.eat_word("ALL")? { None } else { Some(names(parser)?) }),
+        "EXCHANGE" => {
+            let partition = parser.name()?;
+            parser.expect_word("WITH")?;
+            parser.expect_word("TABLE")?;
+            let with = parser.table_name()?;
+            if parser.eat_word("WITH")? || parser.eat_word("WITHOUT")? {
+                parser.expect_word("VALIDATION")?;
+            }
+            PartitionAction::Exchange { partition, with }
+        }
+        "REORGANIZE" => {
+            // Without names the rows are spread anew over the partitions there are.
+            if parser.at_end()? || parser.is_punct(b';')? {
+                return Ok(AlterAction::Nothing);
+            }
+            let partitions = names(parser)?;
+            parser.expect_word("INTO")?;
+            PartitionAction::Reorganize { partitions, into: partition::definitions(parser)? }
+        }
+        "COALESCE" => PartitionAction::Coalesce(parser.unsigned()?),
+        _ => {
+            if !parser.eat_word("ALL")? {
+                names(parser)?;
+            }
+            // Options of CHECK and REPAIR.
+            while parser
+                .is_any_word(&["FOR", "UPGRADE", "QUICK", "FAST", "MEDIUM", "EXTENDED", "CHANGED", "USE_FRM"])?
+            {
+                parser.take()?;
+            }
+            return Ok(AlterAction::Nothing);
+        }
+    }))
+}
+
+fn no_write_to_binlog(parser: &mut Parser<'_>) -> Result<(), Problem> {
+    let _ = parser.eat_word("LOCAL")? || parser.eat_word("NO_WRITE_TO_BINLOG")?;
+    Ok(())
+}
+
+fn names(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
+    let mut names = vec![parser.name()?];
+    while parser.eat_punct(b',')? {
+        names.push(parser.name()?);
+    }
+    Ok(names)
+}
+
+/// Behind MODIFY or CHANGE.
+fn change_column(parser: &mut Parser<'_>, renames: bool) -> Result<AlterAction, Problem> {
+    let old_name = if renames { Some(parser.name()?) } else { None };
+    let mut table = TableSpec::default();
+    create::column(parser, &mut table)?;
+    let position = position(parser)?;
+    let Some(column) = table.columns.pop() else { return parser.wrong("a column expected") };
+    let name = old_name.unwrap_or_else(|| column.name.clone());
+    Ok(AlterAction::ChangeColumn { name, column: Box::new(column), keys: table.keys, position })
+}
+
+fn position(parser: &mut Parser<'_>) -> Result<Option<Position>, Problem> {
+    if parser.eat_word("FIRST")? {
+        return Ok(Some(Position::First));
+    }
+    Ok(if parser.eat_word("AFTER")? { Some(Position::After(parser.name()?)) } else { None })
 }
 
 fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
@@ -155,7 +254,11 @@ fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.take()?;
             Ok(AlterAction::DropKey(parser.name()?))
         }
-        "PRIMARY" => refuse("DROP PRIMARY KEY (it changes what identifies a row)"),
+        "PRIMARY" => {
+            parser.take()?;
+            parser.expect_word("KEY")?;
+            Ok(AlterAction::DropPrimaryKey)
+        }
         "FOREIGN" => {
             parser.take()?;
             parser.expect_word("KEY")?;
@@ -170,35 +273,41 @@ fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.take()?;
             Ok(AlterAction::DropConstraint(parser.name()?))
         }
-        "PARTITION" => refuse("DROP PARTITION"),
-        _ => refuse("DROP COLUMN"),
+        "PARTITION" => {
+            parser.take()?;
+            Ok(AlterAction::Partitions(PartitionAction::Drop(names(parser)?)))
+        }
+        word => {
+            if word == "COLUMN" {
+                parser.take()?;
+            }
+            let name = parser.name()?;
+            let _ = parser.eat_word("RESTRICT")? || parser.eat_word("CASCADE")?;
+            Ok(AlterAction::DropColumn(name))
+        }
     }
 }
 
 fn rename(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
-    if parser.is_word("COLUMN")? {
-        return refuse("RENAME COLUMN");
-    }
-    // INDEX and KEY are reserved, so they cannot be the new name of the table here.
-    if parser.eat_word("INDEX")? || parser.eat_word("KEY")? {
+    // COLUMN, INDEX and KEY are reserved, so they cannot be the new name of the table here.
+    let column = parser.eat_word("COLUMN")?;
+    if column || parser.eat_word("INDEX")? || parser.eat_word("KEY")? {
         let from = parser.name()?;
         parser.expect_word("TO")?;
-        return Ok(AlterAction::RenameKey { from, to: parser.name()? });
+        let to = parser.name()?;
+        return Ok(if column { AlterAction::RenameColumn { from, to } } else { AlterAction::RenameKey { from, to } });
     }
     let _ = parser.eat_word("TO")? || parser.eat_word("AS")? || parser.eat_punct(b'=')?;
     Ok(AlterAction::RenameTo(parser.table_name()?))
 }
 
-/// ALTER … inside ALTER TABLE: of an index, a check, a column's default.
+/// ALTER … inside ALTER TABLE: of an index, a check, a column.
 fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     match parser.word_upper()?.as_str() {
         "INDEX" => {
             parser.take()?;
             let name = parser.name()?;
-            let invisible = parser.eat_word("INVISIBLE")?;
-            if !invisible {
-                parser.expect_word("VISIBLE")?;
-            }
+            let invisible = visibility(parser)?;
             Ok(AlterAction::KeyVisibility { name, invisible })
         }
         "CHECK" | "CONSTRAINT" => {
@@ -208,18 +317,73 @@ fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.expect_word("ENFORCED")?;
             Ok(AlterAction::Nothing)
         }
-        _ => refuse("ALTER COLUMN"),
+        _ => {
+            parser.eat_word("COLUMN")?;
+            let name = parser.name()?;
+            if parser.eat(&["DROP", "DEFAULT"])? {
+                return Ok(AlterAction::ColumnDefault { name, default: None });
+            }
+            parser.expect_word("SET")?;
+            if parser.eat_word("DEFAULT")? {
+                return Ok(AlterAction::ColumnDefault { name, default: Some(create::default_value(parser)?) });
+            }
+            let invisible = visibility(parser)?;
+            Ok(AlterAction::ColumnVisibility { name, invisible })
+        }
     }
 }
+
+/// VISIBLE or INVISIBLE.
+fn visibility(parser: &mut Parser<'_>) -> Result<bool, Problem> {
+    let invisible = parser.eat_word("INVISIBLE")?;
+    if !invisible {
+        parser.expect_word("VISIBLE")?;
+    }
+    Ok(invisible)
+}
+
+/// Behind CONVERT TO.
+fn convert_to(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
+    let mut charset = CharsetSpec::default();
+    if !create::charset_option(parser, &mut charset)? {
+        return parser.wrong("CHARACTER SET expected");
+    }
+    if parser.is_word("COLLATE")? {
+        create::charset_option(parser, &mut charset)?;
+    }
+    Ok(AlterAction::ConvertTo(charset))
+}
+
+/// Behind ORDER BY: the order rows lie in at the source says nothing here. Commas between columns belong to it as long as
+/// a column follows.
+fn order_by(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
+    loop {
+        parser.table_name()?;
+        let _ = parser.eat_word("ASC")? || parser.eat_word("DESC")?;
+        let column_follows = match parser.peek_at(1)? {
+            Tok::Quoted(_) => true,
+            Tok::Word(word) => !ACTIONS.iter().any(|action| word.eq_ignore_ascii_case(action.as_bytes())),
+            _ => false,
+        };
+        if !(parser.is_punct(b',')? && column_follows) {
+            return Ok(AlterAction::Nothing);
+        }
+        parser.take()?;
+    }
+}
+
+/// Reserved words that begin an action.
+const ACTIONS: [&str; 9] = ["ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "FORCE", "ORDER", "RENAME", "MODIFY"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::context::StatementContext;
     use crate::statement::parse;
+    use crate::syntax::KeySpec;
 
     fn actions(sql: &str) -> Vec<AlterAction> {
-        match parse(&StatementContext::default(), sql.as_bytes()).unwrap() {
+        match parse(&StatementContext::default(), sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error:?}")) {
             Statement::AlterTable { actions, .. } => actions,
             other => panic!("{other:?}"),
         }
@@ -242,24 +406,79 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_names_its_clause() {
-        for (sql, clause) in [
-            ("alter table t add c int", "ADD COLUMN"),
-            ("alter table t add column (c int)", "ADD COLUMN"),
-            ("alter table t drop c", "DROP COLUMN"),
-            ("alter table t modify c int", "MODIFY"),
-            ("alter table t change c d int", "CHANGE"),
-            ("alter table t add primary key (a)", "ADD PRIMARY KEY"),
-            ("alter table t drop primary key", "DROP PRIMARY KEY"),
-            ("alter table t rename column a to b", "RENAME COLUMN"),
-            ("alter table t engine=myisam", "ENGINE=myisam"),
-            ("alter table t convert to character set latin1", "CONVERT"),
-            ("alter table t charset latin1", "CHARSET"),
-            ("alter table t alter a set default 1", "ALTER COLUMN"),
-            ("alter table t truncate partition p", "TRUNCATE"),
-            ("alter table t add partition (partition p values less than (1))", "ADD PARTITION"),
-            ("alter table t order by a", "ORDER"),
+    fn columns_and_places() {
+        let column = |action: &AlterAction| match action {
+            AlterAction::AddColumns { columns, keys, position } => {
+                (columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>().join(","), keys.len(), position.clone())
+            }
+            AlterAction::ChangeColumn { name, column, keys, position } => {
+                (format!("{name}>{}", column.name), keys.len(), position.clone())
+            }
+            other => panic!("{other:?}"),
+        };
+        let of = |sql: &str| column(&actions(sql)[0]);
+        assert_eq!(of("alter table t add c int first"), ("c".into(), 0, Some(Position::First)));
+        assert_eq!(
+            of("alter table t add column c int unique not null after `b c`"),
+            ("c".into(), 1, Some(Position::After("b c".into())))
+        );
+        assert_eq!(of("alter table t add (c int primary key, d char(3), key (d))"), ("c,d".into(), 2, None));
+        assert_eq!(
+            of("alter table t modify column c bigint after d"),
+            ("c>c".into(), 0, Some(Position::After("d".into())))
+        );
+        assert_eq!(of("alter table t change c `first` text"), ("c>first".into(), 0, None));
+        assert_eq!(
+            actions("alter table t order by a, `b` desc, c, drop column x, rename column y to z"),
+            [
+                AlterAction::Nothing,
+                AlterAction::DropColumn("x".into()),
+                AlterAction::RenameColumn { from: "y".into(), to: "z".into() }
+            ]
+        );
+        assert_eq!(actions("alter table t alter a set default (1+1), alter column b drop default, alter c set invisible, drop primary key, default charset latin1 collate=latin1_bin, convert to character set utf8mb4 collate utf8mb4_bin").len(), 7);
+    }
+
+    #[test]
+    fn partitions_of_a_table() {
+        let of = |sql: &str| match &actions(sql)[..] {
+            [AlterAction::Partitions(action)] => action.clone(),
+            other => panic!("{other:?}"),
+        };
+        let all = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(of("alter table t drop partition a, `b`"), PartitionAction::Drop(all(&["a", "b"])));
+        assert_eq!(of("alter table t truncate partition all"), PartitionAction::Truncate(None));
+        assert!(matches!(
+            of("alter table t add partition (partition p values less than (7) engine = innodb, partition q values less than maxvalue)"),
+            PartitionAction::Add(partitions) if partitions.len() == 2
+        ));
+        assert_eq!(of("alter table t add partition partitions 3"), PartitionAction::AddNumbered(3));
+        assert_eq!(of("alter table t coalesce partition 2"), PartitionAction::Coalesce(2));
+        assert!(matches!(
+            of("alter table t exchange partition p with table d.u without validation"),
+            PartitionAction::Exchange { .. }
+        ));
+        assert!(matches!(
+            of("alter table t reorganize partition p, q into (partition r values in (1, 2))"),
+            PartitionAction::Reorganize { partitions, into } if partitions.len() == 2 && into.len() == 1
+        ));
+        assert!(matches!(of("alter table t partition by hash (a) partitions 4"), PartitionAction::By(_)));
+        assert_eq!(of("alter table t remove partitioning"), PartitionAction::Remove);
+        for sql in [
+            "alter table t rebuild partition p, q",
+            "alter table t optimize partition all",
+            "alter table t check partition p for upgrade",
+            "alter table t reorganize partition",
         ] {
+            assert_eq!(actions(sql), [AlterAction::Nothing], "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_names_its_clause() {
+        for (sql, clause) in
+            [("alter table t discard tablespace", "DISCARD"), ("alter table t import partition p tablespace", "IMPORT")]
+        {
             let error = parse(&StatementContext::default(), sql.as_bytes()).unwrap_err();
             assert!(
                 matches!(&error, crate::error::Problem::NotSupported(what) if what.contains(clause)),

@@ -9,12 +9,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::alter_effect::{self, PartitionsEffect, RowsEffect};
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
 use crate::define::{self, Scope};
 use crate::error::{DdlError, Problem};
 use crate::index_set;
+use crate::layout::ColumnSource;
+use crate::partition::PartitionChoice;
 use crate::statement;
 use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
 use crate::table::{ForeignKey, TableDef, TableId, same_name};
@@ -85,9 +88,28 @@ pub enum DdlEffect {
         created: Vec<Arc<TableDef>>,
         /// Ids whose rows are gone.
         dropped: Vec<TableId>,
-        /// Tables that keep id and rows under a new name or with other keys.
+        /// Tables that keep id and rows under a new name, with other columns or other keys.
         altered: Vec<Arc<TableDef>>,
+        /// What is to be done with stored rows, in this order, each reading what was there before the statement.
+        rewritten: Vec<Rewrite>,
     },
+}
+
+/// Rows that an ALTER TABLE turns into those of another table, or takes away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The table as it was.
+    pub from: Arc<TableDef>,
+    /// As it is.
+    pub to: Arc<TableDef>,
+    /// For each column of `to`, where its values come from.
+    pub sources: Vec<ColumnSource>,
+    /// Rows of these partitions of `from` only.
+    pub only: Option<PartitionChoice>,
+    /// The rows are taken away from `to`, which is the same table, and not put into it.
+    pub removes: bool,
+    /// The statement, secrets masked and cut to a printable length.
+    pub statement: String,
 }
 
 /// The result of [`Catalog::apply`].
@@ -286,7 +308,11 @@ impl Catalog {
     /// # Errors
     /// [`DdlError`], naming what is not carried out, not readable or at odds with this snapshot; the snapshot holds.
     pub fn apply(&self, context: &StatementContext, sql: &[u8]) -> Result<DdlOutcome, DdlError> {
-        self.try_apply(context, sql).map_err(|problem| problem.with_statement(sql))
+        let mut outcome = self.try_apply(context, sql).map_err(|problem| problem.with_statement(sql))?;
+        if let DdlEffect::Changed { rewritten, .. } = &mut outcome.effect {
+            rewritten.iter_mut().for_each(|rewrite| rewrite.statement = crate::mask::printable(sql));
+        }
+        Ok(outcome)
     }
 
     fn try_apply(&self, context: &StatementContext, sql: &[u8]) -> Result<DdlOutcome, Problem> {
@@ -305,7 +331,12 @@ impl Catalog {
             Done::Views => DdlEffect::Recorded("view"),
             Done::Changed => {
                 change.inner.epoch += 1;
-                DdlEffect::Changed { created: change.created, dropped: change.dropped, altered: change.altered }
+                DdlEffect::Changed {
+                    created: change.created,
+                    dropped: change.dropped,
+                    altered: change.altered,
+                    rewritten: change.rewritten,
+                }
             }
         };
         Ok(DdlOutcome { catalog: Catalog { inner: Arc::new(change.inner) }, effect, rows_follow })
@@ -361,11 +392,19 @@ struct Change<'a> {
     created: Vec<Arc<TableDef>>,
     dropped: Vec<TableId>,
     altered: Vec<Arc<TableDef>>,
+    rewritten: Vec<Rewrite>,
 }
 
 impl<'a> Change<'a> {
     fn new(context: &'a StatementContext, inner: &Inner) -> Change<'a> {
-        Change { inner: inner.clone(), context, created: Vec::new(), dropped: Vec::new(), altered: Vec::new() }
+        Change {
+            inner: inner.clone(),
+            context,
+            created: Vec::new(),
+            dropped: Vec::new(),
+            altered: Vec::new(),
+            rewritten: Vec::new(),
+        }
     }
 
     fn carry_out(&mut self, statement: &Statement) -> Result<Done, Problem> {
@@ -543,7 +582,7 @@ impl<'a> Change<'a> {
             Ok(table) => table,
             Err(done) => return Ok(done),
         };
-        let fresh = Arc::new(TableDef { id: self.fresh_id()?, version: 1, ..TableDef::clone(&old) });
+        let fresh = Arc::new(fresh(&old, self.fresh_id()?));
         self.remove(&old);
         self.dropped.push(old.id);
         self.created.push(fresh.clone());
@@ -666,92 +705,126 @@ impl<'a> Change<'a> {
             Ok(table) => table,
             Err(_) => return Problem::unsupported("a change to a table of the server's own"),
         };
-        let mut new = TableDef::clone(&old);
-        // The source drops before it adds, whatever the order in the text.
-        let (drops, others): (Vec<_>, Vec<_>) = actions.iter().partition(|action| {
-            matches!(action, AlterAction::DropKey(_) | AlterAction::DropForeignKey(_) | AlterAction::DropConstraint(_))
-        });
-        let mut rename_to = None;
-        for action in drops.into_iter().chain(others) {
-            match action {
-                AlterAction::RenameTo(to) => rename_to = Some(to),
-                other => self.alter_step(&mut new, other)?,
-            }
+        let db = old.db.clone();
+        let altered = self.scoped(&db, |scope| alter_effect::alter(&old, actions, scope))?;
+        let mut new = altered.table;
+        if !altered.renamed_columns.is_empty() {
+            self.rename_in_children(&old, &altered.renamed_columns);
         }
-        define::settle_keys(&mut new);
-        if new.identity != old.identity {
-            return Problem::unsupported(format!(
-                "a change of the key that identifies the rows of {} (from {} to {})",
-                old.full_name(),
-                describe_identity(&old),
-                describe_identity(&new)
-            ));
-        }
-        if let Some(to) = rename_to {
+        if let Some(to) = &altered.rename_to {
             // What changed so far must be seen by the rename, which also touches the children.
             new = self.renamed(&Arc::new(new), to)?;
         }
         index_set::renew_changed(&old, &mut new);
-        if new == *old {
+        if new == *old && matches!(altered.rows, RowsEffect::Unchanged) && altered.partitions.is_none() {
             return Ok(Done::Nothing(DdlEffect::NoEffect("rows and definition stay as they are")));
         }
         new.version = old.version.saturating_add(1);
-        self.replace(&old, new);
+        if let Some(effect) = altered.partitions {
+            return self.change_partitions(&old, new, effect);
+        }
+        match altered.rows {
+            RowsEffect::Unchanged => self.replace(&old, new),
+            RowsEffect::ReadAnew(layout) => {
+                new.older_layouts.push(layout);
+                new.layout_since = new.version;
+                self.replace(&old, new);
+            }
+            RowsEffect::Rewritten(sources) => {
+                new.id = self.fresh_id()?;
+                new.version = 1;
+                new.layout_since = 0;
+                new.older_layouts.clear();
+                let new = Arc::new(new);
+                self.remove(&old);
+                self.dropped.push(old.id);
+                self.created.push(Arc::clone(&new));
+                self.rewritten.push(rewrite(&old, &new, sources));
+                self.put(new);
+            }
+        }
         Ok(Done::Changed)
     }
 
-    fn alter_step(&mut self, table: &mut TableDef, action: &AlterAction) -> Result<(), Problem> {
-        let no_key = |table: &TableDef, name: &str| {
-            Problem::Disagrees(format!("table {} has no key `{name}`", table.full_name()))
-        };
-        match action {
-            AlterAction::AddKey(key) => {
-                let db = table.db.clone();
-                self.scoped(&db, |scope| define::add_key(table, key, scope))?;
-            }
-            AlterAction::DropKey(name) => {
-                let before = table.keys.len();
-                table.keys.retain(|key| !same_name(&key.name, name));
-                if table.keys.len() == before {
-                    return Err(no_key(table, name));
-                }
-            }
-            AlterAction::DropForeignKey(name) => {
-                let before = table.foreign_keys.len();
-                table.foreign_keys.retain(|key| !same_name(&key.name, name));
-                if table.foreign_keys.len() == before {
-                    return Problem::disagrees(format!("table {} has no foreign key `{name}`", table.full_name()));
-                }
-            }
-            AlterAction::DropConstraint(name) => {
-                // A name that is none of these is a check's.
-                table.foreign_keys.retain(|key| !same_name(&key.name, name));
-                table.keys.retain(|key| !(key.unique && same_name(&key.name, name)));
-            }
-            AlterAction::RenameKey { from, to } => {
-                let key = table.keys.iter_mut().find(|key| same_name(&key.name, from));
-                match key {
-                    Some(key) => key.name.clone_from(to),
-                    None => return Err(no_key(table, from)),
-                }
-            }
-            AlterAction::KeyVisibility { name, invisible } => {
-                let key = table.keys.iter_mut().find(|key| same_name(&key.name, name));
-                match key {
-                    Some(key) => key.invisible = *invisible,
-                    None => return Err(no_key(table, name)),
-                }
-            }
-            AlterAction::Comment(comment) => table.comment.clone_from(comment),
-            AlterAction::RenameTo(_) | AlterAction::Nothing => {}
+    /// Takes rows of partitions away, or lets them change places with those of another table (RULES 2: under its fresh id).
+    fn change_partitions(
+        &mut self,
+        old: &Arc<TableDef>,
+        new: TableDef,
+        effect: PartitionsEffect,
+    ) -> Result<Done, Problem> {
+        if matches!(effect, PartitionsEffect::AllEmptied) {
+            let fresh = Arc::new(fresh(&new, self.fresh_id()?));
+            self.remove(old);
+            self.dropped.push(old.id);
+            self.created.push(Arc::clone(&fresh));
+            self.put(fresh);
+            return Ok(Done::Changed);
         }
-        Ok(())
+        self.replace(old, new);
+        let Some(new) = self.inner.by_id.get(&old.id).cloned() else { return Ok(Done::Changed) };
+        let kept = |table: &TableDef| (0..table.columns.len()).map(ColumnSource::Kept).collect::<Vec<_>>();
+        let (only, with) = match effect {
+            PartitionsEffect::AllEmptied => (None, None),
+            PartitionsEffect::Emptied(choice) => (Some(choice), None),
+            PartitionsEffect::Exchanged(choice, with) => (Some(choice), Some(with)),
+        };
+        if let Some(with) = &with {
+            let Some(other) = self.find(with)? else {
+                return Problem::disagrees(format!("there is no table `{}`", with.name));
+            };
+            if other.column_types() != new.column_types() {
+                return Problem::unsupported("EXCHANGE PARTITION with a table of other columns");
+            }
+            let fresh = Arc::new(fresh(&other, self.fresh_id()?));
+            self.remove(&other);
+            self.dropped.push(other.id);
+            self.created.push(Arc::clone(&fresh));
+            self.rewritten.push(Rewrite { only: only.clone(), ..rewrite(old, &fresh, kept(old)) });
+            self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
+            self.rewritten.push(rewrite(&other, &new, kept(old)));
+            self.put(fresh);
+        } else {
+            self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
+        }
+        Ok(Done::Changed)
     }
+
+    /// Foreign keys of other tables follow the names of this table's columns.
+    fn rename_in_children(&mut self, parent: &TableDef, renamed: &[(String, String)]) {
+        let (db, name) = (self.inner.folded(&parent.db), self.inner.folded(&parent.name));
+        let refers = |inner: &Inner, key: &ForeignKey| {
+            inner.folded(&key.parent_db) == db && inner.folded(&key.parent_table) == name
+        };
+        let children: Vec<Arc<TableDef>> = (self.inner.by_id.values())
+            .filter(|child| child.id != parent.id && child.foreign_keys.iter().any(|key| refers(&self.inner, key)))
+            .cloned()
+            .collect();
+        for child in children {
+            let mut changed = TableDef::clone(&child);
+            for key in changed.foreign_keys.iter_mut().filter(|key| refers(&self.inner, key)) {
+                alter_effect::rename_parents(&mut key.parent_columns, renamed);
+            }
+            changed.version = changed.version.saturating_add(1);
+            self.replace(&child, changed);
+        }
+    }
+}
+
+/// All rows of one table into another.
+fn rewrite(from: &Arc<TableDef>, to: &Arc<TableDef>, sources: Vec<ColumnSource>) -> Rewrite {
+    let (from, to) = (Arc::clone(from), Arc::clone(to));
+    Rewrite { from, to, sources, only: None, removes: false, statement: String::new() }
+}
+
+/// The same table without rows.
+fn fresh(table: &TableDef, id: TableId) -> TableDef {
+    TableDef { id, version: 1, layout_since: 0, older_layouts: Vec::new(), ..table.clone() }
 }
 
 /// CREATE TABLE … LIKE: columns and keys, no foreign keys.
 fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
-    let mut table = TableDef { id, version: 1, db, name, foreign_keys: Vec::new(), ..source.clone() };
+    let mut table = TableDef { db, name, foreign_keys: Vec::new(), ..fresh(source, id) };
     table.keys.iter_mut().for_each(|key| key.generated = false);
     table
 }
@@ -767,15 +840,4 @@ fn collation_or_default(id: u16) -> Collation {
 
 fn is_system(db: &str) -> bool {
     SYSTEM_DATABASES.iter().any(|system| system.eq_ignore_ascii_case(db))
-}
-
-fn describe_identity(table: &TableDef) -> String {
-    match &table.identity {
-        crate::table::Identity::WholeImage => "the whole row".to_owned(),
-        crate::table::Identity::Columns(columns) => {
-            let names: Vec<&str> =
-                columns.iter().filter_map(|position| table.columns.get(*position)).map(|c| c.name.as_str()).collect();
-            format!("({})", names.join(", "))
-        }
-    }
 }

@@ -24,4 +24,6 @@ pub struct StatementContext {
     /// Version of the server that wrote the event as 80040 or 90704; decides which `/*!NNNNN … */` are executed and
     /// whether an inline REFERENCES counts (from 9.0). Absent: the newest version known here.
     pub server_version: Option<u32>,
+    /// When the statement began at the source, µs since 1970: what CURRENT_TIMESTAMP is in it.
+    pub timestamp_us: Option<u64>,
 }

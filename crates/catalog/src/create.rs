@@ -51,7 +51,7 @@ fn refuse_select(parser: &mut Parser<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
+pub(crate) fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
     loop {
         match key_element(parser)? {
             Some(Element::Key(key)) => table.keys.push(key),
@@ -254,7 +254,7 @@ fn check(parser: &mut Parser<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
+pub(crate) fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
     if table.columns.len() >= base::limits::COLUMNS_MAX {
         return parser.wrong("more columns than a table can have");
     }
@@ -394,13 +394,14 @@ fn column_attribute(
             let stored = !parser.eat_word("VIRTUAL")? && parser.eat_word("STORED")?;
             column.generated = Some((stored, expression));
         }
-        "" => return Ok(false),
+        // Behind ALTER TABLE's columns the place follows.
+        "" | "FIRST" | "AFTER" => return Ok(false),
         _ => return Problem::unsupported(format!("column attribute {word} of `{}`", column.name)),
     }
     Ok(true)
 }
 
-fn default_value(parser: &mut Parser<'_>) -> Result<DefaultSpec, Problem> {
+pub(crate) fn default_value(parser: &mut Parser<'_>) -> Result<DefaultSpec, Problem> {
     if parser.is_punct(b'(')? {
         return Ok(DefaultSpec::Expression(parser.parenthesised()?));
     }
@@ -424,7 +425,7 @@ fn now(parser: &mut Parser<'_>) -> Result<bool, Problem> {
     Ok(true)
 }
 
-fn literal(parser: &mut Parser<'_>) -> Result<Literal, Problem> {
+pub(crate) fn literal(parser: &mut Parser<'_>) -> Result<Literal, Problem> {
     for (word, value) in [("NULL", Literal::Null), ("TRUE", Literal::Bool(true)), ("FALSE", Literal::Bool(false))] {
         if parser.eat_word(word)? {
             return Ok(value);
@@ -556,7 +557,7 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
 }
 
 /// Everything from PARTITION on, kept as text; rows carry their partition's number, nothing here needs the rule.
-fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Problem> {
+pub(crate) fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Problem> {
     parser.expect_word("PARTITION")?;
     parser.expect_word("BY")?;
     let start = parser.place()?;

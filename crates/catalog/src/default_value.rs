@@ -287,7 +287,7 @@ fn timestamp(ty: &ColumnType, text: &str, time_zone: Option<&str>) -> Option<Vec
     } else {
         let (h, m, s, _) = time;
         let local = days_from_epoch(date)? * 86_400 + i64::try_from(h * 3600 + m * 60 + s).ok()?;
-        let utc = local - offset_seconds(time_zone?)?;
+        let utc = local - i64::from(offset_seconds(time_zone?)?);
         u32::try_from(utc).ok().filter(|seconds| *seconds > 0)?
     };
     let mut image = seconds.to_be_bytes().to_vec();
@@ -307,8 +307,34 @@ fn days_from_epoch((year, month, day): Date) -> Option<i64> {
     Some(365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468)
 }
 
+/// CURRENT_TIMESTAMP at `now_us` in a column of this type; a local time needs the zone's offset.
+pub(crate) fn now(ty: &ColumnType, now_us: u64, offset: Option<i32>) -> Option<Vec<u8>> {
+    let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
+    let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(ty.meta)?))?;
+    let micros = micros / unit * unit;
+    if ty.code == code::TIMESTAMP2 {
+        let mut image = u32::try_from(seconds).ok()?.to_be_bytes().to_vec();
+        image.extend(fraction_bytes(micros, ty.meta)?);
+        return Some(image);
+    }
+    if ty.code != code::DATETIME2 {
+        return None;
+    }
+    let local = u64::try_from(i64::try_from(seconds).ok()? + i64::from(offset?)).ok()?;
+    let (days, of_day) = (local / 86_400 + 719_468, local % 86_400);
+    // Years counted from March, so that the leap day is the last of its year.
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    datetime_image(ty, (year, month, day), (of_day / 3600, of_day / 60 % 60, of_day % 60, micros))
+}
+
 /// `+02:00` in seconds; a named zone or SYSTEM is not known here.
-fn offset_seconds(time_zone: &str) -> Option<i64> {
+pub(crate) fn offset_seconds(time_zone: &str) -> Option<i32> {
     if time_zone.eq_ignore_ascii_case("UTC") {
         return Some(0);
     }
@@ -319,7 +345,7 @@ fn offset_seconds(time_zone: &str) -> Option<i64> {
     };
     let (hours, minutes) = rest.split_once(':')?;
     let seconds = digits(hours, 1, 2)? * 3600 + digits(minutes, 2, 2)? * 60;
-    Some(sign * i64::try_from(seconds).ok()?)
+    Some(sign * i32::try_from(seconds).ok()?)
 }
 
 fn time(ty: &ColumnType, text: &str) -> Option<Vec<u8>> {

@@ -2,6 +2,8 @@
 //!
 //! In: a [`TableSpec`] and the defaults of database and session. Out: a [`TableDef`]. Never here: the catalog's maps.
 
+use values::ColumnType;
+
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
@@ -10,6 +12,7 @@ use crate::error::Problem;
 use crate::identity;
 use crate::index_set;
 use crate::lexer::SERVER_VERSION_DEFAULT;
+use crate::partition;
 use crate::syntax::{ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
 use crate::table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, TableDef, TableId, code,
@@ -56,8 +59,11 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         comment: spec.options.comment.clone().unwrap_or_default(),
         engine: spec.options.engine.clone().unwrap_or_else(|| "InnoDB".to_owned()),
         partition_by: spec.options.partition_by.clone(),
+        partitioning: spec.options.partition_by.as_deref().and_then(|text| partition::parse(scope.context, text)),
         foreign_keys: Vec::new(),
         hidden_columns: 0,
+        layout_since: 0,
+        older_layouts: Vec::new(),
         index_ids_given: 0,
     };
     for column_spec in &spec.columns {
@@ -80,36 +86,16 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
     for key in &spec.keys {
         add_key(&mut table, key, scope)?;
     }
-    if ENGINES_WITHOUT_FOREIGN_KEYS.iter().any(|engine| engine.eq_ignore_ascii_case(&table.engine)) {
-        table.foreign_keys.clear();
-    }
+    settle_engine(&mut table);
     settle_keys(&mut table);
     Ok(table)
 }
 
-fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<'_>) -> Result<Column, Problem> {
+pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<'_>) -> Result<Column, Problem> {
     let ty = column_type::resolve(&spec.name, &spec.ty, table_default, scope.utf8mb4_default)?;
     let old_timestamp = ty.code == code::TIMESTAMP2 && scope.context.explicit_defaults_for_timestamp == Some(false);
     let nullable = spec.nullable.unwrap_or(!old_timestamp);
-    let literal_scope = LiteralScope {
-        scale: spec.ty.scale,
-        time_zone: scope.context.time_zone.as_deref(),
-        client_charset: client_charset(scope.context),
-    };
-    let default = match &spec.default {
-        None => ColumnDefault::None,
-        Some(DefaultSpec::Now) => ColumnDefault::CurrentTimestamp,
-        Some(DefaultSpec::Expression(text)) => ColumnDefault::Expression(text.clone()),
-        // A TEXT column's constant default is dropped with a warning where sql_mode is not strict.
-        Some(DefaultSpec::Literal { value, .. }) if ty.code == code::BLOB && *value != Literal::Null => {
-            ColumnDefault::None
-        }
-        Some(DefaultSpec::Literal { value: Literal::Null, .. }) => ColumnDefault::Null,
-        Some(DefaultSpec::Literal { value, text }) => match default_value::image(&ty, value, literal_scope) {
-            Some(image) => ColumnDefault::Image(image),
-            None => ColumnDefault::Expression(text.clone()),
-        },
-    };
+    let default = default_of(&ty, spec.default.as_ref(), spec.ty.scale, scope);
     Ok(Column {
         name: spec.name.clone(),
         display: column_type::number_display(&spec.ty, &ty),
@@ -125,6 +111,34 @@ fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<'_>) -> Res
         on_update_now: spec.on_update_now,
         comment: spec.comment.clone(),
     })
+}
+
+/// A DEFAULT clause as the column keeps it; None is none.
+pub(crate) fn default_of(
+    ty: &ColumnType,
+    spec: Option<&DefaultSpec>,
+    scale: Option<u64>,
+    scope: &Scope<'_>,
+) -> ColumnDefault {
+    let literal_scope = LiteralScope {
+        scale,
+        time_zone: scope.context.time_zone.as_deref(),
+        client_charset: client_charset(scope.context),
+    };
+    match spec {
+        None => ColumnDefault::None,
+        Some(DefaultSpec::Now) => ColumnDefault::CurrentTimestamp,
+        Some(DefaultSpec::Expression(text)) => ColumnDefault::Expression(text.clone()),
+        // A TEXT column's constant default is dropped with a warning where sql_mode is not strict.
+        Some(DefaultSpec::Literal { value, .. }) if ty.code == code::BLOB && *value != Literal::Null => {
+            ColumnDefault::None
+        }
+        Some(DefaultSpec::Literal { value: Literal::Null, .. }) => ColumnDefault::Null,
+        Some(DefaultSpec::Literal { value, text }) => match default_value::image(ty, value, literal_scope) {
+            Some(image) => ColumnDefault::Image(image),
+            None => ColumnDefault::Expression(text.clone()),
+        },
+    }
 }
 
 fn client_charset(context: &StatementContext) -> &'static str {
@@ -205,13 +219,23 @@ pub(crate) fn add_key(table: &mut TableDef, spec: &KeySpec, scope: &Scope<'_>) -
 
 fn key_part(table: &TableDef, column: usize, prefix_len: Option<u32>, descending: bool, kind: IndexKind) -> KeyPart {
     let prefix_len = match (kind, table.columns.get(column)) {
-        (IndexKind::Ordered, Some(found)) => {
-            let mbmaxlen = charset::by_id(found.ty.collation).map_or(1, |collation| collation.mbmaxlen);
-            identity::effective_prefix(found, prefix_len, mbmaxlen)
-        }
+        (IndexKind::Ordered, Some(found)) => prefix_of(found, prefix_len),
         _ => None,
     };
     KeyPart { column, prefix_len, descending }
+}
+
+/// The prefix of a column that a key part really has.
+pub(crate) fn prefix_of(column: &Column, prefix_len: Option<u32>) -> Option<u32> {
+    let mbmaxlen = charset::by_id(column.ty.collation).map_or(1, |collation| collation.mbmaxlen);
+    identity::effective_prefix(column, prefix_len, mbmaxlen)
+}
+
+/// What the engine leaves out of a definition.
+pub(crate) fn settle_engine(table: &mut TableDef) {
+    if ENGINES_WITHOUT_FOREIGN_KEYS.iter().any(|engine| engine.eq_ignore_ascii_case(&table.engine)) {
+        table.foreign_keys.clear();
+    }
 }
 
 /// A key made for a foreign key is left out, or taken away, where another key begins with the same columns. False if

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod alter;
+mod alter_effect;
 mod catalog;
 mod charset;
 mod column_type;
@@ -18,23 +19,29 @@ mod error;
 mod identity;
 mod index_set;
 mod key_order;
+mod layout;
 mod lexer;
 mod mask;
 mod named;
 mod parser;
+mod partition;
 mod row_key;
 mod statement;
 mod syntax;
 mod table;
 mod type_syntax;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome, Quarantined};
+pub use catalog::{Catalog, DdlEffect, DdlOutcome, Quarantined, Rewrite};
 pub use context::StatementContext;
 pub use error::DdlError;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};
 pub use key_order::KeyOrder;
+pub use layout::{ColumnSource, ConversionBuffers, OlderLayout, RowConversion, RowVersions};
 pub use mask::masked;
 pub use named::{Named, NamedTable};
+pub use partition::{
+    BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
+};
 pub use row_key::{KeyPlace, RowKey};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,

@@ -322,7 +322,7 @@ mod tests {
             "set names x",
             "create thing x",
             "select 1",
-            "alter table t add column c int",
+            "alter table t add column",
             "drop table t where",
         ] {
             assert!(parsed(sql).is_err(), "{sql}");

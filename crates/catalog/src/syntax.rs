@@ -1,5 +1,7 @@
 //! Statements as read, before the catalog gives them meaning.
 
+use crate::partition::Partition;
+
 /// `db.name` or `name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableName {
@@ -197,11 +199,46 @@ pub(crate) struct ForeignSpec {
     pub(crate) inline: bool,
 }
 
-/// One action of ALTER TABLE, CREATE INDEX or DROP INDEX that this version carries out.
+/// Where ALTER TABLE puts a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Position {
+    First,
+    After(String),
+}
+
+/// One action of ALTER TABLE, CREATE INDEX or DROP INDEX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AlterAction {
+    /// ADD COLUMN, with the keys its attributes make.
+    AddColumns {
+        columns: Vec<ColumnSpec>,
+        keys: Vec<KeySpec>,
+        position: Option<Position>,
+    },
+    /// MODIFY and CHANGE.
+    ChangeColumn {
+        name: String,
+        column: Box<ColumnSpec>,
+        keys: Vec<KeySpec>,
+        position: Option<Position>,
+    },
+    DropColumn(String),
+    RenameColumn {
+        from: String,
+        to: String,
+    },
+    /// None: DROP DEFAULT.
+    ColumnDefault {
+        name: String,
+        default: Option<DefaultSpec>,
+    },
+    ColumnVisibility {
+        name: String,
+        invisible: bool,
+    },
     AddKey(KeySpec),
     DropKey(String),
+    DropPrimaryKey,
     DropForeignKey(String),
     /// DROP CONSTRAINT: a key, a foreign key or a check, whichever has the name.
     DropConstraint(String),
@@ -214,7 +251,36 @@ pub(crate) enum AlterAction {
         invisible: bool,
     },
     RenameTo(TableName),
-    Comment(String),
+    /// CONVERT TO CHARACTER SET; the defaults of the database where neither is given.
+    ConvertTo(CharsetSpec),
+    /// Table options: those that a definition here holds.
+    Options(TableOptions),
+    Partitions(PartitionAction),
     /// Says nothing about rows or definitions: named for messages.
     Nothing,
+}
+
+/// What ALTER TABLE does with partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PartitionAction {
+    /// PARTITION BY, as text.
+    By(String),
+    Remove,
+    Add(Vec<Partition>),
+    /// ADD PARTITION PARTITIONS n.
+    AddNumbered(u64),
+    Drop(Vec<String>),
+    /// None: all.
+    Truncate(Option<Vec<String>>),
+    Exchange {
+        partition: String,
+        with: TableName,
+    },
+    /// REORGANIZE PARTITION … INTO.
+    Reorganize {
+        partitions: Vec<String>,
+        into: Vec<Partition>,
+    },
+    /// COALESCE PARTITION n.
+    Coalesce(u64),
 }

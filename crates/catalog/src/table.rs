@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use values::ColumnType;
 use values::sort_key::SortKeyColumn;
 
+use crate::layout::OlderLayout;
+use crate::partition::Partitioning;
+
 /// Names one table's rows for ever: TRUNCATE, DROP and re-creation give a new one, none is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TableId(pub u32);
@@ -23,7 +26,7 @@ impl std::fmt::Display for TableId {
 /// One table at one epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableDef {
-    /// Fresh at CREATE and TRUNCATE; kept by RENAME and index changes.
+    /// Fresh at CREATE and TRUNCATE, and where an ALTER TABLE writes all rows anew; else kept.
     pub id: TableId,
     /// Counts the definitions under this id, from 1.
     pub version: u32,
@@ -43,13 +46,22 @@ pub struct TableDef {
     pub comment: String,
     /// Engine as named, else `InnoDB`.
     pub engine: String,
-    /// Text after PARTITION BY, if any.
+    /// Text after PARTITION BY as it was last given, if any; `partitioning` has what was done to the partitions since.
     pub partition_by: Option<String>,
+    /// The partitions. None: there are none, or the text is not understood.
+    #[serde(default)]
+    pub partitioning: Option<Partitioning>,
     /// Keys into other tables.
     pub foreign_keys: Vec<ForeignKey>,
     /// Number of hidden columns MySQL adds for functional index parts. Their bits can be seen set behind the visible
     /// columns' bits in the bitmaps of rows events; they must be ignored.
     pub hidden_columns: usize,
+    /// The first version whose rows' images look as `columns` say.
+    #[serde(default)]
+    pub layout_since: u32,
+    /// What images of rows written under earlier versions look like, oldest first: such rows may be in the store.
+    #[serde(default)]
+    pub older_layouts: Vec<OlderLayout>,
     /// Index ids given under this table id so far: 1 to this. None is given twice.
     #[serde(default)]
     pub index_ids_given: u16,

@@ -3,7 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use catalog::{
-    Catalog, ColumnDefault, DdlEffect, DdlError, Identity, ReferenceAction, StatementContext, TableDef, TableId,
+    Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Identity, ReferenceAction, StatementContext, TableDef,
+    TableId,
 };
 use values::sort_key::SortKeyPlan;
 
@@ -44,7 +45,7 @@ fn ids(tables: &[std::sync::Arc<TableDef>]) -> Vec<u32> {
 /// `(created, dropped, altered)` ids.
 fn changed(effect: &DdlEffect) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     match effect {
-        DdlEffect::Changed { created, dropped, altered } => {
+        DdlEffect::Changed { created, dropped, altered, .. } => {
             (ids(created), dropped.iter().map(|id| id.0).collect(), ids(altered))
         }
         other => panic!("{other:?}"),
@@ -150,7 +151,7 @@ fn inline_references_count_from_9_0_on() {
 }
 
 #[test]
-fn index_changes_keep_the_rows_or_are_refused() {
+fn index_changes_keep_the_rows_or_write_them_anew() {
     let mut catalog = with(&[
         "create table t (a int not null, b int, c varchar(10) not null, d int not null)",
         "create table p (a int primary key, b int not null)",
@@ -163,16 +164,17 @@ fn index_changes_keep_the_rows_or_are_refused() {
     assert_eq!(key_names(catalog.table("d", "t").unwrap()), ["pre", "u", "j"]);
     assert_eq!(id(&catalog, "t"), before);
     assert_eq!(catalog.table("d", "t").unwrap().version, 5);
-    let refused = refusal(&catalog, "create unique index k on t (a)");
-    assert!(matches!(&refused, DdlError::NotSupported { what, .. } if what.contains("from the whole row to (a)")));
+    let (created, dropped, altered) = changed(&effect(&mut catalog, "create unique index k on t (a)"));
+    assert_eq!((created, dropped, altered), (vec![3], vec![1], vec![]), "a key identifies the rows from here on");
     // With a PRIMARY KEY, or an earlier key that qualifies, the rows keep their identity.
     effect(&mut catalog, "create unique index k on p (b)");
     effect(&mut catalog, "drop index k on p");
-    assert!(matches!(refusal(&catalog, "drop index `primary` on p"), DdlError::NotSupported { .. }));
+    assert_eq!(changed(&effect(&mut catalog, "drop index `primary` on p")), (vec![4], vec![2], vec![]));
     effect(&mut catalog, "create table q (a int not null, b int not null, unique (a), unique (b))");
     effect(&mut catalog, "drop index b on q");
-    assert!(matches!(refusal(&catalog, "drop index a on q"), DdlError::NotSupported { .. }));
+    assert_eq!(changed(&effect(&mut catalog, "drop index a on q")), (vec![6], vec![5], vec![]));
     assert!(matches!(refusal(&catalog, "drop index x on q"), DdlError::Disagrees { .. }));
+    effect(&mut catalog, "create index a on q (b)");
     assert!(matches!(refusal(&catalog, "create index a on q (b)"), DdlError::Disagrees { .. }));
     assert!(matches!(effect(&mut catalog, "alter table q engine=InnoDB, row_format=dynamic"), DdlEffect::NoEffect(_)));
     assert!(matches!(effect(&mut catalog, "alter table q disable keys"), DdlEffect::NoEffect(_)));
@@ -325,7 +327,7 @@ fn what_is_refused_says_so_without_secrets() {
         "replace into t values (1)",
         "call p('x')",
         "load data infile 'x' into table t",
-        "alter table t add b int",
+        "alter table t add a int",
         "create table u (a int) , (b int)",
         "create table u (a nonsense)",
         "create table u (a char(1) charset nonsense)",
@@ -396,4 +398,44 @@ fn a_table_map_that_disagrees_shows_both_sides() {
     let mut collated = logged(&[40, 0]);
     collated[1].collation = 8;
     assert!(table.matches(&types, &collated).is_err());
+}
+
+#[test]
+fn columns_change_and_rows_are_read_anew_or_written_anew() {
+    let mut catalog = with(&["create table t (id int primary key, a int, b varchar(10))"]);
+    let first = id(&catalog, "t");
+    assert_eq!(changed(&effect(&mut catalog, "alter table t add c int default 7 after id, drop b")).2, [1]);
+    let table = catalog.table("d", "t").unwrap();
+    assert_eq!((Some(table.id), table.version, table.layout_since), (first, 2, 2));
+    let sources = &table.older_layouts[0].to_next;
+    let expected = [ColumnSource::Kept(0), ColumnSource::Constant(vec![7, 0, 0, 0]), ColumnSource::Kept(1)];
+    assert_eq!((sources.as_slice(), table.older_layouts[0].since), (&expected[..], 0));
+    // Names and defaults are no part of a layout.
+    effect(&mut catalog, "alter table t rename column a to aa, alter c set default 8");
+    assert_eq!(catalog.table("d", "t").unwrap().older_layouts.len(), 1);
+    effect(&mut catalog, "alter table t modify aa bigint");
+    let table = catalog.table("d", "t").unwrap();
+    assert_eq!((table.version, table.layout_since, table.older_layouts[1].since), (4, 4, 2));
+    // What a store keeps is what it gets back.
+    let kept = Catalog::from_json(&catalog.to_json().unwrap()).unwrap();
+    assert_eq!(kept.table("d", "t").unwrap(), table);
+    for sql in ["alter table t modify aa tinyint", "alter table t modify id bigint", "alter table t drop primary key"] {
+        let mut catalog = kept.clone();
+        let DdlEffect::Changed { rewritten, dropped, .. } = effect(&mut catalog, sql) else { panic!("{sql}") };
+        assert_eq!((rewritten.len(), dropped.len(), rewritten[0].statement.as_str()), (1, 1, sql));
+        let table = catalog.table("d", "t").unwrap();
+        assert_eq!((table.version, table.layout_since, table.older_layouts.len()), (1, 0, 0), "{sql}");
+    }
+}
+
+#[test]
+fn too_many_layouts_are_written_anew() {
+    let mut catalog = with(&["create table t (id int primary key)"]);
+    let first = id(&catalog, "t");
+    for n in 0..32 {
+        effect(&mut catalog, &format!("alter table t add c{n} int"));
+        assert_eq!(id(&catalog, "t"), first);
+    }
+    effect(&mut catalog, "alter table t add c32 int");
+    assert!(id(&catalog, "t") != first && catalog.table("d", "t").unwrap().older_layouts.is_empty());
 }

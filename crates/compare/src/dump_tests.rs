@@ -29,7 +29,15 @@ impl Rows {
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
         let (layout, order) = (values::RowLayout::new(&types), KeyOrder::of(&def));
-        let shape = TableShape { id: def.id, layout: &layout, types: &types, order: &order };
+        let versions = catalog::RowVersions::of(&def);
+        let shape = TableShape {
+            id: def.id,
+            layout: &layout,
+            types: &types,
+            order: &order,
+            definition: def.version,
+            versions: &versions,
+        };
         lane.apply(lane_index, &shape, hash, key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
         drop(lane);
         let gtid: Gtid = format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{}", self.sequence).parse().unwrap();

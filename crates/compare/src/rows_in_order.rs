@@ -105,7 +105,15 @@ mod tests {
         let def = Arc::clone(catalog.table("d", "t").unwrap());
         let shape = Shape::of(&def);
         let order = KeyOrder::of(&def);
-        let table = TableShape { id: def.id, layout: &shape.layout, types: &shape.types, order: &order };
+        let versions = catalog::RowVersions::of(&def);
+        let table = TableShape {
+            id: def.id,
+            layout: &shape.layout,
+            types: &shape.types,
+            order: &order,
+            definition: def.version,
+            versions: &versions,
+        };
         for row in 0..600i16 {
             let (a, b) = ((row * 7) % 40 - 20, (row * 13) % 11);
             let image = [&[0][..], &a.to_le_bytes(), &b.to_le_bytes()].concat();

@@ -74,6 +74,8 @@ pub(crate) struct Statement<'a> {
     pub transaction: usize,
     /// Version of the server that ran it, where the Gtid event says.
     pub server_version: Option<u32>,
+    /// When it began at the source, µs since 1970.
+    pub timestamp_us: u64,
 }
 
 /// What became of a statement.
@@ -583,11 +585,13 @@ impl Decoder {
         let transaction = work.out.transactions.len();
         let server_version = work.open.as_ref().and_then(|open| open.begun.server_version);
         let error_code = query.error_code;
+        let micros = query.status.microseconds.unwrap_or(0);
+        let timestamp_us = u64::from(header.timestamp) * 1_000_000 + u64::from(micros);
         let Some(sink) = &mut work.sink else {
             work.out.needs_serial = true;
             return Ok(true);
         };
-        let outcome = sink.apply(Statement { query, transaction, server_version })?;
+        let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us })?;
         let (catalog, version) = sink.catalog();
         work.catalog = catalog;
         work.out.catalog_version = version;

@@ -12,6 +12,7 @@ mod follow;
 mod memory;
 mod piece;
 mod plan;
+mod rewrite;
 mod rows;
 mod sequence;
 mod split;
@@ -26,6 +27,7 @@ pub use piece::{
     SkipReason, Span, SpareBuffers, Transaction, TransactionKind,
 };
 pub use plan::TablePlan;
+pub use rewrite::Rewriter;
 pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
 pub use split::{SplitOptions, Splitter};
 pub use stop::{Stop, StopClass};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Identity, KeyOrder, OmittedValue, TableDef};
+use catalog::{Catalog, Identity, KeyOrder, OmittedValue, RowVersions, TableDef};
 use values::{ColumnType, RowLayout, type_code};
 
 /// How a row's identifying key is found in its image.
@@ -26,6 +26,8 @@ pub struct TablePlan {
     pub types: Vec<ColumnType>,
     /// Where its rows stand on disk.
     pub order: KeyOrder,
+    /// How rows stored under earlier definitions are read.
+    pub versions: RowVersions,
     pub(crate) key: KeyPlan,
     /// No key, and JSON columns: copies of a row are found by the texts of its JSON values (RULES 21), because rows that
     /// the initial copy brought have no documents. As `catalog::RowKey` has it.
@@ -65,6 +67,7 @@ impl TablePlan {
             json_columns: types.iter().filter(|ty| ty.code == type_code::JSON).count(),
             types,
             order: KeyOrder::of(def),
+            versions: RowVersions::of(def),
             key,
             key_columns,
             cascades_on_delete: false,

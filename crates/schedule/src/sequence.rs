@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
-use catalog::{Catalog, DdlEffect, Named, Quarantined, StatementContext, TableDef, TableId};
+use catalog::{Catalog, DdlEffect, Named, Quarantined, Rewrite, StatementContext, TableDef, TableId};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -89,6 +89,8 @@ pub struct SequencedPiece {
     pub catalogs: Vec<(SequenceNumber, Catalog)>,
     /// Tables its statements took away, each with the number of its transaction.
     pub dropped: Vec<(SequenceNumber, TableId)>,
+    /// Tables whose rows its statement writes anew: to be done before the piece is handed on.
+    pub rewrites: Vec<Rewrite>,
     /// XA transactions prepared behind its last transaction.
     pub prepared: PreparedSet,
 }
@@ -126,6 +128,7 @@ struct State {
     version: u64,
     catalogs: Vec<(SequenceNumber, Catalog)>,
     dropped: Vec<(SequenceNumber, TableId)>,
+    rewrites: Vec<Rewrite>,
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
     /// See [`DecodeOptions::quarantine`].
@@ -151,6 +154,7 @@ impl Sequencer {
                 version: 0,
                 catalogs: Vec::new(),
                 dropped: Vec::new(),
+                rewrites: Vec::new(),
                 continued: None,
                 quarantine: options.quarantine,
                 prepared: PreparedSet::default(),
@@ -256,6 +260,7 @@ impl Sequencer {
             first: self.state.first,
             catalogs: std::mem::take(&mut self.state.catalogs),
             dropped: std::mem::take(&mut self.state.dropped),
+            rewrites: std::mem::take(&mut self.state.rewrites),
             prepared: Arc::clone(&self.state.prepared),
             decoded,
         };
@@ -275,6 +280,7 @@ impl Sequencer {
             first: self.state.last,
             catalogs: Vec::new(),
             dropped: Vec::new(),
+            rewrites: Vec::new(),
             prepared: Arc::clone(&self.state.prepared),
             decoded,
         }
@@ -419,8 +425,9 @@ impl StatementSink for State {
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
             DdlEffect::Recorded(_) => StatementOutcome::Recorded,
-            DdlEffect::Changed { dropped, .. } => {
+            DdlEffect::Changed { dropped, rewritten, .. } => {
                 self.put_catalog(at, outcome.catalog, dropped);
+                self.rewrites.extend(rewritten);
                 StatementOutcome::Applied
             }
         })
@@ -442,5 +449,6 @@ pub(crate) fn context_of(statement: &Statement<'_>) -> StatementContext {
         explicit_defaults_for_timestamp: status.explicit_defaults_for_timestamp,
         time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
         server_version: statement.server_version,
+        timestamp_us: Some(statement.timestamp_us),
     }
 }

@@ -222,6 +222,13 @@ option_flags! {
         /// Make what is older than this durable in the store, whatever its size [default: 60s]
         #[arg(value_name = "TIME", help_heading = "Store")]
         cut_interval,
+        /// Rows on disk that stay in memory for verify and dump, bytes: above it the oldest of these end with "snapshot too
+        /// old" [default: half of --memory]
+        #[arg(value_name = "SIZE", help_heading = "Store")]
+        snapshot_memory,
+        /// How old the state may become that verify and dump read [default: no limit]
+        #[arg(value_name = "TIME", help_heading = "Store")]
+        snapshot_age,
         /// An idle source sends a heartbeat this often [default: 1s]
         #[arg(value_name = "TIME", visible_alias = "heartbeat", help_heading = "Replication")]
         source_heartbeat_period,

@@ -49,6 +49,8 @@ const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("snapshot-max", &[], false),
     ("memory", &[], false),
     ("cut-interval", &[], false),
+    ("snapshot-memory", &[], false),
+    ("snapshot-age", &[], false),
     ("source-heartbeat-period", &["heartbeat"], false),
     ("replica-net-timeout", &["slave-net-timeout", "read-timeout"], false),
     ("source-connect-retry", &["connect-retry"], false),
@@ -348,6 +350,10 @@ pub struct ReplicaConfig {
     pub memory: u64,
     /// What is older than this is cut, whatever its size.
     pub cut_interval: Duration,
+    /// Bytes of rows that are on disk already and stay in memory for readers; 0: half of the memory limit.
+    pub snapshot_memory: u64,
+    /// Readers see a state of this age at most; None: of any.
+    pub snapshot_age: Option<Duration>,
     /// An idle source sends a heartbeat this often.
     pub heartbeat: Duration,
     /// Without any byte from the source for this long the connection counts as dead.
@@ -380,6 +386,8 @@ pub struct Settings {
     copy: CopyConfig,
     memory: Option<u64>,
     cut_interval: Option<Duration>,
+    snapshot_memory: Option<u64>,
+    snapshot_age: Option<Duration>,
     heartbeat: Option<Duration>,
     read_timeout: Option<Duration>,
     connect_retry: Option<Duration>,
@@ -492,6 +500,8 @@ impl Settings {
             "snapshot-max" => self.copy.snapshot_max = positive_span(value, "s")?,
             "memory" => self.memory = Some(bytes_within(value, MEMORY_MIN, 1 << 50)?),
             "cut-interval" => self.cut_interval = Some(positive_span(value, "s")?),
+            "snapshot-memory" => self.snapshot_memory = Some(space_limit(value)?),
+            "snapshot-age" => self.snapshot_age = Some(positive_span(value, "s")?),
             "source-heartbeat-period" => self.heartbeat = Some(positive_span(value, "s")?),
             "replica-net-timeout" => self.read_timeout = Some(positive_span(value, "s")?),
             "source-connect-retry" => self.connect_retry = Some(positive_span(value, "s")?),
@@ -611,6 +621,8 @@ impl Settings {
             copy: self.copy,
             memory: self.memory.unwrap_or(0),
             cut_interval: self.cut_interval.unwrap_or(Duration::from_secs(60)),
+            snapshot_memory: self.snapshot_memory.unwrap_or(0),
+            snapshot_age: self.snapshot_age,
             heartbeat,
             read_timeout,
             connect_retry: self.connect_retry.unwrap_or(Duration::from_secs(10)),

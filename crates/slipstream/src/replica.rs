@@ -23,7 +23,7 @@ use relay_log::{
     SyncPolicy,
 };
 use schedule::{SkipList, Stop, StopClass};
-use store::{Disk, DiskOptions, Recovered, Store, StoreError};
+use store::{Disk, DiskOptions, Recovered, SnapshotLimits, Store, StoreError};
 
 use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
@@ -213,6 +213,8 @@ impl Replica {
             after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
+        let bytes = if config.snapshot_memory == 0 { memory.limit_bytes / 2 } else { config.snapshot_memory };
+        store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
         let settling = store.readable();
         if let Err(error) = &settling {
             log::note(Code(34), "Copy", &error.to_string());

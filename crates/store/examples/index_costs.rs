@@ -73,7 +73,15 @@ impl Bench {
     fn apply(&mut self, rows: u32, change: impl FnMut(u32) -> Change) -> f64 {
         let types = self.def.column_types();
         let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&self.def));
-        let shape = TableShape { id: self.def.id, layout: &layout, types: &types, order: &order };
+        let versions = catalog::RowVersions::of(&self.def);
+        let shape = TableShape {
+            id: self.def.id,
+            layout: &layout,
+            types: &types,
+            order: &order,
+            definition: self.def.version,
+            versions: &versions,
+        };
         // The images are the log's: they are there before the clock runs.
         let changes: Vec<Change> = (0..rows).map(change).collect();
         let layers = self.store.visibility().layers();

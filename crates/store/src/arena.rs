@@ -47,12 +47,14 @@ pub(crate) struct Header {
     pub slot: u32,
     pub key_len: u32,
     pub image_len: u32,
-    /// [`DELETED`] or nothing.
-    pub flags: u32,
+    /// The row is gone.
+    pub deleted: bool,
+    /// Version of the table's definition that the image was written under; below 2^31.
+    pub definition: u32,
 }
 
-/// The version says that the row is gone.
-pub(crate) const DELETED: u32 = 1;
+/// Lowest bit of the last field: the row is gone. The others are the definition's version.
+const DELETED: u32 = 1;
 
 const HEADER_LEN: usize = 32;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
@@ -69,7 +71,8 @@ impl Header {
             slot: u32_at(16),
             key_len: u32_at(20),
             image_len: u32_at(24),
-            flags: u32_at(28),
+            deleted: u32_at(28) & DELETED != 0,
+            definition: u32_at(28) >> 1,
         }
     }
 
@@ -80,7 +83,7 @@ impl Header {
         out[16..20].copy_from_slice(&self.slot.to_le_bytes());
         out[20..24].copy_from_slice(&self.key_len.to_le_bytes());
         out[24..28].copy_from_slice(&self.image_len.to_le_bytes());
-        out[28..32].copy_from_slice(&self.flags.to_le_bytes());
+        out[28..32].copy_from_slice(&(self.definition << 1 | u32::from(self.deleted)).to_le_bytes());
         out
     }
 

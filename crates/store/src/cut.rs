@@ -140,7 +140,7 @@ impl Stream<'_> {
     }
 
     /// Writes the next entry's value; false when it is a deletion.
-    fn value(&mut self, table: TableId, version: u32, out: &mut Vec<u8>) -> bool {
+    fn value(&mut self, table: TableId, out: &mut Vec<u8>) -> bool {
         out.clear();
         match self {
             Stream::Memory { generation, sorted, next } => {
@@ -149,7 +149,7 @@ impl Stream<'_> {
                 let Some(held) = guard.held_at(table, place.place) else { return false };
                 let Some(image) = held.image else { return false };
                 let keyless = guard.is_keyless(table);
-                entry::append_value(keyless, version, held.key, image, held.copies, out);
+                entry::append_value(keyless, held.definition, held.key, image, held.copies, out);
                 true
             }
             Stream::Spill { entries } => match entries.peek() {
@@ -194,7 +194,7 @@ impl Stream<'_> {
 /// Hands the newest entry of every key of a table to `each`. `streams` are newest first; what lies below all of them is
 /// asked for where there are `indexes`.
 fn merge(
-    (table, version): (TableId, u32),
+    table: TableId,
     indexes: Option<&IndexSet>,
     mut streams: Vec<Stream<'_>>,
     damaged: &dyn Fn() -> StoreError,
@@ -216,7 +216,7 @@ fn merge(
             }
         }
         let Some(first) = first else { return Ok(count) };
-        let there = streams.get_mut(first).is_some_and(|stream| stream.value(table, version, &mut value));
+        let there = streams.get_mut(first).is_some_and(|stream| stream.value(table, &mut value));
         let (mut base, mut own_len) = (BaseKind::Same, 0);
         for stream in streams.iter_mut().skip(first) {
             if stream.key()? != key.get(entry::PREFIX_LEN..) {
@@ -343,7 +343,7 @@ fn write_table(
         TableEntries::new(table.id, set, extents, to.indexes.is_new(table), scratch)
     });
     let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);
-    let rows = merge((table.id, table.version), indexes, streams, &damaged, |row| {
+    let rows = merge(table.id, indexes, streams, &damaged, |row| {
         match row.value {
             Some(value) => run.put(row.key, value)?,
             None => run.remove(row.key)?,
@@ -374,7 +374,7 @@ pub(crate) fn spill(disk: &Disk, generation: &Arc<Generation>, catalog: &Catalog
         });
         let mut value = Vec::new();
         let indexes = order.indexes().map(|set| &**set);
-        let rows = merge((table.id, table.version), indexes, streams, &damaged, |row| {
+        let rows = merge(table.id, indexes, streams, &damaged, |row| {
             value.clear();
             if let Some(entries) = &mut entries {
                 let base = entry::SpillBase {

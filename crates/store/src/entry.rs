@@ -212,6 +212,8 @@ pub(crate) fn plain(value: &[u8]) -> &[u8] {
 /// A row as the tree has it.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredRow<'a> {
+    /// Version of the definition that the image was written under.
+    pub definition: u32,
     /// Stored key bytes; the image without a key.
     pub key: &'a [u8],
     pub image: &'a [u8],
@@ -225,13 +227,15 @@ pub(crate) fn parse_row<'a>(tree_key: &'a [u8], value: &'a [u8]) -> Option<Store
         KEYED => {
             let head = value.first_chunk::<KEYED_HEAD>()?;
             let key_len = usize::from(u16::from_le_bytes([head[5], head[6]]));
+            let definition = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
             let at = tree_key.len().checked_sub(key_len).filter(|at| *at >= PREFIX_LEN)?;
-            Some(StoredRow { key: tree_key.get(at..)?, image: value.get(KEYED_HEAD..)?, copies: 1 })
+            Some(StoredRow { definition, key: tree_key.get(at..)?, image: value.get(KEYED_HEAD..)?, copies: 1 })
         }
         KEYLESS => {
             let copies = u64::from_le_bytes(*value.get(5..KEYLESS_HEAD)?.first_chunk()?);
+            let definition = u32::from_le_bytes(*value.get(1..5)?.first_chunk()?);
             let image = value.get(KEYLESS_HEAD..)?;
-            Some(StoredRow { key: image, image, copies })
+            Some(StoredRow { definition, key: image, image, copies })
         }
         _ => None,
     }

@@ -56,8 +56,11 @@ pub enum StoreError {
         /// How much of it is not.
         missing: u64,
     },
-    /// A snapshot was given up because it held too much memory.
-    #[error("snapshot too old: what it sees was given up to stay within --memory; take a new one")]
+    /// A snapshot was given up because it held too much memory, or was too old: see
+    /// [`SnapshotLimits`](crate::SnapshotLimits).
+    #[error(
+        "snapshot too old: what it sees was given up to stay within --snapshot-memory and --snapshot-age; take a new one"
+    )]
     SnapshotTooOld,
 }
 

@@ -125,7 +125,15 @@ mod tests {
             let def = self.catalog.table("d", "t").unwrap();
             let types = def.column_types();
             let (layout, order) = (RowLayout::new(&types), KeyOrder::of(def));
-            let shape = TableShape { id: def.id, layout: &layout, types: &types, order: &order };
+            let versions = catalog::RowVersions::of(def);
+            let shape = TableShape {
+                id: def.id,
+                layout: &layout,
+                types: &types,
+                order: &order,
+                definition: def.version,
+                versions: &versions,
+            };
             let (key, image, before) = (id.to_le_bytes(), image(id, a), before.map(|a| image(id, a)));
             let hash = key_hash(def.id.0, &key);
             let (layers, lane) = (self.store.visibility().layers(), self.store.lane_of(hash));

@@ -3,8 +3,8 @@
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
 //! passes unseen while `check_images` asks to look (RULES 20).
 
-use catalog::{IndexSet, KeyOrder, TableId};
-use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
+use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableId};
+use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
 use crate::arena::Cursor;
 use crate::beneath::{Base, Bases};
@@ -24,6 +24,10 @@ pub struct TableShape<'a> {
     pub types: &'a [ColumnType],
     /// Where its rows stand on disk.
     pub order: &'a KeyOrder,
+    /// Version of its definition: that of the images that are written.
+    pub definition: u32,
+    /// How images of earlier versions are read.
+    pub versions: &'a RowVersions,
 }
 
 /// How far the stored row is compared with what the log says of it.
@@ -179,11 +183,16 @@ pub(crate) struct Held<'a> {
     pub key: &'a [u8],
     /// None: deleted.
     pub image: Option<&'a [u8]>,
+    /// Version of the definition that the image was written under.
+    pub definition: u32,
     /// How many copies of the row, without a key.
     pub copies: u64,
     /// What lies below, for secondary indexes.
     pub base: Base<'a>,
 }
+
+/// A row's key, and the row with its definition's version or None when it is deleted.
+pub(crate) type VisibleRow<'a> = (&'a [u8], Option<(crate::Row<'a>, u32)>);
 
 /// See the module.
 pub struct Lane {
@@ -198,6 +207,8 @@ pub struct Lane {
     scratch: Vec<u8>,
     /// Old images from below are copied here.
     below: Vec<u8>,
+    /// Old images of earlier definitions are converted here.
+    buffers: ConversionBuffers,
     /// Sort keys of rows below are made here.
     base_keys: Vec<u8>,
 }
@@ -220,6 +231,7 @@ impl Lane {
             dying: Vec::new(),
             scratch: Vec::new(),
             below: Vec::new(),
+            buffers: ConversionBuffers::default(),
             base_keys: Vec::new(),
         }
     }
@@ -255,10 +267,14 @@ impl Lane {
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
-        let below = &mut self.below;
+        let (below, buffers) = (&mut self.below, &mut self.buffers);
         let old = match &found {
             Some(found) if found.is_deleted() => Old::Gone,
-            Some(found) => Old::Live(rows.image(found)),
+            Some(found) if shape.versions.is_current(found.definition()) => Old::Live(rows.image(found)),
+            Some(found) => {
+                let read = shape.versions.read(found.definition(), rows.image(found), buffers);
+                Old::Live(read.map_err(|_| RowError { kind: RowErrorKind::Damaged })?)
+            }
             None if self.bottom => Old::Gone,
             None => match look_below(lane, shape, hash, key, &change, compare, check, layers, below)? {
                 Below::Live => Old::Live(below),
@@ -336,7 +352,8 @@ impl Lane {
             RowChange::AddCopy => 1,
             _ => 0,
         };
-        let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none() };
+        let definition = shape.definition;
+        let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none(), definition };
         // The borrow of the old image ends here.
         let keep_graves = self.bottom;
         let slot = entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
@@ -361,9 +378,9 @@ impl Lane {
         image: &mut Vec<u8>,
     ) -> Result<bool, RowError> {
         match self.newest_version(shape.id, hash, key) {
-            Some(Some(found)) => {
+            Some(Some((found, definition))) => {
                 image.clear();
-                image.extend_from_slice(found);
+                append_read(shape, definition, found, image).map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
                 Ok(true)
             }
             Some(None) => Ok(false),
@@ -375,11 +392,12 @@ impl Lane {
         }
     }
 
-    /// The newest version in this generation: None when it has none, Some(None) when the row is deleted.
-    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<Option<&[u8]>> {
+    /// The newest version in this generation, with its definition's version: None when it has none, Some(None) when
+    /// the row is deleted.
+    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<Option<(&[u8], u32)>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let found = entry.rows.find(hash, key)?;
-        Some((!found.is_deleted()).then(|| entry.rows.image(&found)))
+        Some((!found.is_deleted()).then(|| (entry.rows.image(&found), found.definition())))
     }
 
     /// Whether this generation has a version visible at `sequence`, a deletion included.
@@ -413,18 +431,18 @@ impl Lane {
     pub(crate) fn each_held(&self, table: TableId, sequence: u64, mut each: impl FnMut(u64, Held<'_>)) {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return };
         let keyless = entry.keyless;
-        entry.rows.each_newest(sequence, |place, key, image| {
+        entry.rows.each_newest(sequence, |place, key, image, definition| {
             let copies = if keyless { image.map_or(0, copies_of) } else { 1 };
-            each(place, Held { key, image, copies, base: Base::Same });
+            each(place, Held { key, image, definition, copies, base: Base::Same });
         });
     }
 
     /// The version at a place that `each_held` gave.
     pub(crate) fn held_at(&self, table: TableId, place: u64) -> Option<Held<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let (key, image) = entry.rows.at(place);
+        let (key, image, definition) = entry.rows.at(place);
         let copies = if entry.keyless { image.map_or(0, copies_of) } else { 1 };
-        Some(Held { key, image, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
+        Some(Held { key, image, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
     }
 
     /// As `LaneTable::written_since`, images as readers see them.
@@ -442,16 +460,18 @@ impl Lane {
         })
     }
 
-    /// The version of a slot visible at `sequence`: its key, and the row or None when it is deleted.
-    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<(&[u8], Option<crate::Row<'_>>)> {
+    /// The version of a slot visible at `sequence`: its key, and the row with its definition's version, or None when it
+    /// is deleted.
+    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<VisibleRow<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let (key, image) = entry.rows.visible(slot, sequence)?;
+        let (key, image, definition) = entry.rows.visible(slot, sequence)?;
         let row = image.map(|image| {
-            if entry.keyless {
+            let row = if entry.keyless {
                 crate::Row { key, image: key, count: copies_of(image) }
             } else {
                 crate::Row { key, image, count: 1 }
-            }
+            };
+            (row, definition)
         });
         Some((key, row))
     }
@@ -488,15 +508,23 @@ impl Lane {
         }
     }
 
-    /// The version of a row visible at `sequence`: None when this generation has none, Some(None) when it is deleted.
-    pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<Option<crate::Row<'_>>> {
+    /// The version of a row visible at `sequence`, with its definition's version: None when this generation has none,
+    /// Some(None) when it is deleted.
+    pub(crate) fn get(
+        &self,
+        table: TableId,
+        hash: u64,
+        key: &[u8],
+        sequence: u64,
+    ) -> Option<Option<(crate::Row<'_>, u32)>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        Some(entry.rows.get(hash, key, sequence)?.map(|(key, image)| {
-            if entry.keyless {
+        Some(entry.rows.get(hash, key, sequence)?.map(|(key, image, definition)| {
+            let row = if entry.keyless {
                 crate::Row { key, image: key, count: copies_of(image) }
             } else {
                 crate::Row { key, image, count: 1 }
-            }
+            };
+            (row, definition)
         }))
     }
 
@@ -509,11 +537,11 @@ impl Lane {
         out: &mut ScanBuffer,
     ) -> Option<u32> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.slots(sequence, from, count, |hash, key, image| {
+        entry.rows.slots(sequence, from, count, |hash, key, image, definition| {
             if entry.keyless {
-                out.push(hash, key, &[], copies_of(image));
+                out.push(hash, key, &[], copies_of(image), definition);
             } else {
-                out.push(hash, key, image, 1);
+                out.push(hash, key, image, 1, definition);
             }
         })
     }
@@ -575,6 +603,22 @@ fn check_old(
         Old::Gone if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
+}
+
+/// Appends an image, or a count of copies, as a lane holds it, read under the definition of `shape`.
+pub(crate) fn append_read(
+    shape: &TableShape<'_>,
+    definition: u32,
+    image: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ValueError> {
+    if shape.versions.is_current(definition) {
+        out.extend_from_slice(image);
+        return Ok(());
+    }
+    let mut buffers = ConversionBuffers::default();
+    out.extend_from_slice(shape.versions.read(definition, image, &mut buffers)?);
+    Ok(())
 }
 
 /// Appends the row that an image with differences of JSON documents makes of the stored one.

@@ -16,7 +16,7 @@ use crate::disk::{Disk, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
-use crate::lane::{Lane, TableShape};
+use crate::lane::{Lane, TableShape, append_read};
 use crate::order::{Orders, Slice};
 
 /// A transaction boundary: the state of everything up to it.
@@ -197,6 +197,12 @@ pub(crate) enum Below {
 }
 
 impl Layers {
+    /// An image in memory that its table's definitions do not explain.
+    pub(crate) fn unreadable(&self, error: &values::ValueError) -> StoreError {
+        let folder = self.base.as_ref().map(|(disk, _)| disk.folder().to_owned()).unwrap_or_default();
+        StoreError::Damaged { folder, text: format!("a row of an earlier definition: {error}") }
+    }
+
     /// The same parts.
     pub(crate) fn parts(&self) -> Layers {
         Layers {
@@ -224,8 +230,9 @@ impl Layers {
                     let Some(guard) = generation.lane(lane) else { continue };
                     if let Some(newest) = guard.newest_version(shape.id, hash, key) {
                         return Ok(match newest {
-                            Some(bytes) => {
-                                image.extend_from_slice(bytes);
+                            Some((bytes, definition)) => {
+                                append_read(shape, definition, bytes, image)
+                                    .map_err(|error| self.unreadable(&error))?;
                                 Below::Live
                             }
                             None => Below::Gone,
@@ -265,7 +272,8 @@ fn look_up(disk: &Disk, at: u64, shape: &TableShape<'_>, key: &[u8], image: &mut
     if shape.order.is_keyless() {
         image.extend_from_slice(&row.copies.to_le_bytes());
     } else {
-        image.extend_from_slice(row.image);
+        let read = append_read(shape, row.definition, row.image, image);
+        read.map_err(|error| disk.damaged(format!("a row of an earlier definition: {error}")))?;
     }
     Ok(Below::Live)
 }

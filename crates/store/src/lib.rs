@@ -34,7 +34,7 @@ pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, R
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
-pub use snapshot::{PinnedLayers, Snapshot, Visibility, WatermarkState};
+pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ struct LastCut {
 pub struct Row<'a> {
     /// Stored key bytes; the whole image for a table without a key.
     pub key: &'a [u8],
-    /// Row image: null bitmap over all columns, then values.
+    /// Row image as the definition that was asked for has it: null bitmap over all columns, then values.
     pub image: &'a [u8],
     /// How many equal rows this stands for: 1 with a key, 1 or more without.
     pub count: u64,

@@ -10,14 +10,14 @@
 
 use std::sync::Arc;
 
-use catalog::{KeyOrder, TableId};
+use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableId};
 use values::RowLayout;
 
 use crate::disk::Disk;
 use crate::entry;
 use crate::error::StoreError;
 use crate::lane::TableShape;
-use crate::layers::{Generation, Layer, is_shadowed};
+use crate::layers::{Generation, Layer, Layers, is_shadowed};
 use crate::order::{Slice, append_key};
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::{Snapshot, Store};
@@ -52,6 +52,8 @@ pub struct Range<'a> {
     snapshot: &'a Snapshot,
     table: TableId,
     order: KeyOrder,
+    definition: u32,
+    versions: Arc<RowVersions>,
     index: u16,
     lanes: usize,
     layout: RowLayout,
@@ -90,7 +92,8 @@ impl Store {
     /// holds of the table and was not sorted by an earlier range; every step costs one place of each layer and one row.
     ///
     /// # Errors
-    /// The index is being filled ([`StoreError::IndexNotReady`]); the tree cannot be read.
+    /// The index is being filled ([`StoreError::IndexNotReady`]); the snapshot was given up
+    /// ([`StoreError::SnapshotTooOld`], at any step too); the tree cannot be read.
     pub fn range<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -99,10 +102,10 @@ impl Store {
         range: &KeyRange,
     ) -> Result<Range<'a>, StoreError> {
         let index = order.index();
-        if !self.is_ready(snapshot, table, order) {
+        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
+        if !is_ready(&layers, table, order) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
-        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
         let mut sources = Vec::new();
         memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
         let prefix = entry::index_prefix(table.id(), index);
@@ -135,6 +138,8 @@ impl Store {
             snapshot,
             table: table.id(),
             order: table.order().clone(),
+            definition: table.definition(),
+            versions: Arc::clone(table.versions()),
             index,
             lanes: self.lane_count(),
             layout: RowLayout::new(&[]),
@@ -147,16 +152,11 @@ impl Store {
 
     /// Whether rows can be read in this order at this snapshot: not while an index that came with a later DDL is being
     /// filled, nor one that the table does not keep.
-    #[must_use]
-    pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> bool {
-        let ReadOrder::Index(index) = order else { return true };
-        let layers = snapshot.layers();
-        table.order().indexes().is_some_and(|set| set.index(index).is_some())
-            && (layers.base.is_none() || layers.indexes.is_complete(table.id().0, index))
-            && layers.below.iter().all(|layer| match layer {
-                Layer::Spill(spill) => spill.has_index(table.id(), index),
-                Layer::Memory(_) => true,
-            })
+    ///
+    /// # Errors
+    /// The snapshot was given up.
+    pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> Result<bool, StoreError> {
+        Ok(is_ready(&*snapshot.layers()?, table, order))
     }
 
     /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. What lies in memory does not
@@ -165,7 +165,7 @@ impl Store {
     /// # Errors
     /// As `range`.
     pub fn check_index(&self, snapshot: &Snapshot, table: &TableReader, index: u16) -> Result<IndexCheck, StoreError> {
-        let layers = snapshot.layers();
+        let layers = snapshot.layers()?;
         let Some((disk, at)) = &layers.base else { return Ok(IndexCheck::default()) };
         if !layers.indexes.is_complete(table.id().0, index) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
@@ -212,6 +212,16 @@ impl Store {
         check.missing = missing;
         Ok(check)
     }
+}
+
+fn is_ready(layers: &Layers, table: &TableReader, order: ReadOrder) -> bool {
+    let ReadOrder::Index(index) = order else { return true };
+    table.order().indexes().is_some_and(|set| set.index(index).is_some())
+        && (layers.base.is_none() || layers.indexes.is_complete(table.id().0, index))
+        && layers.below.iter().all(|layer| match layer {
+            Layer::Spill(spill) => spill.has_index(table.id(), index),
+            Layer::Memory(_) => true,
+        })
 }
 
 fn memory_sources(
@@ -322,7 +332,7 @@ impl Range<'_> {
     /// The row at a place, if it stands there.
     fn row_of(&mut self, candidate: Candidate) -> Result<Option<OwnedRow>, StoreError> {
         let (layer, row) = match candidate {
-            Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)),
+            Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)?),
             Candidate::Entry { layer, entry } => (layer, self.row_on_disk(layer, &entry)?),
         };
         let Some(row) = row else { return Ok(None) };
@@ -333,27 +343,45 @@ impl Range<'_> {
             return Ok(None);
         }
         let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };
-        let layers = self.snapshot.layers();
+        let layers = self.snapshot.layers()?;
         let hash = base::key_hash(self.table.0, &row.key);
-        let shape = TableShape { id: self.table, layout: &self.layout, types: &[], order: &self.order };
+        let shape = TableShape {
+            id: self.table,
+            layout: &self.layout,
+            types: &[],
+            order: &self.order,
+            definition: self.definition,
+            versions: &self.versions,
+        };
         let newer = layers.below.get(..newer).unwrap_or(&[]);
         let (lane, sequence) = (base::lane_of(hash, self.lanes), self.snapshot.sequence());
         let shadowed = is_shadowed(Some(&layers.active), newer, &shape, lane, hash, &row.key, sequence)?;
         Ok((!shadowed).then_some(row))
     }
 
-    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Option<OwnedRow> {
-        let layers = self.snapshot.layers();
+    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
+        let layers = self.snapshot.layers()?;
         let generation = match layer.checked_sub(1) {
             None => &layers.active,
-            Some(below) => match layers.below.get(below)? {
-                Layer::Memory(generation) => generation,
-                Layer::Spill(_) => return None,
+            Some(below) => match layers.below.get(below) {
+                Some(Layer::Memory(generation)) => generation,
+                Some(Layer::Spill(_)) | None => return Ok(None),
             },
         };
-        let guard = generation.lane(lane)?;
-        let (_, row) = guard.visible(self.table, slot, self.snapshot.sequence())?;
-        row.map(|row| OwnedRow { key: row.key.to_vec(), image: row.image.to_vec(), count: row.count })
+        let guard = generation.lane(lane);
+        let visible = guard.as_ref().and_then(|guard| guard.visible(self.table, slot, self.snapshot.sequence()));
+        let Some((_, Some((row, definition)))) = visible else { return Ok(None) };
+        let image = self.image(definition, row.image)?;
+        Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
+    }
+
+    /// An image as the table's definition has it now.
+    fn image(&self, definition: u32, image: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let mut buffers = ConversionBuffers::default();
+        match self.versions.read(definition, image, &mut buffers) {
+            Ok(read) => Ok(read.to_vec()),
+            Err(error) => Err(self.snapshot.layers()?.unreadable(&error)),
+        }
     }
 
     fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {
@@ -363,12 +391,13 @@ impl Range<'_> {
                 return Ok(None);
             }
             let row = entry::parse_row(key, value).ok_or_else(damaged)?;
-            Ok(Some(OwnedRow { key: row.key.to_vec(), image: row.image.to_vec(), count: row.copies }))
+            let image = self.image(row.definition, row.image)?;
+            Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.copies }))
         };
         if self.index == 0 {
             return owned(key, value);
         }
-        let layers = self.snapshot.layers();
+        let layers = self.snapshot.layers()?;
         let (disk, at) = match layers.below.get(layer - 1) {
             Some(Layer::Spill(spill)) => (&spill.disk, spill.disk.read_at()),
             _ => match &layers.base {

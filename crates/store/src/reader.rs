@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Index, IndexSet, KeyOrder, NotKept, TableDef, TableId};
+use catalog::{Index, IndexSet, KeyOrder, NotKept, RowVersions, TableDef, TableId};
 use values::ValueError;
 
 /// A table made ready for reading, once per definition. It must be the one of the catalog of the snapshot that is read.
@@ -12,6 +12,8 @@ use values::ValueError;
 pub struct TableReader {
     id: TableId,
     order: KeyOrder,
+    definition: u32,
+    versions: Arc<RowVersions>,
 }
 
 /// An order in which the rows of a table can be read.
@@ -36,7 +38,12 @@ impl TableReader {
     /// For this definition.
     #[must_use]
     pub fn new(table: &TableDef) -> TableReader {
-        TableReader { id: table.id, order: KeyOrder::of(table) }
+        TableReader {
+            id: table.id,
+            order: KeyOrder::of(table),
+            definition: table.version,
+            versions: Arc::new(RowVersions::of(table)),
+        }
     }
 
     /// The table.
@@ -47,6 +54,16 @@ impl TableReader {
 
     pub(crate) fn order(&self) -> &KeyOrder {
         &self.order
+    }
+
+    /// Version of the definition.
+    pub(crate) fn definition(&self) -> u32 {
+        self.definition
+    }
+
+    /// How rows of earlier definitions are read.
+    pub(crate) fn versions(&self) -> &Arc<RowVersions> {
+        &self.versions
     }
 
     /// The kept secondary indexes.

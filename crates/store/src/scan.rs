@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use catalog::{KeyOrder, TableDef, TableId};
+use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableDef, TableId};
 use values::RowLayout;
 
 use crate::cut;
@@ -13,7 +13,7 @@ use crate::entry;
 use crate::error::StoreError;
 use crate::lane::TableShape;
 use crate::layers::{Generation, Layer, Layers, is_shadowed, stored_row};
-use crate::{Row, Snapshot, Store};
+use crate::{PinnedLayers, Row, Snapshot, Store};
 
 /// Rows a reader copies out of a lane under one hold of its lock: bounds how long replay of that lane can wait for
 /// a reader (about 50 µs).
@@ -22,9 +22,21 @@ const SCAN_SLICE_SLOTS: u32 = 1024;
 /// A table at a snapshot.
 struct Reader<'a> {
     layers: &'a Layers,
+    /// May be given up meanwhile; None: the writer's own look.
+    snapshot: Option<&'a Snapshot>,
     sequence: u64,
     shape: TableShape<'a>,
     lanes: usize,
+}
+
+/// An image with the version of its definition.
+type Image = (Vec<u8>, u32);
+
+/// What a scan works in.
+#[derive(Default)]
+struct Scratch {
+    copied: ScanBuffer,
+    buffers: ConversionBuffers,
 }
 
 impl Store {
@@ -36,22 +48,32 @@ impl Store {
         let order = KeyOrder::of(table);
         let hash = base::key_hash(table.id.0, key);
         let lane = self.lane_of(hash);
-        let (layers, sequence) = (snapshot.layers(), snapshot.sequence());
+        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
         let in_memory = |generation: &Generation| {
             let guard = generation.lane(lane)?;
-            guard.get(table.id, hash, key, sequence).map(|row| row.map(|row| row.image.to_vec()))
+            guard.get(table.id, hash, key, sequence).map(|row| row.map(|(row, by)| (row.image.to_vec(), by)))
+        };
+        let versions = RowVersions::of(table);
+        let read = |found: Option<Image>| match found {
+            Some((image, definition)) if !versions.is_current(definition) => {
+                let mut buffers = ConversionBuffers::default();
+                let read = versions.read(definition, &image, &mut buffers).map(<[u8]>::to_vec);
+                read.map(Some).map_err(|error| layers.unreadable(&error))
+            }
+            found => Ok(found.map(|(image, _)| image)),
         };
         if let Some(found) = in_memory(&layers.active) {
-            return Ok(found);
+            return read(found);
         }
         let mut tree_key = Vec::new();
         entry::append_row_key(&order, table.id, key, &mut tree_key);
-        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Option<Vec<u8>>>, StoreError> {
+        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Option<Image>>, StoreError> {
             let Some(value) = disk.get(at, &tree_key)? else { return Ok(None) };
             if entry::is_gone(&value) {
                 return Ok(Some(None));
             }
-            Ok(Some(Some(stored_row(disk, &tree_key, &value, key)?.image.to_vec())))
+            let row = stored_row(disk, &tree_key, &value, key)?;
+            Ok(Some(Some((row.image.to_vec(), row.definition))))
         };
         for layer in &layers.below {
             let found = match layer {
@@ -60,11 +82,11 @@ impl Store {
                 Layer::Spill(_) => None,
             };
             if let Some(found) = found {
-                return Ok(found);
+                return read(found);
             }
         }
         match &layers.base {
-            Some((disk, at)) => Ok(on_disk(disk, *at)?.flatten()),
+            Some((disk, at)) => read(on_disk(disk, *at)?.flatten()),
             None => Ok(None),
         }
     }
@@ -80,7 +102,8 @@ impl Store {
         table: &TableDef,
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        self.scan_at(snapshot.layers(), snapshot.sequence(), table, each)
+        let layers = snapshot.layers()?;
+        self.scan_layers(Some(snapshot), &layers, snapshot.sequence(), table, each)
     }
 
     /// Every row of a table as its newest version is, visible or not: for the one writer at a barrier, which nobody
@@ -94,19 +117,42 @@ impl Store {
         table: &TableDef,
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        self.scan_at(layers, u64::MAX, table, each)
+        self.scan_layers(None, layers, u64::MAX, table, each)
     }
 
-    fn scan_at<B>(
+    /// As [`Store::scan`], of all that was applied up to a sequence number, visible or not: for the thread that
+    /// sequences, once nothing at or below it is still to be applied and before anything above it is.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn scan_applied<B>(
         &self,
+        layers: &PinnedLayers,
+        sequence: u64,
+        table: &TableDef,
+        each: impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        self.scan_layers(None, layers, sequence, table, each)
+    }
+
+    fn scan_layers<B>(
+        &self,
+        snapshot: Option<&Snapshot>,
         layers: &Layers,
         sequence: u64,
         table: &TableDef,
         mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let (order, layout) = (KeyOrder::of(table), RowLayout::new(&[]));
-        let shape = TableShape { id: table.id, layout: &layout, types: &[], order: &order };
-        let reader = Reader { layers, sequence, shape, lanes: self.lane_count() };
+        let (order, layout, versions) = (KeyOrder::of(table), RowLayout::new(&[]), RowVersions::of(table));
+        let shape = TableShape {
+            id: table.id,
+            layout: &layout,
+            types: &[],
+            order: &order,
+            definition: table.version,
+            versions: &versions,
+        };
+        let reader = Reader { layers, snapshot, sequence, shape, lanes: self.lane_count() };
         if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
             return Ok(ControlFlow::Break(end));
         }
@@ -135,6 +181,10 @@ impl Reader<'_> {
         self.shape.id
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        self.snapshot.map_or(Ok(()), Snapshot::check)
+    }
+
     /// The rows of a generation that no newer layer has.
     fn generation<B>(
         &self,
@@ -143,7 +193,7 @@ impl Reader<'_> {
         newer: &[Layer],
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let mut copied = ScanBuffer::default();
+        let Scratch { mut copied, mut buffers } = Scratch::default();
         for lane in 0..generation.lane_count() {
             let mut next = Some(0u32);
             while let Some(from) = next {
@@ -151,13 +201,16 @@ impl Reader<'_> {
                 next = generation.lane(lane).and_then(|guard| {
                     guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
                 });
-                for (hash, row) in copied.rows() {
+                for (hash, row, definition) in copied.rows() {
+                    self.check()?;
                     if (active.is_some() || !newer.is_empty())
                         && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)?
                     {
                         continue;
                     }
-                    if let ControlFlow::Break(end) = each(row) {
+                    let image = (self.shape.versions.read(definition, row.image, &mut buffers))
+                        .map_err(|error| self.layers.unreadable(&error))?;
+                    if let ControlFlow::Break(end) = each(Row { image, ..row }) {
                         return Ok(ControlFlow::Break(end));
                     }
                 }
@@ -174,23 +227,36 @@ impl Reader<'_> {
         newer: &[Layer],
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
+        let mut buffers = ConversionBuffers::default();
         cut::each_row(disk, at, self.table(), |row| {
+            self.check()?;
             let hash = base::key_hash(self.table().0, row.key);
             let lane = base::lane_of(hash, self.lanes);
             let active = Some(&*self.layers.active);
             if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)? {
                 return Ok(ControlFlow::Continue(()));
             }
-            Ok(each(Row { key: row.key, image: row.image, count: row.copies }))
+            let image = (self.shape.versions.read(row.definition, row.image, &mut buffers))
+                .map_err(|error| disk.damaged(format!("a row of an earlier definition: {error}")))?;
+            Ok(each(Row { key: row.key, image, count: row.copies }))
         })
     }
+}
+
+/// One row of a [`ScanBuffer`].
+struct Copied {
+    hash: u64,
+    key_len: u32,
+    image_len: u32,
+    count: u64,
+    definition: u32,
 }
 
 /// Rows copied out of a lane.
 #[derive(Default)]
 pub(crate) struct ScanBuffer {
     bytes: Vec<u8>,
-    rows: Vec<(u64, u32, u32, u64)>,
+    rows: Vec<Copied>,
 }
 
 impl ScanBuffer {
@@ -199,20 +265,22 @@ impl ScanBuffer {
         self.rows.clear();
     }
 
-    pub(crate) fn push(&mut self, hash: u64, key: &[u8], image: &[u8], count: u64) {
+    pub(crate) fn push(&mut self, hash: u64, key: &[u8], image: &[u8], count: u64, definition: u32) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(image);
-        self.rows.push((hash, key.len() as u32, image.len() as u32, count));
+        let (key_len, image_len) = (key.len() as u32, image.len() as u32);
+        self.rows.push(Copied { hash, key_len, image_len, count, definition });
     }
 
-    fn rows(&self) -> impl Iterator<Item = (u64, Row<'_>)> {
+    /// Hash, row as it is stored, and its definition's version.
+    fn rows(&self) -> impl Iterator<Item = (u64, Row<'_>, u32)> {
         let mut rest = self.bytes.as_slice();
-        self.rows.iter().map(move |&(hash, key_len, image_len, count)| {
+        self.rows.iter().map(move |&Copied { hash, key_len, image_len, count, definition }| {
             let (key, tail) = rest.split_at(key_len as usize);
             let (image, tail) = tail.split_at(image_len as usize);
             rest = tail;
             // A table without a key stores its image as the key, once.
-            (hash, Row { key, image: if image.is_empty() { key } else { image }, count })
+            (hash, Row { key, image: if image.is_empty() { key } else { image }, count }, definition)
         })
     }
 }

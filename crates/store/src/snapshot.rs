@@ -34,6 +34,37 @@ struct State {
     layers: Arc<Layers>,
     /// Tree numbers that snapshots read at.
     read_pins: BTreeMap<u64, usize>,
+    /// Snapshots that can still be read, oldest first.
+    held: BTreeMap<u64, HeldSnapshot>,
+    snapshots: u64,
+    limits: SnapshotLimits,
+}
+
+/// How much snapshots may hold on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotLimits {
+    /// Bytes of generations that are in the tree already and stay in memory for snapshots alone. Above it the oldest
+    /// snapshots are given up.
+    pub bytes: u64,
+    /// Snapshots older than this are given up when a cut ends or another one is taken. None: they may be of any age.
+    pub age: Option<Duration>,
+}
+
+impl Default for SnapshotLimits {
+    /// None.
+    fn default() -> SnapshotLimits {
+        SnapshotLimits { bytes: u64::MAX, age: None }
+    }
+}
+
+/// What a snapshot reads; None once it was given up.
+type SharedLayers = Arc<Mutex<Option<Arc<Layers>>>>;
+
+struct HeldSnapshot {
+    since: Instant,
+    sequence: u64,
+    read_at: Option<u64>,
+    layers: SharedLayers,
 }
 
 /// See the module.
@@ -44,10 +75,12 @@ pub struct Visibility {
     oldest_needed: AtomicU64,
 }
 
-/// A reader's view. While it lives, nothing it can see is dropped.
+/// A reader's view. While it lives, nothing it can see is dropped, unless it is given up to stay within
+/// [`SnapshotLimits`]: then reading it is an error.
 pub struct Snapshot {
     state: WatermarkState,
-    layers: Arc<Layers>,
+    number: u64,
+    layers: SharedLayers,
     store: Arc<crate::Store>,
 }
 
@@ -96,11 +129,19 @@ impl Visibility {
                 pins: BTreeMap::new(),
                 layers: Arc::new(layers),
                 read_pins: BTreeMap::new(),
+                held: BTreeMap::new(),
+                snapshots: 0,
+                limits: SnapshotLimits::default(),
             }),
             moved: Condvar::new(),
             watermark: AtomicU64::new(sequence),
             oldest_needed: AtomicU64::new(sequence),
         }
+    }
+
+    /// From now on snapshots are given up above these.
+    pub fn limit_snapshots(&self, limits: SnapshotLimits) {
+        self.lock().limits = limits;
     }
 
     /// The store's parts as they are now.
@@ -142,6 +183,7 @@ impl Visibility {
         let below = kept.cloned().collect();
         let base = Some((Arc::clone(disk), at));
         state.layers = Arc::new(Layers { below, base, indexes, ..old.parts() });
+        self.give_up(&mut state);
     }
 
     /// The tree is read at `at` from now on; it holds the rows it held, and of indexes what `filled` says where a fill
@@ -241,6 +283,53 @@ impl Visibility {
     }
 }
 
+impl Visibility {
+    /// Gives the oldest snapshots up while they hold too much.
+    fn give_up(&self, state: &mut State) {
+        while let Some(oldest) = state.held.first_entry() {
+            let is_old = state.limits.age.is_some_and(|age| oldest.get().since.elapsed() > age);
+            if !is_old && bytes_held(state) <= state.limits.bytes {
+                break;
+            }
+            let Some((_, oldest)) = state.held.pop_first() else { break };
+            *oldest.layers.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            release(state, &oldest);
+        }
+        self.oldest_needed.store(oldest(state), Ordering::Release);
+    }
+}
+
+/// Bytes of generations that only snapshots keep in memory.
+fn bytes_held(state: &State) -> u64 {
+    let in_use: Vec<u64> = generations(&state.layers).map(Generation::number).collect();
+    let mut held = BTreeMap::new();
+    for snapshot in state.held.values() {
+        let layers = snapshot.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        for generation in layers.iter().flat_map(|layers| generations(layers)) {
+            if !in_use.contains(&generation.number()) {
+                held.insert(generation.number(), generation.bytes());
+            }
+        }
+    }
+    held.values().sum()
+}
+
+fn generations(layers: &Layers) -> impl Iterator<Item = &Generation> {
+    let below = layers.below.iter().filter_map(|layer| match layer {
+        Layer::Memory(generation) => Some(&**generation),
+        Layer::Spill(_) => None,
+    });
+    std::iter::once(&*layers.active).chain(below)
+}
+
+/// What it pinned may go.
+fn release(state: &mut State, snapshot: &HeldSnapshot) {
+    unpin(&mut state.pins, snapshot.sequence);
+    if let Some(at) = snapshot.read_at {
+        unpin(&mut state.read_pins, at);
+    }
+}
+
 fn oldest(state: &State) -> u64 {
     let mark = state.watermark.sequence.0;
     state.pins.keys().next().map_or(mark, |pin| mark.min(*pin))
@@ -263,17 +352,34 @@ impl Snapshot {
         let mut state = visibility.lock();
         let watermark = state.watermark.clone();
         let layers = Arc::clone(&state.layers);
-        *state.pins.entry(watermark.sequence.0).or_insert(0) += 1;
-        if let Some((_, at)) = &layers.base {
-            *state.read_pins.entry(*at).or_insert(0) += 1;
+        let sequence = watermark.sequence.0;
+        let read_at = layers.base.as_ref().map(|(_, at)| *at);
+        *state.pins.entry(sequence).or_insert(0) += 1;
+        if let Some(at) = read_at {
+            *state.read_pins.entry(at).or_insert(0) += 1;
         }
-        visibility.oldest_needed.store(oldest(&state), Ordering::Release);
+        visibility.give_up(&mut state);
+        state.snapshots += 1;
+        let number = state.snapshots;
+        let layers = Arc::new(Mutex::new(Some(layers)));
+        let held = HeldSnapshot { since: Instant::now(), sequence, read_at, layers: Arc::clone(&layers) };
+        state.held.insert(number, held);
         drop(state);
-        Snapshot { state: watermark, layers, store: Arc::clone(store) }
+        Snapshot { state: watermark, number, layers, store: Arc::clone(store) }
     }
 
-    pub(crate) fn layers(&self) -> &Layers {
-        &self.layers
+    /// What it reads. Not to be held on to: the snapshot may be given up to free it.
+    pub(crate) fn layers(&self) -> Result<Arc<Layers>, crate::StoreError> {
+        let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        layers.clone().ok_or(crate::StoreError::SnapshotTooOld)
+    }
+
+    /// An error once it was given up: for whoever holds its layers for long.
+    pub(crate) fn check(&self) -> Result<(), crate::StoreError> {
+        match *self.layers.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(_) => Ok(()),
+            None => Err(crate::StoreError::SnapshotTooOld),
+        }
     }
 
     /// A fault of the tree's content.
@@ -305,10 +411,8 @@ impl Drop for Snapshot {
     fn drop(&mut self) {
         let visibility = self.store.visibility();
         let mut state = visibility.lock();
-        let at = self.state.sequence.0;
-        unpin(&mut state.pins, at);
-        if let Some((_, at)) = &self.layers.base {
-            unpin(&mut state.read_pins, *at);
+        if let Some(held) = state.held.remove(&self.number) {
+            release(&mut state, &held);
         }
         visibility.oldest_needed.store(oldest(&state), Ordering::Release);
     }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use crate::arena::{Arena, Cursor, DELETED, Header, RecordRef};
+use crate::arena::{Arena, Cursor, Header, RecordRef};
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -23,6 +23,15 @@ const TRIM_AT_MIN: u32 = 8;
 /// Versions of a row that are looked through for one that may be unlinked.
 const LIVE_LOOKS_MAX: usize = 10;
 
+/// Whether a record is one of its row's versions still.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Liveness {
+    Live,
+    Dead,
+    /// It may be deep among many.
+    Unknown,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct LaneTable {
@@ -34,6 +43,12 @@ pub(crate) struct LaneTable {
     graves: VecDeque<(u64, u32)>,
 }
 
+/// Key, image and the version of the definition that the image was written under.
+pub(crate) type KeyImage<'a> = (&'a [u8], &'a [u8], u32);
+
+/// As [`KeyImage`]; no image: the row is deleted.
+pub(crate) type VisibleImage<'a> = (&'a [u8], Option<&'a [u8]>, u32);
+
 /// The newest version of a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
@@ -43,8 +58,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// Version of the definition its image was written under.
+    pub(crate) fn definition(&self) -> u32 {
+        self.header.definition
+    }
+
     pub(crate) fn is_deleted(&self) -> bool {
-        self.header.flags & DELETED != 0
+        self.header.deleted
     }
 }
 
@@ -88,7 +108,8 @@ impl LaneTable {
             slot,
             key_len: key.len() as u32,
             image_len: version.image.len() as u32,
-            flags: if version.deleted { DELETED } else { 0 },
+            deleted: version.deleted,
+            definition: version.definition,
         };
         let at = self.arena.push(&header, key, version.image);
         self.slots[slot as usize].newest = at;
@@ -166,7 +187,7 @@ impl LaneTable {
                 continue;
             }
             let header = self.arena.header(entry.newest);
-            if header.sequence == sequence && header.flags & DELETED != 0 {
+            if header.sequence == sequence && header.deleted {
                 self.drop_chain(entry.newest);
                 if let Ok(found) = self.index.find_entry(entry.hash, |&s| s == slot) {
                     found.remove();
@@ -216,12 +237,15 @@ impl LaneTable {
         None
     }
 
-    /// Key and image of the version of a key that is visible at `sequence`: None when there is no version,
+    /// Key, image and its definition's version of a key as visible at `sequence`: None when there is no version,
     /// Some(None) when it is a deletion.
-    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<Option<(&[u8], &[u8])>> {
+    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<Option<KeyImage<'_>>> {
         let found = self.find(hash, key)?;
         let (at, header) = self.newest_at(self.slots.get(found.slot as usize)?, sequence)?;
-        Some((header.flags & DELETED == 0).then(|| self.arena.body(at, &header)))
+        Some((!header.deleted).then(|| {
+            let (key, image) = self.arena.body(at, &header);
+            (key, image, header.definition)
+        }))
     }
 
     /// Whether a version of a key is visible at `sequence`, a deletion included.
@@ -235,11 +259,11 @@ impl LaneTable {
         self.arena.header(RecordRef::from_u64(place)).slot
     }
 
-    /// Key and image (None: deleted) of the version of a slot that is visible at `sequence`.
-    pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<(&[u8], Option<&[u8]>)> {
+    /// Key, image (None: deleted) and its definition's version of a slot as visible at `sequence`.
+    pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<VisibleImage<'_>> {
         let (at, header) = self.newest_at(self.slots.get(slot as usize)?, sequence)?;
         let (key, image) = self.arena.body(at, &header);
-        Some((key, (header.flags & DELETED == 0).then_some(image)))
+        Some((key, (!header.deleted).then_some(image), header.definition))
     }
 
     /// Hands versions that were written since `cursor` was here to `each`, deletions and what nobody can see left out: slot, key, image, and
@@ -255,10 +279,13 @@ impl LaneTable {
         while let Some(at) = self.arena.next_record(cursor) {
             let header = self.arena.header(at);
             let (key, image) = self.arena.body(at, &header);
-            if header.flags & DELETED == 0 && !self.is_known_dead(at, &header) {
-                let before = Some(header.prev).filter(|prev| !prev.is_none() && self.arena.is_before(*prev, at));
+            let liveness = self.liveness(at, &header);
+            if !header.deleted && liveness != Liveness::Dead {
+                // What a dead record leads to may be gone with its segment.
+                let before = Some(header.prev).filter(|prev| !prev.is_none() && liveness == Liveness::Live);
+                let before = before.filter(|prev| self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
-                let before = before.filter(|(_, header)| header.flags & DELETED == 0);
+                let before = before.filter(|(_, header)| !header.deleted);
                 let before = before.map(|(prev, header)| self.arena.body(prev, &header).1);
                 each(header.slot, key, image, before);
             }
@@ -271,19 +298,19 @@ impl LaneTable {
         false
     }
 
-    /// Whether a record was unlinked from its row's versions, as far as a short look tells.
-    fn is_known_dead(&self, record: RecordRef, header: &Header) -> bool {
+    /// Whether a record is linked to its row's versions, as far as a short look tells.
+    fn liveness(&self, record: RecordRef, header: &Header) -> Liveness {
         let mut at = self.slots.get(header.slot as usize).map_or(RecordRef::NONE, |slot| slot.newest);
         for _ in 0..LIVE_LOOKS_MAX {
             if at == record {
-                return false;
+                return Liveness::Live;
             }
             if at.is_none() {
-                return true;
+                return Liveness::Dead;
             }
             at = self.arena.header(at).prev;
         }
-        false
+        Liveness::Unknown
     }
 
     /// How many slots there are.
@@ -291,42 +318,42 @@ impl LaneTable {
         self.slots.len()
     }
 
-    /// Calls `each` with place, key and image (None: deleted) of the newest version at or below `sequence` of every
-    /// key that has one.
-    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8], Option<&[u8]>)) {
+    /// Calls `each` with place, key, image (None: deleted) and its definition's version of the newest version at or
+    /// below `sequence` of every key that has one.
+    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8], Option<&[u8]>, u32)) {
         for slot in &self.slots {
             if let Some((at, header)) = self.newest_at(slot, sequence) {
                 let (key, image) = self.arena.body(at, &header);
-                each(at.as_u64(), key, (header.flags & DELETED == 0).then_some(image));
+                each(at.as_u64(), key, (!header.deleted).then_some(image), header.definition);
             }
         }
     }
 
-    /// Key and image of the version at a place that `each_newest` gave.
-    pub(crate) fn at(&self, place: u64) -> (&[u8], Option<&[u8]>) {
+    /// What `each_newest` gave with this place.
+    pub(crate) fn at(&self, place: u64) -> (&[u8], Option<&[u8]>, u32) {
         let at = RecordRef::from_u64(place);
         let header = self.arena.header(at);
         let (key, image) = self.arena.body(at, &header);
-        (key, (header.flags & DELETED == 0).then_some(image))
+        (key, (!header.deleted).then_some(image), header.definition)
     }
 
-    /// Calls `each` with hash, key and image of the rows of up to `count` slots from `from` on that are visible at
+    /// Calls `each` with hash, key, image and its definition's version of the rows of up to `count` slots from `from` on that are visible at
     /// `sequence`; returns where to go on.
     pub(crate) fn slots(
         &self,
         sequence: u64,
         from: u32,
         count: u32,
-        mut each: impl FnMut(u64, &[u8], &[u8]),
+        mut each: impl FnMut(u64, &[u8], &[u8], u32),
     ) -> Option<u32> {
         let start = (from as usize).min(self.slots.len());
         let end = start.saturating_add(count as usize).min(self.slots.len());
         for slot in &self.slots[start..end] {
             if let Some((at, header)) = self.newest_at(slot, sequence)
-                && header.flags & DELETED == 0
+                && !header.deleted
             {
                 let (key, image) = self.arena.body(at, &header);
-                each(slot.hash, key, image);
+                each(slot.hash, key, image, header.definition);
             }
         }
         (end < self.slots.len()).then_some(end as u32)
@@ -345,4 +372,6 @@ pub(crate) struct Version<'a> {
     pub sequence: u64,
     pub image: &'a [u8],
     pub deleted: bool,
+    /// Version of the table's definition.
+    pub definition: u32,
 }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use base::{GtidSet, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{
-    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, Store,
-    TableReader, TableShape,
+    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, SnapshotLimits,
+    Store, StoreError, TableReader, TableShape,
 };
 use values::RowLayout;
 
@@ -38,7 +39,10 @@ impl Writer<'_> {
     fn set(&mut self, id: u32, a: u32) {
         let types = self.def.column_types();
         let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&self.def));
-        let shape = TableShape { id: self.def.id, layout: &layout, types: &types, order: &order };
+        let versions = catalog::RowVersions::of(&self.def);
+        let (table, definition) = (self.def.id, self.def.version);
+        let shape =
+            TableShape { id: table, layout: &layout, types: &types, order: &order, definition, versions: &versions };
         let (key, new) = (id.to_le_bytes(), image(id, a, self.fill));
         let hash = key_hash(self.def.id.0, &key);
         let old = self.now.get(id as usize).map(|a| image(id, *a, self.fill));
@@ -133,6 +137,48 @@ fn swap_beside_readers(store: &Arc<Store>, transactions: u64, cut_every: Option<
 fn readers_see_each_value_once_while_versions_come_and_go() {
     let store = Arc::new(Store::new(4, catalog()));
     swap_beside_readers(&store, 8000, None);
+}
+
+/// Limits of memory and of age: the oldest snapshot is an error from then on, and what it held is free.
+#[test]
+fn a_snapshot_that_holds_too_much_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, _) = Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 4 << 20 }).unwrap();
+    let store = Arc::new(Store::over(4, disk, folder.path().join("scratch"), None, catalog()).unwrap());
+    let def = Arc::clone(store.visibility().current().catalog.table("d", "t").unwrap());
+    let (table, order) = (TableReader::new(&def), ReadOrder::Index(def.key("a").unwrap().id));
+    let mut writer = Writer { store: &store, def: Arc::clone(&def), now: Vec::new(), sequence: 0, fill: 800 };
+    let mut round = |add: u32| {
+        (0..ROWS).for_each(|id| writer.set(id, id + add));
+        writer.commit();
+        let snapshot = Snapshot::pin(&store);
+        writer.cut();
+        snapshot
+    };
+    // Each of them alone keeps a generation of about 300 KB.
+    store.visibility().limit_snapshots(SnapshotLimits { bytes: 1 << 20, age: None });
+    let first = round(0);
+    let mut open = store.range(&first, &table, order, &KeyRange::all()).unwrap();
+    assert!(open.next().unwrap().is_ok());
+    let others: Vec<Snapshot> = (1..8).map(&mut round).collect();
+    let old = Some(StoreError::SnapshotTooOld);
+    assert_eq!(open.next().unwrap().err(), old, "a range that is open");
+    assert_eq!(store.range(&first, &table, order, &KeyRange::all()).err(), old);
+    assert_eq!(store.get(&first, &def, &1u32.to_le_bytes()).err(), old);
+    assert_eq!(store.scan::<()>(&first, &def, |_| std::ops::ControlFlow::Continue(())).err(), old);
+    // The newest ones are whole.
+    let last = others.last().unwrap();
+    let rows = store.range(last, &table, order, &KeyRange::all()).unwrap();
+    assert!(rows.map(|row| row.unwrap().image[5]).eq((0..ROWS).map(|id| (id + 7) as u8)));
+    let given_up = others.iter().filter(|other| store.get(other, &def, &1u32.to_le_bytes()).is_err()).count();
+    assert!((1..others.len()).contains(&given_up), "{given_up}");
+    // By age, when the next one is taken.
+    store.visibility().limit_snapshots(SnapshotLimits { bytes: u64::MAX, age: Some(Duration::ZERO) });
+    let newest = Snapshot::pin(&store);
+    assert_eq!(store.get(last, &def, &1u32.to_le_bytes()).err(), old);
+    assert!(store.get(&newest, &def, &1u32.to_le_bytes()).unwrap().is_some());
+    drop((first, others, newest));
+    assert_eq!(store.visibility().oldest_needed(), store.visibility().watermark().0, "nothing stays pinned");
 }
 
 #[test]

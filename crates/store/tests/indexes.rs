@@ -212,7 +212,15 @@ impl World {
         let def = self.def();
         let types = def.column_types();
         let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&def));
-        let shape = TableShape { id: def.id, layout: &layout, types: &types, order: &order };
+        let versions = catalog::RowVersions::of(&def);
+        let shape = TableShape {
+            id: def.id,
+            layout: &layout,
+            types: &types,
+            order: &order,
+            definition: def.version,
+            versions: &versions,
+        };
         let hash = key_hash(def.id.0, key);
         let oldest = self.store.visibility().oldest_needed();
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
@@ -438,7 +446,7 @@ fn check_orders(store: &Store, snapshot: &Snapshot, rows: &Rows, seed: u64) {
             Err(why) => panic!("{why}"),
         };
         let name = key.map_or("none", |key| &key.name);
-        if !store.is_ready(snapshot, &reader, order) {
+        if !store.is_ready(snapshot, &reader, order).unwrap() {
             let refused = store.range(snapshot, &reader, order, &KeyRange::all());
             assert!(matches!(refused, Err(StoreError::IndexNotReady { .. })));
             continue;
@@ -599,7 +607,7 @@ proptest! {
         let snapshot = Snapshot::pin(&world.store);
         let reader = TableReader::new(&world.def());
         for index in reader.indexes() {
-            prop_assert!(world.store.is_ready(&snapshot, &reader, ReadOrder::Index(index.id())));
+            prop_assert!(world.store.is_ready(&snapshot, &reader, ReadOrder::Index(index.id())).unwrap());
         }
         check_orders(&world.store, &snapshot, &world.now, 4);
     }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{SequenceNumber, key_hash};
-use catalog::{Catalog, KeyOrder, StatementContext, TableDef, TableId};
+use catalog::{Catalog, KeyOrder, RowVersions, StatementContext, TableDef, TableId};
 use proptest::prelude::*;
 use store::{BeforeImage, CheckImages, RowChange, RowErrorKind, Snapshot, Store, TableShape};
 use values::{ColumnType, RowLayout, type_code};
@@ -59,8 +59,15 @@ impl World {
         let oldest = self.store.visibility().oldest_needed();
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
-        let order = KeyOrder::of(&self.def);
-        let shape = TableShape { id: TABLE, layout: &self.layout, types: &self.types, order: &order };
+        let (order, versions) = (KeyOrder::of(&self.def), RowVersions::of(&self.def));
+        let shape = TableShape {
+            id: TABLE,
+            layout: &self.layout,
+            types: &self.types,
+            order: &order,
+            definition: 1,
+            versions: &versions,
+        };
         let result =
             lane.apply(lane_index, &shape, hash, &bytes, change, self.sequence + 1, oldest, CheckImages::All, &layers);
         lane.tidy([TABLE].into_iter(), oldest);
@@ -179,8 +186,15 @@ fn keyless_rows_are_counted() {
     let step = |change: RowChange<'_>, sequence: u64, world: &mut World| {
         let (layers, lane_index) = (world.store.visibility().layers(), world.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
-        let order = KeyOrder::of(&world.def);
-        let shape = TableShape { id: TABLE, layout: &world.layout, types: &world.types, order: &order };
+        let (order, versions) = (KeyOrder::of(&world.def), RowVersions::of(&world.def));
+        let shape = TableShape {
+            id: TABLE,
+            layout: &world.layout,
+            types: &world.types,
+            order: &order,
+            definition: 1,
+            versions: &versions,
+        };
         let result = lane.apply(lane_index, &shape, hash, &row, change, sequence, 0, CheckImages::All, &layers);
         result.map_err(|e| e.kind)
     };
@@ -227,7 +241,9 @@ fn the_same_json_document_laid_out_differently() {
     let layers = store.visibility().layers();
     let mut lane = layers.active.lane_mut(0).unwrap();
     let order = KeyOrder::of(catalog().table("d", "t").unwrap());
-    let shape = TableShape { id: TABLE, layout: &layout, types: &types, order: &order };
+    let versions = RowVersions::default();
+    let shape =
+        TableShape { id: TABLE, layout: &layout, types: &types, order: &order, definition: 1, versions: &versions };
     let key = 1u32.to_le_bytes();
     let mut sequence = 0;
     let mut apply = |change: RowChange<'_>| {

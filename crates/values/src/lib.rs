@@ -13,6 +13,8 @@ mod charset_table;
 pub mod collation;
 mod collation_data;
 mod column_type;
+pub mod convert;
+mod convert_text;
 mod decimal;
 mod error;
 mod float;

@@ -167,14 +167,17 @@ impl DateTime {
         if seconds == 0 {
             return DateTime { micros, ..DateTime::default() };
         }
+        DateTime { micros, ..DateTime::of_days(seconds / DAY_SECONDS + EPOCH_DAYS, seconds % DAY_SECONDS) }
+    }
+
+    /// From days since 0000-03-01 and the second of the day.
+    fn of_days(days: u32, second_of_day: u32) -> DateTime {
         // Years counted from March, so that the leap day is the last of its year.
-        let days = seconds / DAY_SECONDS + EPOCH_DAYS;
         let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);
         let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-        let second_of_day = seconds % DAY_SECONDS;
         DateTime {
             year: era * 400 + year_of_era + u32::from(month <= 2),
             month,
@@ -182,8 +185,42 @@ impl DateTime {
             hour: second_of_day / 3600,
             minute: second_of_day / 60 % 60,
             second: second_of_day % 60,
-            micros,
+            micros: 0,
         }
+    }
+
+    /// Nothing but zeros.
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == DateTime::default()
+    }
+
+    pub(crate) fn is_midnight(&self) -> bool {
+        self.hour == 0 && self.minute == 0 && self.second == 0 && self.micros == 0
+    }
+
+    /// Whether so many fractional digits hold it without rounding.
+    pub(crate) fn is_whole_for(&self, digits: u16) -> bool {
+        self.micros.is_multiple_of(10u32.pow(u32::from(6 - digits.min(6))))
+    }
+
+    /// So many seconds later; None where the day does not exist or the year would have more than four digits.
+    pub(crate) fn shifted(self, seconds: i64) -> Option<DateTime> {
+        if !self.is_calendar_day() {
+            return None;
+        }
+        let year = i64::from(self.year - u32::from(self.month <= 2 && self.year > 0));
+        if self.year == 0 {
+            return None;
+        }
+        let month_from_march = i64::from(if self.month > 2 { self.month - 3 } else { self.month + 9 });
+        let of_year = (153 * month_from_march + 2) / 5 + i64::from(self.day) - 1;
+        let days = 365 * year + year / 4 - year / 100 + year / 400 + of_year;
+        let of_day = i64::from(self.hour * 3600 + self.minute * 60 + self.second);
+        let moved = days * i64::from(DAY_SECONDS) + of_day + seconds;
+        let (days, of_day) = (moved.div_euclid(i64::from(DAY_SECONDS)), moved.rem_euclid(i64::from(DAY_SECONDS)));
+        let (days, of_day) = (u32::try_from(days).ok()?, u32::try_from(of_day).ok()?);
+        let moved = DateTime { micros: self.micros, ..DateTime::of_days(days, of_day) };
+        (moved.year <= 9999).then_some(moved)
     }
 
     fn is_zero_date(&self) -> bool {

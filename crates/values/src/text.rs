@@ -235,6 +235,11 @@ fn enum_name<'a>(ty: &'a ColumnType, stored: &[u8]) -> Result<&'a [u8], ValueErr
     }
 }
 
+/// The names of a stored ENUM or SET in the column's character set, a SET's joined by commas.
+pub(crate) fn member_names(ty: &ColumnType, stored: &[u8]) -> Result<Vec<u8>, ValueError> {
+    if ty.code == t::ENUM { enum_name(ty, stored).map(<[u8]>::to_vec) } else { set_names(ty, stored) }
+}
+
 fn set_names(ty: &ColumnType, stored: &[u8]) -> Result<Vec<u8>, ValueError> {
     names_known(ty)?;
     if ty.fixed_len() != Some(stored.len()) {

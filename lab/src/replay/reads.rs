@@ -96,18 +96,22 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
 }
 
 type Bound = (Arc<TableReader>, ReadOrder, KeyRange);
+/// A table, and its orders with the columns of their keys.
+type Orders = (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>);
 
 /// From the sampled rows on, in the order of one of their table's keys each: the one that identifies rows, or a
 /// secondary index that is kept and complete.
 fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::Result<Vec<Bound>> {
-    let mut readers: BTreeMap<u32, (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>)> = BTreeMap::new();
+    let mut readers: BTreeMap<u32, Orders> = BTreeMap::new();
     for table in snapshot.catalog().tables() {
         let reader = Arc::new(TableReader::new(table));
-        let orders = (table.keys.iter())
-            .filter_map(|key| Some((TableReader::order_of(table, key).ok()?, key)))
-            .filter(|(order, _)| reader.is_ordered(*order) && store.is_ready(snapshot, &reader, *order))
-            .map(|(order, key)| (order, key.parts.iter().map(|part| part.column).collect()))
-            .collect();
+        let mut orders = Vec::new();
+        for key in &table.keys {
+            let Ok(order) = TableReader::order_of(table, key) else { continue };
+            if reader.is_ordered(order) && store.is_ready(snapshot, &reader, order)? {
+                orders.push((order, key.parts.iter().map(|part| part.column).collect()));
+            }
+        }
         readers.insert(table.id.0, (reader, RowLayout::new(&table.column_types()), orders));
     }
     let (mut bounds, mut offsets) = (Vec::new(), Vec::new());

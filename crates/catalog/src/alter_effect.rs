@@ -1,0 +1,695 @@
+//! What ALTER TABLE makes of a definition, and of the rows there are.
+//!
+//! In: a definition and the actions as read. Out: the new definition, where each of its columns comes from, and whether
+//! stored rows can stay as they are (RULES 4). Never here: the catalog's maps, rows, ids.
+//!
+//! The order of things mirrors `mysql_prepare_alter_table` (sql/sql_table.cc): drops, then changes in place, then columns
+//! that have a new place and new columns, then keys.
+
+use values::ColumnType;
+use values::convert::{Conversion, ConvertOptions};
+
+use crate::charset::{self, Collation};
+use crate::column_type;
+use crate::default_value;
+use crate::define::{self, Scope};
+use crate::error::Problem;
+use crate::index_set::IndexSet;
+use crate::layout::{ColumnSource, OlderLayout};
+use crate::lexer::sql_mode;
+use crate::partition::{self, PartitionChoice, Partitioning};
+use crate::syntax::{
+    AlterAction, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
+    TableName, TableOptions,
+};
+use crate::table::{Column, ColumnDefault, GeneratedKind, Identity, OmittedValue, TableDef, code, same_name};
+
+/// Layouts a table's rows may have before they are all rewritten.
+const OLDER_LAYOUTS_MAX: usize = 32;
+
+/// What an ALTER TABLE did.
+pub(crate) struct Altered {
+    /// The definition, under the old id and version.
+    pub(crate) table: TableDef,
+    /// New name of the table.
+    pub(crate) rename_to: Option<TableName>,
+    /// Columns with a new name, for foreign keys that refer to them.
+    pub(crate) renamed_columns: Vec<(String, String)>,
+    pub(crate) rows: RowsEffect,
+    pub(crate) partitions: Option<PartitionsEffect>,
+}
+
+/// Which rows go with a change of partitions.
+pub(crate) enum PartitionsEffect {
+    /// All.
+    AllEmptied,
+    /// Those of these partitions.
+    Emptied(PartitionChoice),
+    /// Those of one partition change places with the rows of another table.
+    Exchanged(PartitionChoice, TableName),
+}
+
+/// What becomes of the stored rows.
+pub(crate) enum RowsEffect {
+    /// Images look as before.
+    Unchanged,
+    /// Read under the new definition: these images become older ones.
+    ReadAnew(OlderLayout),
+    /// Written anew under a new table id, each column from here.
+    Rewritten(Vec<ColumnSource>),
+}
+
+/// A column of the new definition.
+struct Draft {
+    column: Column,
+    /// Position of the old column it was.
+    origin: Option<usize>,
+}
+
+/// The new definition while it is made.
+struct Edit<'a> {
+    old: &'a TableDef,
+    scope: &'a Scope<'a>,
+    table: TableDef,
+    columns: Vec<Draft>,
+    /// CONVERT TO.
+    convert: Option<Collation>,
+    /// Keys that columns bring along.
+    keys: Vec<&'a KeySpec>,
+    renamed: Vec<(String, String)>,
+}
+
+/// Carries out the actions of one ALTER TABLE.
+pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) -> Result<Altered, Problem> {
+    let mut edit = Edit {
+        old,
+        scope,
+        table: old.clone(),
+        columns: Vec::new(),
+        convert: None,
+        keys: Vec::new(),
+        renamed: Vec::new(),
+    };
+    edit.options(actions)?;
+    edit.columns_in_place(actions)?;
+    edit.columns_elsewhere(actions)?;
+    edit.drop_keys(actions)?;
+    edit.settle_columns()?;
+    edit.add_keys(actions)?;
+    let rename_to = actions.iter().rev().find_map(|action| match action {
+        AlterAction::RenameTo(to) => Some(to.clone()),
+        _ => None,
+    });
+    let Edit { mut table, columns, renamed, .. } = edit;
+    define::settle_keys(&mut table);
+    let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
+    let partitions = partition_effect(old, &mut table, actions, scope)?;
+    let rows = rows_effect(old, &table, &origins, scope);
+    Ok(Altered { table, rename_to, renamed_columns: renamed, rows, partitions })
+}
+
+fn no_column<T>(table: &TableDef, name: &str) -> Result<T, Problem> {
+    Problem::disagrees(format!("table {} has no column `{name}`", table.full_name()))
+}
+
+impl<'a> Edit<'a> {
+    fn options(&mut self, actions: &[AlterAction]) -> Result<(), Problem> {
+        let mut charset = CharsetSpec::default();
+        for action in actions {
+            match action {
+                AlterAction::Options(TableOptions { charset: given, comment, engine, .. }) => {
+                    charset.charset = given.charset.clone().or(charset.charset);
+                    charset.collation = given.collation.clone().or(charset.collation);
+                    if let Some(comment) = comment {
+                        self.table.comment.clone_from(comment);
+                    }
+                    if let Some(engine) = engine {
+                        self.table.engine.clone_from(engine);
+                    }
+                }
+                AlterAction::ConvertTo(spec) => {
+                    let to =
+                        column_type::resolve_charset(spec, self.scope.database_default, self.scope.utf8mb4_default)?;
+                    self.convert = Some(to);
+                    self.table.default_collation = to.id;
+                }
+                _ => {}
+            }
+        }
+        if charset != CharsetSpec::default() {
+            let now = self.table_default()?;
+            let to = column_type::resolve_charset(&charset, now, self.scope.utf8mb4_default)?;
+            self.table.default_collation = to.id;
+        }
+        Ok(())
+    }
+
+    fn table_default(&self) -> Result<Collation, Problem> {
+        let id = self.table.default_collation;
+        charset::by_id(id).ok_or_else(|| Problem::NotSupported(format!("collation {id}")))
+    }
+
+    /// The old columns in their order: dropped, changed, renamed or kept. Those with a new place are left out.
+    fn columns_in_place(&mut self, actions: &'a [AlterAction]) -> Result<(), Problem> {
+        for action in actions {
+            let named = match action {
+                AlterAction::DropColumn(name) | AlterAction::ChangeColumn { name, .. } => Some(name),
+                AlterAction::RenameColumn { from, .. } => Some(from),
+                _ => None,
+            };
+            if let Some(name) = named
+                && self.old.column_index(name).is_none()
+            {
+                return no_column(self.old, name);
+            }
+        }
+        let old = self.old;
+        for (origin, column) in old.columns.iter().enumerate() {
+            let is = |name: &str| same_name(name, &column.name);
+            let of_column = actions.iter().find(|action| match action {
+                AlterAction::DropColumn(name) | AlterAction::ChangeColumn { name, .. } => is(name),
+                AlterAction::RenameColumn { from, .. } => is(from),
+                _ => false,
+            });
+            match of_column {
+                Some(AlterAction::DropColumn(_)) => {}
+                Some(AlterAction::ChangeColumn { column: spec, keys, position, .. }) => {
+                    self.keys.extend(keys);
+                    if position.is_none() {
+                        let draft = self.changed(origin, spec)?;
+                        self.columns.push(draft);
+                    }
+                    self.note_name(&column.name, &spec.name);
+                }
+                Some(AlterAction::RenameColumn { to, .. }) => {
+                    let mut draft = self.kept(origin, column)?;
+                    draft.column.name.clone_from(to);
+                    self.columns.push(draft);
+                    self.note_name(&column.name, to);
+                }
+                _ => {
+                    let draft = self.kept(origin, column)?;
+                    self.columns.push(draft);
+                }
+            }
+        }
+        for action in actions {
+            match action {
+                AlterAction::ColumnDefault { name, default } => self.set_default(name, default.as_ref())?,
+                AlterAction::ColumnVisibility { name, invisible } => {
+                    match self.columns.iter_mut().find(|draft| same_name(&draft.column.name, name)) {
+                        Some(draft) => draft.column.invisible = *invisible,
+                        None => return no_column(self.old, name),
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn note_name(&mut self, from: &str, to: &str) {
+        if from != to {
+            self.renamed.push((from.to_owned(), to.to_owned()));
+        }
+    }
+
+    fn kept(&self, origin: usize, column: &Column) -> Result<Draft, Problem> {
+        let mut column = column.clone();
+        if let Some(to) = self.convert {
+            column.ty = converted_type(&column.ty, to)?;
+            if column.ty.collation != self.old.columns.get(origin).map_or(0, |old| old.ty.collation)
+                && let ColumnDefault::Image(image) = &column.default
+                && let Some(old) = self.old.columns.get(origin)
+            {
+                column.default = converted_default(&old.ty, &column.ty, image);
+            }
+        }
+        Ok(Draft { column, origin: Some(origin) })
+    }
+
+    fn changed(&self, origin: usize, spec: &ColumnSpec) -> Result<Draft, Problem> {
+        Ok(Draft { column: self.defined(spec)?, origin: Some(origin) })
+    }
+
+    fn defined(&self, spec: &ColumnSpec) -> Result<Column, Problem> {
+        define::column(spec, self.table_default()?, self.scope)
+    }
+
+    fn set_default(&mut self, name: &str, default: Option<&DefaultSpec>) -> Result<(), Problem> {
+        let Some(draft) = self.columns.iter_mut().find(|draft| same_name(&draft.column.name, name)) else {
+            return no_column(self.old, name);
+        };
+        let scale = draft.column.display.decimals.map(u64::from);
+        draft.column.default = define::default_of(&draft.column.ty, default, scale, self.scope);
+        Ok(())
+    }
+
+    /// Columns with a place of their own and new ones, in the order of the statement.
+    fn columns_elsewhere(&mut self, actions: &'a [AlterAction]) -> Result<(), Problem> {
+        for action in actions {
+            match action {
+                AlterAction::ChangeColumn { name, column, position: Some(position), .. } => {
+                    let Some(origin) = self.old.column_index(name) else { return no_column(self.old, name) };
+                    let draft = self.changed(origin, column)?;
+                    self.place(draft, Some(position))?;
+                }
+                AlterAction::AddColumns { columns, keys, position } => {
+                    self.keys.extend(keys);
+                    for spec in columns {
+                        let draft = Draft { column: self.defined(spec)?, origin: None };
+                        self.place(draft, position.as_ref())?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, draft: Draft, position: Option<&Position>) -> Result<(), Problem> {
+        let at = match position {
+            None => self.columns.len(),
+            Some(Position::First) => 0,
+            Some(Position::After(name)) => {
+                match self.columns.iter().position(|other| same_name(&other.column.name, name)) {
+                    Some(at) => at + 1,
+                    None => return no_column(self.old, name),
+                }
+            }
+        };
+        self.columns.insert(at, draft);
+        Ok(())
+    }
+
+    fn drop_keys(&mut self, actions: &[AlterAction]) -> Result<(), Problem> {
+        let table = &mut self.table;
+        for action in actions {
+            match action {
+                AlterAction::DropKey(name) => {
+                    let before = table.keys.len();
+                    table.keys.retain(|key| !same_name(&key.name, name));
+                    if table.keys.len() == before {
+                        return Problem::disagrees(format!("table {} has no key `{name}`", table.full_name()));
+                    }
+                }
+                AlterAction::DropPrimaryKey => {
+                    let before = table.keys.len();
+                    table.keys.retain(|key| !key.primary);
+                    if table.keys.len() == before {
+                        return Problem::disagrees(format!("table {} has no PRIMARY KEY", table.full_name()));
+                    }
+                }
+                AlterAction::DropForeignKey(name) => {
+                    let before = table.foreign_keys.len();
+                    table.foreign_keys.retain(|key| !same_name(&key.name, name));
+                    if table.foreign_keys.len() == before {
+                        return Problem::disagrees(format!("table {} has no foreign key `{name}`", table.full_name()));
+                    }
+                }
+                AlterAction::DropConstraint(name) => {
+                    // A name that is none of these is a check's.
+                    table.foreign_keys.retain(|key| !same_name(&key.name, name));
+                    table.keys.retain(|key| !(key.unique && same_name(&key.name, name)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the columns into the definition, and what named the old ones after them.
+    fn settle_columns(&mut self) -> Result<(), Problem> {
+        let mut names: Vec<String> = self.columns.iter().map(|draft| draft.column.name.to_lowercase()).collect();
+        names.sort_unstable();
+        if let Some([twice, _]) = names.array_windows().find(|[left, right]| left == right) {
+            return Problem::disagrees(format!("column `{twice}` is there twice"));
+        }
+        if self.columns.is_empty() {
+            return Problem::disagrees("a table without columns");
+        }
+        let now = |old: usize| self.columns.iter().position(|draft| draft.origin == Some(old));
+        self.table.columns = self.columns.iter().map(|draft| draft.column.clone()).collect();
+        let table = &mut self.table;
+        for key in &mut table.keys {
+            key.parts.retain_mut(|part| match now(part.column) {
+                Some(column) => {
+                    part.column = column;
+                    true
+                }
+                None => false,
+            });
+            for part in &mut key.parts {
+                if let (Some(column), Some(prefix)) = (table.columns.get(part.column), part.prefix_len) {
+                    part.prefix_len = define::prefix_of(column, Some(prefix));
+                }
+            }
+        }
+        // A key without any of its columns is gone.
+        table.keys.retain(|key| !key.parts.is_empty() || !key.expressions.is_empty());
+        for key in &mut table.foreign_keys {
+            key.columns = key.columns.iter().filter_map(|column| now(*column)).collect();
+            if key.parent_db == table.db && key.parent_table == table.name {
+                rename_parents(&mut key.parent_columns, &self.renamed);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_keys(&mut self, actions: &[AlterAction]) -> Result<(), Problem> {
+        let table = &mut self.table;
+        let new = self.keys.iter().copied().chain(actions.iter().filter_map(|action| match action {
+            AlterAction::AddKey(key) => Some(key),
+            _ => None,
+        }));
+        let new: Vec<&KeySpec> = new.collect();
+        for key in new.iter().filter(|key| key.kind == KeyKind::Primary) {
+            for part in &key.parts {
+                let PartSpec::Column { name, .. } = part else { continue };
+                let Some(position) = table.column_index(name) else { return no_column(table, name) };
+                if let Some(column) = table.columns.get_mut(position) {
+                    column.nullable = false;
+                }
+            }
+        }
+        for action in actions {
+            match action {
+                AlterAction::RenameKey { from, to } => {
+                    match table.keys.iter_mut().find(|key| same_name(&key.name, from)) {
+                        Some(key) => key.name.clone_from(to),
+                        None => return Problem::disagrees(format!("table {} has no key `{from}`", table.full_name())),
+                    }
+                }
+                AlterAction::KeyVisibility { name, invisible } => {
+                    match table.keys.iter_mut().find(|key| same_name(&key.name, name)) {
+                        Some(key) => key.invisible = *invisible,
+                        None => return Problem::disagrees(format!("table {} has no key `{name}`", table.full_name())),
+                    }
+                }
+                _ => {}
+            }
+        }
+        for key in new {
+            define::add_key(table, key, self.scope)?;
+        }
+        define::settle_engine(table);
+        Ok(())
+    }
+}
+
+/// Carries out what is said of partitions: MySQL takes one such action in a statement.
+fn partition_effect(
+    old: &TableDef,
+    table: &mut TableDef,
+    actions: &[AlterAction],
+    scope: &Scope<'_>,
+) -> Result<Option<PartitionsEffect>, Problem> {
+    let action = actions.iter().find_map(|action| match action {
+        AlterAction::Partitions(action) => Some(action),
+        _ => None,
+    });
+    let Some(action) = action else { return Ok(None) };
+    match action {
+        PartitionAction::By(text) => {
+            table.partition_by = Some(text.clone());
+            table.partitioning = partition::parse(scope.context, text);
+            return Ok(None);
+        }
+        PartitionAction::Remove => {
+            (table.partition_by, table.partitioning) = (None, None);
+            return Ok(None);
+        }
+        PartitionAction::Truncate(None) if table.partition_by.is_some() => {
+            return Ok(Some(PartitionsEffect::AllEmptied));
+        }
+        _ => {}
+    }
+    let Some(now) = &mut table.partitioning else {
+        let what = format!("a change of the partitions of {}, whose PARTITION BY is not understood", old.full_name());
+        return Problem::unsupported(what);
+    };
+    let choice = |now: &Partitioning, names: &[String]| -> Result<PartitionChoice, Problem> {
+        Ok(PartitionChoice { partitioning: now.clone(), chosen: now.positions(names)? })
+    };
+    Ok(match action {
+        PartitionAction::Add(partitions) => {
+            now.partitions.extend(partitions.iter().cloned());
+            None
+        }
+        PartitionAction::AddNumbered(count) => {
+            now.add_numbered(*count);
+            None
+        }
+        PartitionAction::Coalesce(count) => {
+            let left = now.partitions.len().saturating_sub(usize::try_from(*count).unwrap_or(usize::MAX));
+            now.partitions.truncate(left.max(1));
+            None
+        }
+        PartitionAction::Reorganize { partitions, into } => {
+            let positions = now.positions(partitions)?;
+            let first = positions.iter().min().copied().unwrap_or(0);
+            let mut position = 0;
+            now.partitions.retain(|_| {
+                position += 1;
+                !positions.contains(&(position - 1))
+            });
+            now.partitions.splice(first..first, into.iter().cloned());
+            None
+        }
+        PartitionAction::Drop(names) => {
+            let choice = choice(now, names)?;
+            let mut position = 0;
+            now.partitions.retain(|_| {
+                position += 1;
+                !choice.chosen.contains(&(position - 1))
+            });
+            Some(PartitionsEffect::Emptied(choice))
+        }
+        PartitionAction::Truncate(names) => {
+            Some(PartitionsEffect::Emptied(choice(now, names.as_deref().unwrap_or_default())?))
+        }
+        PartitionAction::Exchange { partition, with } => {
+            Some(PartitionsEffect::Exchanged(choice(now, std::slice::from_ref(partition))?, with.clone()))
+        }
+        PartitionAction::By(_) | PartitionAction::Remove => None,
+    })
+}
+
+/// Names of columns that a foreign key refers to, after the parent's columns got new names.
+pub(crate) fn rename_parents(columns: &mut [String], renamed: &[(String, String)]) {
+    for column in columns {
+        if let Some((_, to)) = renamed.iter().find(|(from, _)| same_name(from, column)) {
+            column.clone_from(to);
+        }
+    }
+}
+
+/// The type of a column after CONVERT TO: as many characters as before. TEXT grows or shrinks to the class that holds
+/// them (`Create_field::init_for_tmp_table` and `blob_type_from_length`; seen on 9.7).
+fn converted_type(ty: &ColumnType, to: Collation) -> Result<ColumnType, Problem> {
+    let is_text = matches!(ty.code, code::CHAR | code::VARCHAR | code::BLOB | code::ENUM | code::SET);
+    if !is_text || ty.collation == charset::BINARY {
+        return Ok(ty.clone());
+    }
+    let from =
+        charset::by_id(ty.collation).ok_or_else(|| Problem::NotSupported(format!("collation {}", ty.collation)))?;
+    let (old_width, new_width) = (u64::from(from.mbmaxlen), u64::from(to.mbmaxlen));
+    let mut new = ty.clone();
+    new.collation = to.id;
+    let blob = |bytes: u64| match bytes {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xff_ffff => 3,
+        _ => 4,
+    };
+    match ty.code {
+        code::CHAR => new.meta = u16::try_from(u64::from(ty.meta) / old_width * new_width).unwrap_or(u16::MAX),
+        code::VARCHAR => {
+            let bytes = u64::from(ty.meta) / old_width * new_width;
+            match u16::try_from(bytes) {
+                Ok(bytes) => new.meta = bytes,
+                Err(_) => (new.code, new.meta) = (code::BLOB, blob(bytes)),
+            }
+        }
+        code::BLOB => {
+            let bytes = (1u64 << (8 * ty.meta.clamp(1, 4))) - 1;
+            if old_width != new_width {
+                new.meta = blob(bytes / old_width * new_width);
+            }
+        }
+        _ => {
+            if from.charset != to.charset {
+                new.members = (ty.members.iter())
+                    .map(|member| charset::convert(member, from.charset, to.charset).map(Vec::into_boxed_slice))
+                    .collect::<Result<_, _>>()?;
+            }
+        }
+    }
+    Ok(new)
+}
+
+/// A default in the column's new type.
+fn converted_default(old: &ColumnType, new: &ColumnType, image: &[u8]) -> ColumnDefault {
+    let options = ConvertOptions { strict: true, ..ConvertOptions::default() };
+    let mut out = Vec::new();
+    let converted = Conversion::new(old, new, options).and_then(|conversion| conversion.append(image, &mut out));
+    match converted {
+        Ok(()) => ColumnDefault::Image(out),
+        Err(_) => ColumnDefault::Expression("a default in another character set".to_owned()),
+    }
+}
+
+fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope: &Scope<'_>) -> RowsEffect {
+    let mut sources: Vec<ColumnSource> = Vec::with_capacity(origins.len());
+    // Whether generated columns still have the values they had.
+    let mut inputs_kept = true;
+    for (column, origin) in new.columns.iter().zip(origins) {
+        let source = match origin.and_then(|at| Some((at, old.columns.get(at)?))) {
+            Some((at, before)) => {
+                let source = from_old(at, before, column, scope);
+                inputs_kept &= column.generated.is_some() || keeps_value(&source, before, column);
+                source
+            }
+            None => added(column, scope),
+        };
+        sources.push(source);
+    }
+    if !inputs_kept {
+        for ((column, source), origin) in new.columns.iter().zip(&mut sources).zip(origins) {
+            if column.generated.is_some() && origin.is_some() {
+                let what = format!("the generated column `{}` over columns of another type", column.name);
+                *source = ColumnSource::Unknown { what, column: None };
+            }
+        }
+    }
+    let in_place = |(at, source): (usize, &ColumnSource)| *source == ColumnSource::Kept(at);
+    let same_layout = old.columns.len() == new.columns.len() && sources.iter().enumerate().all(in_place);
+    let same_identity = same_identity(old, new, origins);
+    let types_differ = old.columns.iter().zip(&new.columns).any(|(old, new)| old.ty != new.ty);
+    // The entries of a kept secondary index are made from stored images: those must look as the definition says.
+    let indexed = IndexSet::of(new).is_some();
+    let unchanged = same_layout && !types_differ && (same_identity || old.identity == new.identity);
+    if unchanged && same_order(old, new) && (!indexed || old.older_layouts.is_empty()) {
+        return RowsEffect::Unchanged;
+    }
+    let lossless = sources.iter().zip(&new.columns).all(|(source, column)| is_lossless(source, column, old));
+    let keyed = old.identity != Identity::WholeImage;
+    if keyed && !indexed && same_identity && lossless && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
+        return RowsEffect::ReadAnew(OlderLayout {
+            since: old.layout_since,
+            types: old.column_types(),
+            to_next: sources,
+        });
+    }
+    RowsEffect::Rewritten(sources)
+}
+
+/// Rows without a key have no order; rows with one keep theirs where [`same_identity`] holds.
+fn same_order(old: &TableDef, new: &TableDef) -> bool {
+    let directions = |table: &TableDef| -> Vec<bool> {
+        table.identity_key().map(|key| key.parts.iter().map(|part| part.descending).collect()).unwrap_or_default()
+    };
+    directions(old) == directions(new)
+}
+
+fn is_lossless(source: &ColumnSource, column: &Column, old: &TableDef) -> bool {
+    match source {
+        ColumnSource::Kept(_) | ColumnSource::Constant(_) | ColumnSource::Null => true,
+        ColumnSource::Converted { column: at, options, null } => {
+            null.is_none()
+                && old.columns.get(*at).is_some_and(|before| {
+                    Conversion::new(&before.ty, &column.ty, *options).is_ok_and(|conversion| conversion.is_lossless())
+                })
+        }
+        ColumnSource::Unknown { .. } => false,
+    }
+}
+
+/// Whether what is computed from a column stays as it was.
+fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool {
+    let integer =
+        |ty: &ColumnType| matches!(ty.code, code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG);
+    match source {
+        ColumnSource::Kept(_) => before.ty.collation == column.ty.collation,
+        ColumnSource::Converted { null: None, .. } => {
+            integer(&before.ty) && integer(&column.ty)
+                || (before.ty.code == column.ty.code
+                    && before.ty.collation == column.ty.collation
+                    && before.ty.code == code::VARCHAR
+                    && before.ty.meta <= column.ty.meta)
+        }
+        _ => false,
+    }
+}
+
+fn from_old(at: usize, before: &Column, column: &Column, scope: &Scope<'_>) -> ColumnSource {
+    if column.generated.is_some() && (before.generated != column.generated || before.ty != column.ty) {
+        let what = format!("the values of the generated column `{}`", column.name);
+        return ColumnSource::Unknown { what, column: None };
+    }
+    let options = convert_options(before, scope);
+    let null =
+        if before.nullable && !column.nullable && !options.strict { default_value::implicit(&column.ty) } else { None };
+    let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
+    if same && null.is_none() {
+        return ColumnSource::Kept(at);
+    }
+    ColumnSource::Converted { column: at, options, null }
+}
+
+fn convert_options(before: &Column, scope: &Scope<'_>) -> ConvertOptions {
+    let mode = |bits: u64| scope.context.sql_mode & bits != 0;
+    ConvertOptions {
+        strict: mode(sql_mode::STRICT_TRANS_TABLES | sql_mode::STRICT_ALL_TABLES),
+        truncate_fraction: mode(sql_mode::TIME_TRUNCATE_FRACTIONAL),
+        pad_char: mode(sql_mode::PAD_CHAR_TO_FULL_LENGTH),
+        offset_seconds: scope.context.time_zone.as_deref().and_then(default_value::offset_seconds),
+        zerofill_width: before.display.zerofill_width,
+    }
+}
+
+/// What a new column holds in rows that were there before.
+fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
+    let unknown = |what: &str| ColumnSource::Unknown { what: format!("{what} `{}`", column.name), column: None };
+    if column.auto_increment {
+        return unknown("the numbers of the added AUTO_INCREMENT column");
+    }
+    match column.generated {
+        Some(GeneratedKind::Stored | GeneratedKind::Virtual) => {
+            return unknown("the values of the added generated column");
+        }
+        None => {}
+    }
+    if column.default == ColumnDefault::CurrentTimestamp {
+        let zone = scope.context.time_zone.as_deref().and_then(default_value::offset_seconds);
+        return match scope.context.timestamp_us.and_then(|now| default_value::now(&column.ty, now, zone)) {
+            Some(image) => ColumnSource::Constant(image),
+            None => unknown("the time in the added column"),
+        };
+    }
+    match column.omitted_value() {
+        OmittedValue::Null => ColumnSource::Null,
+        OmittedValue::Image(bytes) => ColumnSource::Constant(bytes),
+        OmittedValue::Unknown => unknown("the default of the added column"),
+    }
+}
+
+/// Whether stored key bytes, their hash and their order stay as they are (RULES 4).
+fn same_identity(old: &TableDef, new: &TableDef, origins: &[Option<usize>]) -> bool {
+    let (Identity::Columns(before), Identity::Columns(after)) = (&old.identity, &new.identity) else { return false };
+    let origin = |column: usize| origins.get(column).copied().flatten();
+    let kept = |(before, after): (&usize, &usize)| {
+        let alike = match (old.columns.get(*before), new.columns.get(*after)) {
+            (Some(before), Some(after)) => before.ty == after.ty && before.nullable == after.nullable,
+            _ => false,
+        };
+        alike && origin(*after) == Some(*before)
+    };
+    if before.len() != after.len() || !before.iter().zip(after).all(kept) || !same_order(old, new) {
+        return false;
+    }
+    // Key bytes stand in table order.
+    let mut in_order = after.clone();
+    in_order.sort_unstable();
+    in_order.iter().map(|column| origin(*column)).is_sorted()
+}

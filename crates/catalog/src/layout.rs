@@ -1,0 +1,258 @@
+//! Rows written under earlier definitions of their table, read under a later one.
+//!
+//! In: what an ALTER TABLE did to each column, a row image with the version of the definition it was written under. Out:
+//! the image under a later definition. Never here: a guess: a column whose value is not known is an error.
+//!
+//! A layout is what row images look like: the columns' types in order. Names, defaults and keys are no part of it.
+
+use serde::{Deserialize, Serialize};
+use values::convert::{Conversion, ConvertOptions};
+use values::{ColumnType, OFFSET_NULL, RowLayout, ValueError};
+
+use crate::table::TableDef;
+
+/// Where the value of a column comes from in a row written under the layout before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ColumnSource {
+    /// The stored bytes, or NULL, of the column at this position.
+    Kept(usize),
+    /// The value of an older column, converted.
+    Converted {
+        /// Its position.
+        column: usize,
+        /// How.
+        options: ConvertOptions,
+        /// What NULL becomes; None: it stays NULL.
+        null: Option<Vec<u8>>,
+    },
+    /// These stored bytes in every row.
+    Constant(Vec<u8>),
+    /// NULL in every row.
+    Null,
+    /// Not known, for this reason; NULL in rows where the column at this position, if one is given, is NULL.
+    Unknown {
+        /// What is not known.
+        what: String,
+        /// The older column.
+        column: Option<usize>,
+    },
+}
+
+/// A layout that stored rows may still have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OlderLayout {
+    /// The first version of the definition with this layout.
+    pub since: u32,
+    /// Types of its columns, in order.
+    pub types: Vec<ColumnType>,
+    /// For each column of the next layout, where it comes from.
+    pub to_next: Vec<ColumnSource>,
+}
+
+/// One column of the new image.
+#[derive(Debug, Clone)]
+enum Step {
+    Kept(usize),
+    Converted { column: usize, conversion: Conversion, null: Option<Vec<u8>> },
+    Constant(Vec<u8>),
+    Null,
+    Unknown { what: String, column: Option<usize> },
+}
+
+/// Images of one layout turned into images of the next.
+#[derive(Debug, Clone)]
+pub struct RowConversion {
+    from: RowLayout,
+    steps: Vec<Step>,
+}
+
+/// Buffers that conversions work in, kept from row to row.
+#[derive(Debug, Default)]
+pub struct ConversionBuffers {
+    offsets: Vec<(u32, u32)>,
+    image: Vec<u8>,
+    other: Vec<u8>,
+}
+
+impl RowConversion {
+    /// From images of `from` to images of `to`, whose columns come from `sources`. A conversion that is not known becomes
+    /// [`ColumnSource::Unknown`].
+    #[must_use]
+    pub fn new(from: &[ColumnType], to: &[ColumnType], sources: &[ColumnSource]) -> RowConversion {
+        let step = |(source, to): (&ColumnSource, &ColumnType)| match source {
+            ColumnSource::Kept(column) => Step::Kept(*column),
+            ColumnSource::Converted { column, options, null } => {
+                let known = from.get(*column).map(|from| Conversion::new(from, to, *options));
+                match known {
+                    Some(Ok(conversion)) => Step::Converted { column: *column, conversion, null: null.clone() },
+                    Some(Err(error)) => Step::Unknown { what: error.to_string(), column: Some(*column) },
+                    None => Step::Unknown { what: "a column that is not there".to_owned(), column: None },
+                }
+            }
+            ColumnSource::Constant(bytes) => Step::Constant(bytes.clone()),
+            ColumnSource::Null => Step::Null,
+            ColumnSource::Unknown { what, column } => Step::Unknown { what: what.clone(), column: *column },
+        };
+        RowConversion { from: RowLayout::new(from), steps: sources.iter().zip(to).map(step).collect() }
+    }
+
+    /// Appends the new image of a row.
+    ///
+    /// # Errors
+    /// The image does not fit its layout, or a value's conversion is not known; `out` then holds a part.
+    pub fn append(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        self.from.walk_offsets(image, offsets)?;
+        let stored = |column: usize| match offsets.get(column) {
+            Some(&(OFFSET_NULL, _)) | None => None,
+            Some(&(at, len)) => image.get(at as usize..at as usize + len as usize),
+        };
+        let nulls_at = out.len();
+        out.resize(nulls_at + self.steps.len().div_ceil(8), 0);
+        for (position, step) in self.steps.iter().enumerate() {
+            let is_null = match step {
+                Step::Kept(column) => put(stored(*column), out),
+                Step::Constant(bytes) => put(Some(bytes), out),
+                Step::Null => true,
+                Step::Converted { column, conversion, null } => match stored(*column) {
+                    Some(bytes) => {
+                        conversion.append(bytes, out)?;
+                        false
+                    }
+                    None => put(null.as_deref(), out),
+                },
+                Step::Unknown { column: Some(column), .. } if stored(*column).is_none() => true,
+                Step::Unknown { what, .. } => {
+                    return Err(ValueError::Unsupported { what: what.clone().into_boxed_str() });
+                }
+            };
+            if is_null && let Some(byte) = out.get_mut(nulls_at + position / 8) {
+                *byte |= 1 << (position % 8);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a value; true for NULL.
+fn put(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(value.unwrap_or_default());
+    value.is_none()
+}
+
+/// Reads rows of any version of a table's definition as rows of one of them.
+#[derive(Debug, Clone, Default)]
+pub struct RowVersions {
+    /// The first version with the layout that rows are read as.
+    since: u32,
+    /// Oldest first, each with the step to the next.
+    older: Vec<(u32, RowConversion)>,
+}
+
+impl RowVersions {
+    /// For reading rows as this definition has them.
+    #[must_use]
+    pub fn of(table: &TableDef) -> RowVersions {
+        let types = table.column_types();
+        let nexts = table.older_layouts.iter().skip(1).map(|layout| layout.types.as_slice());
+        let nexts = nexts.chain(std::iter::once(types.as_slice()));
+        let step = |(layout, next): (&OlderLayout, &[ColumnType])| {
+            (layout.since, RowConversion::new(&layout.types, next, &layout.to_next))
+        };
+        RowVersions { since: table.layout_since, older: table.older_layouts.iter().zip(nexts).map(step).collect() }
+    }
+
+    /// Whether an image of this version is read as it is.
+    #[inline]
+    #[must_use]
+    pub fn is_current(&self, version: u32) -> bool {
+        version >= self.since
+    }
+
+    /// An image written under `version` as the definition has it now.
+    ///
+    /// # Errors
+    /// The image does not fit the layout of its version, or a value's conversion is not known.
+    #[inline]
+    pub fn read<'a>(
+        &self,
+        version: u32,
+        image: &'a [u8],
+        buffers: &'a mut ConversionBuffers,
+    ) -> Result<&'a [u8], ValueError> {
+        if self.is_current(version) { Ok(image) } else { self.convert(version, image, buffers) }
+    }
+
+    #[cold]
+    fn convert<'a>(
+        &self,
+        version: u32,
+        image: &[u8],
+        buffers: &'a mut ConversionBuffers,
+    ) -> Result<&'a [u8], ValueError> {
+        let first = self.older.iter().rposition(|(since, _)| *since <= version).unwrap_or(0);
+        let ConversionBuffers { offsets, image: done, other } = buffers;
+        done.clear();
+        done.extend_from_slice(image);
+        for (_, step) in self.older.get(first..).unwrap_or_default() {
+            other.clear();
+            step.append(done, offsets, other)?;
+            std::mem::swap(done, other);
+        }
+        Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use values::type_code as t;
+
+    #[test]
+    fn an_image_goes_through_all_layouts_behind_its_own() {
+        let (int, small) = (ColumnType::new(t::LONG, 0), ColumnType::new(t::TINY, 0));
+        let options = ConvertOptions { strict: true, ..ConvertOptions::default() };
+        let widened = ColumnSource::Converted { column: 1, options, null: None };
+        let versions = RowVersions {
+            since: 5,
+            older: vec![
+                (
+                    1,
+                    RowConversion::new(
+                        &[int.clone(), small.clone()],
+                        &[small.clone(), int.clone(), small.clone()],
+                        &[ColumnSource::Null, ColumnSource::Kept(0), ColumnSource::Kept(1)],
+                    ),
+                ),
+                (
+                    3,
+                    RowConversion::new(
+                        &[small.clone(), int.clone(), small.clone()],
+                        &[int.clone(), int.clone(), small.clone()],
+                        &[ColumnSource::Kept(1), ColumnSource::Constant(vec![9, 0, 0, 0]), ColumnSource::Kept(0)],
+                    ),
+                ),
+            ],
+        };
+        let mut buffers = ConversionBuffers::default();
+        let old = [0u8, 7, 0, 0, 0, 1];
+        assert_eq!(versions.read(2, &old, &mut buffers).unwrap(), [0b100, 7, 0, 0, 0, 9, 0, 0, 0]);
+        assert_eq!(versions.read(4, &[0, 1, 7, 0, 0, 0, 2], &mut buffers).unwrap(), [0, 7, 0, 0, 0, 9, 0, 0, 0, 1]);
+        assert_eq!(versions.read(5, &old, &mut buffers).unwrap(), old);
+        assert!(versions.read(4, &[0, 1, 7], &mut buffers).is_err());
+        let wider = RowConversion::new(&[int.clone(), small], &[int], &[widened]);
+        let mut out = Vec::new();
+        wider.append(&[0, 7, 0, 0, 0, 0xff], &mut Vec::new(), &mut out).unwrap();
+        assert_eq!(out, [0, 0xff, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_an_error_but_for_null() {
+        let int = ColumnType::new(t::LONG, 0);
+        let unknown = ColumnSource::Unknown { what: "x".to_owned(), column: Some(0) };
+        let conversion = RowConversion::new(std::slice::from_ref(&int), std::slice::from_ref(&int), &[unknown]);
+        let mut out = Vec::new();
+        conversion.append(&[1], &mut Vec::new(), &mut out).unwrap();
+        assert_eq!(out, [1]);
+        assert!(conversion.append(&[0, 1, 0, 0, 0], &mut Vec::new(), &mut out).is_err());
+    }
+}

@@ -1,0 +1,642 @@
+//! Partitions: what PARTITION BY says, and in which partition a row lies.
+//!
+//! In: the text behind PARTITION BY, a row's image. Out: the partitions by name, a row's partition by position. Never
+//! here: a guess: a rule that is not understood, or a value whose place is not known, is an error when a row asks.
+//!
+//! Rows are placed by the rule and not by the number their event carries: rows of an initial copy carry none, and numbers
+//! change with every ADD, DROP and REORGANIZE PARTITION.
+
+use serde::{Deserialize, Serialize};
+use values::sort_key::{SortKeyColumn, SortKeyPlan};
+use values::{ColumnType, OFFSET_NULL, RowLayout};
+
+use crate::context::StatementContext;
+use crate::create;
+use crate::default_value::{self, LiteralScope};
+use crate::error::Problem;
+use crate::lexer::Tok;
+use crate::parser::Parser;
+use crate::syntax::Literal;
+use crate::table::{TableDef, code};
+
+/// What PARTITION BY says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partitioning {
+    /// The rule.
+    pub rule: PartitionRule,
+    /// In order.
+    pub partitions: Vec<Partition>,
+}
+
+/// How a row finds its partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartitionRule {
+    /// RANGE (expression).
+    Range(PartitionExpression),
+    /// LIST (expression).
+    List(PartitionExpression),
+    /// RANGE COLUMNS.
+    RangeColumns(Vec<String>),
+    /// LIST COLUMNS.
+    ListColumns(Vec<String>),
+    /// HASH (expression), not LINEAR.
+    Hash(PartitionExpression),
+    /// KEY and LINEAR rules: by its words.
+    Other(String),
+}
+
+/// An expression over one column, as far as it is computed here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartitionExpression {
+    /// An integer column.
+    Column(String),
+    /// YEAR(column).
+    Year(String),
+    /// TO_DAYS(column).
+    ToDays(String),
+    /// UNIX_TIMESTAMP(column), of a TIMESTAMP.
+    UnixTimestamp(String),
+    /// Anything else, by its text.
+    Other(String),
+}
+
+/// One partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// LESS THAN: one bound a column. IN: a list of such.
+    pub values: Vec<Vec<BoundValue>>,
+}
+
+/// A value in LESS THAN or IN.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BoundValue {
+    /// MAXVALUE.
+    Max,
+    /// NULL.
+    Null,
+    /// A whole number.
+    Number(i64),
+    /// Text, in UTF-8.
+    Text(String),
+    /// Not understood, by its text.
+    Other(String),
+}
+
+/// Rows of some partitions only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionChoice {
+    /// The rule and its partitions when the statement came.
+    pub partitioning: Partitioning,
+    /// Positions of the chosen ones.
+    pub chosen: Vec<usize>,
+}
+
+/// Reads the text behind PARTITION BY. None: it is not understood.
+pub(crate) fn parse(context: &StatementContext, text: &str) -> Option<Partitioning> {
+    let mut parser = Parser::new(context, text.as_bytes());
+    let parsed = partitioning(&mut parser).ok()?;
+    parser.expect_end().ok()?;
+    Some(parsed)
+}
+
+fn partitioning(parser: &mut Parser<'_>) -> Result<Partitioning, Problem> {
+    let rule = rule(parser)?;
+    let mut count = None;
+    if parser.eat_word("PARTITIONS")? {
+        count = Some(parser.unsigned()?);
+    }
+    if parser.eat(&["SUBPARTITION", "BY"])? {
+        self::rule(parser)?;
+        if parser.eat_word("SUBPARTITIONS")? {
+            parser.unsigned()?;
+        }
+    }
+    let mut partitions = if parser.is_punct(b'(')? { definitions(parser)? } else { Vec::new() };
+    if partitions.is_empty() {
+        partitions = (0..count.unwrap_or(1).min(PARTITIONS_MAX)).map(|number| numbered(number as usize)).collect();
+    }
+    Ok(Partitioning { rule, partitions })
+}
+
+/// MySQL's own limit.
+const PARTITIONS_MAX: u64 = 8192;
+
+fn numbered(number: usize) -> Partition {
+    Partition { name: format!("p{number}"), values: Vec::new() }
+}
+
+fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
+    let linear = parser.eat_word("LINEAR")?;
+    let word = parser.word_upper()?;
+    parser.take()?;
+    if word == "KEY" {
+        if parser.eat_word("ALGORITHM")? {
+            parser.eat_punct(b'=')?;
+            parser.unsigned()?;
+        }
+        parser.parenthesised()?;
+        return Ok(PartitionRule::Other("KEY".to_owned()));
+    }
+    if parser.eat_word("COLUMNS")? {
+        parser.expect_punct(b'(')?;
+        let mut columns = vec![parser.name()?];
+        while parser.eat_punct(b',')? {
+            columns.push(parser.name()?);
+        }
+        parser.expect_punct(b')')?;
+        return match word.as_str() {
+            "RANGE" => Ok(PartitionRule::RangeColumns(columns)),
+            "LIST" => Ok(PartitionRule::ListColumns(columns)),
+            _ => parser.wrong("RANGE or LIST expected"),
+        };
+    }
+    let expression = expression(parser)?;
+    match word.as_str() {
+        "HASH" if linear => Ok(PartitionRule::Other("LINEAR HASH".to_owned())),
+        "HASH" => Ok(PartitionRule::Hash(expression)),
+        "RANGE" => Ok(PartitionRule::Range(expression)),
+        "LIST" => Ok(PartitionRule::List(expression)),
+        _ => parser.wrong("HASH, KEY, RANGE or LIST expected"),
+    }
+}
+
+/// `(column)`, `(FUNCTION(column))`, or something else in parentheses.
+fn expression(parser: &mut Parser<'_>) -> Result<PartitionExpression, Problem> {
+    let is_name = |tok: &Tok| matches!(tok, Tok::Word(_) | Tok::Quoted(_));
+    if is_name(parser.peek_at(1)?) && *parser.peek_at(2)? == Tok::Punct(b')') {
+        parser.take()?;
+        let column = parser.name()?;
+        parser.take()?;
+        return Ok(PartitionExpression::Column(column));
+    }
+    let of_column = *parser.peek_at(2)? == Tok::Punct(b'(')
+        && is_name(parser.peek_at(3)?)
+        && *parser.peek_at(4)? == Tok::Punct(b')')
+        && *parser.peek_at(5)? == Tok::Punct(b')');
+    if of_column {
+        parser.take()?;
+        let function = parser.word_upper()?;
+        parser.take()?;
+        parser.take()?;
+        let column = parser.name()?;
+        parser.take()?;
+        parser.take()?;
+        return Ok(match function.as_str() {
+            "YEAR" => PartitionExpression::Year(column),
+            "TO_DAYS" => PartitionExpression::ToDays(column),
+            "UNIX_TIMESTAMP" => PartitionExpression::UnixTimestamp(column),
+            _ => PartitionExpression::Other(format!("{function}({column})")),
+        });
+    }
+    Ok(PartitionExpression::Other(parser.parenthesised()?))
+}
+
+/// `(PARTITION name [VALUES …] [options] [(SUBPARTITION …)], …)`.
+pub(crate) fn definitions(parser: &mut Parser<'_>) -> Result<Vec<Partition>, Problem> {
+    parser.expect_punct(b'(')?;
+    let mut partitions = Vec::new();
+    loop {
+        parser.expect_word("PARTITION")?;
+        let name = parser.name()?;
+        let mut values = Vec::new();
+        if parser.eat(&["VALUES", "LESS", "THAN"])? {
+            values.push(if parser.eat_word("MAXVALUE")? { vec![BoundValue::Max] } else { tuple(parser)? });
+        } else if parser.eat(&["VALUES", "IN"])? {
+            parser.expect_punct(b'(')?;
+            loop {
+                values.push(if parser.is_punct(b'(')? { tuple(parser)? } else { vec![bound(parser)?] });
+                if !parser.eat_punct(b',')? {
+                    break;
+                }
+            }
+            parser.expect_punct(b')')?;
+        }
+        partitions.push(Partition { name, values });
+        while !parser.is_punct(b',')? && !parser.is_punct(b')')? {
+            if parser.is_punct(b'(')? {
+                // Subpartitions.
+                parser.parenthesised()?;
+            } else if parser.take()? == Tok::End {
+                return parser.wrong("')' expected");
+            }
+        }
+        if !parser.eat_punct(b',')? {
+            break;
+        }
+    }
+    parser.expect_punct(b')')?;
+    Ok(partitions)
+}
+
+fn tuple(parser: &mut Parser<'_>) -> Result<Vec<BoundValue>, Problem> {
+    parser.expect_punct(b'(')?;
+    let mut values = vec![bound(parser)?];
+    while parser.eat_punct(b',')? {
+        values.push(bound(parser)?);
+    }
+    parser.expect_punct(b')')?;
+    Ok(values)
+}
+
+fn bound(parser: &mut Parser<'_>) -> Result<BoundValue, Problem> {
+    if parser.eat_word("MAXVALUE")? {
+        return Ok(BoundValue::Max);
+    }
+    for (function, of) in [("TO_DAYS", days as fn(&str) -> Option<i64>), ("YEAR", year)] {
+        if parser.is_word(function)? {
+            parser.take()?;
+            parser.expect_punct(b'(')?;
+            let text = parser.string_utf8()?;
+            parser.expect_punct(b')')?;
+            return Ok(of(&text).map_or(BoundValue::Other(format!("{function}('{text}')")), BoundValue::Number));
+        }
+    }
+    if parser.is_word("UNIX_TIMESTAMP")? {
+        parser.take()?;
+        return Ok(BoundValue::Other(format!("UNIX_TIMESTAMP({})", parser.parenthesised()?)));
+    }
+    Ok(match create::literal(parser)? {
+        Literal::Null => BoundValue::Null,
+        Literal::Number(text) => text.parse().map_or(BoundValue::Other(text), BoundValue::Number),
+        Literal::Text(text) => match crate::charset::to_unicode(&text.bytes, &text.charset) {
+            Ok(text) => BoundValue::Text(text),
+            Err(_) => BoundValue::Other("text beyond ASCII".to_owned()),
+        },
+        Literal::Bool(value) => BoundValue::Number(i64::from(value)),
+        Literal::Bytes(_) => BoundValue::Other("a hexadecimal literal".to_owned()),
+    })
+}
+
+/// The numbers of `YYYY-MM-DD…`.
+fn date(text: &str) -> Option<(i64, i64, i64)> {
+    let mut parts = text.split([' ', 'T']).next()?.split('-');
+    let mut part = || parts.next()?.parse::<i64>().ok();
+    let date = (part()?, part()?, part()?);
+    ((0..=9999).contains(&date.0) && (1..=12).contains(&date.1) && (1..=31).contains(&date.2)).then_some(date)
+}
+
+fn year(text: &str) -> Option<i64> {
+    date(text).map(|(year, ..)| year)
+}
+
+fn days(text: &str) -> Option<i64> {
+    date(text).and_then(|(year, month, day)| to_days(year, month, day))
+}
+
+/// `calc_daynr` (sql-common/my_time.cc): days since year 0.
+fn to_days(year: i64, month: i64, day: i64) -> Option<i64> {
+    if year == 0 || month == 0 || day == 0 {
+        return None;
+    }
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    // Days since 0000-03-01, which is day 60 of year 0.
+    Some(
+        365 * year + year.div_euclid(4) - year.div_euclid(100)
+            + year.div_euclid(400)
+            + (153 * month + 2) / 5
+            + day
+            + 59,
+    )
+}
+
+impl Partitioning {
+    /// Positions of partitions by name.
+    pub(crate) fn positions(&self, names: &[String]) -> Result<Vec<usize>, Problem> {
+        let position = |name: &String| {
+            let found = self.partitions.iter().position(|partition| partition.name.eq_ignore_ascii_case(name));
+            found.ok_or_else(|| Problem::NotSupported(format!("the partition `{name}`, which is not known")))
+        };
+        names.iter().map(position).collect()
+    }
+
+    /// More partitions of a rule that numbers them.
+    pub(crate) fn add_numbered(&mut self, count: u64) {
+        for _ in 0..count.min(PARTITIONS_MAX) {
+            self.partitions.push(numbered(self.partitions.len()));
+        }
+    }
+}
+
+/// Finds the partition of rows.
+#[derive(Debug, Clone)]
+pub struct PartitionFinder {
+    layout: RowLayout,
+    kind: FinderKind,
+}
+
+#[derive(Debug, Clone)]
+enum FinderKind {
+    /// By a number computed from one column.
+    Number { column: usize, ty: ColumnType, compute: Compute, by: ByNumber },
+    /// By columns' order: the sort key of each.
+    Columns { columns: Vec<(usize, SortKeyPlan)>, range: bool, bounds: Vec<Vec<Vec<Bound>>> },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Compute {
+    Integer,
+    Year,
+    ToDays,
+    UnixTimestamp,
+}
+
+#[derive(Debug, Clone)]
+enum ByNumber {
+    /// None is MAXVALUE.
+    Range(Vec<Option<i64>>),
+    List(Vec<Vec<Option<i64>>>),
+    Hash(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Bound {
+    Max,
+    /// The sort key of the value.
+    At(Vec<u8>),
+}
+
+impl PartitionFinder {
+    /// For rows as this definition has them, placed by these partitions.
+    ///
+    /// # Errors
+    /// What of the rule is not known here.
+    pub fn new(table: &TableDef, partitioning: &Partitioning) -> Result<PartitionFinder, String> {
+        let kind = match &partitioning.rule {
+            PartitionRule::Range(expression) | PartitionRule::List(expression) | PartitionRule::Hash(expression) => {
+                by_number(table, partitioning, expression)?
+            }
+            PartitionRule::RangeColumns(names) | PartitionRule::ListColumns(names) => {
+                by_columns(table, partitioning, names)?
+            }
+            PartitionRule::Other(words) => return Err(format!("the partitions of rows placed by {words}")),
+        };
+        Ok(PartitionFinder { layout: RowLayout::new(&table.column_types()), kind })
+    }
+
+    /// The position of the row's partition.
+    ///
+    /// # Errors
+    /// The image does not fit the definition, or no partition takes the row.
+    pub fn find(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>) -> Result<usize, String> {
+        self.layout.walk_offsets(image, offsets).map_err(|error| error.to_string())?;
+        let stored = |column: usize| match offsets.get(column) {
+            Some(&(OFFSET_NULL, _)) | None => None,
+            Some(&(at, len)) => image.get(at as usize..at as usize + len as usize),
+        };
+        let found = match &self.kind {
+            FinderKind::Number { column, ty, compute, by } => {
+                let value = match stored(*column) {
+                    Some(bytes) => compute.of(ty, bytes)?,
+                    None => None,
+                };
+                by.find(value)
+            }
+            FinderKind::Columns { columns, range, bounds } => {
+                let mut keys = Vec::with_capacity(columns.len());
+                for (column, plan) in columns {
+                    let mut key = Vec::new();
+                    let value = std::iter::once(Some(stored(*column)));
+                    append_key(plan, value, &mut key)?;
+                    keys.push(key);
+                }
+                find_by_keys(&keys, *range, bounds)
+            }
+        };
+        found.ok_or_else(|| "a row that no partition takes".to_owned())
+    }
+}
+
+fn find_by_keys(keys: &[Vec<u8>], range: bool, bounds: &[Vec<Vec<Bound>>]) -> Option<usize> {
+    let less = |bound: &Vec<Bound>| {
+        for (key, bound) in keys.iter().zip(bound) {
+            match bound {
+                Bound::Max => return true,
+                Bound::At(bound) if key != bound => return key < bound,
+                Bound::At(_) => {}
+            }
+        }
+        false
+    };
+    let equal = |bound: &Vec<Bound>| keys.iter().zip(bound).all(|(key, bound)| *bound == Bound::At(key.clone()));
+    bounds.iter().position(|partition| if range { partition.iter().all(less) } else { partition.iter().any(equal) })
+}
+
+fn append_key<'a>(
+    plan: &SortKeyPlan,
+    mut value: impl Iterator<Item = Option<Option<&'a [u8]>>>,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let value = value.next().flatten().flatten();
+    // NULL stands in front of everything; a value has a byte before it.
+    let Some(value) = value else { return Ok(()) };
+    out.push(1);
+    plan.append(std::iter::once(Some(value)), out).map_err(|error| error.to_string())
+}
+
+fn position(table: &TableDef, name: &str) -> Result<(usize, ColumnType), String> {
+    let at = table.column_index(name).ok_or_else(|| format!("the partitioning column `{name}`"))?;
+    let column = table.columns.get(at).ok_or_else(|| format!("the partitioning column `{name}`"))?;
+    Ok((at, column.ty.clone()))
+}
+
+fn by_number(table: &TableDef, of: &Partitioning, expression: &PartitionExpression) -> Result<FinderKind, String> {
+    let (name, compute) = match expression {
+        PartitionExpression::Column(name) => (name, Compute::Integer),
+        PartitionExpression::Year(name) => (name, Compute::Year),
+        PartitionExpression::ToDays(name) => (name, Compute::ToDays),
+        PartitionExpression::UnixTimestamp(name) => (name, Compute::UnixTimestamp),
+        PartitionExpression::Other(text) => return Err(format!("the partitions of rows placed by {text}")),
+    };
+    let (column, ty) = position(table, name)?;
+    let number = |value: &BoundValue| match value {
+        BoundValue::Number(number) => Ok(Some(*number)),
+        BoundValue::Null | BoundValue::Max => Ok(None),
+        BoundValue::Text(text) | BoundValue::Other(text) => Err(format!("the partition bound {text}")),
+    };
+    let by = match &of.rule {
+        PartitionRule::Hash(_) => ByNumber::Hash(of.partitions.len()),
+        PartitionRule::Range(_) => {
+            let bound = |partition: &Partition| {
+                let value = partition.values.first().and_then(|tuple| tuple.first());
+                value.map_or(Err(format!("the bound of partition {}", partition.name)), number)
+            };
+            ByNumber::Range(of.partitions.iter().map(bound).collect::<Result<_, _>>()?)
+        }
+        _ => {
+            let members =
+                |partition: &Partition| partition.values.iter().flatten().map(number).collect::<Result<Vec<_>, _>>();
+            ByNumber::List(of.partitions.iter().map(members).collect::<Result<_, _>>()?)
+        }
+    };
+    Ok(FinderKind::Number { column, ty, compute, by })
+}
+
+fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<FinderKind, String> {
+    let mut columns = Vec::new();
+    for name in names {
+        let (at, ty) = position(table, name)?;
+        let key = SortKeyColumn { ty: ty.clone(), nullable: false, descending: false, prefix_len: None };
+        let plan = SortKeyPlan::new(&[key]).map_err(|error| error.to_string())?;
+        if !plan.is_ordered() {
+            return Err(format!("the order of the partitioning column `{name}`"));
+        }
+        columns.push((at, ty, plan));
+    }
+    let bound = |(value, (_, ty, plan)): (&BoundValue, &(usize, ColumnType, SortKeyPlan))| {
+        let literal = match value {
+            BoundValue::Max => return Ok(Bound::Max),
+            BoundValue::Null => return Ok(Bound::At(Vec::new())),
+            BoundValue::Number(number) => Literal::Number(number.to_string()),
+            BoundValue::Text(text) => {
+                Literal::Text(crate::syntax::Text { bytes: text.clone().into_bytes(), charset: "utf8mb4".to_owned() })
+            }
+            BoundValue::Other(text) => return Err(format!("the partition bound {text}")),
+        };
+        let scope = LiteralScope { scale: None, time_zone: None, client_charset: "utf8mb4" };
+        let image = default_value::image(ty, &literal, scope).ok_or("a partition bound of this type")?;
+        let mut key = Vec::new();
+        append_key(plan, std::iter::once(Some(Some(image.as_slice()))), &mut key)?;
+        Ok(Bound::At(key))
+    };
+    let partition = |partition: &Partition| {
+        let tuple =
+            |values: &Vec<BoundValue>| values.iter().zip(&columns).map(bound).collect::<Result<Vec<_>, String>>();
+        partition.values.iter().map(tuple).collect::<Result<Vec<_>, String>>()
+    };
+    let bounds = of.partitions.iter().map(partition).collect::<Result<Vec<_>, String>>()?;
+    let range = matches!(of.rule, PartitionRule::RangeColumns(_));
+    let columns = columns.into_iter().map(|(at, _, plan)| (at, plan)).collect();
+    Ok(FinderKind::Columns { columns, range, bounds })
+}
+
+impl Compute {
+    /// None is NULL.
+    fn of(self, ty: &ColumnType, stored: &[u8]) -> Result<Option<i64>, String> {
+        let not_known = || Err(format!("the partitions of rows placed by a column of type {}", ty.name()));
+        let little = stored.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        match (self, ty.code) {
+            (Compute::Integer, code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG) => {
+                let unused = 64 - 8 * stored.len().clamp(1, 8);
+                if ty.unsigned {
+                    return i64::try_from(little).map_or_else(|_| not_known(), |value| Ok(Some(value)));
+                }
+                Ok(Some((little << unused) as i64 >> unused))
+            }
+            (Compute::Integer, code::YEAR) => Ok(Some(if little == 0 { 0 } else { 1900 + little as i64 })),
+            (Compute::Year | Compute::ToDays, code::DATE | code::DATETIME2) => {
+                let (year, month, day) = if ty.code == code::DATE {
+                    ((little >> 9) as i64, (little >> 5 & 15) as i64, (little & 31) as i64)
+                } else {
+                    let whole = stored.get(..5).unwrap_or_default();
+                    let bits = whole.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)) & ((1 << 39) - 1);
+                    let months = (bits >> 22) as i64;
+                    (months / 13, months % 13, (bits >> 17 & 31) as i64)
+                };
+                match self {
+                    Compute::Year => Ok(Some(year)),
+                    _ => Ok(to_days(year, month, day)),
+                }
+            }
+            (Compute::UnixTimestamp, code::TIMESTAMP2) if ty.meta == 0 => {
+                Ok(Some(stored.iter().fold(0i64, |value, byte| value << 8 | i64::from(*byte))))
+            }
+            _ => not_known(),
+        }
+    }
+}
+
+impl ByNumber {
+    fn find(&self, value: Option<i64>) -> Option<usize> {
+        match self {
+            // NULL is below every number.
+            ByNumber::Range(bounds) => bounds.iter().position(|bound| match (value, bound) {
+                (Some(value), Some(bound)) => value < *bound,
+                (None, _) | (_, None) => true,
+            }),
+            ByNumber::List(lists) => lists.iter().position(|list| list.contains(&value)),
+            ByNumber::Hash(count) => {
+                let value = value.unwrap_or(0).unsigned_abs();
+                usize::try_from(value % u64::try_from(*count).ok().filter(|count| *count > 0)?).ok()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Catalog;
+
+    fn context() -> StatementContext {
+        StatementContext { default_db: "d".into(), ..StatementContext::default() }
+    }
+
+    fn table(columns: &str, by: &str) -> std::sync::Arc<TableDef> {
+        let sql = format!("CREATE TABLE t ({columns}) PARTITION BY {by}");
+        let catalog =
+            Catalog::new(0).apply(&context(), sql.as_bytes()).unwrap_or_else(|error| panic!("{error}")).catalog;
+        catalog.table("d", "t").unwrap().clone()
+    }
+
+    fn place(table: &TableDef, image: &[u8]) -> Result<usize, String> {
+        let partitioning = table.partitioning.as_ref().expect("a rule");
+        PartitionFinder::new(table, partitioning)?.find(image, &mut Vec::new())
+    }
+
+    #[test]
+    fn rules_of_numbers() {
+        let int = |value: i32| [&[0u8][..], &value.to_le_bytes()].concat();
+        let range = table(
+            "a int",
+            "range (a) (partition p0 values less than (-5), partition p1 values less than (10) engine=innodb, partition p2 values less than maxvalue)",
+        );
+        for (value, partition) in [(-6, 0), (-5, 1), (9, 1), (10, 2)] {
+            assert_eq!(place(&range, &int(value)), Ok(partition), "{value}");
+        }
+        assert_eq!(place(&range, &[1]), Ok(0), "NULL");
+        let list = table("a int", "list (a) (partition x values in (1, 3), partition y values in (null, -2))");
+        assert_eq!((place(&list, &int(3)), place(&list, &[1])), (Ok(0), Ok(1)));
+        assert!(place(&list, &int(4)).is_err());
+        let hash = table("a int", "hash (a) partitions 3");
+        assert_eq!((place(&hash, &int(-7)), place(&hash, &[1])), (Ok(1), Ok(0)));
+        assert!(place(&table("a int", "key (a) partitions 3"), &int(1)).is_err());
+        assert!(place(&table("a int", "range (a * 2) (partition p values less than (9))"), &int(1)).is_err());
+    }
+
+    #[test]
+    fn days_as_the_server_counts_them() {
+        // SELECT TO_DAYS(…) on 9.7.
+        for (date, number) in
+            [("0001-01-01", 366), ("1970-01-01", 719_528), ("2024-02-29", 739_310), ("9999-12-31", 3_652_424)]
+        {
+            assert_eq!(days(date), Some(number), "{date}");
+        }
+        let by_days = table(
+            "d date",
+            "range (to_days(d)) (partition a values less than (to_days('2024-03-01')), partition b values less than (739400))",
+        );
+        let date =
+            |year: u32, month: u32, day: u32| [&[0u8][..], &(day | month << 5 | year << 9).to_le_bytes()[..3]].concat();
+        assert_eq!((place(&by_days, &date(2024, 2, 29)), place(&by_days, &date(2024, 3, 1))), (Ok(0), Ok(1)));
+    }
+
+    #[test]
+    fn rules_of_columns() {
+        let by = table(
+            "a varchar(5) collate utf8mb4_0900_ai_ci, b int",
+            "range columns (a, b) (partition p0 values less than ('b', 5), partition p1 values less than ('B', maxvalue), \
+             partition p2 values less than (maxvalue, maxvalue))",
+        );
+        let row = |a: &str, b: i32| [&[0u8, a.len() as u8][..], a.as_bytes(), &b.to_le_bytes()].concat();
+        for (a, b, partition) in [("a", 9, 0), ("B", 4, 0), ("b", 5, 1), ("B", 500, 1), ("c", 0, 2)] {
+            assert_eq!(place(&by, &row(a, b)), Ok(partition), "{a} {b}");
+        }
+        let list = table(
+            "a varchar(5), b int",
+            "list columns (a) (partition x values in ('q', null), partition y values in ('r'))",
+        );
+        assert_eq!((place(&list, &row("R", 1)), place(&list, &[1, 1, 0, 0, 0])), (Ok(1), Ok(0)));
+    }
+}

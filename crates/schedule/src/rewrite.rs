@@ -1,0 +1,217 @@
+//! The rows that an ALTER TABLE writes anew, moves or takes away, as changes of the tables it leaves.
+//!
+//! In: stored rows as they were before the statement. Out: slices of one transaction, the ALTER TABLE's: changes in
+//! lanes, as if the log had brought them. Never here: stored rows read (the caller hands them in), a value that is not known.
+
+use std::sync::Arc;
+
+use base::{key_hash, lane_of};
+use catalog::{Catalog, KeyPlace, PartitionFinder, Rewrite, RowConversion, RowKey};
+use observe::LedgerBatch;
+
+use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, Shape, Span};
+use crate::plan::TablePlan;
+use crate::sequence::SequencedPiece;
+use crate::stop::{Stop, StopClass};
+
+/// Gathers the changes of one statement.
+pub struct Rewriter {
+    task: Option<Task>,
+    shapes: Vec<Shape>,
+    lanes: Vec<Vec<RowOp>>,
+    side: Vec<u8>,
+    rows: u64,
+    offsets: Vec<(u32, u32)>,
+    built: Vec<u8>,
+}
+
+/// What is done with the rows handed in.
+struct Task {
+    plan: Arc<TablePlan>,
+    conversion: RowConversion,
+    key: RowKey,
+    /// Only rows of these partitions; or why their partition is not known.
+    only: Option<(Result<PartitionFinder, String>, Vec<usize>)>,
+    kind: OpKind,
+}
+
+impl Rewriter {
+    /// With nothing gathered.
+    #[must_use]
+    pub fn new(lanes: usize) -> Rewriter {
+        Rewriter {
+            task: None,
+            shapes: Vec::new(),
+            lanes: std::iter::repeat_with(Vec::new).take(lanes).collect(),
+            side: Vec::new(),
+            rows: 0,
+            offsets: Vec::new(),
+            built: Vec::new(),
+        }
+    }
+
+    /// What the rows handed in from here on are for, under the catalog behind the statement.
+    pub fn begin(&mut self, rewrite: &Rewrite, catalog: &Catalog) {
+        let plan = Arc::new(TablePlan::new(&rewrite.to, catalog));
+        let key = RowKey::new(&rewrite.to);
+        let kind = match (rewrite.removes, key.is_whole_image()) {
+            (true, true) => OpKind::RemoveCopy,
+            (true, false) => OpKind::Delete,
+            (false, true) => OpKind::AddCopy,
+            (false, false) => OpKind::Insert,
+        };
+        let (before_present, after_present) = (Span::default(), Span::default());
+        let event_type = binlog::event_type::QUERY;
+        self.shapes.push(Shape { plan: Arc::clone(&plan), event_type, before_present, after_present });
+        let only = rewrite
+            .only
+            .as_ref()
+            .map(|choice| (PartitionFinder::new(&rewrite.from, &choice.partitioning), choice.chosen.clone()));
+        let (from, to) = (rewrite.from.column_types(), rewrite.to.column_types());
+        let conversion = RowConversion::new(&from, &to, &rewrite.sources);
+        self.task = Some(Task { plan, conversion, key, only, kind });
+    }
+
+    /// Takes one row of the old table, one copy of it.
+    ///
+    /// # Errors
+    /// The reason, when its partition or a value of it under the new definition is not known.
+    pub fn row(&mut self, image: &[u8]) -> Result<(), String> {
+        let Some(task) = &self.task else { return Ok(()) };
+        if let Some((finder, chosen)) = &task.only {
+            let finder = finder.as_ref().map_err(Clone::clone)?;
+            if !chosen.contains(&finder.find(image, &mut self.offsets)?) {
+                return Ok(());
+            }
+        }
+        let from = self.side.len();
+        let converted = task.conversion.append(image, &mut self.offsets, &mut self.side);
+        converted.map_err(|error| error.to_string())?;
+        let len = self.side.len() - from;
+        self.built.clear();
+        let new = self.side.get(from..).unwrap_or_default();
+        let place = task.key.find(new, &mut self.offsets, &mut self.built).map_err(|error| error.to_string())?;
+        let key = match place {
+            KeyPlace::Image { start, len } => side_span(from + start, len),
+            KeyPlace::Built => {
+                let at = self.side.len();
+                self.side.extend_from_slice(&self.built);
+                side_span(at, self.built.len())
+            }
+        };
+        let at = (key.offset & !Span::SIDE) as usize;
+        let key_bytes = self.side.get(at..at + key.len as usize).unwrap_or_default();
+        let hash = key_hash(task.plan.def.id.0, key_bytes);
+        let (image, none) = (side_span(from, len), Span::default());
+        let (before, after) = match task.kind {
+            OpKind::Delete | OpKind::RemoveCopy => (image, none),
+            _ => (none, image),
+        };
+        let shape = self.shapes.len().saturating_sub(1) as u32;
+        let op = RowOp { hash, key, before, after, transaction: 0, shape, kind: task.kind, flags: 0 };
+        let lane = lane_of(hash, self.lanes.len());
+        if let Some(ops) = self.lanes.get_mut(lane) {
+            ops.push(op);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Bytes gathered since the last slice.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.side.len() + self.lanes.iter().map(Vec::len).sum::<usize>() * size_of::<RowOp>()
+    }
+
+    /// Rows taken so far, in all.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// What was gathered, as a slice of the transaction of `of` with more to come. `continues`: it is not the first.
+    #[must_use]
+    pub fn slice(&mut self, of: &SequencedPiece, continues: bool) -> SequencedPiece {
+        let lanes = self.lanes.iter_mut().map(std::mem::take).collect();
+        let side = std::mem::take(&mut self.side);
+        let whole = &of.decoded;
+        let piece = Piece {
+            data: Arc::clone(&whole.piece.data),
+            file: Arc::clone(&whole.piece.file),
+            end: whole.piece.start,
+            continues,
+            unfinished: true,
+            context: Vec::new(),
+            reservation: None,
+            ..whole.piece
+        };
+        let mut transactions = whole.transactions.clone();
+        for transaction in &mut transactions {
+            (transaction.start, transaction.end, transaction.rows) = (piece.start, piece.start, 0);
+        }
+        let decoded = DecodedPiece {
+            piece,
+            side,
+            payload: Vec::new(),
+            shapes: self.shapes.clone(),
+            transactions,
+            lanes,
+            barrier: Vec::new(),
+            ledger: Box::new(LedgerBatch::new()),
+            stop: None,
+            needs_serial: false,
+            catalog_version: whole.catalog_version,
+        };
+        SequencedPiece {
+            decoded,
+            first: of.first,
+            catalogs: Vec::new(),
+            dropped: Vec::new(),
+            rewrites: Vec::new(),
+            prepared: Arc::clone(&of.prepared),
+        }
+    }
+
+    /// Puts what is left into the piece that holds the statement.
+    pub fn finish(self, into: &mut SequencedPiece) {
+        into.decoded.shapes = self.shapes;
+        into.decoded.side = self.side;
+        into.decoded.lanes = self.lanes;
+    }
+}
+
+fn side_span(at: usize, len: usize) -> Span {
+    Span { offset: Span::SIDE | at as u32, len: len as u32 }
+}
+
+impl SequencedPiece {
+    /// Whether its rows to be written anew can be: the statement's transaction is all the piece holds.
+    #[must_use]
+    pub fn can_rewrite(&self) -> bool {
+        let decoded = &self.decoded;
+        decoded.transactions.len() == 1
+            && !decoded.piece.continues
+            && !decoded.piece.unfinished
+            && decoded.lanes.iter().all(Vec::is_empty)
+            && decoded.barrier.is_empty()
+    }
+
+    /// The piece with nothing done, and replay stopped in front of it.
+    #[must_use]
+    pub fn refused(mut self, class: StopClass, reason: String) -> SequencedPiece {
+        let decoded = &mut self.decoded;
+        let transaction = decoded.transactions.first();
+        let (start, gtid) = (transaction.map_or(decoded.piece.start, |t| t.start), transaction.and_then(|t| t.gtid));
+        decoded.stop = Some(Stop { class, position: decoded.piece.position(start), gtid, reason });
+        decoded.transactions.clear();
+        decoded.lanes.iter_mut().for_each(Vec::clear);
+        decoded.barrier.clear();
+        let seen = std::mem::take(&mut decoded.ledger);
+        decoded.ledger.add_all_as(&seen, observe::Category::Seen, observe::Category::Seen);
+        decoded.ledger.add_all_as(&seen, observe::Category::Seen, observe::Category::Refused);
+        self.catalogs.clear();
+        self.dropped.clear();
+        self.rewrites.clear();
+        self
+    }
+}

@@ -1,0 +1,450 @@
+//! A stored value of one type as the stored value of another: what ALTER TABLE … MODIFY, CHANGE and CONVERT TO do to
+//! the rows that are there.
+//!
+//! In: the two types, the stored bytes. Out: the bytes the server stores in the new column (checked against a 9.7
+//! server, `tests/convert_server.rs`). Never here: NULL, a guess: a conversion that is not known, or a value whose
+//! conversion is not, is an error.
+
+use serde::{Deserialize, Serialize};
+
+use crate::column_type::{ColumnType, type_code as t};
+use crate::convert_text as text;
+use crate::error::ValueError;
+use crate::temporal::{DateTime, Time};
+use crate::{decimal, text as printed};
+
+/// What a conversion depends on besides the types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ConvertOptions {
+    /// `sql_mode` has STRICT_TRANS_TABLES or STRICT_ALL_TABLES: what does not fit was an error at the source, so here it
+    /// means that the rows differ. Without, it was cut to what fits.
+    pub strict: bool,
+    /// `sql_mode` has TIME_TRUNCATE_FRACTIONAL: fractions of seconds are cut off, not rounded.
+    pub truncate_fraction: bool,
+    /// `sql_mode` has PAD_CHAR_TO_FULL_LENGTH: CHAR values go with their spaces.
+    pub pad_char: bool,
+    /// Seconds east of UTC of the session's time zone, where it has a fixed one.
+    pub offset_seconds: Option<i32>,
+    /// Digits that ZEROFILL shows at least; 0 without.
+    pub zerofill_width: u16,
+}
+
+/// A known conversion between two types.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversion {
+    pub(crate) from: ColumnType,
+    pub(crate) to: ColumnType,
+    pub(crate) options: ConvertOptions,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The same bytes.
+    Same,
+    /// The same value in a wider form: nothing can be lost, whatever the value.
+    Wider,
+    /// Depends on the value.
+    Each,
+}
+
+pub(crate) fn is_integer(ty: &ColumnType) -> bool {
+    matches!(ty.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG)
+}
+
+/// CHAR, VARCHAR, TEXT and their binary kin.
+fn is_string(ty: &ColumnType) -> bool {
+    matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB)
+}
+
+fn is_member(ty: &ColumnType) -> bool {
+    matches!(ty.code, t::ENUM | t::SET)
+}
+
+fn is_temporal(ty: &ColumnType) -> bool {
+    matches!(ty.code, t::DATE | t::TIME2 | t::DATETIME2 | t::TIMESTAMP2)
+}
+
+impl Conversion {
+    /// The conversion from one type to another.
+    ///
+    /// # Errors
+    /// [`ValueError::Unsupported`]: it is not known here.
+    pub fn new(from: &ColumnType, to: &ColumnType, options: ConvertOptions) -> Result<Conversion, ValueError> {
+        from.check()?;
+        to.check()?;
+        let kind = if is_same(from, to) {
+            Kind::Same
+        } else if is_wider(from, to) {
+            Kind::Wider
+        } else if is_known(from, to, &options) {
+            Kind::Each
+        } else {
+            return Err(ValueError::unsupported(format!("the conversion of {} to {}", from.name(), to.name())));
+        };
+        Ok(Conversion { from: from.clone(), to: to.clone(), options, kind })
+    }
+
+    /// Every value keeps its bytes.
+    #[must_use]
+    pub fn keeps_bytes(&self) -> bool {
+        self.kind == Kind::Same
+    }
+
+    /// Every value of the old type has one of the new type, and different ones stay different.
+    #[must_use]
+    pub fn is_lossless(&self) -> bool {
+        self.kind != Kind::Each
+    }
+
+    /// Appends the new stored bytes of a value, length prefix included.
+    ///
+    /// # Errors
+    /// The bytes are no value of the old type; the value has no known place in the new type. `out` may then hold a
+    /// part.
+    pub fn append(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+        if self.kind == Kind::Same {
+            out.extend_from_slice(stored);
+            return Ok(());
+        }
+        let (from, to) = (&self.from, &self.to);
+        match from.code {
+            _ if is_integer(from) => self.integer_to(integer(from, stored)?, out),
+            t::YEAR if is_integer(to) => {
+                let year =
+                    stored.first().copied().map_or(0, |year| if year == 0 { 0 } else { 1900 + i128::from(year) });
+                self.store_integer(year, out)
+            }
+            t::BIT if is_integer(to) || to.code == t::BIT => self.store_integer(bits(stored), out),
+            t::DECIMAL => self.decimal_to(stored, out),
+            t::FLOAT | t::DOUBLE => self.float_to(stored, out),
+            t::ENUM | t::SET if self.kind == Kind::Wider => {
+                out.extend_from_slice(stored);
+                out.resize(out.len() + usize::from(to.meta - from.meta), 0);
+                Ok(())
+            }
+            _ if is_temporal(from) && is_temporal(to) => self.temporal_to(stored, out),
+            t::SET if to.code == t::SET => text::set_to_set(self, stored, out),
+            t::ENUM if to.code == t::ENUM && stored.iter().all(|byte| *byte == 0) => {
+                // The error value stays one.
+                out.resize(out.len() + usize::from(to.meta), 0);
+                Ok(())
+            }
+            _ => text::from_text(self, stored, out),
+        }
+    }
+
+    fn integer_to(&self, value: i128, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let to = &self.to;
+        match to.code {
+            t::DECIMAL => self.store_decimal(value.to_string().as_bytes(), out),
+            t::DOUBLE => {
+                out.extend_from_slice(&(value as f64).to_le_bytes());
+                Ok(())
+            }
+            t::FLOAT => {
+                out.extend_from_slice(&(value as f64 as f32).to_le_bytes());
+                Ok(())
+            }
+            t::CHAR | t::VARCHAR | t::BLOB => {
+                let width = usize::from(self.options.zerofill_width);
+                text::store_utf8(self, format!("{value:0width$}").as_bytes(), out)
+            }
+            _ => self.store_integer(value, out),
+        }
+    }
+
+    /// A whole number into an integer, BIT or YEAR column.
+    pub(crate) fn store_integer(&self, value: i128, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let to = &self.to;
+        if to.code == t::YEAR {
+            let year = match value {
+                0 => 0,
+                1..=69 => value + 100,
+                70..=99 => value,
+                1901..=2155 => value - 1900,
+                _ => return Err(self.does_not_fit(value)),
+            };
+            out.push(u8::try_from(year).map_err(|_| self.does_not_fit(value))?);
+            return Ok(());
+        }
+        let bits = if to.code == t::BIT { u32::from(to.meta) } else { 8 * to.fixed_len().unwrap_or(1) as u32 };
+        let (low, high) = if to.unsigned || to.code == t::BIT {
+            (0, (1i128 << bits) - 1)
+        } else {
+            (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
+        };
+        let kept = value.clamp(low, high);
+        if kept != value && self.options.strict {
+            return Err(self.does_not_fit(value));
+        }
+        if to.code == t::BIT {
+            let len = bits.div_ceil(8) as usize;
+            out.extend((kept as u64).to_be_bytes().iter().skip(8 - len));
+        } else {
+            out.extend(kept.to_le_bytes().iter().take(to.fixed_len().unwrap_or(0)));
+        }
+        Ok(())
+    }
+
+    fn does_not_fit(&self, value: impl std::fmt::Display) -> ValueError {
+        ValueError::BadLiteral { what: self.to.name(), literal: value.to_string().into() }
+    }
+
+    fn decimal_to(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let (precision, scale) = self.from.precision_and_scale();
+        let mut number = Vec::new();
+        decimal::write_text(precision, scale, stored, &mut number)?;
+        let to = &self.to;
+        match to.code {
+            t::DECIMAL => self.store_decimal(&number, out),
+            t::DOUBLE => text::store_double(self, &number, out),
+            t::CHAR | t::VARCHAR | t::BLOB => text::store_utf8(self, &number, out),
+            _ => {
+                let value = rounded(&number).ok_or(ValueError::Invalid { what: "DECIMAL" })?;
+                self.store_integer(value, out)
+            }
+        }
+    }
+
+    /// Decimal text into a DECIMAL column: rounded to its scale, cut to its largest value where that is no error.
+    pub(crate) fn store_decimal(&self, number: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let (precision, scale) = self.to.precision_and_scale();
+        // A column without sign holds nothing below zero.
+        let clipped = match number {
+            [b'-', digits @ ..] if self.to.unsigned && digits.iter().any(|byte| (b'1'..=b'9').contains(byte)) => {
+                if self.options.strict {
+                    return Err(self.does_not_fit(String::from_utf8_lossy(number)));
+                }
+                b"0"
+            }
+            other => other,
+        };
+        let start = out.len();
+        match decimal::from_text(precision, scale, clipped, out) {
+            Err(ValueError::BadLiteral { .. }) if !self.options.strict => {
+                out.truncate(start);
+                let sign = if clipped.first() == Some(&b'-') { "-" } else { "" };
+                let (whole, fraction) = (usize::from(precision - scale), usize::from(scale));
+                let largest = format!("{sign}{:9<whole$}.{:9<fraction$}", "", "");
+                decimal::from_text(precision, scale, largest.as_bytes(), out)
+            }
+            done => done,
+        }
+    }
+
+    fn float_to(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let wrong = || ValueError::WrongLength { what: self.from.name(), len: stored.len() };
+        let value = if self.from.code == t::FLOAT {
+            f64::from(f32::from_le_bytes(stored.try_into().map_err(|_| wrong())?))
+        } else {
+            f64::from_le_bytes(stored.try_into().map_err(|_| wrong())?)
+        };
+        match self.to.code {
+            t::DOUBLE if !(self.to.unsigned && value < 0.0) => out.extend_from_slice(&value.to_le_bytes()),
+            t::FLOAT if (value as f32).is_finite() && !(self.to.unsigned && value < 0.0) => {
+                out.extend_from_slice(&(value as f32).to_le_bytes());
+            }
+            t::DOUBLE | t::FLOAT => return Err(self.does_not_fit(value)),
+            // Ties go to the even neighbour, as rint(3) has it.
+            _ => return self.store_integer(value.round_ties_even() as i128, out),
+        }
+        Ok(())
+    }
+
+    fn temporal_to(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let (from, to) = (&self.from, &self.to);
+        if from.code == t::TIME2 {
+            let time = Time::from_time(from.meta, stored)?;
+            return match to.code {
+                t::TIME2 => self.fraction_of_time(time)?.push(to.meta, out),
+                _ => Err(ValueError::unsupported("the conversion of TIME to a date")),
+            };
+        }
+        let mut value = match from.code {
+            t::DATE => DateTime::from_date(stored)?,
+            t::DATETIME2 => DateTime::from_datetime(from.meta, stored)?,
+            _ => DateTime::from_timestamp(from.meta, stored)?,
+        };
+        let (from_utc, to_utc) = (from.code == t::TIMESTAMP2, to.code == t::TIMESTAMP2);
+        if from_utc != to_utc && !value.is_zero() {
+            let offset = i64::from(self.options.offset_seconds.ok_or_else(no_time_zone)?);
+            value =
+                value.shifted(if from_utc { offset } else { -offset }).ok_or(ValueError::Invalid { what: "date" })?;
+        }
+        match to.code {
+            t::DATE => self.fraction_of_date(value, 0)?.push_date(out),
+            t::DATETIME2 => self.fraction_of_date(value, to.meta)?.push_datetime(to.meta, out),
+            t::TIMESTAMP2 => self.fraction_of_date(value, to.meta)?.push_timestamp(to.meta, out),
+            _ => {
+                let DateTime { hour, minute, second, micros, .. } = value;
+                self.fraction_of_time(Time { negative: false, hour, minute, second, micros })?.push(to.meta, out)
+            }
+        }
+    }
+
+    fn fraction_of_date(&self, value: DateTime, digits: u16) -> Result<DateTime, ValueError> {
+        let (micros, carry) = self.fraction(value.micros, digits);
+        let value = DateTime { micros, ..value };
+        if !carry {
+            return Ok(value);
+        }
+        value.shifted(1).ok_or(ValueError::Invalid { what: "date to be rounded" })
+    }
+
+    fn fraction_of_time(&self, value: Time) -> Result<Time, ValueError> {
+        let (micros, carry) = self.fraction(value.micros, self.to.meta);
+        let mut seconds = value.hour * 3600 + value.minute * 60 + value.second + u32::from(carry);
+        let micros = if seconds > TIME_SECONDS_MAX { 0 } else { micros };
+        if seconds > TIME_SECONDS_MAX {
+            if self.options.strict {
+                return Err(self.does_not_fit("838:59:59.9"));
+            }
+            seconds = TIME_SECONDS_MAX;
+        }
+        let negative = value.negative && (seconds > 0 || micros > 0);
+        Ok(Time { negative, hour: seconds / 3600, minute: seconds / 60 % 60, second: seconds % 60, micros })
+    }
+
+    /// Microseconds to so many digits, and whether a second is to be added.
+    fn fraction(&self, micros: u32, digits: u16) -> (u32, bool) {
+        let unit = 10u32.pow(u32::from(6 - digits.min(6)));
+        let kept = if self.options.truncate_fraction { micros } else { micros + unit / 2 };
+        let kept = kept / unit * unit;
+        if kept >= 1_000_000 { (0, true) } else { (kept, false) }
+    }
+}
+
+/// 838:59:59.
+const TIME_SECONDS_MAX: u32 = 838 * 3600 + 59 * 60 + 59;
+
+fn no_time_zone() -> ValueError {
+    ValueError::unsupported("the conversion between TIMESTAMP and a local time in a named time zone")
+}
+
+/// The value of an integer column.
+fn integer(ty: &ColumnType, stored: &[u8]) -> Result<i128, ValueError> {
+    if ty.fixed_len() != Some(stored.len()) || stored.is_empty() {
+        return Err(ValueError::WrongLength { what: ty.name(), len: stored.len() });
+    }
+    let value = stored.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    let unused = 64 - 8 * stored.len();
+    Ok(if ty.unsigned { i128::from(value) } else { i128::from((value << unused) as i64 >> unused) })
+}
+
+fn bits(stored: &[u8]) -> i128 {
+    stored.iter().fold(0, |value, byte| value << 8 | i128::from(*byte))
+}
+
+/// Decimal text as a whole number, halves away from zero.
+pub(crate) fn rounded(number: &[u8]) -> Option<i128> {
+    let number = std::str::from_utf8(number).ok()?;
+    let (negative, digits) = match number.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    // More digits than any integer column has count as the largest number.
+    let whole = if whole.trim_start_matches('0').len() > 30 { i128::MAX / 2 } else { whole.parse::<i128>().ok()? };
+    let value = whole + i128::from(fraction.bytes().next().is_some_and(|digit| digit >= b'5'));
+    Some(if negative { -value } else { value })
+}
+
+/// Same bytes for every value.
+fn is_same(from: &ColumnType, to: &ColumnType) -> bool {
+    if from.code != to.code {
+        return false;
+    }
+    match from.code {
+        _ if is_string(from) => {
+            // The padding of BINARY is not stored, so a longer one holds the same bytes.
+            text::same_charset(from, to) && from.prefix_len() == to.prefix_len() && text::fits_all(from, to)
+        }
+        t::ENUM | t::SET => {
+            from.meta == to.meta && text::same_charset(from, to) && to.members.starts_with(&from.members)
+        }
+        t::BIT => from.meta <= to.meta && from.meta.div_ceil(8) == to.meta.div_ceil(8),
+        t::JSON | t::GEOMETRY | t::VECTOR => from.meta == to.meta,
+        _ => from.meta == to.meta && from.unsigned == to.unsigned,
+    }
+}
+
+/// Every value fits, whatever it is.
+fn is_wider(from: &ColumnType, to: &ColumnType) -> bool {
+    if is_integer(from) && is_integer(to) {
+        let (old, new) = (from.fixed_len().unwrap_or(0), to.fixed_len().unwrap_or(0));
+        return new >= old && (from.unsigned == to.unsigned || (from.unsigned && new > old));
+    }
+    if from.code != to.code {
+        return from.code == t::FLOAT && to.code == t::DOUBLE && from.unsigned == to.unsigned;
+    }
+    match from.code {
+        _ if is_string(from) => text::same_charset(from, to) && text::fits_all(from, to),
+        t::ENUM => from.meta < to.meta && text::same_charset(from, to) && to.members.starts_with(&from.members),
+        t::SET => from.meta < to.meta && text::same_charset(from, to) && to.members.starts_with(&from.members),
+        t::DECIMAL => {
+            let ((precision, scale), (new_precision, new_scale)) =
+                (from.precision_and_scale(), to.precision_and_scale());
+            let whole = precision.saturating_sub(scale) <= new_precision.saturating_sub(new_scale);
+            whole && scale <= new_scale && from.unsigned == to.unsigned
+        }
+        t::TIME2 | t::DATETIME2 | t::TIMESTAMP2 => from.meta <= to.meta,
+        t::BIT => from.meta <= to.meta,
+        _ => false,
+    }
+}
+
+/// The pairs that [`Conversion::append`] carries out value by value.
+fn is_known(from: &ColumnType, to: &ColumnType, options: &ConvertOptions) -> bool {
+    let text = |ty: &ColumnType| (is_string(ty) || is_member(ty)) && text::is_known(ty);
+    if options.pad_char && from.code == t::CHAR && to.code != t::CHAR {
+        return false;
+    }
+    match from.code {
+        _ if is_integer(from) => {
+            let shown = is_string(to) && text(to);
+            is_integer(to) || shown || matches!(to.code, t::DECIMAL | t::DOUBLE | t::FLOAT | t::BIT | t::YEAR)
+        }
+        t::YEAR => is_integer(to) || (is_string(to) && text(to)),
+        t::BIT => is_integer(to) || to.code == t::BIT,
+        t::DECIMAL => {
+            let shown = is_string(to) && text(to) && options.zerofill_width == 0;
+            is_integer(to) || shown || matches!(to.code, t::DECIMAL | t::DOUBLE)
+        }
+        t::FLOAT | t::DOUBLE => is_integer(to) || matches!(to.code, t::FLOAT | t::DOUBLE),
+        t::TIME2 => to.code == t::TIME2 || (is_string(to) && text(to)),
+        t::DATE | t::DATETIME2 | t::TIMESTAMP2 => {
+            let zone = (from.code == t::TIMESTAMP2) != (to.code == t::TIMESTAMP2);
+            let local = !zone || options.offset_seconds.is_some();
+            (is_temporal(to) && local) || (is_string(to) && text(to) && (from.code != t::TIMESTAMP2 || local))
+        }
+        t::SET => to.code == t::SET && text(from) && text(to) || is_string(to) && text(from) && text(to),
+        _ if text(from) => {
+            let from_binary = text::is_binary(from);
+            let numeric =
+                is_integer(to) || matches!(to.code, t::DECIMAL | t::DOUBLE | t::DATE | t::DATETIME2 | t::TIME2);
+            match to.code {
+                t::ENUM => !from_binary && text(to),
+                t::SET => false,
+                _ if is_string(to) => text(to),
+                _ => numeric && !from_binary && from.code != t::ENUM,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The text of a value that is no text itself, as the server prints it.
+pub(crate) fn printed_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (from, options) = (&conversion.from, printed::TextOptions::default());
+    if from.code == t::TIMESTAMP2 {
+        let mut value = DateTime::from_timestamp(from.meta, stored)?;
+        if !value.is_zero() {
+            let offset = i64::from(conversion.options.offset_seconds.ok_or_else(no_time_zone)?);
+            value = value.shifted(offset).ok_or(ValueError::Invalid { what: "TIMESTAMP" })?;
+        }
+        value.write(from.meta, out);
+        return Ok(());
+    }
+    printed::write_text(from, stored, options, out)
+}

@@ -1,0 +1,325 @@
+//! The part of [`Conversion`] that has text on one side.
+//!
+//! In: stored text, names of ENUM and SET. Out: stored bytes of the new column. Never here: a character without a place
+//! in the new character set, text that is not plainly a number or a date.
+
+use std::borrow::Cow;
+
+use crate::column_type::{ColumnType, type_code as t};
+use crate::convert::{Conversion, is_integer, printed_text, rounded};
+use crate::error::ValueError;
+use crate::temporal::{DateTime, Time};
+use crate::{charset, collation, text};
+
+/// Bytes, not text.
+pub(crate) fn is_binary(ty: &ColumnType) -> bool {
+    ty.collation == collation::BINARY
+}
+
+/// Whether its text can be converted.
+pub(crate) fn is_known(ty: &ColumnType) -> bool {
+    charset::is_supported(ty.collation)
+}
+
+fn charset_of(ty: &ColumnType) -> Option<&'static str> {
+    collation::by_id(ty.collation).map(|found| found.charset)
+}
+
+/// Text has the same bytes in both. utf8mb3 is a part of utf8mb4.
+pub(crate) fn same_charset(from: &ColumnType, to: &ColumnType) -> bool {
+    match (charset_of(from), charset_of(to)) {
+        (Some("utf8mb3"), Some("utf8mb4")) => true,
+        (Some(from), Some(to)) => from == to,
+        _ => false,
+    }
+}
+
+/// Characters a column holds, or bytes of a TEXT or BLOB.
+fn room(ty: &ColumnType) -> usize {
+    match ty.code {
+        t::BLOB => (1usize << (8 * ty.meta.clamp(1, 4))) - 1,
+        _ => usize::from(ty.meta) / usize::from(collation::by_id(ty.collation).map_or(1, |found| found.mbmaxlen)),
+    }
+}
+
+/// Every text of the old column is short enough for the new one.
+pub(crate) fn fits_all(from: &ColumnType, to: &ColumnType) -> bool {
+    from.code == to.code && room(from) <= room(to)
+}
+
+/// Characters of text whose bytes are of this column's character set.
+fn characters(ty: &ColumnType, content: &[u8]) -> Result<usize, ValueError> {
+    match collation::by_id(ty.collation) {
+        Some(found) if found.mbmaxlen == 1 => Ok(content.len()),
+        _ => Ok(utf8_characters(&charset::to_utf8mb4(ty.collation, content)?)),
+    }
+}
+
+fn utf8_characters(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
+/// The text of any value, in the character set of its column (binary for bytes) or as ASCII.
+fn content_of<'a>(conversion: &Conversion, stored: &'a [u8]) -> Result<Cow<'a, [u8]>, ValueError> {
+    let from = &conversion.from;
+    match from.code {
+        t::CHAR | t::VARCHAR | t::BLOB => {
+            let content = text::content(from, stored)?;
+            if from.code == t::CHAR && is_binary(from) {
+                let mut padded = content.to_vec();
+                padded.resize(usize::from(from.meta), 0);
+                return Ok(Cow::Owned(padded));
+            }
+            Ok(Cow::Borrowed(content))
+        }
+        t::ENUM | t::SET => text::member_names(from, stored).map(Cow::Owned),
+        _ => {
+            let mut shown = Vec::new();
+            printed_text(conversion, stored, &mut shown)?;
+            Ok(Cow::Owned(shown))
+        }
+    }
+}
+
+fn is_text(ty: &ColumnType) -> bool {
+    matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB | t::ENUM | t::SET)
+}
+
+/// A value whose text decides.
+pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (from, to) = (&conversion.from, &conversion.to);
+    let content = content_of(conversion, stored)?;
+    if !is_text(from) {
+        return store_utf8(conversion, &content, out);
+    }
+    match to.code {
+        t::CHAR | t::VARCHAR | t::BLOB => {
+            if same_charset(from, to) || is_binary(to) {
+                return store(conversion, &content, out);
+            }
+            if is_binary(from) {
+                // Bytes become text as they are; what is none is not known.
+                charset::to_utf8mb4(to.collation, &content)?;
+                if let Some("utf8mb3" | "utf8mb4") = charset_of(to) {
+                    let unicode = std::str::from_utf8(&content).map_err(|_| ValueError::Invalid { what: "text" })?;
+                    charset::from_utf8mb4(to.collation, unicode.as_bytes())?;
+                }
+                return store(conversion, &content, out);
+            }
+            let unicode = charset::to_utf8mb4(from.collation, &content)?;
+            store_utf8(conversion, &unicode, out)
+        }
+        t::ENUM => to_enum(conversion, &charset::to_utf8mb4(from.collation, &content)?, out),
+        _ => {
+            let unicode = charset::to_utf8mb4(from.collation, &content)?;
+            plain(conversion, &unicode, out)
+        }
+    }
+}
+
+/// Text in utf8mb4 into a text column, or ASCII into a binary one.
+pub(crate) fn store_utf8(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let converted = charset::from_utf8mb4(conversion.to.collation, unicode)?;
+    store(conversion, &converted, out)
+}
+
+/// Text in the new column's character set into that column.
+fn store(conversion: &Conversion, content: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let to = &conversion.to;
+    let room = room(to);
+    let mut content = Cow::Borrowed(content);
+    let of_bytes = to.code == t::BLOB || is_binary(to);
+    let len = if content.len() <= room || of_bytes { content.len() } else { characters(to, &content)? };
+    if len > room {
+        let kept = shortened(to, &content, room, of_bytes)?;
+        // What is lost of a VARCHAR or CHAR may be spaces even in strict mode.
+        let only_spaces = !of_bytes && kept.1;
+        if !only_spaces && conversion.options.strict {
+            return Err(ValueError::BadLiteral { what: to.name(), literal: "a value that is too long".into() });
+        }
+        content = Cow::Owned(kept.0);
+    }
+    let stored = if to.code == t::CHAR { without_padding(to, &content)? } else { content };
+    let prefix = to.prefix_len();
+    out.extend(stored.len().to_le_bytes().iter().take(prefix));
+    out.extend_from_slice(&stored);
+    Ok(())
+}
+
+/// The first characters (or bytes), and whether the rest is nothing but spaces.
+fn shortened(ty: &ColumnType, content: &[u8], room: usize, of_bytes: bool) -> Result<(Vec<u8>, bool), ValueError> {
+    if is_binary(ty) {
+        let (kept, rest) = content.split_at_checked(room).unwrap_or((content, &[]));
+        return Ok((kept.to_vec(), rest.iter().all(|byte| *byte == b' ')));
+    }
+    let unicode = charset::to_utf8mb4(ty.collation, content)?;
+    let unicode = std::str::from_utf8(&unicode).map_err(|_| ValueError::Invalid { what: "text" })?;
+    if of_bytes {
+        return Err(ValueError::unsupported("the cutting of a TEXT value"));
+    }
+    let at = unicode.char_indices().nth(room).map_or(unicode.len(), |(at, _)| at);
+    let (kept, rest) = unicode.split_at_checked(at).unwrap_or((unicode, ""));
+    let kept = charset::from_utf8mb4(ty.collation, kept.as_bytes())?.into_owned();
+    Ok((kept, rest.bytes().all(|byte| byte == b' ')))
+}
+
+/// A row image holds CHAR without its trailing spaces, BINARY without its trailing zeros.
+fn without_padding<'a>(ty: &ColumnType, content: &'a [u8]) -> Result<Cow<'a, [u8]>, ValueError> {
+    if is_binary(ty) {
+        let len = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        return Ok(Cow::Borrowed(content.get(..len).unwrap_or(content)));
+    }
+    let space = charset::from_utf8mb4(ty.collation, b" ")?;
+    let mut kept = content;
+    while kept.len().is_multiple_of(space.len()) && kept.ends_with(&space) {
+        kept = kept.get(..kept.len() - space.len()).unwrap_or(&[]);
+    }
+    Ok(Cow::Borrowed(kept))
+}
+
+/// The position of a name among the members, in utf8mb4.
+fn member(ty: &ColumnType, name: &str) -> Result<Option<usize>, ValueError> {
+    let wanted = name.trim_end_matches(' ');
+    let mut alike = None;
+    for (index, member) in ty.members.iter().enumerate() {
+        let member = charset::to_utf8mb4(ty.collation, member)?;
+        if *member == *wanted.as_bytes() {
+            return Ok(Some(index));
+        }
+        if member.eq_ignore_ascii_case(wanted.as_bytes()) {
+            alike = alike.or(Some(index));
+        }
+    }
+    if alike.is_none() && !(wanted.is_ascii() && ty.members.iter().all(|member| member.is_ascii())) {
+        // The collation may take other letters for the same.
+        return Err(ValueError::BadLiteral { what: ty.name(), literal: name.into() });
+    }
+    let sensitive = collation::by_id(ty.collation).is_some_and(|c| c.name.ends_with("_bin") || c.name.ends_with("_cs"));
+    Ok(alike.filter(|_| !sensitive))
+}
+
+fn to_enum(conversion: &Conversion, name: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let to = &conversion.to;
+    let name = std::str::from_utf8(name).map_err(|_| ValueError::Invalid { what: "text" })?;
+    let number = match member(to, name)? {
+        Some(index) => index + 1,
+        // A number in a text can stand for a member's.
+        None if conversion.options.strict || name.trim().bytes().all(|byte| byte.is_ascii_digit()) => {
+            return Err(ValueError::BadLiteral { what: "ENUM", literal: name.into() });
+        }
+        None => 0,
+    };
+    out.extend(number.to_le_bytes().iter().take(usize::from(to.meta)));
+    Ok(())
+}
+
+/// By the members' names.
+pub(crate) fn set_to_set(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (from, to) = (&conversion.from, &conversion.to);
+    if from.fixed_len() != Some(stored.len()) {
+        return Err(ValueError::WrongLength { what: "SET", len: stored.len() });
+    }
+    let mut bits = stored.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    let mut kept = 0u64;
+    while bits != 0 {
+        let name = from.members.get(bits.trailing_zeros() as usize).ok_or(ValueError::Invalid { what: "SET" })?;
+        let name = charset::to_utf8mb4(from.collation, name)?;
+        let name = std::str::from_utf8(&name).map_err(|_| ValueError::Invalid { what: "text" })?;
+        match member(to, name)? {
+            Some(index) => kept |= 1 << index,
+            None if conversion.options.strict => {
+                return Err(ValueError::BadLiteral { what: "SET", literal: name.into() });
+            }
+            None => {}
+        }
+        bits &= bits - 1;
+    }
+    out.extend(kept.to_le_bytes().iter().take(usize::from(to.meta)));
+    Ok(())
+}
+
+/// Text that is plainly a number or a date, into a column of that kind.
+fn plain(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let shown = std::str::from_utf8(unicode).map_err(|_| ValueError::Invalid { what: "text" })?;
+    let to = &conversion.to;
+    let not_plain = || ValueError::BadLiteral { what: to.name(), literal: shown.into() };
+    let value = shown.trim_matches(' ');
+    match to.code {
+        t::DATE | t::DATETIME2 => {
+            let value = date_time(value).filter(|value| value.is_calendar_day()).ok_or_else(not_plain)?;
+            if !value.is_whole_for(to.meta) || (to.code == t::DATE && !value.is_midnight()) {
+                return Err(not_plain());
+            }
+            if to.code == t::DATE { value.push_date(out) } else { value.push_datetime(to.meta, out) }
+        }
+        t::TIME2 => {
+            let (negative, rest) = value.strip_prefix('-').map_or((false, value), |rest| (true, rest));
+            let (hour, minute, second, micros) = clock(rest, 3).ok_or_else(not_plain)?;
+            let fits = DateTime { micros, ..DateTime::default() }.is_whole_for(to.meta);
+            let time = Time { negative, hour, minute, second, micros };
+            if fits { time.push(to.meta, out) } else { Err(not_plain()) }
+        }
+        _ => {
+            let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+            let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+            let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+            if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) {
+                return Err(not_plain());
+            }
+            match to.code {
+                t::DECIMAL => conversion.store_decimal(value.as_bytes(), out),
+                t::DOUBLE => store_double(conversion, value.as_bytes(), out),
+                _ if is_integer(to) => conversion.store_integer(rounded(value.as_bytes()).ok_or_else(not_plain)?, out),
+                _ => Err(not_plain()),
+            }
+        }
+    }
+}
+
+/// Decimal text into a DOUBLE column.
+pub(crate) fn store_double(conversion: &Conversion, number: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let value = std::str::from_utf8(number).ok().and_then(|text| text.parse::<f64>().ok());
+    match value.filter(|value| value.is_finite() && !(conversion.to.unsigned && *value < 0.0)) {
+        Some(value) => {
+            out.extend_from_slice(&value.to_le_bytes());
+            Ok(())
+        }
+        None => Err(ValueError::BadLiteral { what: "DOUBLE", literal: String::from_utf8_lossy(number).into() }),
+    }
+}
+
+/// `YYYY-MM-DD[ hh:mm:ss[.ffffff]]`.
+fn date_time(text: &str) -> Option<DateTime> {
+    let (date, time) = match text.split_once([' ', 'T']) {
+        Some((date, time)) => (date, Some(time)),
+        None => (text, None),
+    };
+    let mut parts = date.split('-');
+    let mut part = |len: usize| number(parts.next()?, len, len);
+    let (year, month, day) = (part(4)?, part(2)?, part(2)?);
+    let (hour, minute, second, micros) = match time {
+        Some(time) => clock(time, 2)?,
+        None => (0, 0, 0, 0),
+    };
+    let good = parts.next().is_none() && hour < 24;
+    good.then_some(DateTime { year, month, day, hour, minute, second, micros })
+}
+
+/// `hh:mm:ss[.ffffff]` with at least two digits of hours.
+fn clock(text: &str, hour_digits: usize) -> Option<(u32, u32, u32, u32)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut parts = whole.split(':');
+    let hour = number(parts.next()?, 2, hour_digits)?;
+    let (minute, second) = (number(parts.next()?, 2, 2)?, number(parts.next()?, 2, 2)?);
+    let micros = match fraction.len() {
+        0 => 0,
+        len => number(fraction, 1, 6)? * 10u32.pow(6 - u32::try_from(len).ok()?),
+    };
+    let good = parts.next().is_none() && minute < 60 && second < 60 && text.contains('.') != fraction.is_empty();
+    good.then_some((hour, minute, second, micros))
+}
+
+fn number(text: &str, min: usize, max: usize) -> Option<u32> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (min..=max).contains(&text.len());
+    if plain { text.parse().ok() } else { None }
+}
