@@ -75,6 +75,7 @@ impl StoreError {
 
     pub(crate) fn tree(folder: &Path, error: &lsm_tree::Error) -> StoreError {
         match error {
+            lsm_tree::Error::Io(error) if is_of_content(error) => StoreError::damaged(folder, error.to_string()),
             lsm_tree::Error::Io(error) => StoreError::io(folder, error),
             other => StoreError::damaged(folder, other.to_string()),
         }
@@ -82,5 +83,28 @@ impl StoreError {
 
     pub(crate) fn damaged(folder: &Path, text: impl Into<String>) -> StoreError {
         StoreError::Damaged { folder: folder.to_owned(), text: text.into() }
+    }
+}
+
+/// What a file that is cut off, or holds an offset of no place in it, makes of a read: the disk did as it was told.
+fn is_of_content(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_file_cut_off_is_damage_and_a_disk_that_fails_is_not() {
+        let of = |error: Error| StoreError::tree(Path::new("s"), &lsm_tree::Error::Io(error));
+        for kind in [ErrorKind::UnexpectedEof, ErrorKind::InvalidInput, ErrorKind::InvalidData] {
+            assert!(matches!(of(kind.into()), StoreError::Damaged { .. }), "{kind}");
+        }
+        assert!(matches!(of(Error::from_raw_os_error(5)), StoreError::Io { .. }));
+        assert!(matches!(of(Error::from_raw_os_error(28)), StoreError::DiskFull { .. }));
     }
 }
