@@ -14,7 +14,6 @@ use crate::column_type;
 use crate::default_value;
 use crate::define::{self, Scope};
 use crate::error::Problem;
-use crate::index_set::IndexSet;
 use crate::layout::{ColumnSource, OlderLayout};
 use crate::lexer::sql_mode;
 use crate::partition::{self, PartitionChoice, Partitioning};
@@ -566,15 +565,14 @@ fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope:
     let same_layout = old.columns.len() == new.columns.len() && sources.iter().enumerate().all(in_place);
     let same_identity = same_identity(old, new, origins);
     let types_differ = old.columns.iter().zip(&new.columns).any(|(old, new)| old.ty != new.ty);
-    // The entries of a kept secondary index are made from stored images: those must look as the definition says.
-    let indexed = IndexSet::of(new).is_some();
+    // Entries of secondary indexes are made from images read as the definition says.
     let unchanged = same_layout && !types_differ && (same_identity || old.identity == new.identity);
-    if unchanged && same_order(old, new) && (!indexed || old.older_layouts.is_empty()) {
+    if unchanged && same_order(old, new) {
         return RowsEffect::Unchanged;
     }
     let lossless = sources.iter().zip(&new.columns).all(|(source, column)| is_lossless(source, column, old));
     let keyed = old.identity != Identity::WholeImage;
-    if keyed && !indexed && same_identity && lossless && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
+    if keyed && same_identity && lossless && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
         return RowsEffect::ReadAnew(OlderLayout {
             since: old.layout_since,
             types: old.column_types(),

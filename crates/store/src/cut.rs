@@ -340,7 +340,7 @@ fn write_table(
     let mut entries = order.indexes().and_then(|set| {
         let extents = to.indexes.extents(table, set);
         let scratch = to.scratch.map(|scratch| (scratch, gathered_bytes_max));
-        TableEntries::new(table.id, set, extents, to.indexes.is_new(table), scratch)
+        TableEntries::new(table, set, extents, to.indexes.is_new(table), scratch)
     });
     let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);
     let rows = merge(table.id, indexes, streams, &damaged, |row| {
@@ -370,7 +370,7 @@ pub(crate) fn spill(disk: &Disk, generation: &Arc<Generation>, catalog: &Catalog
         let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
         let mut entries = order.indexes().and_then(|set| {
             let extents = vec![Extent::Everything; set.indexes().len()];
-            TableEntries::new(table.id, set, extents, true, None)
+            TableEntries::new(table, set, extents, true, None)
         });
         let mut value = Vec::new();
         let indexes = order.indexes().map(|set| &**set);

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use catalog::{IndexSet, TableId};
+use catalog::{ConversionBuffers, IndexSet, RowVersions, TableDef, TableId};
 
 use crate::beneath::{BaseKind, entry_change};
 use crate::disk::{Disk, DiskOptions, L0_RUNS_MAX, Run, remove_folder};
@@ -42,6 +42,8 @@ pub(crate) struct CutRow<'a> {
 /// Gathers the entries of one table.
 pub(crate) struct TableEntries {
     table: TableId,
+    versions: RowVersions,
+    buffers: ConversionBuffers,
     indexes: Arc<IndexSet>,
     /// By index, in the set's order.
     extents: Vec<Extent>,
@@ -56,7 +58,7 @@ impl TableEntries {
     /// `extents`: how far each index of the set is kept. `scratch`: where to put what is above so many bytes. None when no
     /// index is kept.
     pub(crate) fn new(
-        table: TableId,
+        table: &TableDef,
         indexes: &Arc<IndexSet>,
         extents: Vec<Extent>,
         is_new: bool,
@@ -65,9 +67,11 @@ impl TableEntries {
         if extents.iter().all(|extent| matches!(extent, Extent::Nothing)) {
             return None;
         }
-        let scratch = scratch.map(|(scratch, bytes)| (scratch.join(format!("entries-{table}")), bytes));
+        let scratch = scratch.map(|(scratch, bytes)| (scratch.join(format!("entries-{}", table.id)), bytes));
         Some(TableEntries {
-            table,
+            table: table.id,
+            versions: RowVersions::of(table),
+            buffers: ConversionBuffers::default(),
             indexes: Arc::clone(indexes),
             extents,
             is_new,
@@ -84,7 +88,11 @@ impl TableEntries {
             return Ok(());
         }
         let image = match row.value {
-            Some(value) => Some(entry::parse_row(row.key, value).ok_or_else(damaged)?.image),
+            Some(value) => {
+                let stored = entry::parse_row(row.key, value).ok_or_else(damaged)?;
+                let read = self.versions.read(stored.definition, stored.image, &mut self.buffers);
+                Some(read.map_err(|_| damaged())?)
+            }
             None => None,
         };
         let own = row.key.get(row.key.len().saturating_sub(row.own_len)..).unwrap_or(&[]);

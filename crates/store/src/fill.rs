@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use catalog::{IndexSet, KeyOrder, TableDef, TableId};
+use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
 
 use crate::disk::Disk;
 use crate::entries::Sorter;
@@ -55,7 +55,7 @@ fn step(
     mut filling: Filling,
     bytes: usize,
 ) -> Result<(Sorter, Filling, bool), StoreError> {
-    let order = KeyOrder::of(table);
+    let (order, versions, mut buffers) = (KeyOrder::of(table), RowVersions::of(table), ConversionBuffers::default());
     let mut entries = Sorter::new(None);
     let Some(index) = indexes.index(filling.index) else { return Ok((entries, filling, true)) };
     let (mut from, to) = (cut::table_bounds(table.id).0.to_vec(), cut::table_bounds(table.id).1);
@@ -71,7 +71,8 @@ fn step(
         let own_len = entry::own_len(order.is_keyless(), row.key);
         let own = row_key.get(row_key.len().saturating_sub(own_len)..).unwrap_or(&[]);
         sort_key.clear();
-        indexes.append(index, row.image, &mut sort_key).map_err(|_| damaged())?;
+        let image = versions.read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
+        indexes.append(index, image, &mut sort_key).map_err(|_| damaged())?;
         key.clear();
         entry::append_index_key(table.id, index.id(), &sort_key, own, &mut key);
         entries.push(&key, Some(own_len))?;
@@ -243,5 +244,46 @@ mod tests {
         world.cut();
         world.store.compact_fully().unwrap();
         assert!(bytes(&world) < with * 4 / 5, "{} of {with}", bytes(&world));
+    }
+
+    /// ALTER TABLE leaves rows as they are: in memory, in the tree, in cuts and fills they are read anew.
+    #[test]
+    fn rows_of_older_layouts_stand_under_their_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = World::open(folder.path());
+        world.ddl("CREATE INDEX a ON t (a)");
+        (0..40).for_each(|id| world.set(id, None, 1000 - id));
+        world.cut();
+        (40..60).for_each(|id| world.set(id, None, 1000 - id));
+        let before = Snapshot::pin(&world.store);
+        world.ddl("ALTER TABLE t ADD COLUMN z SMALLINT NOT NULL DEFAULT 7 AFTER id");
+        assert!(!world.catalog.table("d", "t").unwrap().older_layouts.is_empty(), "rows are written anew");
+        world.ddl("CREATE INDEX z ON t (z, a DESC)");
+        let read = |world: &World, snapshot: &Snapshot, name: &str| -> Option<Vec<u32>> {
+            let def = snapshot.catalog().table("d", "t").unwrap();
+            let (reader, order) = (TableReader::new(def), ReadOrder::Index(def.key(name).unwrap().id));
+            let rows = world.store.range(snapshot, &reader, order, &KeyRange::all()).ok()?;
+            Some(rows.map(|row| u32::from_le_bytes(row.unwrap().key.try_into().unwrap())).collect())
+        };
+        let down: Vec<u32> = (0..60).rev().collect();
+        let now = Snapshot::pin(&world.store);
+        assert_eq!(read(&world, &now, "a"), Some(down.clone()));
+        assert_eq!(read(&world, &before, "a"), Some(down.clone()), "under the definition of its time");
+        drop((before, now));
+        world.cut();
+        while world.store.compact().unwrap() {}
+        let check = |world: &World| {
+            let snapshot = Snapshot::pin(&world.store);
+            assert_eq!(read(world, &snapshot, "a"), Some(down.clone()));
+            assert_eq!(read(world, &snapshot, "z"), Some((0..60).collect()));
+            let def = snapshot.catalog().table("d", "t").unwrap();
+            for name in ["a", "z"] {
+                let check = world.store.check_index(&snapshot, &TableReader::new(def), def.key(name).unwrap().id);
+                assert_eq!(check.unwrap(), IndexCheck { entries: 60, missing: 0, stale: 0 }, "{name}");
+            }
+        };
+        check(&world);
+        drop(world);
+        check(&World::open(folder.path()));
     }
 }

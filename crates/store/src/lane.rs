@@ -11,7 +11,7 @@ use crate::beneath::{Base, Bases};
 use crate::error::StoreError;
 use crate::layers::{Below, Depth, Layers};
 use crate::scan::ScanBuffer;
-use crate::table::{LaneTable, Version};
+use crate::table::{LaneTable, Version, Written};
 
 /// What a lane must know of a table.
 #[derive(Clone, Copy)]
@@ -445,18 +445,23 @@ impl Lane {
         Some(Held { key, image, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
     }
 
-    /// As `LaneTable::written_since`, images as readers see them.
+    /// As `LaneTable::written_since`, with images in place of counts of copies.
     pub(crate) fn written_since(
         &self,
         table: TableId,
         cursor: &mut Cursor,
         limits: (usize, usize),
-        mut each: impl FnMut(u32, &[u8], &[u8], Option<&[u8]>),
+        mut each: impl FnMut(Written<'_>),
     ) -> bool {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return false };
-        entry.rows.written_since(cursor, limits, |slot, key, image, before| {
-            // A table without a key stores its image as the key, once.
-            if entry.keyless { each(slot, key, key, before.map(|_| key)) } else { each(slot, key, image, before) }
+        entry.rows.written_since(cursor, limits, |written| {
+            if entry.keyless {
+                // A table without a key stores its image as the key, once.
+                let key = written.key;
+                each(Written { image: key, before: written.before.map(|_| key), ..written });
+            } else {
+                each(written);
+            }
         })
     }
 

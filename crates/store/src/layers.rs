@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use base::{GtidSet, PreparedSet};
-use catalog::{Catalog, KeyOrder, TableId};
+use catalog::{Catalog, TableId};
 
 use crate::disk::{Disk, remove_folder};
 use crate::entry;
@@ -18,6 +18,7 @@ use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::lane::{Lane, TableShape, append_read};
 use crate::order::{Orders, Slice};
+use crate::reader::TableReader;
 
 /// A transaction boundary: the state of everything up to it.
 #[derive(Clone)]
@@ -91,8 +92,8 @@ impl Generation {
     }
 
     /// Rows of a table in the order of an index (0: of the identifying key): see `order`.
-    pub(crate) fn slices(&self, table: TableId, index: u16, order: &KeyOrder) -> Result<Vec<Arc<Slice>>, StoreError> {
-        self.orders.slices(self, table, index, order)
+    pub(crate) fn slices(&self, table: &TableReader, index: u16) -> Result<Vec<Arc<Slice>>, StoreError> {
+        self.orders.slices(self, table, index)
     }
 
     /// Where it was sealed, once it was.

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::{KeyOrder, TableId};
+use catalog::{ConversionBuffers, KeyOrder};
 
 use crate::arena::Cursor;
 use crate::entry;
 use crate::error::StoreError;
-use crate::index_state::IndexName;
 use crate::layers::Generation;
+use crate::reader::TableReader;
 
 /// Records and bytes of them that are gone through under one hold of a lane's lock: bounds how long replay of that lane
 /// can wait for a reader (about 300 µs).
@@ -165,37 +165,37 @@ impl Order {
 
     /// Takes in what was written since the last call. Everything that is visible to a snapshot pinned before is there
     /// after it.
-    fn catch_up(
-        &mut self,
-        generation: &Generation,
-        table: TableId,
-        index: u16,
-        order: &KeyOrder,
-    ) -> Result<(), StoreError> {
+    fn catch_up(&mut self, generation: &Generation, table: &TableReader, index: u16) -> Result<(), StoreError> {
+        let (id, order) = (table.id(), table.order());
         self.cursors.resize(generation.lane_count(), Cursor::default());
         let slots = || (0..generation.lane_count()).filter_map(|lane| generation.lane(lane));
-        let rows: usize = slots().map(|lane| lane.slot_count(table)).sum();
+        let rows: usize = slots().map(|lane| lane.slot_count(id)).sum();
         let anew = self.len() > 2 * self.made_with + 4 * rows + STALE_ENTRIES_MIN;
         if anew {
             *self = Order::default();
             self.cursors.resize(generation.lane_count(), Cursor::default());
         }
         let mut fresh = Slice::default();
-        let (mut key, mut failure) = (Vec::new(), None);
+        let (mut key, mut failure, mut buffers) = (Vec::new(), None, ConversionBuffers::default());
         for (lane, cursor) in self.cursors.iter_mut().enumerate() {
             loop {
                 let Some(guard) = generation.lane(lane) else { break };
-                let more =
-                    guard.written_since(table, cursor, (HOLD_RECORDS, HOLD_BYTES), |slot, own, image, before| {
-                        if before.is_some_and(|before| is_same(order, index, before, image)) {
-                            return;
-                        }
-                        key.clear();
-                        match append_key(order, index, own, image, &mut key) {
-                            Ok(()) => fresh.push(&key, lane as u32, slot),
-                            Err(error) => failure = Some(error),
-                        }
-                    });
+                let more = guard.written_since(id, cursor, (HOLD_RECORDS, HOLD_BYTES), |written| {
+                    // No snapshot with this definition sees rows of a later one.
+                    if written.definition > table.definition() {
+                        return;
+                    }
+                    let is_current = table.versions().is_current(written.definition);
+                    if is_current && written.before.is_some_and(|before| is_same(order, index, before, written.image)) {
+                        return;
+                    }
+                    key.clear();
+                    let image = table.versions().read(written.definition, written.image, &mut buffers);
+                    match image.and_then(|image| append_key(order, index, written.key, image, &mut key)) {
+                        Ok(()) => fresh.push(&key, lane as u32, written.slot),
+                        Err(error) => failure = Some(error),
+                    }
+                });
                 drop(guard);
                 if fresh.keys.len() > SLICE_KEY_BYTES_MAX {
                     fresh.sort();
@@ -209,7 +209,7 @@ impl Order {
         if failure.is_some() {
             // Begun anew by whoever asks next.
             *self = Order::default();
-            let text = format!("a row of table id {table} does not fit its definition");
+            let text = format!("a row of table id {id} does not fit its definition");
             return Err(StoreError::Damaged { folder: Default::default(), text });
         }
         if fresh.len() > 0 {
@@ -250,7 +250,8 @@ pub(crate) struct Orders {
 
 #[derive(Default)]
 struct Held {
-    by_name: BTreeMap<IndexName, Named>,
+    /// By table, index and version of the table's definition: readers of an older one see rows as they were.
+    by_name: BTreeMap<(u32, u16, u32), Named>,
     uses: u64,
 }
 
@@ -274,11 +275,10 @@ impl Orders {
     pub(crate) fn slices(
         &self,
         generation: &Generation,
-        table: TableId,
+        table: &TableReader,
         index: u16,
-        order: &KeyOrder,
     ) -> Result<Vec<Arc<Slice>>, StoreError> {
-        let name = (table.0, index);
+        let name = (table.id().0, index, table.definition());
         let shared = {
             let mut held = self.held();
             held.uses += 1;
@@ -289,7 +289,7 @@ impl Orders {
         };
         let (slices, bytes) = {
             let mut made = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            made.catch_up(generation, table, index, order)?;
+            made.catch_up(generation, table, index)?;
             (made.slices.clone(), made.bytes())
         };
         let mut held = self.held();

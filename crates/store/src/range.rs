@@ -172,14 +172,15 @@ impl Store {
         }
         let mut expected = crate::entries::Sorter::new(self.scratch_for_check());
         let (from, to) = crate::cut::table_bounds(table.id());
-        let mut key = Vec::new();
+        let (mut key, mut buffers) = (Vec::new(), ConversionBuffers::default());
         for item in disk.range(*at, &from, &to) {
             let (row_key, value) = item?;
             let damaged = || disk.damaged("a row that is not one of ours");
             let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;
             key.clear();
             key.extend_from_slice(&entry::index_prefix(table.id(), index));
-            append_key(table.order(), index, row.key, row.image, &mut key).map_err(|_| damaged())?;
+            let image = table.versions().read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
+            append_key(table.order(), index, row.key, image, &mut key).map_err(|_| damaged())?;
             expected.push(&key, None)?;
         }
         let mut check = IndexCheck::default();
@@ -232,7 +233,7 @@ fn memory_sources(
     range: &KeyRange,
     sources: &mut Vec<Source>,
 ) -> Result<(), StoreError> {
-    for slice in generation.slices(table.id(), index, table.order())? {
+    for slice in generation.slices(table, index)? {
         let front = slice.below(&range.from);
         let back = range.to.as_ref().map_or(slice.len(), |to| slice.below(to));
         if front < back && !range.is_empty {

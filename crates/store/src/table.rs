@@ -266,14 +266,13 @@ impl LaneTable {
         Some((key, (!header.deleted).then_some(image), header.definition))
     }
 
-    /// Hands versions that were written since `cursor` was here to `each`, deletions and what nobody can see left out: slot, key, image, and
-    /// the version before it where that was handed out earlier and is none. Stops after `records` of them or about
-    /// `bytes`; false when there is nothing more.
+    /// Hands versions that were written since `cursor` was here to `each`, deletions and what nobody can see left out.
+    /// Stops after `records` of them or about `bytes`; false when there is nothing more.
     pub(crate) fn written_since(
         &self,
         cursor: &mut Cursor,
         (records, bytes): (usize, usize),
-        mut each: impl FnMut(u32, &[u8], &[u8], Option<&[u8]>),
+        mut each: impl FnMut(Written<'_>),
     ) -> bool {
         let (mut left, mut left_bytes) = (records, bytes);
         while let Some(at) = self.arena.next_record(cursor) {
@@ -285,9 +284,9 @@ impl LaneTable {
                 let before = Some(header.prev).filter(|prev| !prev.is_none() && liveness == Liveness::Live);
                 let before = before.filter(|prev| self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
-                let before = before.filter(|(_, header)| !header.deleted);
+                let before = before.filter(|(_, prev)| !prev.deleted && prev.definition == header.definition);
                 let before = before.map(|(prev, header)| self.arena.body(prev, &header).1);
-                each(header.slot, key, image, before);
+                each(Written { slot: header.slot, key, image, definition: header.definition, before });
             }
             left -= 1;
             left_bytes = left_bytes.saturating_sub(key.len() + image.len());
@@ -364,6 +363,17 @@ impl LaneTable {
         let (taken, dead) = self.arena.bytes();
         (taken + self.slots.capacity() * size_of::<Slot>() + self.index.capacity() * 5, dead)
     }
+}
+
+/// A version that `written_since` hands out.
+pub(crate) struct Written<'a> {
+    pub slot: u32,
+    pub key: &'a [u8],
+    pub image: &'a [u8],
+    /// Version of the table's definition.
+    pub definition: u32,
+    /// The row's version before it, where that was handed out earlier and is of the same definition.
+    pub before: Option<&'a [u8]>,
 }
 
 /// What `append` writes.
