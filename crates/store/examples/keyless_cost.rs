@@ -38,7 +38,9 @@ impl Bench {
     fn apply(&self, key: &[u8], change: RowChange<'_>) {
         let types = self.def.column_types();
         let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&self.def));
-        let shape = TableShape { id: self.def.id, layout: &layout, types: &types, order: &order };
+        let versions = catalog::RowVersions::of(&self.def);
+        let (id, definition) = (self.def.id, self.def.version);
+        let shape = TableShape { id, layout: &layout, types: &types, order: &order, definition, versions: &versions };
         let hash = key_hash(self.def.id.0, key);
         let (layers, index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let oldest = self.store.visibility().oldest_needed();

@@ -361,13 +361,15 @@ impl Range<'_> {
 
     fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
         let layers = self.snapshot.layers()?;
-        let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
+        let generation = match layer.checked_sub(1) {
             None => &layers.active,
-            Some(Some(Layer::Memory(generation))) => generation,
-            Some(_) => return Ok(None),
+            Some(below) => match layers.below.get(below) {
+                Some(Layer::Memory(generation)) => generation,
+                Some(Layer::Spill(_)) | None => return Ok(None),
+            },
         };
-        let Some(guard) = generation.lane(lane) else { return Ok(None) };
-        let visible = guard.visible(self.table, slot, self.snapshot.sequence());
+        let guard = generation.lane(lane);
+        let visible = guard.as_ref().and_then(|guard| guard.visible(self.table, slot, self.snapshot.sequence()));
         let Some((_, Some((row, definition)))) = visible else { return Ok(None) };
         let image = self.image(definition, row.image)?;
         Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
@@ -376,8 +378,10 @@ impl Range<'_> {
     /// An image as the table's definition has it now.
     fn image(&self, definition: u32, image: &[u8]) -> Result<Vec<u8>, StoreError> {
         let mut buffers = ConversionBuffers::default();
-        let read = self.versions.read(definition, image, &mut buffers).map(<[u8]>::to_vec);
-        read.map_err(|error| self.snapshot.damaged(&format!("a row of an earlier definition: {error}")))
+        match self.versions.read(definition, image, &mut buffers) {
+            Ok(read) => Ok(read.to_vec()),
+            Err(error) => Err(self.snapshot.layers()?.unreadable(&error)),
+        }
     }
 
     fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {

@@ -103,7 +103,7 @@ impl Store {
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let layers = snapshot.layers()?;
-        self.scan_at(Some(snapshot), &layers, snapshot.sequence(), table, each)
+        self.scan_layers(Some(snapshot), &layers, snapshot.sequence(), table, each)
     }
 
     /// Every row of a table as its newest version is, visible or not: for the one writer at a barrier, which nobody
@@ -117,7 +117,7 @@ impl Store {
         table: &TableDef,
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        self.scan_at(None, layers, u64::MAX, table, each)
+        self.scan_layers(None, layers, u64::MAX, table, each)
     }
 
     /// As [`Store::scan`], of all that was applied up to a sequence number, visible or not: for the thread that
@@ -132,10 +132,10 @@ impl Store {
         table: &TableDef,
         each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        self.scan_at(None, layers, sequence, table, each)
+        self.scan_layers(None, layers, sequence, table, each)
     }
 
-    fn scan_at<B>(
+    fn scan_layers<B>(
         &self,
         snapshot: Option<&Snapshot>,
         layers: &Layers,

@@ -441,7 +441,8 @@ fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
 fn prepared_transactions_are_part_of_every_cut() {
     let mut world = World::new();
     let held = |number: u64, bytes: usize| {
-        let gtid = (number % 2 == 0).then(|| format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{number}").parse().unwrap());
+        let gtid =
+            number.is_multiple_of(2).then(|| format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{number}").parse().unwrap());
         let events = (0..bytes).map(|at| (at as u64 * number % 251) as u8).collect();
         Arc::new(base::Prepared { number, gtid, events })
     };

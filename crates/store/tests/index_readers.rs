@@ -39,7 +39,10 @@ impl Writer<'_> {
     fn set(&mut self, id: u32, a: u32) {
         let types = self.def.column_types();
         let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&self.def));
-        let shape = TableShape { id: self.def.id, layout: &layout, types: &types, order: &order };
+        let versions = catalog::RowVersions::of(&self.def);
+        let (table, definition) = (self.def.id, self.def.version);
+        let shape =
+            TableShape { id: table, layout: &layout, types: &types, order: &order, definition, versions: &versions };
         let (key, new) = (id.to_le_bytes(), image(id, a, self.fill));
         let hash = key_hash(self.def.id.0, &key);
         let old = self.now.get(id as usize).map(|a| image(id, *a, self.fill));

@@ -96,11 +96,13 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
 }
 
 type Bound = (Arc<TableReader>, ReadOrder, KeyRange);
+/// A table, and its orders with the columns of their keys.
+type Orders = (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>);
 
 /// From the sampled rows on, in the order of one of their table's keys each: the one that identifies rows, or a
 /// secondary index that is kept and complete.
 fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::Result<Vec<Bound>> {
-    let mut readers: BTreeMap<u32, (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>)> = BTreeMap::new();
+    let mut readers: BTreeMap<u32, Orders> = BTreeMap::new();
     for table in snapshot.catalog().tables() {
         let reader = Arc::new(TableReader::new(table));
         let mut orders = Vec::new();
