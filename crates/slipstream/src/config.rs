@@ -850,7 +850,7 @@ mod tests {
                 "check-images" => "all",
                 "log-format" => "json",
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" => "64M",
-                "memory" => "256M",
+                "memory" | "snapshot-memory" => "256M",
                 "copy-rate" => "10M",
                 "copy-lock" => "none",
                 _ if *is_switch => "ON",

@@ -141,7 +141,9 @@ impl CharsetTable {
 
     fn encode_run(&self, text: &str, out: &mut Vec<u8>) -> Option<()> {
         let Some(encoding) = self.encoding else {
-            out.extend_from_slice(Some(text).filter(|text| text.is_ascii())?.as_bytes());
+            // ASCII but for what the set has other characters in the place of.
+            let same = text.is_ascii() && self.decode(text.as_bytes()).as_deref() == Some(text);
+            out.extend_from_slice(Some(text).filter(|_| same)?.as_bytes());
             return Some(());
         };
         let (bytes, _, unmappable) = encoding.encode(text);
