@@ -65,6 +65,8 @@ fn run(server: &Server, number: usize, form: &Form, sql: &str) {
 fn every_form_of_the_corpus() {
     let server = Server::start("corpus", &["--default-time-zone=+00:00"]);
     let data = folder("corpus");
+    // For tables that are copied again.
+    server.sql("GRANT LOCK TABLES, RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%'");
     let mut replica = Replica::follow(&server, &data, &["--cut-interval=1s"]);
     server.sql("CREATE DATABASE ddl");
     let only = std::env::var("SLIPSTREAM_DDL_FORM").ok();

@@ -19,7 +19,8 @@ const EARLY: Duration = Duration::from_micros(200);
 /// The thread `receive`.
 pub struct Feeder {
     jobs: Sender<Job>,
-    thread: std::thread::JoinHandle<anyhow::Result<()>>,
+    /// None once it has told why it failed.
+    thread: Option<std::thread::JoinHandle<anyhow::Result<()>>>,
 }
 
 struct Job {
@@ -48,7 +49,7 @@ impl Feeder {
             .name("receive".into())
             .spawn(move || receive(writer, &work))
             .context("cannot start a thread")?;
-        Ok(Feeder { jobs, thread })
+        Ok(Feeder { jobs, thread: Some(thread) })
     }
 
     /// Feeds files and returns once all of it is in the relay log (synced or not). `pace`: that many times as fast as
@@ -56,20 +57,29 @@ impl Feeder {
     ///
     /// # Errors
     /// When a file cannot be read or the relay log not be written; the feeder is of no use then.
-    pub fn feed(&self, files: &[PathBuf], pace: Option<f64>) -> anyhow::Result<Fed> {
+    pub fn feed(&mut self, files: &[PathBuf], pace: Option<f64>) -> anyhow::Result<Fed> {
         let (done, fed) = bounded(1);
-        let lost = "the receiver has failed";
-        self.jobs.send(Job { files: files.to_vec(), pace, done }).ok().context(lost)?;
-        fed.recv().context(lost)
+        let sent = self.jobs.send(Job { files: files.to_vec(), pace, done });
+        match sent.ok().and_then(|()| fed.recv().ok()) {
+            Some(fed) => Ok(fed),
+            None => Err(self.ended().err().unwrap_or_else(|| anyhow::anyhow!("the receiver has ended"))),
+        }
+    }
+
+    /// What the thread ended with.
+    fn ended(&mut self) -> anyhow::Result<()> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().map_err(|_| anyhow::anyhow!("the receiver failed"))?
     }
 
     /// Closes the relay log: replay ends behind what was fed.
     ///
     /// # Errors
     /// What made the thread fail.
-    pub fn finish(self) -> anyhow::Result<()> {
-        drop(self.jobs);
-        self.thread.join().map_err(|_| anyhow::anyhow!("the receiver failed"))?
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        let (none, _) = bounded(1);
+        drop(std::mem::replace(&mut self.jobs, none));
+        self.ended()
     }
 }
 
