@@ -1,8 +1,8 @@
 //! A stored value of one type as the stored value of another: what ALTER TABLE … MODIFY, CHANGE and CONVERT TO do to
 //! the rows that are there.
 //!
-//! In: the two types, the stored bytes. Out: the bytes the server stores in the new column (checked against a 9.7
-//! server, `tests/convert_server.rs`). Never here: NULL, a guess: a conversion that is not known, or a value whose
+//! In: the two types, the stored bytes. Out: the bytes the server stores in the new column (checked against a 9.7 server
+//! by the forms of `tests/ddl`). Never here: NULL, a guess: a conversion that is not known, or a value whose
 //! conversion is not, is an error.
 
 use serde::{Deserialize, Serialize};
