@@ -110,7 +110,7 @@ fn load_and_measured_logs_are_counted_apart_and_end_the_same_everywhere() {
     assert_eq!((memory.reads.len(), disk.reads.len()), (1, 2));
     assert!(disk.reads.iter().all(|reads| reads.hash == memory.reads[0].hash));
     assert!(memory.measured.to_durable_cut_s.is_none());
-    assert!(disk.measured.cuts >= 1 && disk.measured.to_durable_cut_s.is_some(), "{disk}");
+    assert!(disk.measured.to_durable_cut_s.is_some(), "{disk}");
 }
 
 #[test]
