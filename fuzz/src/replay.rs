@@ -25,8 +25,9 @@ pub struct Replay {
     pub head: String,
     /// Rows counted.
     pub rows: u64,
-    /// Each change, lane by lane.
-    pub changes: [Vec<String>; 3],
+    /// Each change with its key's hash, in log order for each key. Which of them a lane applies and which wait for all
+    /// lanes depends on the piece: behind a change that several lanes take part in, its rest does.
+    pub changes: Vec<(u64, String)>,
 }
 
 /// Replays `log`, given in chunks of `chunk_len` bytes.
@@ -76,17 +77,19 @@ impl Replayed {
             let rows = u64::from(transaction.rows);
             match self.transactions.get_mut(first + index) {
                 Some(begun) => (begun.head, begun.rows) = (head, begun.rows + rows),
-                None => self.transactions.push(Replay { head, rows, changes: Default::default() }),
+                None => self.transactions.push(Replay { head, rows, changes: Vec::new() }),
             }
         }
-        let lanes = decoded.lanes.iter().enumerate().flat_map(|(lane, ops)| ops.iter().map(move |op| (lane, op)));
-        for (lane, op) in lanes.chain(decoded.barrier.iter().map(|op| (2, op))) {
+        for op in decoded.lanes.iter().flatten().chain(&decoded.barrier) {
             let RowOp { hash, kind, shape, .. } = *op;
             let [key, before, after] = [op.key, op.before, op.after].map(|span| decoded.bytes(span));
             let table = decoded.shapes.get(shape as usize).map(|shape| shape.plan.def.full_name());
             let change = format!("{hash} {kind:?} {table:?} {key:?} {before:?} {after:?}");
             let transaction = self.transactions.get_mut(first + op.transaction as usize);
-            transaction.expect("a change of a transaction").changes[lane].push(change);
+            transaction.expect("a change of a transaction").changes.push((hash, change));
+        }
+        for transaction in self.transactions.iter_mut().skip(first) {
+            transaction.changes.sort_by_key(|(hash, _)| *hash);
         }
         self.stop = decoded.stop.as_ref().map(|stop| format!("{stop:?}"));
     }
