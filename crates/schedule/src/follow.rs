@@ -7,14 +7,13 @@
 
 use std::sync::Arc;
 
-use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, DdlEffect, TableDef};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::memory::MemoryGate;
 use crate::piece::{DecodedPiece, SkipReason};
-use crate::sequence::context_of;
+use crate::sequence::{context_of, hold_prepared};
 use crate::split::Splitter;
 use crate::stop::{Stop, StopClass};
 
@@ -138,12 +137,7 @@ impl StatementSink for FollowState {
 
     fn prepare(&mut self, xid: String, gtid: Option<Gtid>, _: usize) -> Result<(), String> {
         let events = self.aside.take().unwrap_or_default();
-        let held: usize = self.prepared.values().map(|other| other.events.len()).sum();
-        if held + events.len() > PREPARED_BYTES_MAX {
-            return Err(format!("more than {} GiB of prepared XA transactions", PREPARED_BYTES_MAX >> 30));
-        }
-        Arc::make_mut(&mut self.prepared).insert(xid, Arc::new(Prepared { number: 0, gtid, events }));
-        Ok(())
+        hold_prepared(&mut self.prepared, xid, Prepared { number: 0, gtid, events })
     }
 
     /// One that was prepared before the copy has no rows of this table: its lock would have held the copy off.

@@ -406,16 +406,11 @@ impl StatementSink for State {
 
     fn prepare(&mut self, xid: String, gtid: Option<Gtid>, transaction: usize) -> Result<(), String> {
         let events = self.aside.take().unwrap_or_default();
-        let held: usize = self.prepared.values().map(|other| other.events.len()).sum();
-        if held + events.len() > PREPARED_BYTES_MAX {
-            return Err(format!("more than {} GiB of prepared XA transactions", PREPARED_BYTES_MAX >> 30));
-        }
         if self.prepared.contains_key(&xid) {
             return Err(format!("XA PREPARE {xid}, which is prepared already"));
         }
         let number = self.first.0 + transaction as u64;
-        Arc::make_mut(&mut self.prepared).insert(xid, Arc::new(Prepared { number, gtid, events }));
-        Ok(())
+        hold_prepared(&mut self.prepared, xid, Prepared { number, gtid, events })
     }
 
     fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>> {
@@ -457,6 +452,16 @@ impl StatementSink for State {
             }
         })
     }
+}
+
+/// Keeps a prepared transaction, within the bound of all of them together.
+pub(crate) fn hold_prepared(held: &mut PreparedSet, xid: String, one: Prepared) -> Result<(), String> {
+    let bytes: usize = held.values().map(|other| other.events.len()).sum();
+    if bytes + one.events.len() > PREPARED_BYTES_MAX {
+        return Err(format!("more than {} GiB of prepared XA transactions", PREPARED_BYTES_MAX >> 30));
+    }
+    Arc::make_mut(held).insert(xid, Arc::new(one));
+    Ok(())
 }
 
 /// What the log says of a statement's surroundings.
