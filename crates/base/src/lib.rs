@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod buffer;
 mod gtid;
 mod gtid_set;
 mod lanes;
@@ -12,6 +13,7 @@ pub mod limits;
 mod position;
 mod prepared;
 
+pub use buffer::{Buffer, BufferPool};
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};
 pub use lanes::{key_hash, lane_of};

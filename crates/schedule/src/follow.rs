@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use base::{Gtid, GtidSet, Prepared, PreparedSet};
+use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, DdlEffect, TableDef};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
@@ -80,7 +80,7 @@ impl TableFollower {
         &mut self,
         file: &Arc<str>,
         offset: u64,
-        data: &Arc<Vec<u8>>,
+        data: &Arc<Buffer>,
         emit: &mut dyn FnMut(DecodedPiece) -> bool,
     ) -> Result<(), FollowEnd> {
         let TableFollower { splitter, decoder, state } = self;

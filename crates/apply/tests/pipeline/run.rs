@@ -90,7 +90,7 @@ pub fn chunks(files: Vec<(String, Vec<u8>)>, random: &mut Random) -> Vec<TailIte
                 file_number: number as u64 + 1,
                 file: Arc::clone(&name),
                 offset: 4 + at as u64,
-                data: Arc::new(bytes[at..at + len].to_vec()),
+                data: Arc::new(bytes[at..at + len].to_vec().into()),
                 hot: false,
             }));
             if random.one_in(50) {
