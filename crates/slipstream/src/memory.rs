@@ -10,8 +10,11 @@ pub struct MemoryPlan {
     /// Pieces between split and publish.
     pub queue_bytes: u64,
     /// One generation. One grows while another is cut, and the cut needs sorted references to all keys: less than
-    /// half of a generation more.
+    /// half of a generation more. Generations are smaller while snapshots hold some of this (`apply::CutOptions`).
     pub generation_bytes: u64,
+    /// Rows on disk that stay in memory for snapshots, where nothing else is said: within the share of the generations,
+    /// and enough for the two generations that a snapshot sees.
+    pub snapshot_bytes: u64,
     /// Blocks of the tree.
     pub cache_bytes: u64,
     /// Received bytes that replay has not taken yet.
@@ -27,6 +30,7 @@ impl MemoryPlan {
             limit_bytes,
             queue_bytes: queue_memory.min(limit_bytes / 8),
             generation_bytes: limit_bytes / 4,
+            snapshot_bytes: limit_bytes / 2,
             cache_bytes: limit_bytes / 8,
             hot_bytes: usize::try_from(limit_bytes / 16).unwrap_or(usize::MAX).min(64 << 20),
         }
@@ -53,6 +57,7 @@ mod tests {
             let plan = MemoryPlan::of(memory, 256 << 20);
             let most = plan.queue_bytes + plan.generation_bytes * 5 / 2 + plan.cache_bytes + plan.hot_bytes as u64;
             assert!(most <= memory, "{plan:?}");
+            assert!(plan.snapshot_bytes <= plan.generation_bytes * 5 / 2, "{plan:?}");
             assert!(plan.queue_bytes >= 16 << 20);
         }
         assert!(MemoryPlan::of(0, 256 << 20).limit_bytes >= 64 << 20);
