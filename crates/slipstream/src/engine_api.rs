@@ -219,7 +219,7 @@ impl ReplicaHandle {
             Some(server) => server.connect_options()?,
             None => self.replica.source_options().ok_or_else(no_server)?,
         };
-        verify_engine(&engine, &source, options, out)
+        verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out)
     }
 
     /// The folder it runs on.
@@ -309,7 +309,8 @@ pub fn stopped_dump(folder: &Folder, options: &DumpOptions, out: &mut dyn Write)
 pub fn stopped_verify(folder: &Folder, options: &VerifyOptions, out: &mut dyn Write) -> Result<(), Failure> {
     let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
     let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
-    verify_engine(&compare::Engine { store: &stopped.pipeline.store, publisher: None }, &source, options, out)
+    let engine = compare::Engine { store: &stopped.pipeline.store, publisher: None };
+    verify_engine(&engine, &source, &stopped.pipeline.decode_options().filters, options, out)
 }
 
 /// Compares any two MySQL-protocol servers.
@@ -368,12 +369,15 @@ fn compare_options(options: &VerifyOptions) -> compare::VerifyOptions {
 fn verify_engine(
     engine: &compare::Engine<'_>,
     source: &source::ConnectOptions,
+    filters: &Arc<base::ReplicationFilters>,
     options: &VerifyOptions,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     engine.store.readable().map_err(|error| replica::store_failure(&error))?;
     refuse_quarantined(&engine.store.visibility().current().catalog, &options.tables)?;
-    verified(options, out, |out| compare::verify_store(engine, source, &compare_options(options), out))
+    let mut wanted = compare_options(options);
+    wanted.tables = wanted.tables.of(filters);
+    verified(options, out, |out| compare::verify_store(engine, source, &wanted, out))
 }
 
 fn verified(

@@ -172,6 +172,7 @@ impl Run {
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
                 quarantine: false,
+                filters: Arc::default(),
                 decoders: options.decoders,
                 workers: options.workers,
                 memory_bytes: options.memory_bytes,

@@ -66,6 +66,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
         }),
         PipelineOptions {
             quarantine: false,
+            filters: Arc::default(),
             decoders: setup.decoders,
             workers: setup.workers,
             memory_bytes: setup.memory_bytes,

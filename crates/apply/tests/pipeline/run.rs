@@ -63,6 +63,7 @@ impl Setup {
             source,
             PipelineOptions {
                 quarantine: false,
+                filters: Arc::default(),
                 decoders: self.decoders,
                 workers: self.workers,
                 memory_bytes: self.memory_bytes,
