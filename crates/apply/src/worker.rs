@@ -77,6 +77,10 @@ impl InFlight {
         self.barrier.as_ref().is_none_or(passed)
     }
 
+    pub(crate) fn index(&self) -> u64 {
+        self.index
+    }
+
     pub(crate) fn piece(&self) -> &SequencedPiece {
         &self.piece
     }
