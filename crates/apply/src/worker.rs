@@ -77,6 +77,18 @@ impl InFlight {
         self.barrier.as_ref().is_none_or(passed)
     }
 
+    pub(crate) fn index(&self) -> u64 {
+        self.index
+    }
+
+    pub(crate) fn piece(&self) -> &SequencedPiece {
+        &self.piece
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
     /// The buffers, for the next piece to be decoded. Frees the piece's memory.
     #[must_use]
     pub fn into_spare(self) -> SpareBuffers {
@@ -277,12 +289,25 @@ impl Worker {
 
     /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
     fn apply_barrier(&mut self, flight: &InFlight) {
+        self.apply_in_log_order(flight, &flight.piece.decoded.barrier);
+    }
+
+    /// Makes ready for a piece that this worker applies alone (`transactions`). False when replay ended.
+    pub(crate) fn begin_alone(&mut self, flight: &InFlight) -> bool {
+        self.follows = flight.copied.is_none();
+        self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        !self.ending.gives_up()
+    }
+
+    /// Applies changes of a piece one after the other, whatever lanes they are in, one lane locked at a time. Nobody else
+    /// may work on the rows they touch.
+    pub(crate) fn apply_in_log_order(&mut self, flight: &InFlight, ops: &[RowOp]) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
-        // All lanes are through with their part, so a failure there is known.
+        // What was applied before is through, so a failure there is known.
         let mut limit = self.publisher.limit();
-        for op in &decoded.barrier {
+        for op in ops {
             let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
             let sequence = piece.sequence_of(op.transaction).0;
             let category = if sequence >= limit {
