@@ -153,6 +153,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
     let pipeline = Pipeline::start_with(
         Box::new(move |timeout| tail.next(timeout)),
         PipelineOptions {
+            filters: Arc::default(),
             quarantine: false,
             decoders: 1,
             workers: 1,
