@@ -253,7 +253,8 @@ impl Run {
 
     fn finish(self) -> anyhow::Result<()> {
         self.feeder.finish()?;
-        match self.pipeline.join().stop {
+        // The folder is about to be removed.
+        match self.pipeline.join_all().stop {
             Some(stop) => Err(stop.into()),
             None => Ok(()),
         }
