@@ -102,7 +102,8 @@ pub fn create(random: &mut Random, schema: &mut Schema, database: &str, limits: 
                 random.below(9),
                 named(&from, database)
             );
-            let extra = Column { kind: Kind::Int("INT", 32, false), nullable: false, ..Column::any(random, "extra".into()) };
+            let extra =
+                Column { kind: Kind::Int("INT", 32, false), nullable: false, ..Column::any(random, "extra".into()) };
             table.columns.push(Column { default: None, ..extra });
             of(sql, "CREATE TABLE (…) SELECT", table)
         }
@@ -142,7 +143,11 @@ fn partitions(random: &mut Random, table: &mut Table) -> String {
              PARTITION p2 VALUES LESS THAN (25), PARTITION pm VALUES LESS THAN MAXVALUE)"
         );
     }
-    format!(" PARTITION BY {} (`{name}`) PARTITIONS {}", if random.chance(70) { "HASH" } else { "KEY" }, 2 + random.below(3))
+    format!(
+        " PARTITION BY {} (`{name}`) PARTITIONS {}",
+        if random.chance(70) { "HASH" } else { "KEY" },
+        2 + random.below(3)
+    )
 }
 
 /// A table with a foreign key.
@@ -172,7 +177,14 @@ fn child(
     child.columns[0].default = None;
     child.columns[0].nullable = false;
     child.columns[0].auto_increment = false;
-    let parent_column = Column { nullable: true, default: None, auto_increment: false, name: "parent".into(), generated: None, ..column.clone() };
+    let parent_column = Column {
+        nullable: true,
+        default: None,
+        auto_increment: false,
+        name: "parent".into(),
+        generated: None,
+        ..column.clone()
+    };
     child.columns.push(parent_column);
     let action = |random: &mut Random| random.pick(&["CASCADE", "SET NULL", "RESTRICT", "CASCADE", "NO ACTION"]);
     let key = format!("fk_{}", name.1);
@@ -288,7 +300,8 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
             of("ALTER TABLE ADD COLUMN (several)", format!("ADD COLUMN ({sql})"), changed)
         }
         5 if limits.copies && random.chance(25) => {
-            if random.chance(60) && !(limits.native_foreign_keys && !table.foreign_keys.is_empty()) {
+            let may_be_generated = !limits.native_foreign_keys || table.foreign_keys.is_empty();
+            if may_be_generated && random.chance(60) {
                 let sql = changed.add_generated(random, &name)?;
                 return of("ALTER TABLE ADD generated column", format!("ADD COLUMN {sql}"), changed);
             }
@@ -442,7 +455,9 @@ fn alter_options(random: &mut Random, table: &Table) -> Option<Alter> {
             let sql = format!("CONVERT TO CHARACTER SET {charset} COLLATE {collation}");
             of("ALTER TABLE CONVERT TO", sql, changed)
         }
-        2 => of("ALTER TABLE, default charset", format!("DEFAULT CHARACTER SET {charset} COLLATE {collation}"), changed),
+        2 => {
+            of("ALTER TABLE, default charset", format!("DEFAULT CHARACTER SET {charset} COLLATE {collation}"), changed)
+        }
         3 => of("ALTER TABLE ENGINE", "ENGINE=InnoDB".into(), changed),
         4 => {
             let sql = format!("ORDER BY `{}`", table.columns.last()?.name);

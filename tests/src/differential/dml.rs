@@ -101,12 +101,8 @@ fn insert_select(random: &mut Random, schema: &Schema, t: &Target, database: &st
     let verb = ["INSERT", "INSERT IGNORE", "REPLACE"][random.below(3) as usize];
     let from = named(&from, database);
     let limit = 1 + random.below(20);
-    let sql = format!(
-        "{verb} INTO {} ({}) SELECT {} FROM {from} s LIMIT {limit}",
-        t.name,
-        names.join(","),
-        values.join(",")
-    );
+    let sql =
+        format!("{verb} INTO {} ({}) SELECT {} FROM {from} s LIMIT {limit}", t.name, names.join(","), values.join(","));
     vec![Statement::new("INSERT … SELECT", sql)]
 }
 
@@ -233,7 +229,8 @@ fn json_part(random: &mut Random, t: &Target) -> Vec<Statement> {
     let columns: Vec<&Column> = t.table.columns.iter().filter(is_json).collect();
     let Some(column) = random.pick_or_none(&columns) else { return Vec::new() };
     let name = format!("`{}`", column.name);
-    let sql = format!("UPDATE {} SET {name} = {}{}", t.name, json_change(random, &name), condition(random, t, "", true));
+    let sql =
+        format!("UPDATE {} SET {name} = {}{}", t.name, json_change(random, &name), condition(random, t, "", true));
     vec![Statement::new("UPDATE of a part of JSON", sql)]
 }
 

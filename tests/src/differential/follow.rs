@@ -14,6 +14,8 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("the values of the added generated column", "added generated columns"),
     ("the numbers of the added AUTO_INCREMENT column", "AUTO_INCREMENT columns"),
     ("the default of the added column", "non-constant defaults"),
+    // Its expression is not evaluated here.
+    ("the generated column", "columns of another type below generated ones"),
 ];
 
 /// A replica of a server that is being written to.
@@ -76,9 +78,8 @@ impl<'a> Follower<'a> {
         let (server, replica) = (self.server, self.replica.as_mut().ok_or("no replica")?);
         self.comparisons += 1;
         caught(|| {
-            let settled = |status: &serde_json::Value| {
-                status["replay"]["quarantined"].as_array().is_none_or(Vec::is_empty)
-            };
+            let settled =
+                |status: &serde_json::Value| status["replay"]["quarantined"].as_array().is_none_or(Vec::is_empty);
             replica.catch_up(server);
             replica.wait_until("copies of single tables", settled);
             assert_equal_at_rest(server, replica.data(), DATABASES);

@@ -7,8 +7,6 @@ use std::fmt::Write as _;
 
 use source::{ConnectOptions, Connection};
 
-use super::schema::DATABASES;
-
 /// Statements of one session that belong together: a transaction mostly.
 #[derive(Debug, Clone)]
 pub struct Unit {
@@ -72,14 +70,15 @@ pub fn units(text: &str) -> Vec<Unit> {
 /// The connections of a script's sessions.
 pub struct Sessions {
     url: String,
+    database: String,
     open: std::collections::BTreeMap<usize, Connection>,
 }
 
 impl Sessions {
-    /// None are open yet.
+    /// None are open yet. They begin in this database.
     #[must_use]
-    pub fn new(url: String) -> Sessions {
-        Sessions { url, open: std::collections::BTreeMap::new() }
+    pub fn new(url: String, database: String) -> Sessions {
+        Sessions { url, database, open: std::collections::BTreeMap::new() }
     }
 
     /// Runs a statement in a session, which is opened at first; the error's number and text when it is refused.
@@ -87,7 +86,7 @@ impl Sessions {
     /// # Errors
     /// What the server says.
     pub fn run(&mut self, session: usize, sql: &str) -> Result<(), (u16, String)> {
-        let connection = self.open.entry(session).or_insert_with(|| connect(&self.url));
+        let connection = self.open.entry(session).or_insert_with(|| connect(&self.url, &self.database));
         let result = connection.exec(sql);
         if connection.is_broken() {
             self.open.remove(&session);
@@ -102,15 +101,15 @@ impl Sessions {
     }
 }
 
-/// A session as a script expects one: in the first database, never waiting long.
+/// A session as a script expects one: never waiting long.
 #[must_use]
-pub fn connect(url: &str) -> Connection {
+pub fn connect(url: &str, database: &str) -> Connection {
     let mut options = ConnectOptions::from_url(url).expect("a URL");
     options.read_timeout = Some(crate::DEADLINE);
     let mut connection = Connection::connect(&options).expect("the server answers");
     let fixed = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, group_concat_max_len = 1000000";
     connection.exec(fixed).expect("settings");
     connection.exec("SET NAMES utf8mb4").expect("names");
-    let _ = connection.exec(&format!("USE {}", DATABASES[0]));
+    connection.exec(&format!("USE `{database}`")).expect("the database");
     connection
 }

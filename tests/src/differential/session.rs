@@ -69,7 +69,7 @@ const MODES: &[&str] = &[
     "'REAL_AS_FLOAT,TIME_TRUNCATE_FRACTIONAL'",
     "'NO_AUTO_VALUE_ON_ZERO,NO_UNSIGNED_SUBTRACTION'",
 ];
-const ZONES: &[&str] = &["'+00:00'", "'+05:30'", "'-08:00'", "SYSTEM", "'+13:45'"];
+const ZONES: &[&str] = &["'+00:00'", "'+05:30'", "'-08:00'", "'+13:45'"];
 const CLIENTS: &[&str] = &["utf8mb4", "utf8mb4", "latin1", "utf8mb3", "cp1251", "koi8r"];
 
 /// A setting of the session that what it writes depends upon.
@@ -82,13 +82,26 @@ fn setting(random: &mut Random) -> String {
         8 | 9 => format!("SET SESSION sql_mode = {}", random.pick(MODES)),
         10 | 11 => format!("SET SESSION time_zone = {}", random.pick(ZONES)),
         12 => format!("SET NAMES {}", random.pick(CLIENTS)),
-        13 => format!("SET SESSION collation_connection = {}", random.charset().1),
+        13 => {
+            // Text of a wide set in a JSON function becomes an opaque value that a 9.7 server prints as its raw bytes, which
+            // is no JSON text: JSON_ARRAY(CONVERT('a' USING utf16le)).
+            let collation = random.charset().1;
+            let wide =
+                collation.starts_with("ucs2") || collation.starts_with("utf16") || collation.starts_with("utf32");
+            format!("SET SESSION collation_connection = {}", if wide { "latin1_bin" } else { collation })
+        }
         14 => format!("SET SESSION foreign_key_checks = {}", on(random)),
         15 => format!("SET SESSION sql_generate_invisible_primary_key = {}", on(random)),
         16 => format!("SET SESSION timestamp = {}", random.pick(&["DEFAULT", "1700000000.123456", "86400"])),
         17 => format!("SET SESSION auto_increment_increment = {}", 1 + random.below(4)),
-        18 => format!("SET SESSION default_collation_for_utf8mb4 = {}", random.pick(&["utf8mb4_general_ci", "utf8mb4_0900_ai_ci"])),
-        19 => format!("SET SESSION transaction_isolation = '{}'", random.pick(&["READ-COMMITTED", "REPEATABLE-READ"])),
+        18 => format!(
+            "SET SESSION default_collation_for_utf8mb4 = {}",
+            random.pick(&["utf8mb4_general_ci", "utf8mb4_0900_ai_ci"])
+        ),
+        19 => {
+            let level = random.pick(&["READ-COMMITTED", "READ-COMMITTED", "REPEATABLE-READ"]);
+            format!("SET SESSION transaction_isolation = '{level}'")
+        }
         20 => format!("SET SESSION explicit_defaults_for_timestamp = {}", on(random)),
         _ => format!("SET SESSION binlog_rows_query_log_events = {}, unique_checks = {}", on(random), on(random)),
     }
@@ -98,10 +111,17 @@ impl<'a> Session<'a> {
     /// The session with this number in a run with this seed; `round` gives it other statements.
     #[must_use]
     pub fn open(shared: &'a Shared, number: usize, seed: u64) -> Session<'a> {
-        let connection = connect(&shared.url);
+        let connection = connect(&shared.url, DATABASES[0]);
         let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
-        let mut session =
-            Session { number, database: DATABASES[0], random: Random::new(1), shared, connection, unit: Vec::new(), xids: seed << 20 };
+        let mut session = Session {
+            number,
+            database: DATABASES[0],
+            random: Random::new(1),
+            shared,
+            connection,
+            unit: Vec::new(),
+            xids: seed << 20,
+        };
         for _ in 0..random.below(8) {
             let sql = setting(&mut random);
             let _ = session.run(&Statement::new("SET", sql));
@@ -113,6 +133,10 @@ impl<'a> Session<'a> {
 
     /// Runs one unit.
     pub fn step(&mut self) {
+        // Their locks are in others' way.
+        if self.random.chance(25) {
+            self.end_prepared();
+        }
         if self.random.chance(20) {
             let sql = setting(&mut self.random);
             let _ = self.run(&Statement::new("SET", sql));
@@ -126,8 +150,7 @@ impl<'a> Session<'a> {
             n if n < ddl => self.definition(),
             n if n < ddl + 4 => self.xa(),
             n if n < ddl + 6 => self.load(),
-            n if n < ddl + 10 => self.end_prepared(),
-            n if n < ddl + 40 => drop(self.change()),
+            n if n < ddl + 40 => self.change(),
             _ => self.transaction(),
         }
         self.end_unit();
@@ -166,7 +189,11 @@ impl<'a> Session<'a> {
         {
             let mut tally = self.shared.tally.lock().unwrap();
             let counts = tally.forms.entry(statement.kind).or_default();
-            if accepted { counts.0 += 1 } else { counts.1 += 1 };
+            if accepted {
+                counts.0 += 1
+            } else {
+                counts.1 += 1
+            };
             if let Err(error) = &result {
                 let of = tally.errors.entry(error.server_code().unwrap_or(0)).or_default();
                 of.0 += 1;
@@ -177,7 +204,8 @@ impl<'a> Session<'a> {
             self.shared.schema.lock().unwrap().take(&statement.changes);
         }
         if self.connection.is_broken() {
-            self.connection = connect(&self.shared.url);
+            self.connection = connect(&self.shared.url, DATABASES[0]);
+            self.database = DATABASES[0];
         }
         self.unit.push(Line { sql: statement.sql.clone(), accepted });
         accepted
@@ -187,13 +215,15 @@ impl<'a> Session<'a> {
         self.run(&Statement::new("BEGIN, COMMIT, SAVEPOINT, XA", sql.to_owned()))
     }
 
-    /// DML, one group of statements; false when one was refused.
-    fn change(&mut self) -> bool {
+    /// DML, one group of statements.
+    fn change(&mut self) {
         let statements = {
             let schema = self.shared.schema.lock().unwrap();
             dml::any(&mut self.random, &schema, self.database)
         };
-        statements.iter().fold(true, |all, statement| self.run(statement) && all)
+        for statement in &statements {
+            self.run(statement);
+        }
     }
 
     fn load(&mut self) {
@@ -201,7 +231,9 @@ impl<'a> Session<'a> {
             let schema = self.shared.schema.lock().unwrap();
             dml::load_data(&mut self.random, &schema, self.database, &self.shared.files)
         };
-        statements.iter().for_each(|statement| { self.run(statement); });
+        statements.iter().for_each(|statement| {
+            self.run(statement);
+        });
     }
 
     fn definition(&mut self) {
@@ -253,12 +285,6 @@ impl<'a> Session<'a> {
         }
         let mut prepared = self.shared.prepared.lock().unwrap();
         prepared.push(xid);
-        // Their locks are in others' way.
-        let many = prepared.len() > 2;
-        drop(prepared);
-        if many {
-            self.end_prepared();
-        }
     }
 
     /// Commits or rolls back a prepared transaction, of whatever session.

@@ -31,7 +31,7 @@ pub fn replay(server: &Server, units: &[Unit]) -> Option<String> {
 
 fn follow(server: &Server, units: &[Unit]) -> Result<(), String> {
     let mut follower = Follower::start(server)?;
-    let mut sessions = Sessions::new(server.url("root"));
+    let mut sessions = Sessions::new(server.url("root"), DATABASES[0].into());
     sessions.run_all(units);
     drop(sessions);
     if follower.catch_up()? {
@@ -53,12 +53,19 @@ fn follow(server: &Server, units: &[Unit]) -> Result<(), String> {
 /// The smallest script found until then that still fails, with what it finds; None when it does not fail at all when its
 /// units run one after the other.
 #[must_use]
-pub fn shrink(options: &[String], units: Vec<Unit>, until: Instant) -> Option<(Vec<Unit>, String)> {
+pub fn shrink(
+    options: &[String],
+    units: Vec<Unit>,
+    wanted: Option<&str>,
+    until: Instant,
+) -> Option<(Vec<Unit>, String)> {
     let server = server(options);
     let mut tries = 0;
     let mut fails = |units: &[Unit]| {
         tries += 1;
-        let found = replay(&server, units);
+        // What is something else altogether is another failure.
+        let found = replay(&server, units)
+            .filter(|found| wanted.is_none() || class(found) == class(wanted.unwrap_or_default()));
         eprintln!(
             "shrink {tries}: {} units, {} statements: {}",
             units.len(),
@@ -87,6 +94,14 @@ pub fn shrink(options: &[String], units: Vec<Unit>, until: Instant) -> Option<(V
     Some((single, what))
 }
 
+/// What kind of failure it is: what the replica ended with, else its first words.
+fn class(what: &str) -> String {
+    let text = what.split_once("[Replica] ").map_or(what, |(_, text)| text);
+    let text = text.split([';', ':', '\n']).next().unwrap_or_default();
+    let word = |word: &&str| word.len() > 2 && word.chars().all(char::is_alphabetic);
+    text.split_whitespace().filter(word).take(6).collect::<Vec<_>>().join(" ")
+}
+
 fn without_refused(units: &[Unit]) -> Vec<Unit> {
     let kept = |unit: &Unit| -> Vec<Line> { unit.statements.iter().filter(|line| line.accepted).cloned().collect() };
     let units = units.iter().map(|unit| Unit { session: unit.session, statements: kept(unit) });
@@ -94,12 +109,7 @@ fn without_refused(units: &[Unit]) -> Vec<Unit> {
 }
 
 /// Leaves out ever smaller parts.
-fn fewer(
-    units: &mut Vec<Unit>,
-    what: &mut String,
-    until: Instant,
-    fails: &mut impl FnMut(&[Unit]) -> Option<String>,
-) {
+fn fewer(units: &mut Vec<Unit>, what: &mut String, until: Instant, fails: &mut impl FnMut(&[Unit]) -> Option<String>) {
     let mut part = units.len().div_ceil(2);
     while part > 0 && units.len() > 1 {
         let mut at = 0;

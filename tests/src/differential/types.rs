@@ -88,8 +88,9 @@ const INTEGERS: &[(&str, u32)] =
     &[("TINYINT", 8), ("SMALLINT", 16), ("MEDIUMINT", 24), ("INT", 32), ("BIGINT", 64), ("INT", 32)];
 const TEXTS: &[&str] = &["TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"];
 const BLOBS: &[&str] = &["TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"];
-const WORDS: &[&str] = &["a", "A", "b", "B", "ä", "ss", "ß", "x y", "Я", "漢字", "I", "ı", "é", "z ", "", "か", "カ", "o''c"];
-const LIST: &[&str] = &["one", "two", "Three", "vier", "fünf", "six", "7", "eight", "nine", "ten", "11"];
+const WORDS: &[&str] =
+    &["a", "A", "b", "B", "ä", "ss", "ß", "x y", "Я", "漢字", "I", "ı", "é", "z ", "", "か", "カ", "o''c"];
+const LIST: &[&str] = &["one", "two", "Three", "vier", "five", "six", "7", "eight", "nine", "ten", "11"];
 
 impl Kind {
     /// Any type.
