@@ -1,13 +1,17 @@
 //! From single events to appends: what the receiver does with the source's log.
 //!
 //! In: events as a source sends them or a file holds them. Out: appends of whole transactions, cut where a reader can
-//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed.
+//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed, but for the
+//! checksum that a source left behind in its FORMAT_DESCRIPTION.
+
+use std::borrow::Cow;
 
 use base::{Gtid, GtidSet, LogPosition};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, EventHeader, Rotate, event_body, event_type, flags, verify_checksum};
 
 use crate::boundary::{BoundaryError, BoundaryTracker};
+use crate::head::mended;
 use crate::{AppendMeta, CutReport, Damage, RelayError, RelayPosition, RelayWriter};
 
 /// Bytes gathered before they are appended although more are at hand.
@@ -27,6 +31,8 @@ pub struct Intake {
     gtids: Vec<Gtid>,
     open: Option<Gtid>,
     rotate: Option<Vec<u8>>,
+    /// It came from a server, not from `begin_file`.
+    rotate_was_sent: bool,
     file: LogPosition,
     whole_at: LogPosition,
     checksum: ChecksumAlgorithm,
@@ -57,6 +63,7 @@ impl Intake {
             gtids: Vec::new(),
             open: None,
             rotate: None,
+            rotate_was_sent: false,
             whole_at: start.clone(),
             file: start,
             checksum: ChecksumAlgorithm::None,
@@ -74,6 +81,7 @@ impl Intake {
             bits.copy_from_slice(&flags::ARTIFICIAL.to_le_bytes());
         }
         self.rotate = Some(event);
+        self.rotate_was_sent = false;
         self.file = LogPosition { file: name.into(), offset: 4 };
     }
 
@@ -136,6 +144,7 @@ impl Intake {
         self.flush()?;
         self.file = LogPosition { file: String::from_utf8_lossy(rotate.file).as_ref().into(), offset: rotate.position };
         self.rotate = Some(event.to_vec());
+        self.rotate_was_sent = true;
         Ok(())
     }
 
@@ -146,9 +155,10 @@ impl Intake {
             self.begin_file(&file);
         }
         let rotate = self.rotate.take().unwrap_or_default();
-        self.writer.note_source_headers(&rotate, event)?;
+        let event = if self.rotate_was_sent { mended(&rotate, event) } else { Cow::Borrowed(event) };
+        self.writer.note_source_headers(&rotate, &event)?;
         self.tracker.reset();
-        self.tracker.step(event)?;
+        self.tracker.step(&event)?;
         self.checksum = self.tracker.checksum();
         self.whole_at.clone_from(&self.file);
         Ok(())
