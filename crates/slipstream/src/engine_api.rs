@@ -84,6 +84,10 @@ pub struct LabReplayOptions {
     pub pipeline: PipelineConfig,
     /// When the relay log is synced.
     pub relay_sync: crate::config::RelaySync,
+    /// Who applies what.
+    pub grain: lab::replay::Grain,
+    /// No decoders: the scheduling thread decodes.
+    pub scheduler_decodes: bool,
     /// The result as one JSON document.
     pub json: bool,
     /// Hash the result.
@@ -442,7 +446,12 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
         reads: options.reads,
         folder: options.folder.clone().unwrap_or(scratch),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
-        decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },
+        decoders: match options.pipeline.decoders {
+            0 if options.scheduler_decodes => 0,
+            0 => (cores / 2).max(1),
+            decoders => decoders,
+        },
+        grain: options.grain,
         memory_bytes: options.pipeline.queue_memory,
         generation_bytes: options.memory.map(|memory| memory / 4),
         check_images: replica::check_images(options.pipeline.check_images),
