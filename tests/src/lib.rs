@@ -6,6 +6,7 @@
 
 pub mod all_types;
 pub mod compare;
+pub mod definitions;
 pub mod proxy;
 pub mod replica;
 pub mod server;
@@ -20,6 +21,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use compare::{assert_equal, assert_equal_at_rest, verify_equal};
+pub use definitions::assert_same_definitions;
 pub use proxy::Proxy;
 pub use replica::{Ran, Replica, slipstream, slipstream_with};
 pub use server::Server;

@@ -155,7 +155,11 @@ impl<'a> Parser<'a> {
             _ => return self.wrong("a name expected"),
         }
         match self.take()? {
-            Tok::Word(bytes) | Tok::Quoted(bytes) => self.utf8(bytes),
+            // Names are utf8mb3 at the source: what is not in it becomes a question mark (seen on 9.7).
+            Tok::Word(bytes) | Tok::Quoted(bytes) => {
+                let name = self.utf8(bytes)?;
+                Ok(if name.is_ascii() { name } else { name.replace(|letter| letter > '\u{ffff}', "?") })
+            }
             _ => self.wrong("a name expected"),
         }
     }

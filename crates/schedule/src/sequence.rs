@@ -444,7 +444,13 @@ impl StatementSink for State {
         };
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
-            DdlEffect::Recorded(_) => StatementOutcome::Recorded,
+            DdlEffect::Recorded(_) => {
+                if !outcome.catalog.is_same(&self.catalog) {
+                    // Names of views: RENAME TABLE may speak of them.
+                    self.put_catalog(at, outcome.catalog, Vec::new());
+                }
+                StatementOutcome::Recorded
+            }
             DdlEffect::Changed { dropped, rewritten, .. } => {
                 self.put_catalog(at, outcome.catalog, dropped);
                 self.rewrites.extend(rewritten);
