@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use catalog::{Catalog, ColumnDefault, DdlEffect, StatementContext, TableDef, TableId};
+use catalog::{
+    Catalog, ColumnDefault, DdlEffect, PartitionExpression, PartitionRule, StatementContext, TableDef, TableId,
+};
 use store::{Disk, DiskOptions};
 
 use crate::Server;
@@ -37,7 +39,7 @@ pub fn assert_same_definitions(server: &Server, data: &Path, dbs: &[&str]) -> us
         let difference = match here.table(db, table) {
             None => "not known here".to_owned(),
             Some(found) if essence(found) == essence(&there) => continue,
-            Some(found) => format!("\nsource {:#?}\nhere   {:#?}", essence(&there), essence(found)),
+            Some(found) => only_on_one_side(&essence(&there), &essence(found)),
         };
         differences.push_str(&format!("{name}: {difference}\n{sql}\n"));
     }
@@ -45,9 +47,32 @@ pub fn assert_same_definitions(server: &Server, data: &Path, dbs: &[&str]) -> us
     names.len()
 }
 
+/// What stands at the same place of both and is not the same; all of both where they are not alike in shape.
+fn only_on_one_side(there: &TableDef, here: &TableDef) -> String {
+    let (there, here) = (format!("{there:#?}"), format!("{here:#?}"));
+    if there.lines().count() != here.lines().count() {
+        return format!("\nsource {there}\nhere   {here}");
+    }
+    let mut field = "";
+    let mut text = String::new();
+    for (left, right) in there.lines().zip(here.lines()) {
+        if left.contains("name:") {
+            field = left.trim();
+        }
+        if left != right {
+            text.push_str(&format!("\n  {field} source {} here {}", left.trim(), right.trim()));
+        }
+    }
+    text
+}
+
 /// A definition from its statement alone.
 fn read(db: &str, sql: &str) -> TableDef {
-    let context = StatementContext { default_db: db.to_owned(), ..StatementContext::default() };
+    let context = StatementContext {
+        default_db: db.to_owned(),
+        time_zone: Some("+00:00".to_owned()),
+        ..StatementContext::default()
+    };
     let outcome = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     match outcome.effect {
         DdlEffect::Changed { created, .. } => TableDef::clone(&created[0]),
@@ -56,7 +81,7 @@ fn read(db: &str, sql: &str) -> TableDef {
 }
 
 /// A definition without what its text may say in two ways: SHOW CREATE TABLE spells out DEFAULT NULL, prints expressions
-/// and the rules of partitions anew and foreign keys by name, leaves out a key made for a foreign key as such. Ids and
+/// and the rules of partitions anew, lists of values with NULL first, engines in capitals and foreign keys by name. Ids and
 /// older layouts count what was there before.
 fn essence(def: &TableDef) -> TableDef {
     let mut def = TableDef {
@@ -75,7 +100,22 @@ fn essence(def: &TableDef) -> TableDef {
         if let ColumnDefault::Expression(text) = &mut column.default {
             text.clear();
         }
+        column.expression.clear();
     }
+    if let Some(partitioning) = &mut def.partitioning {
+        let rule = &mut partitioning.rule;
+        if let PartitionRule::Hash(expression) | PartitionRule::Range(expression) | PartitionRule::List(expression) =
+            rule
+            && let PartitionExpression::Other(text) = expression
+        {
+            text.clear();
+        }
+        let is_list = matches!(rule, PartitionRule::List(_) | PartitionRule::ListColumns(_));
+        for partition in partitioning.partitions.iter_mut().filter(|_| is_list) {
+            partition.values.sort_by_key(|values| format!("{values:?}"));
+        }
+    }
+    def.engine = def.engine.to_uppercase().replace("HEAP", "MEMORY");
     def.foreign_keys.sort_by(|left, right| left.name.cmp(&right.name));
     for key in &mut def.keys {
         key.generated = false;

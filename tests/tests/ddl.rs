@@ -94,8 +94,7 @@ fn every_form_of_the_corpus() {
         if refused {
             run(&server, number, form, &[&form.before]).unwrap_or_else(|error| wrong.push_str(&error));
         }
-        let all: &[&str] =
-            if refused { &[&form.statement] } else { &[&form.before, &form.statement, &form.behind] };
+        let all: &[&str] = if refused { &[&form.statement] } else { &[&form.before, &form.statement, &form.behind] };
         match run(&server, number, form, all) {
             Ok(()) if refused => writeln!(wrong, "{}: the server takes it", form.name).unwrap(),
             Err(error) if !refused => wrong.push_str(&error),
@@ -123,4 +122,47 @@ fn every_form_of_the_corpus() {
     assert_equal(&server, &mut replica, &["ddl"]);
     replica.stop();
     println!("{} definitions are those of SHOW CREATE TABLE", assert_same_definitions(&server, &data, &["ddl"]));
+}
+
+#[test]
+fn statements_of_several_tables_one_of_them_quarantined() {
+    let server = Server::start("several", &[]);
+    let data = folder("several");
+    // No copy can be had yet.
+    server.sql("GRANT RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%'");
+    let mut replica = Replica::follow(&server, &data, &["--cut-interval=100ms"]);
+    let parted = "(id INT PRIMARY KEY, a INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 \
+                  VALUES LESS THAN (20))";
+    server.sql(&format!(
+        "CREATE DATABASE ddl; USE ddl; CREATE TABLE a (id INT PRIMARY KEY, a INT); CREATE TABLE b LIKE a; CREATE TABLE c LIKE a; \
+         CREATE TABLE d LIKE a; CREATE TABLE parts {parted}; CREATE TABLE whole LIKE a; INSERT INTO a VALUES (1, 1), (2, 2); \
+         INSERT INTO b VALUES (3, 3); INSERT INTO c VALUES (4, 4); INSERT INTO d VALUES (5, 5); INSERT INTO parts VALUES (1, 1), (11, 11); \
+         INSERT INTO whole VALUES (2, 2)"
+    ));
+    replica.catch_up(&server);
+    // What is not known of a, c and whole is then true of other names, and of parts.
+    server.sql(
+        "USE ddl; ALTER TABLE a ADD g INT AS (a + 1) STORED; ALTER TABLE c ADD g INT AS (a + 1) STORED, RENAME TO moved; \
+         RENAME TABLE a TO tmp, b TO a, tmp TO b, d TO dd; ALTER TABLE moved RENAME TO again, ADD h INT; \
+         INSERT INTO a VALUES (30, 30); INSERT INTO b (id, a) VALUES (31, 31); INSERT INTO again (id, a) VALUES (32, 32); \
+         INSERT INTO dd VALUES (33, 33); UPDATE a SET a = 7 WHERE id = 3; \
+         ALTER TABLE parts PARTITION BY RANGE (id DIV 1) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20)); \
+         ALTER TABLE parts EXCHANGE PARTITION p0 WITH TABLE whole; INSERT INTO whole VALUES (50, 50); DELETE FROM parts WHERE id = 2; \
+         ALTER TABLE whole DROP a; ALTER TABLE parts DROP PARTITION p1; INSERT INTO whole VALUES (51)",
+    );
+    let status = replica.catch_up(&server);
+    let mut waiting: Vec<&str> =
+        status["replay"]["quarantined"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    waiting.sort_unstable();
+    assert_eq!(waiting.len(), 4, "{waiting:?}");
+    for (name, there) in ["again", "b", "parts", "whole"].iter().zip(&waiting) {
+        assert!(there.contains(name), "{waiting:?}");
+    }
+    replica.kill();
+    server.sql("GRANT LOCK TABLES ON *.* TO repl");
+    let mut replica = Replica::follow(&server, &data, &[]);
+    replica.wait_until("their copies", |status| status["replay"]["tables_copied_by_itself"] == 4);
+    assert_equal(&server, &mut replica, &["ddl"]);
+    replica.stop();
+    assert_same_definitions(&server, &data, &["ddl"]);
 }
