@@ -765,7 +765,10 @@ impl Opening<'_> {
             if let Some(failure) = initial_copy::hopeless(&failed, tries) {
                 return Err(failure);
             }
-            log::warning(Code(29), "Copy", &format!("{failed}; beginning anew (try {})", tries + 1));
+            let pause = initial_copy::pause_after(tries);
+            let text = format!("{failed}; beginning anew in {} ms (try {})", pause.as_millis(), tries + 1);
+            log::warning(Code(29), "Copy", &text);
+            std::thread::sleep(pause);
         }
     }
 

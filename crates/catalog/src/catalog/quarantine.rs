@@ -70,13 +70,7 @@ impl Catalog {
                 }
             }
             Named::Renames(pairs) if pairs.iter().any(|(from, _)| concerned(from)) => {
-                let [(from, to)] = pairs.as_slice() else {
-                    return Quarantined::Refused("it renames several tables, one of which is quarantined".into());
-                };
-                let (from, to) = (inner.name_key(&from.0, &from.1), inner.name_key(&to.0, &to.1));
-                if let Some(why) = inner.quarantined.remove(&from) {
-                    inner.quarantined.insert(to, why);
-                }
+                return self.rename_in_turn(context, &pairs);
             }
             Named::DropsDatabase(db) => {
                 let db = inner.folded(&db);
@@ -100,6 +94,31 @@ impl Catalog {
         }
         inner.epoch += 1;
         Quarantined::Done(Catalog { inner: Arc::new(inner) }, gone)
+    }
+
+    /// A RENAME TABLE of several, from left to right, as schema tools exchange tables.
+    fn rename_in_turn(&self, context: &StatementContext, pairs: &[(NamedTable, NamedTable)]) -> Quarantined {
+        let mut catalog = self.clone();
+        for (from, to) in pairs {
+            if catalog.is_quarantined(&from.0, &from.1) {
+                let mut inner = Inner::clone(&catalog.inner);
+                let (from, to) = (inner.name_key(&from.0, &from.1), inner.name_key(&to.0, &to.1));
+                if let Some(why) = inner.quarantined.remove(&from) {
+                    inner.quarantined.insert(to, why);
+                }
+                catalog = Catalog { inner: Arc::new(inner) };
+                continue;
+            }
+            let quoted = |(db, name): &NamedTable| format!("`{}`.`{}`", db.replace('`', "``"), name.replace('`', "``"));
+            let sql = format!("RENAME TABLE {} TO {}", quoted(from), quoted(to));
+            match catalog.apply(context, sql.as_bytes()) {
+                Ok(outcome) => catalog = outcome.catalog,
+                Err(error) => return Quarantined::Refused(error.to_string()),
+            }
+        }
+        let mut inner = Inner::clone(&catalog.inner);
+        inner.epoch = self.inner.epoch + 1;
+        Quarantined::Done(Catalog { inner: Arc::new(inner) }, Vec::new())
     }
 
     /// Whether the name of a quarantined table stands in an ALTER TABLE that does more than change one table.
