@@ -320,3 +320,36 @@ fn a_slow_reader_ends_with_snapshot_too_old() {
 fn cuts(status: &serde_json::Value) -> u64 {
     status["store"]["cuts"].as_u64().unwrap()
 }
+
+/// Opening the tree removes what a killed process left in it: several that do so at once must not meet.
+#[test]
+fn readers_of_a_stopped_folder_do_not_disturb_each_other() {
+    let server = Server::start("readers", &[]);
+    server.sql("CREATE DATABASE r; CREATE TABLE r.t (id INT PRIMARY KEY); INSERT INTO r.t VALUES (1), (2), (3)");
+    let data = folder("readers");
+    let mut replica = Replica::follow(&server, &data, &["--cut-interval=50ms"]);
+    replica.catch_up(&server);
+    replica.wait_until("a cut", |status| status["store"]["last_cut"] == status["position"]["watermark"]);
+    replica.kill();
+    for round in 0..length(3, 20) {
+        for number in 0..2000 {
+            std::fs::write(data.join(format!("store/tables/{}", 1_000_000 + number)), "left by a killed process")
+                .unwrap();
+        }
+        let dumps: Vec<_> = (0..6).map(|_| replica_dump(&data)).collect();
+        for dump in dumps {
+            let ran = dump.join().unwrap();
+            let rows: Vec<&str> = ran.expect(0, &[]).out.lines().skip(1).collect();
+            assert_eq!(rows, ["1", "2", "3"], "round {round}");
+        }
+        assert!(!data.join("store/tables/1000000").exists(), "nothing was tidied up: this shows nothing");
+    }
+    let mut replica = Replica::follow(&server, &data, &[]);
+    assert_equal(&server, &mut replica, &["r"]);
+    replica.stop();
+}
+
+fn replica_dump(data: &std::path::Path) -> std::thread::JoinHandle<Ran> {
+    let data = data.to_str().unwrap().to_owned();
+    std::thread::spawn(move || slipstream(&["dump", "--data", &data, "--format=tab", "r.t"]))
+}

@@ -29,7 +29,7 @@ use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpe
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, CopyFailure};
-use crate::lock::FolderLock;
+use crate::lock::{FolderLock, OpeningLock};
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
 use crate::receiver::{self, Receiver, SourceFacts};
@@ -606,7 +606,9 @@ impl ReadOnly {
     /// When the relay log cannot be read.
     pub fn open(folder: &Folder, skip: GtidSet) -> Result<ReadOnly, Failure> {
         let disk_options = DiskOptions { cache_bytes: 64 << 20 };
+        let opening = OpeningLock::take(&folder.store())?;
         let kept = Disk::open_existing(&folder.store(), disk_options).map_err(|error| store_failure(&error))?;
+        drop(opening);
         let (executed, resume_at) = match &kept {
             Some((_, recovered)) => (recovered.executed.clone(), recovered_position(recovered)),
             None => (GtidSet::new(), None),
