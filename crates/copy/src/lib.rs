@@ -98,7 +98,7 @@ pub trait CopySink: Sync {
 /// A table of the plan, or of its moment, that was not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsettledTable {
-    /// Database.
+    /// Database, by its name here.
     pub db: String,
     /// Table, as it is called at the plan's GTID set; there may be none of the name then, when it was made later.
     pub table: String,

@@ -23,7 +23,7 @@ pub struct CopyPlan {
     pub tables: Vec<PlannedTable>,
     /// Tables that DDL kept from having a definition at `executed`; not in `catalog` ([`crate::Unsettled::LeaveOut`]).
     pub unsettled: Vec<UnsettledTable>,
-    /// Tables that the filter leaves out: database and name.
+    /// Tables that the filter leaves out: database and name at the source.
     pub left_out: Vec<(String, String)>,
     /// For how long writers on the source were held off at most: the longest try, from the moment the read lock was
     /// asked for to its release, µs.

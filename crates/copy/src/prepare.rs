@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use catalog::TableDef;
+use catalog::{SourceNames, TableDef};
 use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 use source::replication::version_number;
 use source::session::{quoted, reading_session};
 use source::{ConnectOptions, Connection};
 
 use crate::batch::RowBatch;
-use crate::definitions::{self, Listing, Name, build_catalog, read_definitions, same_definition, show_create};
+use crate::definitions::{
+    self, Listing, Name, build_catalog, definition_here, read_definitions, same_definition, show_create,
+};
 use crate::error::CopyError;
 use crate::lock::{Moment, Patience, ReadLock, Sessions, micros};
 use crate::options::{CopyLock, CopyOptions, Unsettled};
@@ -180,6 +182,11 @@ fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError>
     }
 }
 
+/// How names of the source become names here.
+fn names_of(facts: &SourceFacts, options: &CopyOptions) -> SourceNames {
+    SourceNames { filters: Arc::clone(&options.tables.filters), lower_case_table_names: facts.lower_case_table_names }
+}
+
 fn read_facts(sessions: &mut Sessions) -> Result<SourceFacts, CopyError> {
     let version = sessions.control.server_version().to_owned();
     let answer =
@@ -264,7 +271,7 @@ fn try_once(
     };
     let moment = sessions.freeze(patience, &lock, |control| {
         let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
-        take_rows(control, &without_snapshots, facts, options.batch_bytes, limit)
+        take_rows(control, &without_snapshots, facts, options, limit)
     })?;
     let outcome = read_catalog(sessions, facts, unsettled, patience, &moment);
     let backup_lock_us = moment.backup_since.map(micros);
@@ -281,7 +288,8 @@ fn try_once(
     };
     let mut changed: Vec<Name> = names.iter().filter(not_taken).cloned().collect();
     for ((name, _), def) in &moment.taken {
-        let same = catalog.table(&name.0, &name.1).is_some_and(|now| same_definition(def, now));
+        let same =
+            definition_here(&catalog, &names_of(facts, options), name).is_some_and(|now| same_definition(def, now));
         if !same && !left_out.contains(name) {
             changed.push(name.clone());
         }
@@ -323,7 +331,8 @@ fn try_unlocked(
         return Ok(Attempt::Changed(changed));
     }
     let version = version_number(&facts.version);
-    let defining = Defining { listing, names, lower_case_table_names: facts.lower_case_table_names, version };
+    let source_names = names_of(facts, patience.options);
+    let defining = Defining { listing, names, source_names, version };
     let Defined { listing, names, catalog, unsettled } = match define_all(sessions, defining, changed, unsettled)? {
         Ok(defined) => defined,
         Err(changed) => return Ok(Attempt::Changed(changed)),
@@ -333,8 +342,10 @@ fn try_unlocked(
     if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
         return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
     }
+    let source_names = names_of(facts, patience.options);
     let keyless = |name: &&Name| {
-        catalog.table(&name.0, &name.1).is_some_and(|table| table.identity == catalog::Identity::WholeImage)
+        let table = definition_here(&catalog, &source_names, name);
+        table.is_some_and(|table| table.identity == catalog::Identity::WholeImage)
     };
     let tables: Vec<String> = names.iter().filter(keyless).map(full_name).collect();
     if !tables.is_empty() {
@@ -362,7 +373,7 @@ fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
 struct Defining {
     listing: Listing,
     names: Vec<Name>,
-    lower_case_table_names: u8,
+    source_names: SourceNames,
     version: Option<u32>,
 }
 
@@ -400,7 +411,8 @@ fn read_catalog<T>(
         }
     }
     let version = version_number(&facts.version);
-    let defining = Defining { listing, names, lower_case_table_names: lower, version };
+    let source_names = names_of(facts, patience.options);
+    let defining = Defining { listing, names, source_names, version };
     define_all(sessions, defining, fresh, unsettled)
 }
 
@@ -412,13 +424,13 @@ fn define_all(
     mut changed: Vec<Name>,
     unsettled: Unsettled,
 ) -> Result<Result<Defined, Vec<Name>>, CopyError> {
-    let Defining { listing, mut names, lower_case_table_names: lower, version } = defining;
+    let Defining { listing, mut names, source_names, version } = defining;
     let mut left_out = Vec::new();
     loop {
         // Each time round there is one name less at least.
         names.retain(|name| !changed.contains(name));
         left_out.append(&mut changed);
-        match define(sessions, &listing, &names, lower, version)? {
+        match define(sessions, &listing, &names, &source_names, version)? {
             Ok(catalog) => return Ok(Ok(Defined { listing, names, catalog, unsettled: left_out })),
             Err(more) if unsettled == Unsettled::LeaveOut => changed = more,
             Err(more) => return Ok(Err(more)),
@@ -430,7 +442,7 @@ fn define(
     sessions: &mut Sessions,
     listing: &Listing,
     names: &[Name],
-    lower_case_table_names: u8,
+    source_names: &SourceNames,
     version: Option<u32>,
 ) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
     let definitions = read_definitions(&mut sessions.readers, names)?;
@@ -447,9 +459,9 @@ fn define(
     if !changed.is_empty() {
         return Ok(Err(changed));
     }
-    let catalog = build_catalog(listing, &complete, lower_case_table_names, version)?;
+    let catalog = build_catalog(listing, &complete, source_names, version)?;
     let Some(reader) = sessions.readers.first_mut() else { return Ok(Ok(catalog)) };
-    let others = definitions::with_other_columns(reader, &catalog, names);
+    let others = definitions::with_other_columns(reader, &catalog, source_names, names);
     let others = sessions.at(others)?;
     Ok(if others.is_empty() { Ok(catalog) } else { Err(others) })
 }
@@ -493,7 +505,7 @@ fn take_rows(
     control: &mut Connection,
     names: &[Name],
     facts: &SourceFacts,
-    batch_bytes: usize,
+    options: &CopyOptions,
     limit: u64,
 ) -> Result<Vec<(TakenRows, TableDef)>, CopyError> {
     let mut taken = Vec::new();
@@ -502,9 +514,10 @@ fn take_rows(
         let vanished = || CopyError::TableVanished { db: name.0.clone(), table: name.1.clone() };
         let sql = show_create(control, name)?.ok_or_else(vanished)?;
         let alone = catalog::Catalog::new(facts.lower_case_table_names);
-        let catalog = definitions::define(&alone, name, &sql, version_number(&facts.version))?;
-        let Some(def) = catalog.table(&name.0, &name.1) else { return Err(vanished()) };
-        let reader = TableReader::new(def, batch_bytes);
+        let source_names = names_of(facts, options);
+        let catalog = definitions::define(&alone, &source_names, name, &sql, version_number(&facts.version))?;
+        let Some(def) = definition_here(&catalog, &source_names, name) else { return Err(vanished()) };
+        let reader = TableReader::new(def, name, options.batch_bytes);
         let mut batches = Vec::new();
         reader.read(control, "", &mut RowBatch::default(), &mut |batch| {
             bytes += batch.image_bytes() as u64;
@@ -544,9 +557,10 @@ fn finish(
     }
     let mut taken: std::collections::HashMap<Name, Vec<RowBatch>> =
         moment.taken.into_iter().map(|(rows, _)| rows).collect();
+    let source_names = names_of(&source, options);
     let mut tables: Vec<(PlannedTable, Name)> = (names.iter())
         .filter_map(|name| {
-            let def = Arc::clone(catalog.table(&name.0, &name.1)?);
+            let def = Arc::clone(definition_here(&catalog, &source_names, name)?);
             let (rows_estimated, bytes_estimated) = estimates.get(name).copied().unwrap_or_default();
             Some((PlannedTable { def, rows_estimated, bytes_estimated }, name.clone()))
         })
@@ -554,15 +568,19 @@ fn finish(
     tables.sort_by_key(|(table, _)| std::cmp::Reverse(table.bytes_estimated));
     let jobs = (tables.iter())
         .map(|(table, name)| {
-            let reader = TableReader::new(&table.def, options.batch_bytes);
+            let reader = TableReader::new(&table.def, name, options.batch_bytes);
             let estimates = (table.rows_estimated, table.bytes_estimated);
             Job::new(reader, listing.created(name), estimates, taken.remove(name), options)
         })
         .collect();
     let copied: HashSet<&Name> = names.iter().chain(&unsettled).collect();
     let why = "its definition was changed by DDL again and again while the copy began";
-    let unsettled_tables =
-        unsettled.iter().map(|(db, table)| UnsettledTable { db: db.clone(), table: table.clone(), why: why.into() });
+    let source_names = names_of(&source, options);
+    let unsettled_tables = unsettled.iter().map(|(db, table)| UnsettledTable {
+        db: source_names.database(db).to_owned(),
+        table: table.clone(),
+        why: why.into(),
+    });
     let plan = CopyPlan {
         unsettled: unsettled_tables.collect(),
         lock: options.lock,

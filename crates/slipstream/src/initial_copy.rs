@@ -130,7 +130,7 @@ pub fn check(
     let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
     let locks = config.copy.lock != CopyLock::None;
     let input = CopyCheckInput {
-        tables: &TableFilter::default(),
+        tables: &TableFilter::default().of(&config.filters),
         free_bytes,
         rate_bytes_per_second: config.copy.rate,
         snapshot_max: locks.then_some(config.copy.snapshot_max),
@@ -168,6 +168,7 @@ pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool
     })?;
     let options = CopyOptions {
         lock: config.copy.lock,
+        tables: TableFilter::default().of(&config.filters),
         connections: config.copy.connections,
         rate_bytes_per_second: config.copy.rate,
         lock_wait: config.copy.lock_wait,

@@ -223,6 +223,7 @@ impl Replica {
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
                 quarantine: matches!(config.source, SourceSpec::Server(_)),
+                filters: Arc::clone(&config.filters),
                 decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
                 workers,
                 memory_bytes: memory.queue_bytes,
@@ -629,6 +630,7 @@ impl ReadOnly {
             PipelineOptions {
                 // As the running replica did and will do.
                 quarantine: true,
+                filters: Arc::new(folder.filters()?),
                 decoders: 1,
                 workers,
                 memory_bytes: 256 << 20,
@@ -731,6 +733,8 @@ impl Opening<'_> {
             initial_copy::remove_relay_log(self.folder)?;
             log::warning(Code(29), "Copy", "an initial copy did not come to its end; what there was of it is removed");
         }
+        let is_empty = recovered.is_none() && !initial_copy::has_relay_log(&self.folder.relay_log());
+        self.folder.keep_filters(&self.config.filters, is_empty)?;
         if recovered.is_none()
             && let SourceSpec::Server(server) = &self.config.source
             && !initial_copy::has_relay_log(&self.folder.relay_log())

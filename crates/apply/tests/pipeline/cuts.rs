@@ -66,6 +66,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
         }),
         PipelineOptions {
             quarantine: false,
+            filters: Arc::default(),
             decoders: setup.decoders,
             workers: setup.workers,
             memory_bytes: setup.memory_bytes,
@@ -152,6 +153,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
     let pipeline = Pipeline::start_with(
         Box::new(move |timeout| tail.next(timeout)),
         PipelineOptions {
+            filters: Arc::default(),
             quarantine: false,
             decoders: 1,
             workers: 1,

@@ -99,6 +99,8 @@ impl Catalog {
     /// A RENAME TABLE of several, from left to right, as schema tools exchange tables.
     fn rename_in_turn(&self, context: &StatementContext, pairs: &[(NamedTable, NamedTable)]) -> Quarantined {
         let mut catalog = self.clone();
+        // The pairs have the names here already.
+        let context = StatementContext { names: Default::default(), ..context.clone() };
         for (from, to) in pairs {
             if catalog.is_quarantined(&from.0, &from.1) {
                 let mut inner = Inner::clone(&catalog.inner);
@@ -111,7 +113,7 @@ impl Catalog {
             }
             let quoted = |(db, name): &NamedTable| format!("`{}`.`{}`", db.replace('`', "``"), name.replace('`', "``"));
             let sql = format!("RENAME TABLE {} TO {}", quoted(from), quoted(to));
-            match catalog.apply(context, sql.as_bytes()) {
+            match catalog.apply(&context, sql.as_bytes()) {
                 Ok(outcome) => catalog = outcome.catalog,
                 Err(error) => return Quarantined::Refused(error.to_string()),
             }
@@ -133,7 +135,7 @@ impl Inner {
         (self.folded(db), self.folded(name))
     }
 
-    fn quarantine(&mut self, table: &NamedTable, why: &str) -> Option<TableId> {
+    pub(super) fn quarantine(&mut self, table: &NamedTable, why: &str) -> Option<TableId> {
         let old = self.take_table(&table.0, &table.1);
         let key = self.name_key(&table.0, &table.1);
         self.quarantined.insert(key, why.to_owned());
@@ -141,7 +143,7 @@ impl Inner {
     }
 
     /// Takes a table out of the snapshot; its id.
-    fn take_table(&mut self, db: &str, name: &str) -> Option<TableId> {
+    pub(super) fn take_table(&mut self, db: &str, name: &str) -> Option<TableId> {
         let id = self.table(db, name)?.id;
         self.by_id.remove(&id);
         let (db, name) = self.name_key(db, name);
