@@ -56,7 +56,7 @@ admin_url=$("$testbed" url demo root)
 step "the primary gets $warehouses TPC-C warehouses, and purges its log: it does not reach back any more"
 "$slipstream" lab tpcc prepare --server "$admin_url" --warehouses "$warehouses" || die "loading failed"
 "$testbed" sql demo -e "FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY;
-    GRANT RELOAD, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl"
+    GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl"
 "$slipstream" check --source "$source_url" || die "the source cannot be followed"
 
 start_replica() {

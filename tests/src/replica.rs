@@ -179,6 +179,15 @@ impl Replica {
         self.wait_until(&format!("GTIDs {goal}"), |status| goal.is_subset_of(&executed(status)))
     }
 
+    /// Waits until the initial copy has ended and no table waits for its own any more.
+    #[track_caller]
+    pub fn copied(&mut self) -> Value {
+        self.wait_until("the copies' end", |status| {
+            let waiting = status["replay"]["quarantined"].as_array().map_or(0, Vec::len);
+            status["replay"]["state"] != "copying" && waiting == 0
+        })
+    }
+
     /// Waits until this set is visible here, or the process ends before.
     pub fn reaches(&mut self, goal: &GtidSet) -> bool {
         let look = || {

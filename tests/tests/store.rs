@@ -26,7 +26,7 @@ fn old_server(name: &str) -> Server {
          (WITH RECURSIVE s (n) AS (SELECT 10 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n FROM s) x; \
          CREATE VIEW more.seen AS SELECT a FROM more.wide; \
          FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'; \
-         GRANT RELOAD, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl",
+         GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl",
     );
     server
 }
@@ -96,9 +96,79 @@ fn ddl_in_the_middle_of_a_copy() {
         "TRUNCATE TABLE more.bag; ALTER TABLE more.wide ADD INDEX (b); CREATE TABLE more.fresh (id INT PRIMARY KEY)",
     );
     server.sql("INSERT INTO more.fresh VALUES (1), (2)");
-    replica.wait_until("the copy's end", |status| status["replay"]["state"] != "copying");
+    replica.copied();
     assert_equal(&server, &mut replica, &ALL);
+    assert!(!replica.log().contains("beginning anew"), "{}", replica.log());
     replica.stop();
+}
+
+/// Tables of 400 kB each, for copies that must take a while.
+fn add_bulk(server: &Server) {
+    for name in ["bulk", "heap"] {
+        server.sql(&format!(
+            "CREATE TABLE more.{name} (id INT PRIMARY KEY, v VARCHAR(2000)); INSERT INTO more.{name} SELECT b, REPEAT('x', 1600) \
+             FROM more.wide WHERE b BETWEEN 10 AND 259"
+        ));
+    }
+}
+
+/// DDL without an end: the tables it concerns are left to copies of their own, which come to their end with it, and the
+/// others are copied once. Without BACKUP_ADMIN, so that nothing holds it back.
+#[test]
+fn ddl_all_the_time_does_not_keep_a_copy_from_its_end() {
+    let server = old_server("ddls");
+    // Tables made in the same second cannot be told apart.
+    let later = "SELECT NOW() > CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = 'wide'";
+    wait_for("another second", || (server.sql(later).trim() == "1").then_some(()), String::new);
+    server.sql("REVOKE BACKUP_ADMIN ON *.* FROM repl; CREATE TABLE more.swap LIKE more.wide");
+    add_bulk(&server);
+    let mut replica = Replica::spawn(&server.url("repl"), &folder("ddls"), &["--copy-rate=200K"], |_| ());
+    let (mut rounds, stop) = (0, std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let ddl = scope.spawn(|| {
+            let mut n = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                n += 1;
+                server.sql(&format!(
+                    "TRUNCATE TABLE more.bag; INSERT INTO more.bag VALUES ({n}, '[{n}]', 'x'); \
+                     ALTER TABLE more.empty ADD COLUMN c{n} INT; INSERT INTO more.empty (id) VALUES ({n}); \
+                     RENAME TABLE more.wide TO more.away, more.swap TO more.wide, more.away TO more.swap; \
+                     DROP TABLE IF EXISTS more.made; CREATE TABLE more.made (id INT PRIMARY KEY); \
+                     INSERT INTO more.made VALUES ({n})"
+                ));
+            }
+            n
+        });
+        replica.wait_until("the copy's end", |status| status["replay"]["state"] != "copying");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        rounds = ddl.join().unwrap();
+    });
+    assert!(rounds >= 3, "{rounds} rounds of DDL only");
+    replica.copied();
+    let log = replica.log();
+    assert_equal(&server, &mut replica, &ALL);
+    assert!(log.contains("copied by itself once replay runs") && !log.contains("beginning anew (try"), "{log}");
+    eprintln!("{rounds} rounds of DDL, {} tables left out", log.matches("copied by itself once replay runs").count());
+    replica.stop();
+}
+
+/// Snapshots that are too old: what is not copied by then is copied at GTID sets of its own.
+#[test]
+fn a_copy_that_takes_longer_than_its_snapshots_may_live() {
+    let server = old_server("aged");
+    add_bulk(&server);
+    let options = ["--copy-rate=300K", "--copy-connections=1", "--snapshot-max=2s"];
+    let mut replica = Replica::spawn(&server.url("repl"), &folder("aged"), &options, |_| ());
+    under_load(&server, "live", || {
+        replica.copied();
+    });
+    assert_equal(&server, &mut replica, &ALL);
+    let log = replica.log();
+    let left = log.matches("when the snapshots were 2 s old (--snapshot-max)").count();
+    let status = replica.status().unwrap();
+    assert!(left > 0 && status["replay"]["tables_copied_by_itself"].as_u64() >= Some(left as u64 / 2), "{left}: {log}");
+    eprintln!("{left} tables left for later");
+    replica.kill();
 }
 
 #[test]
@@ -249,4 +319,37 @@ fn a_slow_reader_ends_with_snapshot_too_old() {
 /// Cuts taken so far.
 fn cuts(status: &serde_json::Value) -> u64 {
     status["store"]["cuts"].as_u64().unwrap()
+}
+
+/// Opening the tree removes what a killed process left in it: several that do so at once must not meet.
+#[test]
+fn readers_of_a_stopped_folder_do_not_disturb_each_other() {
+    let server = Server::start("readers", &[]);
+    server.sql("CREATE DATABASE r; CREATE TABLE r.t (id INT PRIMARY KEY); INSERT INTO r.t VALUES (1), (2), (3)");
+    let data = folder("readers");
+    let mut replica = Replica::follow(&server, &data, &["--cut-interval=50ms"]);
+    replica.catch_up(&server);
+    replica.wait_until("a cut", |status| status["store"]["last_cut"] == status["position"]["watermark"]);
+    replica.kill();
+    for round in 0..length(3, 20) {
+        for number in 0..2000 {
+            std::fs::write(data.join(format!("store/tables/{}", 1_000_000 + number)), "left by a killed process")
+                .unwrap();
+        }
+        let dumps: Vec<_> = (0..6).map(|_| replica_dump(&data)).collect();
+        for dump in dumps {
+            let ran = dump.join().unwrap();
+            let rows: Vec<&str> = ran.expect(0, &[]).out.lines().skip(1).collect();
+            assert_eq!(rows, ["1", "2", "3"], "round {round}");
+        }
+        assert!(!data.join("store/tables/1000000").exists(), "nothing was tidied up: this shows nothing");
+    }
+    let mut replica = Replica::follow(&server, &data, &[]);
+    assert_equal(&server, &mut replica, &["r"]);
+    replica.stop();
+}
+
+fn replica_dump(data: &std::path::Path) -> std::thread::JoinHandle<Ran> {
+    let data = data.to_str().unwrap().to_owned();
+    std::thread::spawn(move || slipstream(&["dump", "--data", &data, "--format=tab", "r.t"]))
 }

@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use catalog::{
-    Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Identity, ReferenceAction, StatementContext, TableDef,
-    TableId,
+    Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Identity, Quarantined, ReferenceAction,
+    StatementContext, TableDef, TableId,
 };
 use values::sort_key::SortKeyPlan;
 
@@ -438,4 +438,23 @@ fn too_many_layouts_are_written_anew() {
     }
     effect(&mut catalog, "alter table t add c32 int");
     assert!(id(&catalog, "t") != first && catalog.table("d", "t").unwrap().older_layouts.is_empty());
+}
+
+/// As schema tools exchange a table for its successor: the quarantine follows the name, the other table keeps its id.
+#[test]
+fn a_rename_of_several_moves_what_is_quarantined_and_what_is_not() {
+    let catalog = with(&["CREATE DATABASE d", "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE t_new LIKE t"]);
+    let fresh = id(&catalog, "t_new").unwrap();
+    let (catalog, gone) = catalog.with_quarantined(&("d".into(), "t".into()), "planted");
+    assert!(gone.is_some());
+    let sql = b"RENAME TABLE t TO t_old, t_new TO t, t_old TO t_new, t_new TO `t``3`";
+    let catalog = match catalog.apply_to_quarantined(&context(), sql) {
+        Quarantined::Done(catalog, gone) if gone.is_empty() => catalog,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((id(&catalog, "t"), id(&catalog, "t_new")), (Some(fresh), None));
+    assert_eq!(catalog.quarantined().collect::<Vec<_>>(), [("d", "t`3", "planted")]);
+    // What is wrong with one of them is wrong with all.
+    let refused = catalog.apply_to_quarantined(&context(), b"RENAME TABLE `t``3` TO x, none TO y");
+    assert!(matches!(refused, Quarantined::Refused(_)), "{refused:?}");
 }

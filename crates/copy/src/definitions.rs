@@ -10,7 +10,9 @@
 //! is the second in which the statement began (seen on 9.7), on a source that is itself a replica the second in which
 //! it began on the first server; and the lock may have kept a statement waiting that began in the same second as the
 //! one before it. So the columns' names are compared too: no value can stand under another column's name. What could
-//! slip through then is a change of keys or defaults; replay stops where the log has it.
+//! slip through then is a change of keys or defaults; replay stops where the log has it. And two tables of the same
+//! columns, made in the same second, that RENAME TABLE exchanges under the snapshot: nothing an account without PROCESS
+//! can ask for tells them apart; replay stops at the first row that is not there, and `verify` shows it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -18,7 +18,9 @@
 //! DDL during the copy is noticed, never waited for: MySQL's error 1412 where it gives one, else the table's
 //! CREATE_TIME, looked at while the metadata lock of the reading is held (a column renamed in place, or another table
 //! renamed into the place of this one, is no error of the server's). The copy then ends with
-//! [`CopyError::TableChanged`] or [`CopyError::TableVanished`] and is to be made anew.
+//! [`CopyError::TableChanged`] or [`CopyError::TableVanished`] and is to be made anew, or, with
+//! [`Unsettled::LeaveOut`], goes on without that table: as with tables left when the snapshots are too old (below), the
+//! caller copies it at a GTID set of its own.
 //!
 //! Tables in engines without snapshots (MyISAM, MEMORY, ARCHIVE, CSV) are read whole while the lock is held, into
 //! memory, if they are small (`CopyOptions::locked_bytes_max`); with larger ones the copy is refused, naming them: an
@@ -70,7 +72,7 @@ use catalog::TableDef;
 
 pub use batch::RowBatch;
 pub use error::CopyError;
-pub use options::{CopyLock, CopyOptions};
+pub use options::{CopyLock, CopyOptions, Unsettled};
 pub use plan::{CopyPlan, PlannedTable, SourceFacts};
 pub use prepare::SourceCopy;
 pub use progress::{Progress, TableProgress, TableState, Totals};
@@ -93,6 +95,17 @@ pub trait CopySink: Sync {
     fn table_done(&self, table: &Arc<TableDef>, rows: u64) -> Result<(), String>;
 }
 
+/// A table of the plan, or of its moment, that was not copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsettledTable {
+    /// Database, by its name here.
+    pub db: String,
+    /// Table, as it is called at the plan's GTID set; there may be none of the name then, when it was made later.
+    pub table: String,
+    /// What stood in the way.
+    pub why: String,
+}
+
 /// What was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyReport {
@@ -108,6 +121,9 @@ pub struct CopyReport {
     pub elapsed: Duration,
     /// Without a lock: the GTIDs up to which replay makes the rows exact. None: they are exact as they are.
     pub settled_at: Option<GtidSet>,
+    /// Tables that were not copied ([`Unsettled::LeaveOut`]): the sink was told of none that they are done, whatever rows
+    /// of them it was given.
+    pub unsettled: Vec<UnsettledTable>,
 }
 
 impl std::fmt::Display for CopyReport {

@@ -19,6 +19,17 @@ pub enum CopyLock {
     None,
 }
 
+/// What becomes of a table that DDL changes while it is being copied, or that is not done when the snapshots are too old.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unsettled {
+    /// The copy ends with [`crate::CopyError::TableChanged`], [`crate::CopyError::TableVanished`],
+    /// [`crate::CopyError::Changing`] or [`crate::CopyError::SnapshotTooOld`].
+    #[default]
+    End,
+    /// It is not copied and stands in [`crate::CopyReport::unsettled`]; the caller copies it at another GTID set.
+    LeaveOut,
+}
+
 /// How to copy.
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
@@ -38,6 +49,8 @@ pub struct CopyOptions {
     /// How old the snapshots may become (`--snapshot-max`): the source keeps every old row version as long. Without a
     /// lock there is one for each range of a table, and no limit.
     pub snapshot_max: Duration,
+    /// What a table that cannot be copied at this GTID set does to the copy.
+    pub unsettled: Unsettled,
     /// Bytes of row images handed to the sink at a time, about.
     pub batch_bytes: usize,
     /// Bytes of a table that one connection reads at a time, about; larger tables are shared among connections.
@@ -59,6 +72,7 @@ impl Default for CopyOptions {
             lock_wait: Duration::from_secs(1),
             lock_timeout: Duration::from_secs(60),
             snapshot_max: Duration::from_secs(600),
+            unsettled: Unsettled::End,
             batch_bytes: 1 << 20,
             chunk_bytes: 16 << 20,
             chunk_rows_min: 1000,

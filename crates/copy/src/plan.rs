@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base::{GtidSet, Uuid};
 use catalog::{Catalog, TableDef};
 
+use crate::UnsettledTable;
 use crate::options::CopyLock;
 
 /// What will be copied, and as of when.
@@ -20,6 +21,8 @@ pub struct CopyPlan {
     pub catalog: Catalog,
     /// What is copied, the largest first.
     pub tables: Vec<PlannedTable>,
+    /// Tables that DDL kept from having a definition at `executed`; not in `catalog` ([`crate::Unsettled::LeaveOut`]).
+    pub unsettled: Vec<UnsettledTable>,
     /// Tables that the filter leaves out: database and name at the source.
     pub left_out: Vec<(String, String)>,
     /// For how long writers on the source were held off at most: the longest try, from the moment the read lock was

@@ -17,13 +17,13 @@ use crate::definitions::{
 };
 use crate::error::CopyError;
 use crate::lock::{Moment, Patience, ReadLock, Sessions, micros};
-use crate::options::{CopyLock, CopyOptions};
+use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::plan::{CopyPlan, PlannedTable, SourceFacts};
 use crate::progress::Progress;
 use crate::rate::Rate;
 use crate::run::{Job, Run, RunState, TakenRows};
 use crate::table_reader::TableReader;
-use crate::{CopyReport, CopySink};
+use crate::{CopyReport, CopySink, UnsettledTable};
 
 /// Engines whose rows a consistent snapshot sees.
 const SNAPSHOT_ENGINES: [&str; 2] = ["INNODB", "ROCKSDB"];
@@ -107,8 +107,9 @@ impl SourceCopy {
         }
         let mut patience = Patience::new(options, stop);
         let mut last = Vec::new();
-        for _ in 0..DDL_TRIES {
-            match try_once(&mut sessions, &facts, options, &mut patience)? {
+        for tries in 1..=DDL_TRIES {
+            let unsettled = if tries < DDL_TRIES { Unsettled::End } else { options.unsettled };
+            match try_once(&mut sessions, &facts, options, unsettled, &mut patience)? {
                 Attempt::Ready(found) => return finish(sessions, facts, options, &patience, *found),
                 Attempt::Changed(names) => {
                     last = names.iter().map(|(db, table)| format!("{}.{}", quoted(db), quoted(table))).collect();
@@ -155,9 +156,13 @@ impl SourceCopy {
             CopyLock::None => Some(settled(&run, stop)?),
         };
         let totals = progress.totals();
+        let mut unsettled = run.unsettled();
+        let tables = plan.tables.len() - unsettled.len();
+        unsettled.extend(plan.unsettled);
         Ok(CopyReport {
             settled_at,
-            tables: plan.tables.len(),
+            unsettled,
+            tables,
             rows: totals.rows,
             bytes: totals.bytes,
             ranges: run.state.ranges.load(Ordering::Relaxed),
@@ -226,13 +231,25 @@ struct Found {
     listing: Listing,
     names: Vec<Name>,
     catalog: catalog::Catalog,
+    /// Without a definition, and not in the catalog.
+    unsettled: Vec<Name>,
     backup_lock_us: Option<u64>,
 }
 
+impl Found {
+    /// Leaves out tables that DDL changes.
+    fn leave_out(&mut self, changed: Vec<Name>) {
+        self.names.retain(|name| !changed.contains(name));
+        self.unsettled.extend(changed);
+    }
+}
+
+/// With `Unsettled::LeaveOut` tables that DDL changed are left out, and it is ready.
 fn try_once(
     sessions: &mut Sessions,
     facts: &SourceFacts,
     options: &CopyOptions,
+    unsettled: Unsettled,
     patience: &mut Patience<'_>,
 ) -> Result<Attempt, CopyError> {
     patience.check_stop()?;
@@ -245,7 +262,7 @@ fn try_once(
         patience.sleep(FRESH)?;
     }
     if options.lock == CopyLock::None {
-        return try_unlocked(sessions, facts, patience, &before);
+        return try_unlocked(sessions, facts, unsettled, patience, &before);
     }
     let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
     let lock = match (options.lock, wanted.as_slice()) {
@@ -256,11 +273,11 @@ fn try_once(
         let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
         take_rows(control, &without_snapshots, facts, options, limit)
     })?;
-    let outcome = read_catalog(sessions, facts, patience, &moment);
+    let outcome = read_catalog(sessions, facts, unsettled, patience, &moment);
     let backup_lock_us = moment.backup_since.map(micros);
     sessions.unlock_instance()?;
-    let (listing, names, catalog) = match outcome? {
-        Ok(found) => found,
+    let Defined { listing, names, catalog, unsettled: left_out } = match outcome? {
+        Ok(defined) => defined,
         Err(changed) => return Ok(Attempt::Changed(changed)),
     };
     // What had no snapshot under the lock must be what was listed before it.
@@ -273,20 +290,25 @@ fn try_once(
     for ((name, _), def) in &moment.taken {
         let same =
             definition_here(&catalog, &names_of(facts, options), name).is_some_and(|now| same_definition(def, now));
-        if !same {
+        if !same && !left_out.contains(name) {
             changed.push(name.clone());
         }
     }
+    let mut found = Found { moment, listing, names, catalog, unsettled: left_out, backup_lock_us };
     if !changed.is_empty() {
-        return Ok(Attempt::Changed(changed));
+        if unsettled == Unsettled::End {
+            return Ok(Attempt::Changed(changed));
+        }
+        found.leave_out(changed);
     }
-    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, backup_lock_us })))
+    Ok(Attempt::Ready(Box::new(found)))
 }
 
 /// As `try_once`, without a lock: a mark in the log, then definitions that were the same before it and are after it.
 fn try_unlocked(
     sessions: &mut Sessions,
     facts: &SourceFacts,
+    unsettled: Unsettled,
     patience: &mut Patience<'_>,
     before: &Listing,
 ) -> Result<Attempt, CopyError> {
@@ -297,15 +319,22 @@ fn try_unlocked(
     let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
     let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);
     let mut changed = before.changed(&listing, &names);
+    // Dropped meanwhile: replay would not know what the log drops.
+    let gone = |name: &&Name| !listing.tables.contains_key(*name);
+    changed.extend(before.wanted(&patience.options.tables, facts.lower_case_table_names)?.iter().filter(gone).cloned());
     changed.extend(names.iter().filter(|name| fresh(name)).cloned());
     let other = |(db, _): &&(String, String)| !before.databases.iter().any(|(known, _)| known == db);
-    changed.extend(listing.databases.iter().filter(other).map(|(db, _)| (db.clone(), "*".to_owned())));
-    if !changed.is_empty() {
+    let databases: Vec<Name> =
+        listing.databases.iter().filter(other).map(|(db, _)| (db.clone(), "*".to_owned())).collect();
+    if !databases.is_empty() || !changed.is_empty() && unsettled == Unsettled::End {
+        changed.extend(databases);
         return Ok(Attempt::Changed(changed));
     }
     let version = version_number(&facts.version);
-    let catalog = match define_all(sessions, &listing, &names, &names_of(facts, patience.options), version)? {
-        Ok(catalog) => catalog,
+    let source_names = names_of(facts, patience.options);
+    let defining = Defining { listing, names, source_names, version };
+    let Defined { listing, names, catalog, unsettled } = match define_all(sessions, defining, changed, unsettled)? {
+        Ok(defined) => defined,
         Err(changed) => return Ok(Attempt::Changed(changed)),
     };
     let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
@@ -322,7 +351,7 @@ fn try_unlocked(
     if !tables.is_empty() {
         return Err(CopyError::NeedsKeys { tables });
     }
-    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, backup_lock_us: None })))
+    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, unsettled, backup_lock_us: None })))
 }
 
 fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
@@ -340,35 +369,76 @@ fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
     Ok(())
 }
 
+/// Definitions that are asked for.
+struct Defining {
+    listing: Listing,
+    names: Vec<Name>,
+    source_names: SourceNames,
+    version: Option<u32>,
+}
+
+/// Definitions that are had.
+struct Defined {
+    listing: Listing,
+    names: Vec<Name>,
+    catalog: catalog::Catalog,
+    /// Tables that DDL changed, in neither.
+    unsettled: Vec<Name>,
+}
+
 /// The catalog at the snapshot, or which tables DDL changed since.
-#[allow(clippy::type_complexity)]
 fn read_catalog<T>(
     sessions: &mut Sessions,
     facts: &SourceFacts,
+    unsettled: Unsettled,
     patience: &Patience<'_>,
     moment: &Moment<T>,
-) -> Result<Result<(Listing, Vec<Name>, catalog::Catalog), Vec<Name>>, CopyError> {
+) -> Result<Result<Defined, Vec<Name>>, CopyError> {
     let lower = facts.lower_case_table_names;
-    let version = version_number(&facts.version);
     let Some(reader) = sessions.readers.first_mut() else { return Ok(Err(Vec::new())) };
     let listing = Listing::read(reader, &moment.now);
     let listing = sessions.at(listing)?;
     let names = listing.wanted(&patience.options.tables, lower)?;
     let fresh = |name: &&Name| listing.tables.get(*name).is_some_and(|table| table.fresh);
-    let fresh: Vec<Name> = names.iter().filter(fresh).cloned().collect();
+    let mut fresh: Vec<Name> = names.iter().filter(fresh).cloned().collect();
     if !fresh.is_empty() {
-        if moment.backup_since.is_none() {
+        if moment.backup_since.is_some() {
+            // DDL waits: let the second pass, and the next one of these tables can be told from the last.
+            patience.sleep(FRESH)?;
+            fresh.clear();
+        } else if unsettled == Unsettled::End {
             return Ok(Err(fresh));
         }
-        // DDL waits: let the second pass, and the next one of these tables can be told from the last.
-        patience.sleep(FRESH)?;
     }
-    let catalog = define_all(sessions, &listing, &names, &names_of(facts, patience.options), version)?;
-    Ok(catalog.map(|catalog| (listing, names, catalog)))
+    let version = version_number(&facts.version);
+    let source_names = names_of(facts, patience.options);
+    let defining = Defining { listing, names, source_names, version };
+    define_all(sessions, defining, fresh, unsettled)
 }
 
-/// The definitions of the tables as `listing` has them, or which of them are others by now.
+/// The definitions of the tables as the listing has them, or which of them are others by now. With
+/// `Unsettled::LeaveOut` those are left out, and `changed` from the begin.
 fn define_all(
+    sessions: &mut Sessions,
+    defining: Defining,
+    mut changed: Vec<Name>,
+    unsettled: Unsettled,
+) -> Result<Result<Defined, Vec<Name>>, CopyError> {
+    let Defining { listing, mut names, source_names, version } = defining;
+    let mut left_out = Vec::new();
+    loop {
+        // Each time round there is one name less at least.
+        names.retain(|name| !changed.contains(name));
+        left_out.append(&mut changed);
+        match define(sessions, &listing, &names, &source_names, version)? {
+            Ok(catalog) => return Ok(Ok(Defined { listing, names, catalog, unsettled: left_out })),
+            Err(more) if unsettled == Unsettled::LeaveOut => changed = more,
+            Err(more) => return Ok(Err(more)),
+        }
+    }
+}
+
+fn define(
     sessions: &mut Sessions,
     listing: &Listing,
     names: &[Name],
@@ -470,7 +540,7 @@ fn finish(
     patience: &Patience<'_>,
     found: Found,
 ) -> Result<SourceCopy, CopyError> {
-    let Found { moment, listing, names, catalog, backup_lock_us } = found;
+    let Found { moment, listing, names, catalog, unsettled, backup_lock_us } = found;
     let estimates = definitions::estimates(&mut sessions.control);
     let estimates = sessions.at(estimates)?;
     let mut notes = Vec::new();
@@ -503,8 +573,16 @@ fn finish(
             Job::new(reader, listing.created(name), estimates, taken.remove(name), options)
         })
         .collect();
-    let copied: HashSet<&Name> = names.iter().collect();
+    let copied: HashSet<&Name> = names.iter().chain(&unsettled).collect();
+    let why = "its definition was changed by DDL again and again while the copy began";
+    let source_names = names_of(&source, options);
+    let unsettled_tables = unsettled.iter().map(|(db, table)| UnsettledTable {
+        db: source_names.database(db).to_owned(),
+        table: table.clone(),
+        why: why.into(),
+    });
     let plan = CopyPlan {
+        unsettled: unsettled_tables.collect(),
         lock: options.lock,
         executed: moment.executed,
         left_out: listing.tables.keys().filter(|name| !copied.contains(name)).cloned().collect(),

@@ -18,6 +18,8 @@ pub enum TableState {
     Copying,
     /// All rows are with the sink.
     Done,
+    /// Not copied ([`crate::Unsettled::LeaveOut`]).
+    LeftOut,
 }
 
 /// One table's counters.
@@ -52,7 +54,8 @@ impl TableProgress {
         match self.state.load(Ordering::Relaxed) {
             0 => TableState::Waiting,
             1 => TableState::Copying,
-            _ => TableState::Done,
+            2 => TableState::Done,
+            _ => TableState::LeftOut,
         }
     }
 
@@ -69,7 +72,7 @@ impl TableProgress {
     pub fn fraction(&self) -> f64 {
         match self.state() {
             TableState::Waiting => 0.0,
-            TableState::Done => 1.0,
+            TableState::Done | TableState::LeftOut => 1.0,
             TableState::Copying => (self.rows() as f64 / self.rows_estimated.max(1) as f64).min(0.99),
         }
     }

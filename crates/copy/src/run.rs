@@ -20,11 +20,11 @@ use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges};
 use crate::definitions::{Name, is_unchanged};
 use crate::error::{CopyError, at_table};
-use crate::options::{CopyLock, CopyOptions};
+use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::progress::{Progress, TableProgress, TableState};
 use crate::rate::Rate;
 use crate::table_reader::TableReader;
-use crate::{CopySink, SAVEPOINT};
+use crate::{CopySink, SAVEPOINT, UnsettledTable};
 
 /// How often the stop flag and the snapshots' age are looked at.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
@@ -58,6 +58,8 @@ pub(crate) struct Job {
     /// Ranges being read, and 1 while `next` is not `Nothing`.
     open: AtomicUsize,
     rows: AtomicU64,
+    /// Why it is not copied.
+    unsettled: Mutex<Option<String>>,
 }
 
 impl Job {
@@ -84,6 +86,7 @@ impl Job {
             next: Mutex::new(Next::Begin),
             open: AtomicUsize::new(1),
             rows: AtomicU64::new(0),
+            unsettled: Mutex::new(None),
         }
     }
 
@@ -114,6 +117,14 @@ impl Job {
             self.open.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Some(range))
+    }
+
+    /// Reads no further, and is never done.
+    fn leave_out(&self, progress: &TableProgress, why: &str) {
+        *self.next() = Next::Nothing;
+        let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+        unsettled.get_or_insert_with(|| why.to_owned());
+        progress.set(TableState::LeftOut);
     }
 
     fn can_be_shared(&self) -> bool {
@@ -185,10 +196,29 @@ impl Run<'_> {
             }
             self.watch(&interrupters);
         });
-        if let Some(error) = self.lock(&self.state.failure).take() {
-            return Err(error);
+        match self.lock(&self.state.failure).take() {
+            None => Ok(()),
+            Some(CopyError::SnapshotTooOld { limit_s, .. }) if self.options.unsettled == Unsettled::LeaveOut => {
+                let why = format!("it was not copied yet when the snapshots were {limit_s} s old (--snapshot-max)");
+                for (job, progress) in self.jobs.iter().zip(&self.progress.tables) {
+                    if progress.state() != TableState::Done {
+                        job.leave_out(progress, &why);
+                    }
+                }
+                Ok(())
+            }
+            Some(error) => Err(error),
         }
-        Ok(())
+    }
+
+    /// Tables that are not copied.
+    pub(crate) fn unsettled(&self) -> Vec<UnsettledTable> {
+        let of = |job: &Job| {
+            let why = self.lock(&job.unsettled).clone()?;
+            let def = &job.reader.def;
+            Some(UnsettledTable { db: def.db.clone(), table: def.name.clone(), why })
+        };
+        self.jobs.iter().filter_map(of).collect()
     }
 
     /// Looks at the stop flag and the clock until all threads have ended.
@@ -265,7 +295,24 @@ impl Run<'_> {
             if progress.state() == TableState::Waiting {
                 progress.set(TableState::Copying);
             }
-            self.copy_table(connection, job, progress, &mut batch)?;
+            match self.copy_table(connection, job, progress, &mut batch) {
+                Err(error @ (CopyError::TableChanged { .. } | CopyError::TableVanished { .. }))
+                    if self.options.unsettled == Unsettled::LeaveOut =>
+                {
+                    job.leave_out(progress, &error.to_string());
+                    // What is left of the reading, and its metadata lock.
+                    connection.exec(&self.end_of_range()).map_err(|error| self.source(error))?;
+                }
+                outcome => outcome?,
+            }
+        }
+    }
+
+    /// What ends the reading of a range. Without a lock each range has a snapshot of its own.
+    fn end_of_range(&self) -> String {
+        match self.options.lock {
+            CopyLock::Auto | CopyLock::Table => format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}"),
+            CopyLock::None => "COMMIT".to_owned(),
         }
     }
 
@@ -285,11 +332,8 @@ impl Run<'_> {
             }
             return self.range_done(job, progress);
         }
-        // Without a lock each range has a snapshot of its own.
-        let (begin, end) = match self.options.lock {
-            CopyLock::Auto | CopyLock::Table => (None, format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")),
-            CopyLock::None => (Some("START TRANSACTION READ ONLY"), "COMMIT".to_owned()),
-        };
+        let end = self.end_of_range();
+        let begin = (self.options.lock == CopyLock::None).then_some("START TRANSACTION READ ONLY");
         loop {
             if let Some(begin) = begin {
                 connection.exec(begin).map_err(|error| self.source(error))?;
@@ -297,8 +341,8 @@ impl Run<'_> {
             let Some(range) = job.take_range(connection)? else { break };
             self.check_ending()?;
             let read = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch));
-            if let Err(CopyError::Row { .. }) = &read {
-                // Columns that changed places may not fit: then the reason is the change.
+            if let Err(CopyError::Row { .. } | CopyError::Sink { .. }) = &read {
+                // Columns that changed places may not fit, nor rows of another table: then the reason is the change.
                 self.check_unchanged(job)?;
             }
             let rows = read?;
@@ -353,6 +397,7 @@ impl Run<'_> {
 
     /// One range less; with the last one the table is done.
     fn range_done(&self, job: &Job, progress: &TableProgress) -> Result<(), CopyError> {
+        // The range at which a table is left out never ends.
         if job.open.fetch_sub(1, Ordering::AcqRel) == 1 {
             let rows = job.rows.load(Ordering::Relaxed);
             self.sink.table_done(&job.reader.def, rows).map_err(|reason| sink_failed(&job.name, reason))?;

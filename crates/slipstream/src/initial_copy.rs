@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use catalog::TableDef;
-use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, Unsettled, UnsettledTable};
 use observe::fail_point::{self, Phase};
 use observe::{ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text};
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
@@ -32,8 +32,10 @@ use crate::replica::{shown_set, store_failure};
 
 /// In the folder while a copy runs: its GTID set.
 const MARK: &str = "copying";
-/// How often a copy that DDL came between is begun anew.
+/// How often a copy whose connections failed is begun anew.
 const TRIES: u32 = 10;
+/// The first pause before another try, and the longest.
+const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How often the log says how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -171,6 +173,8 @@ pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool
         rate_bytes_per_second: config.copy.rate,
         lock_wait: config.copy.lock_wait,
         snapshot_max: config.copy.snapshot_max,
+        // They are copied at GTID sets of their own, beside replay of the others.
+        unsettled: Unsettled::LeaveOut,
         ..CopyOptions::default()
     };
     let copy = SourceCopy::prepare(&connect, &options, stop)?;
@@ -238,6 +242,11 @@ pub fn run(
         Err(error) => return Err(CopyFailure::Copy(error)),
     };
     let settles_at = report.settled_at.as_ref();
+    let catalog = report.unsettled.iter().fold(catalog, |catalog, UnsettledTable { db, table, why }| {
+        let text = format!("`{db}`.`{table}` is left out, and copied by itself once replay runs: {why}");
+        log::warning(Code(38), "Copy", &text);
+        catalog.with_quarantined(&(db.clone(), table.clone()), why).0
+    });
     let finished = writer.finish(&executed, settles_at, &catalog);
     finished.map_err(|error| CopyFailure::Own(store_failure(&error)))?;
     log::system(Code(27), "Copy", &report.to_string());
@@ -254,6 +263,12 @@ pub enum CopyFailure {
     Copy(CopyError),
     /// Here.
     Own(Failure),
+}
+
+/// How long to wait after so many tries: a source that restarts takes a while.
+#[must_use]
+pub fn pause_after(tries: u32) -> Duration {
+    AGAIN_AFTER.0.saturating_mul(1 << tries.min(10)).min(AGAIN_AFTER.1)
 }
 
 /// What another try may mend is None.

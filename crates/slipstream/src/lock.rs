@@ -20,6 +20,8 @@ pub const LOCK_FILE: &str = "slipstream.lock";
 /// succeeding; a long dump may.
 const READERS_WAIT: Duration = Duration::from_secs(2);
 const READERS_LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Opening a tree takes milliseconds, and seconds where much is to be removed.
+const OPENING_WAIT: Duration = Duration::from_secs(60);
 
 /// Held until dropped.
 #[derive(Debug)]
@@ -82,6 +84,39 @@ impl Drop for FolderLock {
         if self.exclusive {
             // Best effort: a pid left behind by a killed owner is told apart by the lock itself.
             let _ = self.file.set_len(0);
+        }
+    }
+}
+
+/// Held by a reader of a stopped folder while it opens the store's tree: opening removes what a killed process left, and
+/// two who do that at once get in each other's way. Once it is open readers disturb nobody.
+#[derive(Debug)]
+pub struct OpeningLock {
+    _folder: Option<File>,
+}
+
+impl OpeningLock {
+    /// Waits for others that open the tree, `OPENING_WAIT` at most; needs no right to write. Nothing is locked where
+    /// there is no tree.
+    ///
+    /// # Errors
+    /// Code 3 when another process has been opening it for too long; 8 for disk errors.
+    pub fn take(store: &Path) -> Result<OpeningLock, Failure> {
+        let folder = match File::open(store) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(OpeningLock { _folder: None }),
+            folder => folder.map_err(|error| Failure::io(store.display(), &error))?,
+        };
+        let until = Instant::now() + OPENING_WAIT;
+        loop {
+            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(OpeningLock { _folder: Some(folder) }),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(READERS_LOOK_EVERY),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let text = format!("another process has been opening {} for {OPENING_WAIT:?}", store.display());
+                    return Err(Failure::new(Exit::FolderInUse, text));
+                }
+                Err(error) => return Err(Failure::io(store.display(), &error.into())),
+            }
         }
     }
 }

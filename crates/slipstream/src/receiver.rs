@@ -36,7 +36,7 @@ const FACTS_FILE: &str = "source-facts";
 const CLOCK_ROUNDS: u32 = 5;
 
 /// What a source said of itself.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceFacts {
     /// `version`.
     pub version: String,
@@ -62,11 +62,15 @@ pub struct Receiver {
     intake: Intake,
     feed: Feed,
     lower_case_table_names: u8,
+    facts_file: PathBuf,
+    /// What the file holds.
+    known_facts: Option<SourceFacts>,
 }
 
 impl Receiver {
-    /// Checks the source and makes ready to receive. A source that cannot be reached is an error only when nothing
-    /// of it was ever received.
+    /// Makes ready to receive. The source is connected to and checked here only where nothing of it was received yet:
+    /// else replay of what was kept need not wait for it, and `run` does that. A source that cannot be reached is an
+    /// error only the first time.
     ///
     /// # Errors
     /// What preflight found, or why the source cannot be reached.
@@ -79,7 +83,6 @@ impl Receiver {
     ) -> Result<Receiver, Failure> {
         let start = writer.source_position().cloned();
         let start = start.unwrap_or(LogPosition { file: Arc::from(""), offset: 4 });
-        let facts_file = folder.path().join(FACTS_FILE);
         let mut receiver = Receiver {
             config: config.clone(),
             server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
@@ -88,31 +91,61 @@ impl Receiver {
             intake: Intake::new(writer, start),
             feed: Feed::Files(Vec::new()),
             lower_case_table_names: 0,
+            facts_file: folder.path().join(FACTS_FILE),
+            known_facts: None,
         };
         match &config.source {
             SourceSpec::Files(path) => receiver.feed = Feed::Files(list_files(path)?),
             SourceSpec::Server(server) => {
                 let mut options = server.connect_options()?;
                 options.read_timeout = Some(config.read_timeout);
-                let known = read_facts(&facts_file);
-                let first = match receiver.connect(&options, retrieved) {
-                    Ok(connection) => Some(Box::new(connection)),
-                    Err(Trouble::Fatal(failure)) => return Err(failure),
-                    Err(Trouble::Again(failure)) => {
-                        let Some(known) = known else { return Err(failure) };
-                        link.note_error(&failure);
-                        log::warning(Code(31), "Source", &format!("{}; trying again", failure.text));
-                        link.lock().facts = known;
+                let known = read_facts(&receiver.facts_file);
+                let first = match &known {
+                    Some(known) if !retrieved.is_empty() => {
+                        let mut state = link.lock();
+                        state.connection = ConnectionState::Connecting;
+                        state.facts = known.clone();
                         None
                     }
+                    _ => receiver.connect_first(&options, retrieved, known.as_ref())?,
                 };
-                let facts = link.lock().facts.clone();
-                write_facts(&facts_file, &facts)?;
-                receiver.lower_case_table_names = facts.lower_case_table_names;
+                receiver.lower_case_table_names = link.lock().facts.lower_case_table_names;
+                receiver.known_facts = known;
+                receiver.keep_facts()?;
                 receiver.feed = Feed::Server { options: Box::new(options), first };
             }
         }
         Ok(receiver)
+    }
+
+    /// None where the source cannot be reached and is known from before.
+    fn connect_first(
+        &self,
+        options: &ConnectOptions,
+        retrieved: &GtidSet,
+        known: Option<&SourceFacts>,
+    ) -> Result<Option<Box<Connection>>, Failure> {
+        match self.connect(options, retrieved) {
+            Ok(connection) => Ok(Some(Box::new(connection))),
+            Err(Trouble::Fatal(failure)) => Err(failure),
+            Err(Trouble::Again(failure)) => {
+                let Some(known) = known else { return Err(failure) };
+                self.link.note_error(&failure);
+                log::warning(Code(31), "Source", &format!("{}; trying again", failure.text));
+                self.link.lock().facts = known.clone();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Keeps what the source said of itself, where that is new: the file is synced.
+    fn keep_facts(&mut self) -> Result<(), Failure> {
+        let facts = self.link.lock().facts.clone();
+        if self.known_facts.as_ref() != Some(&facts) {
+            write_facts(&self.facts_file, &facts)?;
+            self.known_facts = Some(facts);
+        }
+        Ok(())
     }
 
     /// The source's `lower_case_table_names`.
@@ -232,7 +265,11 @@ impl Receiver {
         let retrieved = self.intake.writer().retrieved().clone();
         let connection = match ready {
             Some(connection) => *connection,
-            None => self.connect(options, &retrieved)?,
+            None => {
+                let connection = self.connect(options, &retrieved)?;
+                self.keep_facts().map_err(Trouble::Fatal)?;
+                connection
+            }
         };
         let host = self.config.report_host.clone().unwrap_or_default();
         let mut request = DumpRequest::new(self.server_id, &retrieved);

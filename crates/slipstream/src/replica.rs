@@ -29,7 +29,7 @@ use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpe
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, CopyFailure};
-use crate::lock::FolderLock;
+use crate::lock::{FolderLock, OpeningLock};
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
 use crate::receiver::{self, Receiver, SourceFacts};
@@ -607,7 +607,9 @@ impl ReadOnly {
     /// When the relay log cannot be read.
     pub fn open(folder: &Folder, skip: GtidSet) -> Result<ReadOnly, Failure> {
         let disk_options = DiskOptions { cache_bytes: 64 << 20 };
+        let opening = OpeningLock::take(&folder.store())?;
         let kept = Disk::open_existing(&folder.store(), disk_options).map_err(|error| store_failure(&error))?;
+        drop(opening);
         let (executed, resume_at) = match &kept {
             Some((_, recovered)) => (recovered.executed.clone(), recovered_position(recovered)),
             None => (GtidSet::new(), None),
@@ -769,7 +771,10 @@ impl Opening<'_> {
             if let Some(failure) = initial_copy::hopeless(&failed, tries) {
                 return Err(failure);
             }
-            log::warning(Code(29), "Copy", &format!("{failed}; beginning anew (try {})", tries + 1));
+            let pause = initial_copy::pause_after(tries);
+            let text = format!("{failed}; beginning anew in {} ms (try {})", pause.as_millis(), tries + 1);
+            log::warning(Code(29), "Copy", &text);
+            std::thread::sleep(pause);
         }
     }
 

@@ -85,10 +85,37 @@ pub struct CopyCheck {
     pub index_bytes: u64,
     /// How long reading them will take, about.
     pub duration: Duration,
-    /// How long the source keeps log that it writes now; None: nothing says that it purges any by itself.
-    pub log_kept: Option<Duration>,
+    /// How long the source keeps log.
+    pub log_kept: LogKept,
     /// What stands in the way, worst first.
     pub problems: Vec<Problem>,
+}
+
+/// What is known of how long a source keeps its log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogKept {
+    /// After how long it purges a log file by itself (`binlog_expire_logs_seconds`); None for never.
+    pub expire: Option<Duration>,
+    /// How long ago its oldest log file was begun; None where none was ever purged.
+    pub oldest: Option<Duration>,
+}
+
+impl LogKept {
+    /// Files younger than its own setting asks for are gone: somebody purged them by hand, or a script does.
+    #[must_use]
+    pub fn purged_by_others(&self) -> bool {
+        match (self.expire, self.oldest) {
+            (Some(expire), Some(oldest)) => oldest < expire,
+            (None, oldest) => oldest.is_some(),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// The shorter of both: what can be counted on. None: nothing says that any is ever purged.
+    #[must_use]
+    pub fn shortest(&self) -> Option<Duration> {
+        self.expire.into_iter().chain(self.oldest).min()
+    }
 }
 
 impl CopyCheck {
@@ -142,7 +169,8 @@ pub fn check_copy(
     read_sizes(connection, input.tables, &mut check)?;
     let speed = input.rate_bytes_per_second.unwrap_or(BYTES_PER_SECOND).clamp(1, BYTES_PER_SECOND);
     check.duration = Duration::from_secs(check.data_bytes / speed);
-    check.log_kept = log_kept(expire_seconds(connection)?, log_age);
+    let expire = expire_seconds(connection)?;
+    check.log_kept = LogKept { expire: (expire > 0).then(|| Duration::from_secs(expire)), oldest: log_age };
     check_room_and_time(&mut check, input);
     check.problems.sort_by_key(|problem| problem.severity);
     Ok(check)
@@ -188,15 +216,6 @@ fn expire_seconds(connection: &mut Connection) -> Result<u64> {
     Ok(if seconds > 0 { seconds } else { number("expire_logs_days").saturating_mul(86_400) })
 }
 
-/// A source that has purged log younger than its own setting would is purged by somebody else, and will be again.
-fn log_kept(expire_seconds: u64, purged_age: Option<Duration>) -> Option<Duration> {
-    let expire = (expire_seconds > 0).then(|| Duration::from_secs(expire_seconds));
-    match (expire, purged_age) {
-        (Some(expire), Some(age)) => Some(expire.min(age)),
-        (expire, age) => expire.or(age),
-    }
-}
-
 fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
     let megabytes = |bytes: u64| format!("{} MB", bytes.div_ceil(1_000_000));
     let size = check.data_bytes.saturating_add(check.index_bytes);
@@ -220,15 +239,47 @@ fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
         let fix = format!("--snapshot-max={seconds}s or more (the source keeps old row versions as long)");
         check.add(Severity::Warning, what, fix);
     }
-    if let Some(kept) = check.log_kept.filter(|kept| *kept < check.duration.saturating_mul(2)) {
-        let what = format!(
-            "the source purges log after {:.1} hours, the copy will take about {:.1} hours; should receiving stop \
-             meanwhile, what we need may be gone",
-            kept.as_secs_f64() / 3600.0,
-            check.duration.as_secs_f64() / 3600.0
-        );
-        let fix = format!("SET PERSIST binlog_expire_logs_seconds = {};", seconds.saturating_mul(2).max(86_400));
+    if check.log_kept.shortest().is_some_and(|kept| kept < check.duration.saturating_mul(2)) {
+        let (what, fix) = log_problem(&check.log_kept, check.duration);
         check.add(Severity::Warning, what, fix);
+    }
+}
+
+/// A source that may not keep its log for as long as the copy takes.
+fn log_problem(kept: &LogKept, copy: Duration) -> (String, String) {
+    let lost = format!(
+        "the copy will take about {}; should receiving be interrupted meanwhile, and the log be purged, what we need is gone",
+        span(copy)
+    );
+    let seconds = copy.as_secs().saturating_mul(2).max(86_400);
+    let setting = match kept.expire {
+        Some(expire) => format!("{} (binlog_expire_logs_seconds = {})", span(expire), expire.as_secs()),
+        None => "for ever (binlog_expire_logs_seconds = 0, or binlog_expire_logs_auto_purge = OFF)".into(),
+    };
+    match kept.oldest.filter(|_| kept.purged_by_others()) {
+        Some(oldest) => (
+            format!(
+                "the source is set to keep its log {setting}, but its oldest log file was begun {} ago: older ones were purged by \
+                 hand (PURGE BINARY LOGS), or a script does so; {lost}",
+                span(oldest)
+            ),
+            "let nobody purge binary logs on the source until 'slipstream status' shows that the replica follows"
+                .into(),
+        ),
+        None => (
+            format!("the source keeps its log {setting} only; {lost}"),
+            format!("SET PERSIST binlog_expire_logs_seconds = {seconds};"),
+        ),
+    }
+}
+
+/// A time for people.
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds @ 7200..=172_799 => format!("{:.1} hours", seconds as f64 / 3600.0),
+        seconds => format!("{:.1} days", seconds as f64 / 86_400.0),
     }
 }
 
@@ -264,12 +315,42 @@ mod tests {
 
     #[test]
     fn purging_by_others_counts() {
-        let seconds = Duration::from_secs;
-        assert_eq!(log_kept(0, None), None);
-        assert_eq!(log_kept(3600, None), Some(seconds(3600)));
-        assert_eq!(log_kept(0, Some(seconds(600))), Some(seconds(600)));
-        assert_eq!(log_kept(3600, Some(seconds(600))), Some(seconds(600)));
-        assert_eq!(log_kept(3600, Some(seconds(7200))), Some(seconds(3600)));
+        let kept = |expire: Option<u64>, oldest: Option<u64>| {
+            let (expire, oldest) = (expire.map(Duration::from_secs), oldest.map(Duration::from_secs));
+            let kept = LogKept { expire, oldest };
+            (kept.purged_by_others(), kept.shortest().map(|time| time.as_secs()))
+        };
+        assert_eq!(kept(None, None), (false, None));
+        assert_eq!(kept(Some(3600), None), (false, Some(3600)));
+        assert_eq!(kept(None, Some(600)), (true, Some(600)));
+        assert_eq!(kept(Some(3600), Some(600)), (true, Some(600)));
+        assert_eq!(kept(Some(3600), Some(7200)), (false, Some(3600)));
+    }
+
+    /// A source purged by hand a minute ago was said to keep its log for 0.0 hours.
+    #[test]
+    fn what_is_known_of_the_log_is_told_apart() {
+        let (minutes, month) = (Duration::from_secs(250), Duration::from_secs(30 * 86_400));
+        let by_hand = LogKept { expire: Some(month), oldest: Some(minutes) };
+        let (what, fix) = log_problem(&by_hand, Duration::from_secs(9000));
+        for text in [
+            "keep its log 30.0 days (binlog_expire_logs_seconds = 2592000)",
+            "begun 4 min ago",
+            "PURGE BINARY LOGS",
+            "about 2.5 hours",
+        ] {
+            assert!(what.contains(text), "{text}: {what}");
+        }
+        assert!(fix.contains("let nobody purge"), "{fix}");
+        let never = LogKept { expire: None, oldest: Some(minutes) };
+        assert!(log_problem(&never, minutes).0.contains("keep its log for ever"));
+        let short = LogKept { expire: Some(minutes), oldest: Some(month) };
+        let (what, fix) = log_problem(&short, Duration::from_secs(100_000));
+        assert!(
+            what.contains("keeps its log 4 min (binlog_expire_logs_seconds = 250) only") && !what.contains("by hand"),
+            "{what}"
+        );
+        assert_eq!(fix, "SET PERSIST binlog_expire_logs_seconds = 200000;");
     }
 
     #[test]
@@ -280,7 +361,7 @@ mod tests {
                 data_bytes: 10_000_000_000,
                 index_bytes: 1_000_000_000,
                 duration: Duration::from_secs(200),
-                log_kept: kept.map(Duration::from_secs),
+                log_kept: LogKept { expire: kept.map(Duration::from_secs), oldest: None },
                 ..CopyCheck::default()
             };
             let input = CopyCheckInput {

@@ -4,7 +4,7 @@
 //! and at the end one cut that makes them all the store's content. Never here: a generation; anything of an
 //! unfinished copy after a restart (without a cut the tree is thrown away).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use base::{GtidSet, PreparedSet};
@@ -210,18 +210,21 @@ impl<'a> CopyWriter<'a> {
     }
 
     /// Ends the copy: one cut at `executed` with these tables. From here on the store is what was copied. With
-    /// `settles_at`, of a copy without a lock, the rows are exact when replay has reached that set.
+    /// `settles_at`, of a copy without a lock, the rows are exact when replay has reached that set. Rows of tables that
+    /// the catalog does not know do not count, and go with compaction.
     ///
     /// # Errors
     /// When the tree cannot be written.
     pub fn finish(self, executed: &GtidSet, settles_at: Option<&GtidSet>, catalog: &Catalog) -> Result<(), StoreError> {
+        let known: BTreeSet<u32> = catalog.tables().map(|table| table.id.0).collect();
         let buffers = std::mem::take(&mut *self.buffers.lock().unwrap_or_else(PoisonError::into_inner));
-        for buffer in buffers.into_values() {
+        for (_, buffer) in buffers.into_iter().filter(|(id, _)| known.contains(id)) {
             self.write(buffer)?;
         }
         let mut rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for table in catalog.tables() {
-            rows.entry(table.id.0).or_insert(0);
+        rows.retain(|id, _| known.contains(id));
+        for id in known {
+            rows.entry(id).or_insert(0);
         }
         let mut run = self.disk.begin()?;
         // The rows of a copy without a lock are of no one moment, and its entries would be none of the rows that replay

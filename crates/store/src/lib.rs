@@ -40,7 +40,7 @@ pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, Watermark
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{GtidSet, PreparedSet, SequenceNumber};
@@ -63,6 +63,8 @@ pub struct Store {
     copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
     /// See [`Recovered::settles_at`]; kept after it is reached.
     settles_at: Option<GtidSet>,
+    /// `settles_at` was seen to be reached.
+    settled: AtomicBool,
     recovered_prepared: PreparedSet,
 }
 
@@ -197,6 +199,7 @@ impl Store {
             last_cut: Mutex::new(last_cut),
             recovered_ledger,
             copied: Mutex::new(BTreeMap::new()),
+            settled: AtomicBool::new(settles_at.is_none()),
             settles_at,
             recovered_prepared,
         }
@@ -214,9 +217,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::Settling`] after a copy without a lock, until the watermark covers its end.
     pub fn readable(&self) -> Result<(), StoreError> {
+        if self.settled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let Some(until) = &self.settles_at else { return Ok(()) };
         let missing = until.subtract(&self.visibility.executed());
         if missing.is_empty() {
+            self.settled.store(true, Ordering::Relaxed);
             return Ok(());
         }
         Err(StoreError::Settling { until: until.to_string().replace('\n', ""), missing: missing.count() })

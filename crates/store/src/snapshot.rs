@@ -83,6 +83,8 @@ pub struct Snapshot {
     number: u64,
     layers: SharedLayers,
     store: Arc<crate::Store>,
+    /// Why its rows are not exact ([`crate::StoreError::Settling`]).
+    settling: Option<(String, u64)>,
 }
 
 /// The store's parts for a piece on its way through the workers. While it lives, the tree can be read as it was.
@@ -356,9 +358,15 @@ fn unpin(pins: &mut BTreeMap<u64, usize>, at: u64) {
 }
 
 impl Snapshot {
-    /// Pins the watermark as it is.
+    /// Pins the watermark as it is. Where the store is not readable yet ([`crate::Store::readable`]) reading the snapshot
+    /// is that error.
     #[must_use]
     pub fn pin(store: &Arc<crate::Store>) -> Snapshot {
+        // Asked before: what is exact now is exact at any later watermark.
+        let settling = match store.readable() {
+            Err(crate::StoreError::Settling { until, missing }) => Some((until, missing)),
+            _ => None,
+        };
         let visibility = store.visibility();
         let mut state = visibility.lock();
         let watermark = state.watermark.clone();
@@ -376,11 +384,14 @@ impl Snapshot {
         let held = HeldSnapshot { since: Instant::now(), sequence, read_at, layers: Arc::clone(&layers) };
         state.held.insert(number, held);
         drop(state);
-        Snapshot { state: watermark, number, layers, store: Arc::clone(store) }
+        Snapshot { state: watermark, number, layers, store: Arc::clone(store), settling }
     }
 
     /// What it reads. Not to be held on to: the snapshot may be given up to free it.
     pub(crate) fn layers(&self) -> Result<Arc<Layers>, crate::StoreError> {
+        if let Some((until, missing)) = &self.settling {
+            return Err(crate::StoreError::Settling { until: until.clone(), missing: *missing });
+        }
         let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         layers.clone().ok_or(crate::StoreError::SnapshotTooOld)
     }

@@ -279,3 +279,28 @@ fn rows_are_counted_as_the_newest_versions_have_them() {
     world.apply(5, RowChange::Update { before: BeforeImage::None, image: &image(5, 9, 3) }).unwrap();
     assert_eq!(world.store.stats().memory.rows, 7);
 }
+
+/// Whoever reads need not ask: before the rows are exact a snapshot is no good, whatever it is read by.
+#[test]
+fn a_snapshot_taken_before_the_rows_are_exact_cannot_be_read() {
+    let goal: base::GtidSet = "01010101-0101-0101-0101-010101010101:1-3".parse().unwrap();
+    let start = store::Recovered {
+        sequence: 0,
+        executed: base::GtidSet::new(),
+        catalog: catalog(),
+        position: None,
+        rows: BTreeMap::new(),
+        ledger: String::new(),
+        settles_at: Some(goal.clone()),
+        prepared: base::PreparedSet::default(),
+    };
+    let store = Arc::new(Store::behind(2, start));
+    let def = Arc::clone(catalog().table("d", "t").unwrap());
+    let read = |snapshot: &Snapshot| store.scan::<()>(snapshot, &def, |_| ControlFlow::Continue(())).map(|_| ());
+    let early = Snapshot::pin(&store);
+    let error = read(&early).unwrap_err();
+    assert!(matches!(error, store::StoreError::Settling { missing: 3, .. }), "{error}");
+    store.visibility().advance(SequenceNumber(3), |executed| executed.union_with(&goal));
+    assert!(read(&Snapshot::pin(&store)).is_ok());
+    assert!(read(&early).is_err());
+}
