@@ -4,7 +4,7 @@
 
 use super::dml::named;
 use super::schema::{Change, Column, DATABASES, Key, Name, Schema, Table};
-use super::types::Kind;
+use super::types::{self, Kind};
 use super::{Chance as _, Statement};
 use crate::Random;
 
@@ -451,6 +451,11 @@ fn alter_options(random: &mut Random, table: &Table) -> Option<Alter> {
     let (charset, collation) = random.charset();
     match random.below(7) {
         0 | 1 => {
+            // See `types::narrow`.
+            let has_names = table.columns.iter().any(|c| matches!(c.kind, Kind::Enum(..) | Kind::Set(..)));
+            if has_names && types::is_wide((charset, collation)) {
+                return None;
+            }
             changed.convert((charset, collation));
             let sql = format!("CONVERT TO CHARACTER SET {charset} COLLATE {collation}");
             of("ALTER TABLE CONVERT TO", sql, changed)
