@@ -599,10 +599,11 @@ fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope:
 
 /// Rows without a key have no order; rows with one keep theirs where [`same_identity`] holds.
 fn same_order(old: &TableDef, new: &TableDef) -> bool {
-    let directions = |table: &TableDef| -> Vec<bool> {
-        table.identity_key().map(|key| key.parts.iter().map(|part| part.descending).collect()).unwrap_or_default()
+    let parts = |table: &TableDef| -> Vec<(bool, Option<u32>)> {
+        let key = table.identity_key();
+        key.map(|key| key.parts.iter().map(|part| (part.descending, part.prefix_len)).collect()).unwrap_or_default()
     };
-    directions(old) == directions(new)
+    parts(old) == parts(new)
 }
 
 fn is_lossless(source: &ColumnSource, column: &Column, old: &TableDef) -> bool {
