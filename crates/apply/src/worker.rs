@@ -17,7 +17,7 @@ use schedule::{
 };
 use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
-    merge_json,
+    WARM_ROWS, merge_json,
 };
 
 use crate::beside::CopyTrack;
@@ -75,6 +75,18 @@ impl InFlight {
         let passed =
             |(state, _): &(Mutex<(usize, bool)>, Condvar)| state.lock().unwrap_or_else(PoisonError::into_inner).1;
         self.barrier.as_ref().is_none_or(passed)
+    }
+
+    pub(crate) fn index(&self) -> u64 {
+        self.index
+    }
+
+    pub(crate) fn piece(&self) -> &SequencedPiece {
+        &self.piece
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
     }
 
     /// The buffers, for the next piece to be decoded. Frees the piece's memory.
@@ -217,7 +229,14 @@ impl Worker {
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
             }
-            for op in ops {
+            for (nth, op) in ops.iter().enumerate() {
+                if nth % WARM_ROWS == 0 {
+                    let next = ops.get(nth..).unwrap_or(&[]).iter().take(WARM_ROWS);
+                    lane.warm(next.filter_map(|op| {
+                        let shape = decoded.shapes.get(op.shape as usize)?;
+                        Some((shape.plan.def.id, op.hash))
+                    }));
+                }
                 let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
                 let sequence = piece.sequence_of(op.transaction).0;
                 let category = if sequence >= limit {
@@ -270,12 +289,25 @@ impl Worker {
 
     /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
     fn apply_barrier(&mut self, flight: &InFlight) {
+        self.apply_in_log_order(flight, &flight.piece.decoded.barrier);
+    }
+
+    /// Makes ready for a piece that this worker applies alone (`transactions`). False when replay ended.
+    pub(crate) fn begin_alone(&mut self, flight: &InFlight) -> bool {
+        self.follows = flight.copied.is_none();
+        self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        !self.ending.gives_up()
+    }
+
+    /// Applies changes of a piece one after the other, whatever lanes they are in, one lane locked at a time. Nobody else
+    /// may work on the rows they touch.
+    pub(crate) fn apply_in_log_order(&mut self, flight: &InFlight, ops: &[RowOp]) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
-        // All lanes are through with their part, so a failure there is known.
+        // What was applied before is through, so a failure there is known.
         let mut limit = self.publisher.limit();
-        for op in &decoded.barrier {
+        for op in ops {
             let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
             let sequence = piece.sequence_of(op.transaction).0;
             let category = if sequence >= limit {
@@ -505,7 +537,7 @@ mod tests {
             pieces.push(piece);
             true
         };
-        splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take()), true, emit).unwrap();
+        splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take().into()), true, emit).unwrap();
         let (catalog, options) = (Catalog::new(0), DecodeOptions { lanes: 1, ..DecodeOptions::default() });
         let decoded = Decoder::new(options.clone()).decode(pieces.remove(0), &catalog, 0);
         let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new(), SequenceNumber::ZERO);
