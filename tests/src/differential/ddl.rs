@@ -233,6 +233,7 @@ fn whole_tables(
             let sql = format!("ALTER TABLE {text} RENAME TO {}", named(&moved, database));
             one("ALTER TABLE … RENAME", sql, vec![Change::Gone(name.clone()), Change::Put(moved, table.clone())])
         }
+        8 if !table.partitions.is_empty() => exchange(random, schema, database, name, table, limits),
         8 => create(random, schema, database, limits),
         9 => one("CREATE VIEW", format!("CREATE OR REPLACE VIEW v{} AS SELECT * FROM {text}", number % 3), vec![]),
         10 => {
@@ -257,6 +258,37 @@ fn whole_tables(
             vec![],
         ),
     }
+}
+
+/// A table like this one, and one of this one's partitions in its place.
+fn exchange(
+    random: &mut Random,
+    schema: &mut Schema,
+    database: &str,
+    name: &Name,
+    table: &Table,
+    limits: Limits,
+) -> Vec<Statement> {
+    let Some(partition) = random.pick_or_none(&table.partitions).cloned() else { return Vec::new() };
+    if schema.tables.len() >= limits.tables {
+        return Vec::new();
+    }
+    let other = (name.0.clone(), format!("t{}", schema.number()));
+    let plain = Table { partitions: Vec::new(), by_range: false, ..table.clone() };
+    let (text, to) = (named(name, database), named(&other, database));
+    // WITHOUT VALIDATION lets rows lie where the rule does not put them: which go with their partition then is not in the log.
+    vec![
+        Statement {
+            sql: format!("CREATE TABLE {to} LIKE {text}"),
+            kind: "CREATE TABLE … LIKE",
+            changes: vec![Change::Put(other, plain)],
+        },
+        Statement::new("ALTER TABLE REMOVE PARTITIONING", format!("ALTER TABLE {to} REMOVE PARTITIONING")),
+        Statement::new(
+            "ALTER TABLE EXCHANGE PARTITION",
+            format!("ALTER TABLE {text} EXCHANGE PARTITION `{partition}` WITH TABLE {to}"),
+        ),
+    ]
 }
 
 /// One action of ALTER TABLE.
