@@ -446,13 +446,6 @@ impl Pipeline {
         self.cut_state.ask();
     }
 
-    /// Waits for compaction too, after `join`: for tests that open the folder again in the same process.
-    pub fn end_compaction(&mut self) {
-        if let Some(thread) = self.compaction.take() {
-            let _ = thread.join();
-        }
-    }
-
     /// End of what was taken from the relay log.
     #[must_use]
     pub fn position(&self) -> LogPosition {
@@ -482,6 +475,18 @@ impl Pipeline {
         }
         let stages = self.control.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Finished { stop: self.failure(), stages }
+    }
+
+    /// As [`join`](Self::join), and waits for compaction to end its step: whoever removes or opens the folder needs it.
+    #[must_use]
+    pub fn join_all(mut self) -> Finished {
+        let compaction = self.compaction.take();
+        // Its end asks compaction to end.
+        let finished = self.join();
+        if let Some(thread) = compaction {
+            let _ = thread.join();
+        }
+        finished
     }
 }
 

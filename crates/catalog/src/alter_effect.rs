@@ -454,6 +454,11 @@ fn partition_effect(
             now.add_numbered(*count);
             None
         }
+        PartitionAction::Renumber => {
+            now.partitions.clear();
+            now.add_numbered(1);
+            None
+        }
         PartitionAction::Coalesce(count) => {
             let left = now.partitions.len().saturating_sub(usize::try_from(*count).unwrap_or(usize::MAX));
             now.partitions.truncate(left.max(1));
@@ -637,7 +642,9 @@ fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool 
 }
 
 fn from_old(at: usize, before: &Column, column: &Column, scope: &Scope<'_>) -> ColumnSource {
-    if column.generated.is_some() && (before.generated != column.generated || before.ty != column.ty) {
+    let computed_alike =
+        before.generated == column.generated && before.ty == column.ty && before.expression == column.expression;
+    if column.generated.is_some() && !computed_alike {
         let what = format!("the values of the generated column `{}`", column.name);
         return ColumnSource::Unknown { what, column: None };
     }

@@ -105,6 +105,8 @@ pub(crate) struct Shared {
     pub synced: RelayPosition,
     /// The end of the last whole transaction before `synced`, in the same file.
     pub synced_whole: u64,
+    /// Syncs done.
+    pub syncs: u64,
     pub sync_requested: bool,
     pub sync_thread: SyncThread,
     /// The current file's events have no checksums: the state file must be written before a sync is announced, or
@@ -221,6 +223,7 @@ impl RelayShared {
             unsynced_bytes: 0,
             synced: RelayPosition::default(),
             synced_whole: 0,
+            syncs: 0,
             sync_requested: false,
             sync_thread: SyncThread::Busy,
             without_checksums: false,

@@ -441,6 +441,8 @@ pub struct CopyFlags {
 pub enum LabCommand {
     /// Replay recorded logs through the whole pipeline into a fresh store; print rates, CPU by stage and peak memory
     Replay(LabReplayFlags),
+    /// Replay the same log with each mechanism on and off by turns; print medians and ratios
+    Ablation(lab::ablation::AblationArgs),
     /// Keep a server's log from its first statement on, for replay
     Record(lab::cli::RecordArgs),
     /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
@@ -476,6 +478,8 @@ pub struct LabReplayFlags {
     pub folder: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) pipeline: PipelineFlags,
+    #[command(flatten)]
+    pub(crate) grain: lab::replay::grain::GrainFlags,
     /// The result as one JSON document
     #[arg(long)]
     pub json: bool,
@@ -588,6 +592,9 @@ mod tests {
             "skip 3e11fa47-71ca-11e1-9e33-c80aa9429562:5 --data /d",
             "stop --data /d",
             "lab replay a.000001 a.000002 --workers 2 --json",
+            "lab replay a --grain transactions --dependency-tracking writeset-session --tracker-rules stock --history-size 25000 \
+             --wait scheduler --preserve-commit-order OFF --decoders 0 --hand-off event --worker-queue-events 16384",
+            "lab ablation a.index --load l.index --from stock --only wait --rounds 3 --json",
             "lab record --source mysql://h --out /new",
             "lab tpcc prepare --server mysql://h --warehouses 2",
             "lab tpcc run --server mysql://h --warehouses 2 --terminals 4 --duration 60s --style procedures",

@@ -85,6 +85,10 @@ pub struct LabReplayOptions {
     pub pipeline: PipelineConfig,
     /// When the relay log is synced.
     pub relay_sync: crate::config::RelaySync,
+    /// Who applies what.
+    pub grain: lab::replay::Grain,
+    /// No decoders: the scheduling thread decodes.
+    pub scheduler_decodes: bool,
     /// The result as one JSON document.
     pub json: bool,
     /// Hash the result.
@@ -448,7 +452,12 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
         reads: options.reads,
         folder: options.folder.clone().unwrap_or(scratch),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
-        decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },
+        decoders: match options.pipeline.decoders {
+            0 if options.scheduler_decodes => 0,
+            0 => (cores / 2).max(1),
+            decoders => decoders,
+        },
+        grain: options.grain,
         memory_bytes: plan.map_or(options.pipeline.queue_memory, |plan| plan.queue_bytes),
         hot_bytes_max: plan.map(|plan| plan.hot_bytes),
         on_disk: plan.map(|plan| lab::replay::OnDisk {

@@ -5,6 +5,7 @@
 //! clock of a phase stops when everything is visible and synced.
 
 pub mod feed;
+pub mod grain;
 mod reads;
 mod report;
 
@@ -16,12 +17,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
+use base::limits::TRANSACTION_SLICE_BYTES;
 use observe::{ProcessFacts, ThreadCpu, Work};
 use relay_log::{RelayLog, RelayOptions, RelaySync, SyncPolicy};
 use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
 
 pub use feed::feed;
-pub use report::{Phase, ReadRates, ReplayReport, StageCost};
+pub use grain::Grain;
+pub use report::{Phase, ReadRates, ReplayReport, StageCost, TransactionReport};
 
 use feed::{Fed, Feeder};
 
@@ -36,8 +39,10 @@ pub struct ReplayOptions {
     pub folder: PathBuf,
     /// Apply workers.
     pub workers: usize,
-    /// Decoders.
+    /// Decoders; 0, under the grain of transactions only: the scheduling thread decodes.
     pub decoders: usize,
+    /// Who applies what.
+    pub grain: Grain,
     /// Bytes in flight between split and publish.
     pub memory_bytes: u64,
     /// Received bytes that replay has not taken yet and that stay in memory; None: as the relay log's own default.
@@ -79,6 +84,11 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
     let (load, logs) = (expand(&options.load)?, expand(&options.logs)?);
     if logs.is_empty() {
         bail!("no binlog file to replay");
+    }
+    if options.decoders == 0 && options.grain == Grain::Rows {
+        bail!(
+            "without decoders the scheduler decodes, and rows have none: --decoders 0 goes with --grain transactions"
+        );
     }
     std::fs::create_dir_all(&options.folder)
         .with_context(|| format!("cannot make folder {}", options.folder.display()))?;
@@ -138,6 +148,8 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
     let store = Arc::clone(&run.pipeline.store);
     report.memory_waits = run.pipeline.gate.waits();
     report.barriers = run.pipeline.barriers.load(Ordering::Relaxed) as u64;
+    report.relay_syncs = run.sync.syncs();
+    report.transactions = run.pipeline.transaction_counters().map(|counters| counters.snapshot().into());
     run.finish()?;
     let orders = count_orders(&store)?.zip(orders_before).map(|(after, before)| after.saturating_sub(before));
     report.tpmc_equivalent = orders.filter(|n| *n > 0).map(|orders| orders as f64 * 60.0 / measured.wall_s);
@@ -168,21 +180,25 @@ impl Run {
         let (writer, _) = RelayLog::open(relay)?;
         let (mut tail, sync) = (writer.tail(), writer.sync());
         let (store, cut_options, cuts) = make_store(options)?;
-        let pipeline = Pipeline::start(
-            Box::new(move |timeout| tail.next(timeout)),
-            PipelineOptions {
-                quarantine: false,
-                filters: Arc::default(),
-                decoders: options.decoders,
-                workers: options.workers,
-                memory_bytes: options.memory_bytes,
-                apply: ApplyOptions { check_images: options.check_images },
-                skip: schedule::SkipList::default(),
-                store,
-                cuts: cut_options,
-                clock_difference_us: Arc::new(AtomicI64::new(0)),
-            },
-        );
+        let source: apply::LogSource = Box::new(move |timeout| tail.next(timeout));
+        let pipeline_options = PipelineOptions {
+            quarantine: false,
+            filters: Arc::default(),
+            decoders: options.decoders,
+            workers: options.workers,
+            memory_bytes: options.memory_bytes,
+            apply: ApplyOptions { check_images: options.check_images },
+            skip: schedule::SkipList::default(),
+            store,
+            cuts: cut_options,
+            clock_difference_us: Arc::new(AtomicI64::new(0)),
+        };
+        let pipeline = match options.grain {
+            Grain::Rows => Pipeline::start(source, pipeline_options),
+            Grain::Transactions(transactions) => {
+                Pipeline::start_transactions(source, pipeline_options, transactions, TRANSACTION_SLICE_BYTES)
+            }
+        };
         Ok(Run { pipeline, feeder: Feeder::start(writer)?, sync, cuts, fed: Fed::default() })
     }
 
@@ -253,7 +269,8 @@ impl Run {
 
     fn finish(self) -> anyhow::Result<()> {
         self.feeder.finish()?;
-        match self.pipeline.join().stop {
+        // The folder is about to be removed.
+        match self.pipeline.join_all().stop {
             Some(stop) => Err(stop.into()),
             None => Ok(()),
         }
@@ -348,8 +365,12 @@ fn settings(options: &ReplayOptions) -> String {
         )
     });
     format!(
-        "{} workers, {} decoders, relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
-        options.workers, options.decoders, options.relay_sync, options.check_images
+        "{}, {} workers, {} decoders, relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
+        options.grain.text(),
+        options.workers,
+        options.decoders,
+        options.relay_sync,
+        options.check_images
     )
 }
 
