@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use source::ConnectOptions;
 
+use crate::ablation::{self, AblationArgs};
 use crate::generate::{self, GenerateOptions};
 use crate::record::{self, RecordOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
@@ -24,6 +25,8 @@ pub enum LabCommand {
     Generate(GenerateArgs),
     /// Hash what a server holds, as `lab replay --hash` does
     Hash(HashArgs),
+    /// Replay the same log with each mechanism on and off by turns; print medians and ratios
+    Ablation(AblationArgs),
 }
 
 /// `lab tpcc` commands.
@@ -188,6 +191,15 @@ pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
             } else {
                 writeln!(out, "{report}")?;
             }
+        }
+        LabCommand::Ablation(args) => {
+            let report = ablation::ablation(args, &mut |line| eprintln!("{line}"))?;
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                write!(out, "{report}")?;
+            }
+            return Ok(report.is_equal());
         }
         LabCommand::Generate(args) => {
             let report = generate::generate(&GenerateOptions {

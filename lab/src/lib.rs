@@ -4,6 +4,7 @@
 //! do its work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod ablation;
 pub mod cli;
 pub mod generate;
 pub mod hash;

@@ -7,6 +7,7 @@
 pub mod all_types;
 pub mod compare;
 pub mod definitions;
+pub mod differential;
 pub mod proxy;
 pub mod replica;
 pub mod server;

@@ -70,6 +70,12 @@ impl RelaySync {
         self.shared.sync_condvar.notify_all();
     }
 
+    /// How often the log was synced since it was opened.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.shared.lock().syncs
+    }
+
     /// The failure that poisoned the log, if one did.
     #[must_use]
     pub fn poison(&self) -> Option<RelayError> {
@@ -199,6 +205,7 @@ impl Syncer {
             self.record(Some((target, cuts)))?;
         }
         let mut state = self.shared.lock();
+        state.syncs += 1;
         if state.cuts != cuts {
             // The end that was synced may be cut off; what is there now is synced in the next round.
             state.sync_requested = true;

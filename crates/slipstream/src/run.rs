@@ -92,6 +92,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Hash(arguments))
         }
+        Command::Lab(LabCommand::Ablation(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Ablation(arguments))
+        }
         Command::Lab(LabCommand::Tpcc(command)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Tpcc(command))
@@ -472,7 +476,15 @@ fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> 
     if flags.pace.is_some_and(|pace| !(pace.is_finite() && pace > 0.0)) {
         return Err(Failure::usage("--pace: a number above 0".to_owned()));
     }
+    let grain = flags.grain.grain().map_err(|reason| Failure::usage(reason.to_string()))?;
+    let scheduler_decodes = flags.pipeline.decoders.as_deref().is_some_and(|given| given.parse() == Ok(0));
+    if scheduler_decodes && grain == lab::replay::Grain::Rows {
+        let reason = "--decoders 0 lets the scheduler decode; it goes with --grain transactions";
+        return Err(Failure::usage(reason.to_owned()));
+    }
     let options = LabReplayOptions {
+        grain,
+        scheduler_decodes,
         logs: flags.logs,
         load: flags.load,
         pace: flags.pace,

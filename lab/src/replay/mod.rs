@@ -5,6 +5,7 @@
 //! clock of a phase stops when everything is visible and synced.
 
 pub mod feed;
+pub mod grain;
 mod reads;
 mod report;
 
@@ -16,12 +17,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
+use base::limits::TRANSACTION_SLICE_BYTES;
 use observe::{ProcessFacts, ThreadCpu, Work};
 use relay_log::{RelayLog, RelayOptions, RelaySync, SyncPolicy};
 use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
 
 pub use feed::feed;
-pub use report::{Phase, ReadRates, ReplayReport, StageCost};
+pub use grain::Grain;
+pub use report::{Phase, ReadRates, ReplayReport, StageCost, TransactionReport};
 
 use feed::{Fed, Feeder};
 
@@ -36,12 +39,16 @@ pub struct ReplayOptions {
     pub folder: PathBuf,
     /// Apply workers.
     pub workers: usize,
-    /// Decoders.
+    /// Decoders; 0, under the grain of transactions only: the scheduling thread decodes.
     pub decoders: usize,
+    /// Who applies what.
+    pub grain: Grain,
     /// Bytes in flight between split and publish.
     pub memory_bytes: u64,
-    /// Bytes of a generation: the store lies on disk and is cut at this size. None: everything stays in memory.
-    pub generation_bytes: Option<u64>,
+    /// Received bytes that replay has not taken yet and that stay in memory; None: as the relay log's own default.
+    pub hot_bytes_max: Option<usize>,
+    /// The store lies on disk. None: everything stays in memory.
+    pub on_disk: Option<OnDisk>,
     /// How far stored rows are compared with before images.
     pub check_images: CheckImages,
     /// When the relay log is synced.
@@ -55,6 +62,17 @@ pub struct ReplayOptions {
     pub hash: bool,
 }
 
+/// A store on disk: what it may take of memory, and the limit that this is a share of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnDisk {
+    /// The limit on the whole process, for the report.
+    pub memory_bytes: u64,
+    /// A generation is cut at this size.
+    pub generation_bytes: u64,
+    /// Blocks of the tree.
+    pub cache_bytes: u64,
+}
+
 /// How often a wait looks again.
 const LOOK: Duration = Duration::from_micros(500);
 
@@ -66,6 +84,11 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
     let (load, logs) = (expand(&options.load)?, expand(&options.logs)?);
     if logs.is_empty() {
         bail!("no binlog file to replay");
+    }
+    if options.decoders == 0 && options.grain == Grain::Rows {
+        bail!(
+            "without decoders the scheduler decodes, and rows have none: --decoders 0 goes with --grain transactions"
+        );
     }
     std::fs::create_dir_all(&options.folder)
         .with_context(|| format!("cannot make folder {}", options.folder.display()))?;
@@ -125,6 +148,8 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
     let store = Arc::clone(&run.pipeline.store);
     report.memory_waits = run.pipeline.gate.waits();
     report.barriers = run.pipeline.barriers.load(Ordering::Relaxed) as u64;
+    report.relay_syncs = run.sync.syncs();
+    report.transactions = run.pipeline.transaction_counters().map(|counters| counters.snapshot().into());
     run.finish()?;
     let orders = count_orders(&store)?.zip(orders_before).map(|(after, before)| after.saturating_sub(before));
     report.tpmc_equivalent = orders.filter(|n| *n > 0).map(|orders| orders as f64 * 60.0 / measured.wall_s);
@@ -151,23 +176,29 @@ impl Run {
     fn start(options: &ReplayOptions) -> anyhow::Result<Run> {
         let mut relay = RelayOptions::new(options.folder.join("relay-log"));
         relay.sync = options.relay_sync;
+        relay.hot_bytes_max = options.hot_bytes_max.unwrap_or(relay.hot_bytes_max);
         let (writer, _) = RelayLog::open(relay)?;
         let (mut tail, sync) = (writer.tail(), writer.sync());
         let (store, cut_options, cuts) = make_store(options)?;
-        let pipeline = Pipeline::start(
-            Box::new(move |timeout| tail.next(timeout)),
-            PipelineOptions {
-                quarantine: false,
-                decoders: options.decoders,
-                workers: options.workers,
-                memory_bytes: options.memory_bytes,
-                apply: ApplyOptions { check_images: options.check_images },
-                skip: schedule::SkipList::default(),
-                store,
-                cuts: cut_options,
-                clock_difference_us: Arc::new(AtomicI64::new(0)),
-            },
-        );
+        let source: apply::LogSource = Box::new(move |timeout| tail.next(timeout));
+        let pipeline_options = PipelineOptions {
+            quarantine: false,
+            filters: Arc::default(),
+            decoders: options.decoders,
+            workers: options.workers,
+            memory_bytes: options.memory_bytes,
+            apply: ApplyOptions { check_images: options.check_images },
+            skip: schedule::SkipList::default(),
+            store,
+            cuts: cut_options,
+            clock_difference_us: Arc::new(AtomicI64::new(0)),
+        };
+        let pipeline = match options.grain {
+            Grain::Rows => Pipeline::start(source, pipeline_options),
+            Grain::Transactions(transactions) => {
+                Pipeline::start_transactions(source, pipeline_options, transactions, TRANSACTION_SLICE_BYTES)
+            }
+        };
         Ok(Run { pipeline, feeder: Feeder::start(writer)?, sync, cuts, fed: Fed::default() })
     }
 
@@ -238,7 +269,8 @@ impl Run {
 
     fn finish(self) -> anyhow::Result<()> {
         self.feeder.finish()?;
-        match self.pipeline.join().stop {
+        // The folder is about to be removed.
+        match self.pipeline.join_all().stop {
             Some(stop) => Err(stop.into()),
             None => Ok(()),
         }
@@ -276,10 +308,9 @@ type Made = (Arc<Store>, Option<CutOptions>, Arc<AtomicU64>);
 fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
     let (lanes, catalog) = (apply::lanes_for(options.workers), catalog::Catalog::new(0));
     let taken = Arc::new(AtomicU64::new(0));
-    let Some(generation_bytes) = options.generation_bytes else {
+    let Some(OnDisk { generation_bytes, cache_bytes, .. }) = options.on_disk else {
         return Ok((Arc::new(Store::new(lanes, catalog)), None, taken));
     };
-    let cache_bytes = generation_bytes / 2;
     let (disk, recovered) = Disk::open(&options.folder.join("store"), DiskOptions { cache_bytes })?;
     let store = Store::over(lanes, disk, options.folder.join("scratch"), recovered, catalog)?;
     let counted = Arc::clone(&taken);
@@ -326,12 +357,20 @@ fn count_orders(store: &Arc<Store>) -> Result<Option<u64>, store::StoreError> {
 }
 
 fn settings(options: &ReplayOptions) -> String {
-    let store = options.generation_bytes.map_or("store in memory".to_owned(), |bytes| {
-        format!("store on disk, generations of {} MB, cuts and compaction synced", bytes / 1_000_000)
+    let store = options.on_disk.map_or("store in memory".to_owned(), |on_disk| {
+        format!(
+            "store on disk, memory limit {} MB, generations of {} MB, cuts and compaction synced",
+            on_disk.memory_bytes / 1_000_000,
+            on_disk.generation_bytes / 1_000_000
+        )
     });
     format!(
-        "{} workers, {} decoders, relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
-        options.workers, options.decoders, options.relay_sync, options.check_images
+        "{}, {} workers, {} decoders, relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
+        options.grain.text(),
+        options.workers,
+        options.decoders,
+        options.relay_sync,
+        options.check_images
     )
 }
 

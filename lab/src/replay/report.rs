@@ -70,6 +70,88 @@ pub struct ReadRates {
     pub hash: String,
 }
 
+/// Counters of the grain of transactions over all phases; see `apply::transactions::TransactionCounts`.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TransactionReport {
+    /// Transactions scheduled.
+    pub transactions: u64,
+    /// Times the scheduler waited for a transaction's dependencies.
+    pub scheduler_waits: u64,
+    /// Times a worker did.
+    pub worker_waits: u64,
+    /// Times a worker waited for its turn to commit.
+    pub commit_waits: u64,
+    /// Times the scheduler waited for room in a worker's queue.
+    pub queue_waits: u64,
+    /// Times the scheduler found no idle worker at once.
+    pub idle_waits: u64,
+    /// Turns of the workers' queues: transactions, slices of one, or events.
+    pub jobs: u64,
+    /// Times the shared pending-jobs latch was taken.
+    pub latches: u64,
+    /// Times somebody else had it.
+    pub latches_contended: u64,
+    /// Pieces that the scheduling thread decoded itself.
+    pub decoded_by_scheduler: u64,
+    /// Transactions that waited for an earlier one of the same keyless table beyond what the tracker says.
+    pub keyless_raised: u64,
+    /// The most transactions handed out beyond the low-water mark.
+    pub at_once_max: u64,
+    /// Transactions that everything before them held up.
+    pub drains: u64,
+    /// Times the tracker's history was cleared, or its older half forgotten.
+    pub forgotten: u64,
+    /// Transactions with a coarser parent because their rows do not say enough.
+    pub coarse: u64,
+    /// Mean distance from a transaction to the one it must wait for: 1 when all is serial.
+    pub parent_distance: f64,
+}
+
+impl From<apply::transactions::TransactionCounts> for TransactionReport {
+    fn from(counts: apply::transactions::TransactionCounts) -> TransactionReport {
+        TransactionReport {
+            transactions: counts.transactions,
+            scheduler_waits: counts.scheduler_waits,
+            worker_waits: counts.worker_waits,
+            commit_waits: counts.commit_waits,
+            queue_waits: counts.queue_waits,
+            idle_waits: counts.idle_waits,
+            jobs: counts.jobs,
+            latches: counts.latches,
+            latches_contended: counts.latches_contended,
+            decoded_by_scheduler: counts.decoded_by_scheduler,
+            keyless_raised: counts.keyless_raised,
+            at_once_max: counts.at_once_max,
+            drains: counts.tracker.drains,
+            forgotten: counts.tracker.forgotten,
+            coarse: counts.tracker.coarse,
+            parent_distance: counts.tracker.distance as f64 / counts.transactions.max(1) as f64,
+        }
+    }
+}
+
+impl fmt::Display for TransactionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  waits: {} of the scheduler and {} of workers for dependencies, {} for the commit's turn, {} for room in a \
+             queue, {} for an idle worker",
+            self.scheduler_waits, self.worker_waits, self.commit_waits, self.queue_waits, self.idle_waits
+        )?;
+        writeln!(
+            f,
+            "  {} jobs, latch taken {} times ({} times not at once), decoded by the scheduler {}, at once {} at most",
+            self.jobs, self.latches, self.latches_contended, self.decoded_by_scheduler, self.at_once_max
+        )?;
+        writeln!(
+            f,
+            "  parents {:.1} transactions away, {} drains, history forgotten {} times, {} coarse, {} kept in order for a \
+             keyless table",
+            self.parent_distance, self.drains, self.forgotten, self.coarse, self.keyless_raised
+        )
+    }
+}
+
 /// What came out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReplayReport {
@@ -97,6 +179,10 @@ pub struct ReplayReport {
     pub memory_waits: u64,
     /// Pieces that were barriers.
     pub barriers: u64,
+    /// Syncs of the relay log, over all phases.
+    pub relay_syncs: u64,
+    /// Of the grain of transactions; None under the rows grain.
+    pub transactions: Option<TransactionReport>,
     /// Rows in the store at the end.
     pub rows_stored: u64,
     /// Bytes the store takes.
@@ -173,13 +259,17 @@ impl fmt::Display for ReplayReport {
         }
         writeln!(
             f,
-            "  peak memory {:.0} MB   store {} rows, {:.0} MB   waits for memory {}   barriers {}",
+            "  peak memory {:.0} MB   store {} rows, {:.0} MB   waits for memory {}   barriers {}   relay log syncs {}",
             self.peak_rss_bytes as f64 / 1e6,
             self.rows_stored,
             self.store_bytes as f64 / 1e6,
             self.memory_waits,
-            self.barriers
+            self.barriers,
+            self.relay_syncs
         )?;
+        if let Some(transactions) = &self.transactions {
+            write!(f, "{transactions}")?;
+        }
         if let Some(durable) = self.measured.to_durable_cut_s {
             writeln!(
                 f,

@@ -1,0 +1,380 @@
+//! `lab ablation`: what each mechanism is worth. The same log is replayed with it and without it, by turns.
+//!
+//! In: logs. Out: for each mechanism the medians of both, their ratio, the counter that shows it worked, and whether all
+//! replays ended the same. Never here: a verdict: on two cores some show nothing.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use apply::transactions::{CommitOrder, HandOff, TransactionOptions, WORKER_QUEUE_EVENTS_STOCK, WaitAt};
+use clap::{Args, ValueEnum};
+use relay_log::SyncPolicy;
+use schedule::trackers::{Rules, TrackerKind};
+use serde::Serialize;
+use store::CheckImages;
+
+use crate::replay::{Grain, ReplayOptions, ReplayReport, grain, replay};
+
+/// MySQL's default history size before 9.5.
+const HISTORY_SIZE_OLD: usize = 25_000;
+
+/// What the mechanisms are taken from, or added to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+pub enum Base {
+    /// The grain of transactions with all of ours: one of them is taken away at a time
+    #[default]
+    Own,
+    /// As stock as it gets: one of ours is added at a time
+    Stock,
+}
+
+/// Options of `lab ablation`.
+#[derive(Debug, Clone, Args)]
+pub struct AblationArgs {
+    /// Binlog files, or index files that list them, in order
+    #[arg(required = true, value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
+    /// Binlog or index file to replay before the measured ones, timed apart; may be repeated
+    #[arg(long, value_name = "LOG")]
+    pub load: Vec<PathBuf>,
+    /// What mechanisms are taken from, or added to
+    #[arg(long, value_enum, default_value = "own")]
+    pub from: Base,
+    /// Only mechanisms whose names hold this; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// Replays of each side; medians are taken
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: u32,
+    /// Apply workers [default: by the machine's cores]
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Decoding threads of those that have some [default: by the machine's cores]
+    #[arg(long, value_name = "N")]
+    pub decoders: Option<usize>,
+    /// Folder for the replays' relay logs, one after the other [default: a temporary one in TMPDIR]
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One side of a comparison.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Side {
+    /// What it is.
+    pub name: String,
+    /// Wall seconds of each replay.
+    pub wall_s: Vec<f64>,
+    /// Median of write transactions a second.
+    pub write_transactions_per_s: f64,
+    /// The counter that the mechanism shows in, of the last replay.
+    pub counter: f64,
+}
+
+/// One mechanism.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub mechanism: &'static str,
+    /// The variable or section of the seeds it mirrors.
+    pub mirrors: &'static str,
+    /// What the counter counts.
+    pub counter: &'static str,
+    /// The base.
+    pub base: Side,
+    /// The base with this one mechanism changed.
+    pub changed: Side,
+    /// Median speed of the changed side over that of the base.
+    pub ratio: f64,
+    /// All replays of both ended with the same rows.
+    pub equal: bool,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct AblationReport {
+    /// One row a mechanism.
+    pub rows: Vec<Row>,
+    /// Hash of the result.
+    pub hash: String,
+    /// What was the same for all.
+    pub settings: String,
+    /// What ran it.
+    pub machine: String,
+    /// Load average of the last minute at the start.
+    pub load_average: String,
+}
+
+/// A mechanism, as a change of how a log is replayed.
+struct Mechanism {
+    name: &'static str,
+    mirrors: &'static str,
+    counter: &'static str,
+    count: fn(&ReplayReport) -> f64,
+    /// The changed side's name, given the base.
+    label: String,
+    change: Box<dyn Fn(&mut ReplayOptions)>,
+}
+
+/// Replays the log with and without each mechanism; `told` gets a line for each replay.
+///
+/// # Errors
+/// When a log cannot be read or a replay stops.
+pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Result<AblationReport> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let scratch = std::env::temp_dir().join(format!("slipstream-lab-ablation-{}", std::process::id()));
+    let decoders = args.decoders.unwrap_or((cores / 2).max(1)).max(1);
+    let (transactions, base_decoders) = match args.from {
+        Base::Own => (TransactionOptions::default(), decoders),
+        Base::Stock => (grain::stock(), 0),
+    };
+    let base = ReplayOptions {
+        logs: args.logs.clone(),
+        load: args.load.clone(),
+        folder: args.folder.clone().unwrap_or(scratch),
+        workers: args.workers.unwrap_or(cores),
+        decoders: base_decoders,
+        grain: Grain::Transactions(transactions),
+        memory_bytes: 256 << 20,
+        hot_bytes_max: None,
+        on_disk: None,
+        check_images: CheckImages::Sample,
+        relay_sync: SyncPolicy::default(),
+        pace: None,
+        reads: 0,
+        hash: true,
+    };
+    let mechanisms: Vec<Mechanism> = mechanisms(args.from, decoders, base.workers)
+        .into_iter()
+        .filter(|mechanism| args.only.is_empty() || args.only.iter().any(|text| mechanism.name.contains(text.as_str())))
+        .collect();
+    if mechanisms.is_empty() {
+        bail!("no mechanism has such a name");
+    }
+    let mut report = AblationReport {
+        rows: Vec::new(),
+        hash: String::new(),
+        settings: String::new(),
+        machine: String::new(),
+        load_average: String::new(),
+    };
+    for mechanism in mechanisms {
+        compare(args.rounds, &base, &mechanism, &mut report, told)?;
+    }
+    Ok(report)
+}
+
+fn compare(
+    rounds: u32,
+    base: &ReplayOptions,
+    mechanism: &Mechanism,
+    report: &mut AblationReport,
+    told: &mut dyn FnMut(&str),
+) -> anyhow::Result<()> {
+    let mut changed = base.clone();
+    (mechanism.change)(&mut changed);
+    let mut sides =
+        [Side { name: "base".into(), ..Side::default() }, Side { name: mechanism.label.clone(), ..Side::default() }];
+    let mut speeds = [Vec::new(), Vec::new()];
+    let mut equal = true;
+    for round in 0..rounds {
+        for ((options, side), speeds) in [base, &changed].into_iter().zip(&mut sides).zip(&mut speeds) {
+            let one = replay(options)?;
+            side.wall_s.push(one.measured.wall_s);
+            speeds.push(one.write_transactions_per_s);
+            side.counter = (mechanism.count)(&one);
+            let hash = one.hash.clone().unwrap_or_default();
+            if report.hash.is_empty() {
+                report.hash.clone_from(&hash);
+                report.settings.clone_from(&one.settings);
+                report.machine.clone_from(&one.machine);
+                report.load_average.clone_from(&one.load_average);
+            }
+            equal &= hash == report.hash;
+            told(&format!(
+                "{} {}/{rounds} {}: {:.3} s, {:.0} write transactions/s",
+                mechanism.name,
+                round + 1,
+                side.name,
+                one.measured.wall_s,
+                one.write_transactions_per_s
+            ));
+        }
+    }
+    for (side, speeds) in sides.iter_mut().zip(&mut speeds) {
+        side.write_transactions_per_s = median(speeds);
+    }
+    let [base, changed] = sides;
+    let ratio = changed.write_transactions_per_s / base.write_transactions_per_s.max(f64::MIN_POSITIVE);
+    let Mechanism { name, mirrors, counter, .. } = mechanism;
+    report.rows.push(Row { mechanism: name, mirrors, counter, base, changed, ratio, equal });
+    Ok(())
+}
+
+/// The middle one; of an even number the lower one of the two in the middle.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+}
+
+fn count(of: impl Fn(&crate::replay::TransactionReport) -> f64, report: &ReplayReport) -> f64 {
+    report.transactions.as_ref().map_or(0.0, of)
+}
+
+/// A change of how transactions are scheduled.
+fn scheduled(change: impl Fn(&mut TransactionOptions) + 'static) -> Box<dyn Fn(&mut ReplayOptions)> {
+    Box::new(move |options| {
+        if let Grain::Transactions(transactions) = &mut options.grain {
+            change(transactions);
+        }
+    })
+}
+
+fn tracked(kind: TrackerKind, rules: Rules) -> Box<dyn Fn(&mut ReplayOptions)> {
+    scheduled(move |options| (options.tracker.kind, options.tracker.rules) = (kind, rules))
+}
+
+/// All of them. From ours, one is turned to stock; from stock, one to ours.
+fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
+    let own = from == Base::Own;
+    let mut all = Vec::new();
+    let mut add = |name, mirrors, counter, count: fn(&ReplayReport) -> f64, label: &str, change| {
+        all.push(Mechanism { name, mirrors, counter, count, label: label.to_owned(), change });
+    };
+    add(
+        "grain",
+        "DESIGN 2.5; C5",
+        "jobs of whole transactions",
+        |report| count(|counts| counts.jobs as f64, report),
+        "rows",
+        Box::new(move |options: &mut ReplayOptions| {
+            (options.grain, options.decoders) = (Grain::Rows, decoders);
+        }),
+    );
+    add(
+        "all of them",
+        "chapter 10",
+        "jobs",
+        |report| count(|counts| counts.jobs as f64, report),
+        if own { "stock" } else { "ours" },
+        Box::new(move |options: &mut ReplayOptions| {
+            let (transactions, decoders) =
+                if own { (grain::stock(), 0) } else { (TransactionOptions::default(), decoders) };
+            (options.grain, options.decoders) = (Grain::Transactions(transactions), decoders);
+        }),
+    );
+    let kinds: [(&'static str, &str, TrackerKind, Rules); 7] = [
+        ("tracker source", "source", TrackerKind::Source, Rules::Stock),
+        ("tracker commit-order", "commit-order", TrackerKind::CommitOrder, Rules::Own),
+        ("tracker writeset", "writeset, own rules", TrackerKind::Writeset, Rules::Own),
+        ("tracker writeset stock", "writeset, stock rules", TrackerKind::Writeset, Rules::Stock),
+        ("tracker writeset-session", "writeset-session, own rules", TrackerKind::WritesetSession, Rules::Own),
+        ("tracker writeset-session stock", "writeset-session, stock rules", TrackerKind::WritesetSession, Rules::Stock),
+        ("tracker database", "database", TrackerKind::Database, Rules::Own),
+    ];
+    let distance: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.parent_distance, report);
+    for (name, label, kind, rules) in kinds {
+        let is_base = if own { (TrackerKind::Writeset, Rules::Own) } else { (TrackerKind::Source, Rules::Stock) };
+        if (kind, rules) != is_base {
+            let mirrors = "binlog_transaction_dependency_tracking; GR post 3.1";
+            add(name, mirrors, "mean distance to the parent", distance, label, tracked(kind, rules));
+        }
+    }
+    if own {
+        let forgotten: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.forgotten as f64, report);
+        for (name, rules) in [("history size", Rules::Own), ("history size stock", Rules::Stock)] {
+            let change = scheduled(move |options| {
+                (options.tracker.history_size, options.tracker.rules) = (HISTORY_SIZE_OLD, rules);
+            });
+            let label = if rules == Rules::Own { "25,000" } else { "25,000, stock rules" };
+            let mirrors = "binlog_transaction_dependency_history_size";
+            add(name, mirrors, "times it was forgotten", forgotten, label, change);
+        }
+    }
+    let waits: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.scheduler_waits as f64, report);
+    let (label, to) = if own { ("scheduler", WaitAt::Scheduler) } else { ("worker", WaitAt::Worker) };
+    add("wait", "10.3.3", "waits of the scheduler", waits, label, scheduled(move |options| options.wait = to));
+    add(
+        "commit order",
+        "replica_preserve_commit_order; 10.1.2",
+        "waits for the turn",
+        |report| count(|counts| counts.commit_waits as f64, report),
+        "off",
+        scheduled(|options| options.commit_order = CommitOrder::Free),
+    );
+    let (label, to) = if own { ("the scheduler decodes", 0) } else { ("decoders", decoders) };
+    let decoded: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.decoded_by_scheduler as f64, report);
+    let change = Box::new(move |options: &mut ReplayOptions| options.decoders = to);
+    add("decoders", "10.3.1", "pieces decoded by the scheduler", decoded, label, change);
+    let (label, to) = if own { ("event", HandOff::Event) } else { ("batch", HandOff::Batch) };
+    let latches: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.latches as f64, report);
+    add("hand-off", "pending_jobs_lock; 10.3.5", "latch taken", latches, label, scheduled(move |o| o.hand_off = to));
+    let to = if own { WORKER_QUEUE_EVENTS_STOCK } else { apply::transactions::WORKER_QUEUE_EVENTS };
+    let queue_waits: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.queue_waits as f64, report);
+    let change = scheduled(move |options| options.worker_queue_events = to);
+    let mirrors = "mts_slave_worker_queue_len_max; 10.3.2";
+    add("worker queue", mirrors, "waits for room", queue_waits, &to.to_string(), change);
+    let syncs: fn(&ReplayReport) -> f64 = |report| report.relay_syncs as f64;
+    let policies = [
+        ("relay sync each", "every transaction", SyncPolicy::EveryTransaction),
+        ("relay sync never", "never", SyncPolicy::Never),
+    ];
+    for (name, label, policy) in policies {
+        let change = Box::new(move |options: &mut ReplayOptions| options.relay_sync = policy);
+        add(name, "sync_relay_log; 10.3.6", "syncs", syncs, label, change);
+    }
+    let at_once: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.at_once_max as f64, report);
+    for (name, number) in [("workers 1", 1), ("workers 4", 4), ("workers 16", 16)] {
+        if number != workers {
+            let change = Box::new(move |options: &mut ReplayOptions| options.workers = number);
+            add(
+                name,
+                "replica_parallel_workers; GR post 3.2",
+                "handed out at once",
+                at_once,
+                &number.to_string(),
+                change,
+            );
+        }
+    }
+    all
+}
+
+impl AblationReport {
+    /// Whether all replays ended with the same rows.
+    #[must_use]
+    pub fn is_equal(&self) -> bool {
+        self.rows.iter().all(|row| row.equal)
+    }
+}
+
+impl fmt::Display for AblationReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<31} {:<30} {:>9} {:>9} {:>6}  {:<33} {:>12} {:>12}",
+            "mechanism", "changed to", "base tx/s", "tx/s", "ratio", "counter", "base", "changed"
+        )?;
+        for row in &self.rows {
+            writeln!(
+                f,
+                "{:<31} {:<30} {:>9.0} {:>9.0} {:>6.2}  {:<33} {:>12.1} {:>12.1}{}",
+                row.mechanism,
+                row.changed.name,
+                row.base.write_transactions_per_s,
+                row.changed.write_transactions_per_s,
+                row.ratio,
+                row.counter,
+                row.base.counter,
+                row.changed.counter,
+                if row.equal { "" } else { "  DIFFERENT ROWS" }
+            )?;
+        }
+        writeln!(f, "base: {}", self.settings)?;
+        writeln!(f, "result hash {} of {}", self.hash, if self.is_equal() { "all" } else { "the first only" })?;
+        writeln!(f, "{}, load {}", self.machine, self.load_average)
+    }
+}

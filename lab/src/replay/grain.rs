@@ -1,0 +1,264 @@
+//! The options of `lab replay` that choose the grain and the seeds' mechanisms under it.
+//!
+//! In: flags. Out: a [`Grain`]. Never here: an option that does nothing: what means nothing under the chosen grain is refused.
+
+use anyhow::bail;
+use apply::transactions::{
+    CommitOrder, HandOff, TransactionOptions, WORKER_QUEUE_EVENTS, WORKER_QUEUE_EVENTS_STOCK, WaitAt,
+};
+use clap::{Args, ValueEnum};
+use schedule::trackers::{HISTORY_SIZE_MAX, Rules, TrackerKind, TrackerOptions};
+
+/// Who applies what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grain {
+    /// Each worker the rows of its lanes.
+    #[default]
+    Rows,
+    /// Each worker whole transactions.
+    Transactions(TransactionOptions),
+}
+
+/// `--grain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GrainName {
+    /// Each worker applies the rows of its lanes, in log order; nothing depends on anything
+    Rows,
+    /// Each worker applies whole transactions
+    Transactions,
+}
+
+/// `--dependency-tracking`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TrackingName {
+    /// The log's numbers, as MySQL's applier reads them: workers are drained at file ends, gaps and parents of 0
+    Source,
+    /// The log's numbers, carried over file ends and gaps
+    CommitOrder,
+    /// From the rows changed
+    Writeset,
+    /// As writeset, and never before the last transaction of the same session
+    WritesetSession,
+    /// From the databases changed
+    Database,
+}
+
+/// `--tracker-rules`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RulesName {
+    /// Goes on where MySQL's stops
+    Own,
+    /// MySQL's
+    Stock,
+}
+
+/// `--wait`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WaitName {
+    /// The scheduler, and all behind with it
+    Scheduler,
+    /// The worker that has the transaction
+    Worker,
+}
+
+/// `--hand-off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HandOffName {
+    /// Event by event, through one latch that all share
+    Event,
+    /// Whole transactions
+    Batch,
+}
+
+/// ON or OFF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
+/// Which grain, and how transactions are scheduled.
+#[derive(Clone, Debug, Default, Args)]
+pub struct GrainFlags {
+    /// Who applies what [default: rows]. `transactions` is how MySQL's multi-threaded applier works (replica_parallel_workers;
+    /// sections 10.1.4 and 10.2.1); there --decoders 0 lets the scheduling thread decode, as stock (section 10.3.1)
+    #[arg(long, value_name = "GRAIN", help_heading = "Grain", ignore_case = true)]
+    pub grain: Option<GrainName>,
+    /// What a transaction must wait for [default: writeset] (binlog_transaction_dependency_tracking, replica_parallel_type;
+    /// section 3.1 of the Group Replication post)
+    #[arg(long, value_name = "HOW", help_heading = "Grain", ignore_case = true)]
+    pub dependency_tracking: Option<TrackingName>,
+    /// Whose rules a recomputing tracker goes by [default: own]. stock: a history that is cleared by each file end, DDL, foreign
+    /// key's parent and overflow, and commit parents as a bound (rpl_trx_tracking.cc)
+    #[arg(long, value_name = "RULES", help_heading = "Grain", ignore_case = true)]
+    pub tracker_rules: Option<RulesName>,
+    /// Claims a writeset tracker remembers, 1 to 1000000 [default: 1000000; MySQL before 9.5: 25000]
+    /// (binlog_transaction_dependency_history_size)
+    #[arg(long, value_name = "N", help_heading = "Grain",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=HISTORY_SIZE_MAX as u64))]
+    pub history_size: Option<usize>,
+    /// Who waits for a transaction's dependencies [default: worker; stock: scheduler] (section 10.3.3)
+    #[arg(long, value_name = "WHO", help_heading = "Grain", ignore_case = true)]
+    pub wait: Option<WaitName>,
+    /// Workers keep a transaction until all before it are committed [default: on] (replica_preserve_commit_order; section 10.1.2)
+    #[arg(long, value_name = "ON|OFF", help_heading = "Grain", ignore_case = true)]
+    pub preserve_commit_order: Option<Switch>,
+    /// How transactions get to workers [default: batch; stock: event] (pending_jobs_lock; section 10.3.5)
+    #[arg(long, value_name = "HOW", help_heading = "Grain", ignore_case = true)]
+    pub hand_off: Option<HandOffName>,
+    /// Events a worker's queue holds [default: 1048576; stock: 16384] (mts_slave_worker_queue_len_max; section 10.3.2)
+    #[arg(long, value_name = "N", help_heading = "Grain",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
+    pub worker_queue_events: Option<usize>,
+}
+
+impl GrainFlags {
+    /// The grain asked for.
+    ///
+    /// # Errors
+    /// An option that means nothing with the others.
+    pub fn grain(&self) -> anyhow::Result<Grain> {
+        if self.grain != Some(GrainName::Transactions) {
+            let given = [
+                ("--dependency-tracking", self.dependency_tracking.is_some()),
+                ("--tracker-rules", self.tracker_rules.is_some()),
+                ("--history-size", self.history_size.is_some()),
+                ("--wait", self.wait.is_some()),
+                ("--preserve-commit-order", self.preserve_commit_order.is_some()),
+                ("--hand-off", self.hand_off.is_some()),
+                ("--worker-queue-events", self.worker_queue_events.is_some()),
+            ];
+            if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+                bail!("{name} means nothing for lanes of rows; it goes with --grain transactions");
+            }
+            return Ok(Grain::Rows);
+        }
+        let kind = match self.dependency_tracking {
+            Some(TrackingName::Source) => TrackerKind::Source,
+            Some(TrackingName::CommitOrder) => TrackerKind::CommitOrder,
+            None | Some(TrackingName::Writeset) => TrackerKind::Writeset,
+            Some(TrackingName::WritesetSession) => TrackerKind::WritesetSession,
+            Some(TrackingName::Database) => TrackerKind::Database,
+        };
+        if self.history_size.is_some() && !kind.has_history() {
+            bail!("--history-size goes with --dependency-tracking writeset and writeset-session, which have a history");
+        }
+        if self.tracker_rules.is_some() && matches!(kind, TrackerKind::Source | TrackerKind::Database) {
+            bail!(
+                "--tracker-rules means nothing for --dependency-tracking source and database, which have one set of rules"
+            );
+        }
+        let rules = if self.tracker_rules == Some(RulesName::Stock) { Rules::Stock } else { Rules::Own };
+        Ok(Grain::Transactions(TransactionOptions {
+            tracker: TrackerOptions { kind, rules, history_size: self.history_size.unwrap_or(HISTORY_SIZE_MAX) },
+            wait: if self.wait == Some(WaitName::Scheduler) { WaitAt::Scheduler } else { WaitAt::Worker },
+            commit_order: match self.preserve_commit_order {
+                Some(Switch::Off) => CommitOrder::Free,
+                _ => CommitOrder::Preserved,
+            },
+            hand_off: if self.hand_off == Some(HandOffName::Event) { HandOff::Event } else { HandOff::Batch },
+            worker_queue_events: self.worker_queue_events.unwrap_or(WORKER_QUEUE_EVENTS),
+        }))
+    }
+}
+
+/// MySQL's applier as it ships, as near as this store comes: with no decoders.
+#[must_use]
+pub fn stock() -> TransactionOptions {
+    TransactionOptions {
+        tracker: TrackerOptions { kind: TrackerKind::Source, rules: Rules::Stock, history_size: HISTORY_SIZE_MAX },
+        wait: WaitAt::Scheduler,
+        commit_order: CommitOrder::Preserved,
+        hand_off: HandOff::Event,
+        worker_queue_events: WORKER_QUEUE_EVENTS_STOCK,
+    }
+}
+
+impl Grain {
+    /// For the report.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Grain::Transactions(options) = self else { return "grain rows".into() };
+        let TransactionOptions { tracker, wait, commit_order, hand_off, worker_queue_events } = options;
+        let rules = match tracker.kind {
+            TrackerKind::Source | TrackerKind::Database => String::new(),
+            _ => format!(" by {:?} rules", tracker.rules),
+        };
+        let history = match tracker.kind.has_history() {
+            true => format!(" over {} claims", tracker.history_size),
+            false => String::new(),
+        };
+        format!(
+            "grain transactions, dependencies from {:?}{rules}{history}, the {wait:?} waits, commit order {commit_order:?}, \
+             hand-off by {hand_off:?}, queues of {worker_queue_events} events",
+            tracker.kind
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        grain: GrainFlags,
+    }
+
+    fn grain(line: &str) -> Result<Grain, String> {
+        let arguments = std::iter::once("lab").chain(line.split_whitespace());
+        let cli = Cli::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        cli.grain.grain().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_reach_the_options() {
+        assert_eq!(grain(""), Ok(Grain::Rows));
+        let writeset = TrackerOptions { kind: TrackerKind::Writeset, ..TrackerOptions::default() };
+        let default = TransactionOptions { tracker: writeset, ..TransactionOptions::default() };
+        assert_eq!(grain("--grain transactions"), Ok(Grain::Transactions(default)));
+        let line = "--grain transactions --dependency-tracking source --wait scheduler --preserve-commit-order ON \
+                    --hand-off event --worker-queue-events 16384";
+        let Ok(Grain::Transactions(options)) = grain(line) else { panic!("not taken") };
+        assert_eq!(TransactionOptions { tracker: stock().tracker, ..options }, stock());
+        let line = "--grain transactions --dependency-tracking writeset --tracker-rules stock --history-size 25000";
+        let Ok(Grain::Transactions(options)) = grain(line) else { panic!("not taken") };
+        assert_eq!((options.tracker.rules, options.tracker.history_size), (Rules::Stock, 25_000));
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        let options = [
+            "--dependency-tracking source",
+            "--tracker-rules own",
+            "--history-size 5",
+            "--wait worker",
+            "--preserve-commit-order on",
+            "--hand-off batch",
+            "--worker-queue-events 7",
+        ];
+        for option in options {
+            let name = option.split(' ').next().unwrap_or_default();
+            for grain_of in ["", "--grain rows "] {
+                let refused = grain(&format!("{grain_of}{option}")).expect_err(option);
+                assert!(refused.contains(name) && refused.contains("--grain transactions"), "{refused}");
+            }
+        }
+        let refused = [
+            "--dependency-tracking source --history-size 5",
+            "--dependency-tracking database --history-size 5",
+            "--dependency-tracking database --tracker-rules stock",
+            "--dependency-tracking source --tracker-rules own",
+            "--history-size 0",
+            "--history-size 1000001",
+            "--worker-queue-events 0",
+        ];
+        for line in refused {
+            assert!(grain(&format!("--grain transactions {line}")).is_err(), "{line}");
+        }
+    }
+}
