@@ -63,6 +63,8 @@ struct Draft {
     column: Column,
     /// Position of the old column it was.
     origin: Option<usize>,
+    /// See [`define::is_silent_timestamp`].
+    silent: bool,
 }
 
 /// The new definition while it is made.
@@ -224,11 +226,14 @@ impl<'a> Edit<'a> {
                 column.default = converted_default(&old.ty, &column.ty, image);
             }
         }
-        Ok(Draft { column, origin: Some(origin) })
+        let silent = column.default == ColumnDefault::None && define::is_silent_timestamp(&column);
+        Ok(Draft { column, origin: Some(origin), silent })
     }
 
     fn changed(&self, origin: usize, spec: &ColumnSpec) -> Result<Draft, Problem> {
-        Ok(Draft { column: self.defined(spec)?, origin: Some(origin) })
+        let column = self.defined(spec)?;
+        let silent = spec.default.is_none() && define::is_silent_timestamp(&column);
+        Ok(Draft { column, origin: Some(origin), silent })
     }
 
     fn defined(&self, spec: &ColumnSpec) -> Result<Column, Problem> {
@@ -256,8 +261,9 @@ impl<'a> Edit<'a> {
                 AlterAction::AddColumns { columns, keys, position } => {
                     self.keys.extend(keys);
                     for spec in columns {
-                        let draft = Draft { column: self.defined(spec)?, origin: None };
-                        self.place(draft, position.as_ref())?;
+                        let column = self.defined(spec)?;
+                        let silent = spec.default.is_none() && define::is_silent_timestamp(&column);
+                        self.place(Draft { column, origin: None, silent }, position.as_ref())?;
                     }
                 }
                 _ => {}
@@ -344,6 +350,8 @@ impl<'a> Edit<'a> {
         }
         let now = |old: usize| self.columns.iter().position(|draft| draft.origin == Some(old));
         self.table.columns = self.columns.iter().map(|draft| draft.column.clone()).collect();
+        let silent: Vec<bool> = self.columns.iter().map(|draft| draft.silent).collect();
+        define::promote_first_timestamp(&mut self.table.columns, &silent, self.scope);
         let table = &mut self.table;
         for key in &mut table.keys {
             key.parts.retain_mut(|part| match now(part.column) {
@@ -649,8 +657,18 @@ fn from_old(at: usize, before: &Column, column: &Column, scope: &Scope<'_>) -> C
         return ColumnSource::Unknown { what, column: None };
     }
     let options = convert_options(before, scope);
-    let null =
-        if before.nullable && !column.nullable && !options.strict { default_value::implicit(&column.ty) } else { None };
+    let null = match before.nullable && !column.nullable {
+        // Whatever the mode, what was NULL becomes the statement's time (`do_copy_timestamp`, sql/field_conv.cc).
+        true if column.ty.code == code::TIMESTAMP2 => match statement_time(column, scope) {
+            Some(image) => Some(image),
+            None => {
+                let what = format!("the time in place of NULL in `{}`", column.name);
+                return ColumnSource::Unknown { what, column: None };
+            }
+        },
+        true if !options.strict => default_value::implicit(&column.ty),
+        _ => None,
+    };
     let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
     if same && null.is_none() {
         return ColumnSource::Kept(at);
@@ -669,6 +687,12 @@ fn convert_options(before: &Column, scope: &Scope<'_>) -> ConvertOptions {
     }
 }
 
+/// When the statement ran, as a value of the column.
+fn statement_time(column: &Column, scope: &Scope<'_>) -> Option<Vec<u8>> {
+    let zone = scope.context.time_zone.as_deref().and_then(default_value::offset_seconds);
+    scope.context.timestamp_us.and_then(|now| default_value::now(&column.ty, now, zone))
+}
+
 /// What a new column holds in rows that were there before.
 fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
     let unknown = |what: &str| ColumnSource::Unknown { what: format!("{what} `{}`", column.name), column: None };
@@ -682,8 +706,7 @@ fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
         None => {}
     }
     if column.default == ColumnDefault::CurrentTimestamp {
-        let zone = scope.context.time_zone.as_deref().and_then(default_value::offset_seconds);
-        return match scope.context.timestamp_us.and_then(|now| default_value::now(&column.ty, now, zone)) {
+        return match statement_time(column, scope) {
             Some(image) => ColumnSource::Constant(image),
             None => unknown("the time in the added column"),
         };

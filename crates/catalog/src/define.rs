@@ -73,7 +73,13 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         }
         table.columns.push(column(column_spec, default, scope)?);
     }
-    promote_first_timestamp(&mut table, spec, scope);
+    let silent: Vec<bool> = table
+        .columns
+        .iter()
+        .zip(&spec.columns)
+        .map(|(column, spec)| spec.default.is_none() && is_silent_timestamp(column))
+        .collect();
+    promote_first_timestamp(&mut table.columns, &silent, scope);
     for key in spec.keys.iter().filter(|key| key.kind == KeyKind::Primary) {
         for part in &key.parts {
             if let PartSpec::Column { name, .. } = part {
@@ -151,28 +157,26 @@ fn client_charset(context: &StatementContext) -> &'static str {
     context.collation_client.and_then(charset::by_id).map_or("utf8mb4", |collation| collation.charset)
 }
 
-/// `explicit_defaults_for_timestamp=OFF`: the first TIMESTAMP column, if it is NOT NULL and says nothing, follows the
-/// clock; the other silent ones default to zero (`promote_first_timestamp_column`, sql/sql_table.cc).
-fn promote_first_timestamp(table: &mut TableDef, spec: &TableSpec, scope: &Scope<'_>) {
+/// Whether a TIMESTAMP column, given that it has no DEFAULT, takes one under `explicit_defaults_for_timestamp=OFF`.
+pub(crate) fn is_silent_timestamp(column: &Column) -> bool {
+    column.ty.code == code::TIMESTAMP2 && !column.nullable && !column.on_update_now && column.generated.is_none()
+}
+
+/// `explicit_defaults_for_timestamp=OFF`: the first TIMESTAMP column of the whole table, if it is NOT NULL and says nothing
+/// (`silent`), follows the clock; the other silent ones default to zero (`promote_first_timestamp_column`,
+/// sql/sql_table.cc).
+pub(crate) fn promote_first_timestamp(columns: &mut [Column], silent: &[bool], scope: &Scope<'_>) {
     if scope.context.explicit_defaults_for_timestamp != Some(false) {
         return;
     }
-    let mut first = true;
-    for (column, column_spec) in table.columns.iter_mut().zip(&spec.columns) {
-        if column.ty.code != code::TIMESTAMP2 {
-            continue;
-        }
-        let silent = column_spec.default.is_none()
-            && !column_spec.on_update_now
-            && !column.nullable
-            && column.generated.is_none();
-        if silent && first {
+    let timestamps = columns.iter_mut().zip(silent).filter(|(column, _)| column.ty.code == code::TIMESTAMP2);
+    for (nth, (column, _)) in timestamps.enumerate().filter(|(_, (_, silent))| **silent) {
+        if nth == 0 {
             column.default = ColumnDefault::CurrentTimestamp;
             column.on_update_now = true;
-        } else if silent {
+        } else {
             column.default = default_value::implicit(&column.ty).map_or(ColumnDefault::None, ColumnDefault::Image);
         }
-        first = false;
     }
 }
 
