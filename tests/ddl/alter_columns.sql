@@ -565,8 +565,8 @@ ALTER TABLE {t} MODIFY a TIMESTAMP NOT NULL, MODIFY b TIMESTAMP NOT NULL
 UPDATE {t} SET c = 1 WHERE id = 1; SET SESSION sql_mode = DEFAULT
 
 == ADD COLUMN TIMESTAMP, explicit_defaults_for_timestamp=OFF : replayed
-CREATE TABLE {t} (id INT PRIMARY KEY, a INT); INSERT INTO {t} VALUES (1, 1), (2, 2); SET SESSION explicit_defaults_for_timestamp = 0
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT); INSERT INTO {t} VALUES (1, 1), (2, 2); SET SESSION explicit_defaults_for_timestamp = 0, sql_mode = ''
 ----
 ALTER TABLE {t} ADD c TIMESTAMP FIRST, ADD d TIMESTAMP NOT NULL, ADD e TIMESTAMP NULL
 ----
-UPDATE {t} SET a = 5 WHERE id = 1; SET SESSION explicit_defaults_for_timestamp = DEFAULT
+UPDATE {t} SET a = 5 WHERE id = 1; SET SESSION explicit_defaults_for_timestamp = DEFAULT, sql_mode = DEFAULT

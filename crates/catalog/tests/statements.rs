@@ -458,3 +458,67 @@ fn a_rename_of_several_moves_what_is_quarantined_and_what_is_not() {
     let refused = catalog.apply_to_quarantined(&context(), b"RENAME TABLE `t``3` TO x, none TO y");
     assert!(matches!(refused, Quarantined::Refused(_)), "{refused:?}");
 }
+
+#[test]
+fn what_a_primary_key_an_expression_and_a_rule_keep() {
+    let mut catalog = with(&[
+        "create table t (id int primary key, a int, s int as (a + 1) stored)",
+        "alter table t modify id bigint, modify s int as (( `A`+1 )) stored comment 'x'",
+        "create table h (a int primary key) partition by hash (a) partitions 3",
+        "alter table h reorganize partition",
+        "create table x (d decimal(10,3) default -1.5e2, i int default 1e1, j int default 5e-1, k int default 12345678901234567e-10)",
+    ]);
+    let table = catalog.table("d", "t").unwrap();
+    assert!(!table.columns[0].nullable, "a primary key's column");
+    let same = ColumnSource::Kept(2);
+    let rewritten = |catalog: &mut Catalog, sql: &str| match effect(catalog, sql) {
+        DdlEffect::Changed { rewritten, .. } => rewritten.first().map(|rewrite| rewrite.sources[2].clone()),
+        other => panic!("{other:?}"),
+    };
+    // Written anew for the key's sake; the expression is the one there was, then another one.
+    assert_eq!(rewritten(&mut catalog, "alter table t modify id int, modify s int as (A + 1) stored"), Some(same));
+    let other = rewritten(&mut catalog, "alter table t modify s int as (a + 2) stored");
+    assert!(matches!(other, Some(ColumnSource::Unknown { .. })), "{other:?}");
+    let partitions = &catalog.table("d", "h").unwrap().partitioning.as_ref().unwrap().partitions;
+    assert_eq!(partitions.iter().map(|partition| partition.name.as_str()).collect::<Vec<_>>(), ["p0"]);
+    let defaults: Vec<_> = catalog.table("d", "x").unwrap().columns.iter().map(|column| &column.default).collect();
+    let image = |bytes: &[u8]| ColumnDefault::Image(bytes.to_vec());
+    let open = |text: &str| ColumnDefault::Expression(text.to_owned());
+    assert_eq!(
+        defaults,
+        [
+            &image(&[0x7f, 0xff, 0xff, 0x69, 0xff, 0xff]),
+            &image(&[10, 0, 0, 0]),
+            &open("5e-1"),
+            &open("12345678901234567e-10")
+        ]
+    );
+}
+
+#[test]
+fn several_tables_of_which_some_are_not_known() {
+    let catalog = with(&["create table a (x int)", "create table b (y int)", "create table c (z int)"]);
+    let (catalog, gone) = catalog.with_quarantined(&("d".into(), "a".into()), "for a test");
+    assert_eq!(gone, Some(TableId(1)));
+    let done = |catalog: &Catalog, sql: &str| match catalog.apply_to_quarantined(&context(), sql.as_bytes()) {
+        catalog::Quarantined::Done(catalog, gone) => (catalog, gone),
+        other => panic!("{sql}: {other:?}"),
+    };
+    let names = |catalog: &Catalog| catalog.quarantined().map(|(_, name, _)| name.to_owned()).collect::<Vec<_>>();
+    let (swapped, gone) = done(&catalog, "rename table a to tmp, b to a, tmp to b");
+    assert_eq!((names(&swapped), gone), (vec!["b".to_owned()], vec![]));
+    assert_eq!(swapped.table("d", "a").unwrap().columns[0].name, "y");
+    let (moved, _) = done(&catalog, "alter table a add q int, rename to e.f");
+    assert_eq!(names(&moved), ["f"]);
+    let (exchanged, gone) = done(&catalog, "alter table c exchange partition p with table a");
+    assert_eq!((names(&exchanged), gone), (vec!["a".to_owned(), "c".to_owned()], vec![TableId(3)]));
+    assert!(exchanged.table("d", "b").is_some());
+    // A target that is there is the source's error, not ours to pass.
+    let refused = catalog.apply_to_quarantined(&context(), b"rename table a to tmp, b to c");
+    assert!(matches!(refused, catalog::Quarantined::Refused(_)), "{refused:?}");
+    // Without any that is known, by a statement that is not understood.
+    let named = catalog::Named::of(&context(), b"alter table b frobnicate, rename to g");
+    let (unknown, gone) = catalog.with_unknown(&named, "for a test").unwrap();
+    assert_eq!((names(&unknown), gone), (vec!["a".to_owned(), "g".to_owned()], vec![TableId(2)]));
+    assert!(catalog.with_unknown(&catalog::Named::Other, "").is_none());
+}

@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p store --example keyless_cost [ROWS…]`; default 1,000, 100,000 and 10,000,000. Every row without a key is
 //! there twice. The rows lie on disk, in one cut; 50,000 rows chosen at random are updated, each image checked against the
-//! store. Prints the machine, then per table size the microseconds of an update and a hash of what is left.
+//! store. Prints the machine, then per table size the microseconds of an update (of the clock, and of this thread on a
+//! core, which others on the machine do not lengthen) and a hash of what is left.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::ops::ControlFlow;
@@ -69,7 +70,14 @@ impl Bench {
     }
 }
 
-fn run(rows: u64, keyed: bool) -> (f64, u64) {
+/// Microseconds this thread was on a core.
+fn on_core() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
+}
+
+/// Microseconds of an update by the clock and on a core, and a hash of what is left.
+fn run(rows: u64, keyed: bool) -> (f64, f64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let key = if keyed { ", PRIMARY KEY (id)" } else { "" };
     let sql = format!("CREATE TABLE d.t (id INT NOT NULL, v INT NOT NULL, pad VARBINARY(40) NOT NULL{key})");
@@ -98,7 +106,7 @@ fn run(rows: u64, keyed: bool) -> (f64, u64) {
     bench.store.compact_fully().unwrap();
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
     let mut values = std::collections::HashMap::new();
-    let started = Instant::now();
+    let (started, cpu) = (Instant::now(), on_core());
     for step in 1..=UPDATES as u32 {
         random ^= random >> 12;
         random ^= random << 25;
@@ -117,6 +125,7 @@ fn run(rows: u64, keyed: bool) -> (f64, u64) {
         bench.commit();
     }
     let micros = started.elapsed().as_secs_f64() * 1e6 / UPDATES as f64;
+    let cpu = (on_core() - cpu) / UPDATES as f64;
     let snapshot = Snapshot::pin(&bench.store);
     let mut left = 0u64;
     let flow = bench.store.scan::<()>(&snapshot, &bench.def, |row| {
@@ -124,7 +133,7 @@ fn run(rows: u64, keyed: bool) -> (f64, u64) {
         ControlFlow::Continue(())
     });
     let _ = flow.unwrap();
-    (micros, left)
+    (micros, cpu, left)
 }
 
 fn main() {
@@ -134,9 +143,10 @@ fn main() {
     let model = cpu.lines().find(|line| line.starts_with("model name")).unwrap_or("unknown machine");
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("{model}; load {}", load.trim());
-    println!("{:>12}{:>16}{:>16}  rows left (hash, keyless; keyed)", "rows", "keyless µs", "keyed µs");
+    let titles = ["rows", "keyless µs", "on a core", "keyed µs", "on a core"];
+    println!("{}  rows left (hash, keyless; keyed)", titles.map(|title| format!("{title:>12}")).concat());
     for rows in sizes {
-        let ((keyless, left), (keyed, kept)) = (run(rows, false), run(rows, true));
-        println!("{rows:>12}{keyless:>16.2}{keyed:>16.2}  {left:016x} {kept:016x}");
+        let ((keyless, keyless_cpu, left), (keyed, keyed_cpu, kept)) = (run(rows, false), run(rows, true));
+        println!("{rows:>12}{keyless:>12.2}{keyless_cpu:>12.2}{keyed:>12.2}{keyed_cpu:>12.2}  {left:016x} {kept:016x}");
     }
 }

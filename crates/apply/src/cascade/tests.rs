@@ -1,8 +1,6 @@
 //! The index finds what a look at every row finds: random child rows in memory, in sealed generations and on disk, after
 //! inserts, updates and deletions.
 
-use std::time::Instant;
-
 use base::{GtidSet, SequenceNumber};
 use catalog::{StatementContext, TableId};
 use store::{CutPoint, Disk, DiskOptions};
@@ -238,13 +236,19 @@ fn on_disk_below_several_generations() {
     }
 }
 
+/// Microseconds this thread was on a core: others on the machine do not lengthen them.
+fn on_core() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
+}
+
 /// Figures for people, not a test of anything: what one look costs by the number of child rows.
 /// `cargo test --release -p apply cascade -- --ignored --nocapture`
 #[test]
 #[ignore = "prints figures"]
 fn cost_by_the_number_of_child_rows() {
     for (name, on_disk) in [("in memory", false), ("on disk", true)] {
-        for rows in [1_000u32, 10_000, 100_000, 1_000_000] {
+        for rows in [1_000u32, 10_000, 100_000] {
             let folder = tempfile::tempdir().unwrap();
             let store = if on_disk {
                 let (disk, _) =
@@ -267,7 +271,7 @@ fn cost_by_the_number_of_child_rows() {
                 world.cut();
             }
             let mut look = |by_index: bool, times: u32| {
-                let started = Instant::now();
+                let started = on_core();
                 for round in 0..times {
                     let parent = round.wrapping_mul(7919) % (rows / 4);
                     let was = [Some(parent.to_le_bytes().to_vec())];
@@ -281,7 +285,7 @@ fn cost_by_the_number_of_child_rows() {
                     });
                     assert_eq!(found.len(), 4);
                 }
-                started.elapsed().as_secs_f64() * 1e6 / f64::from(times)
+                (on_core() - started) / f64::from(times)
             };
             let first = look(true, 1);
             let (later, scan) = (look(true, 1000), look(false, 3));
