@@ -468,3 +468,91 @@ SET binlog_row_image = MINIMAL; UPDATE {t} SET b = 'one' WHERE id = 1; UPDATE {t
 CREATE TABLE {t} (id INT PRIMARY KEY, a VARCHAR(100)); INSERT INTO {t} VALUES (1, '{"a": 1}')
 ----
 ALTER TABLE {t} MODIFY a JSON
+
+== CHANGE COLUMN to the same, other attributes : replayed
+----
+ALTER TABLE {t} CHANGE a a INT NOT NULL DEFAULT 0 COMMENT 'now with a comment' INVISIBLE AFTER b, CHANGE b b VARCHAR(30) CHECK (b <> ''), MODIFY COLUMN id INT UNIQUE
+----
+INSERT INTO {t} (id, b) VALUES (4, 'four'); UPDATE {t} SET a = 9 WHERE id = 1
+
+== MODIFY of a key column in place : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a VARCHAR(10), b INT, KEY (a, b)); INSERT INTO {t} VALUES (1, 'a', 1), (2, 'B', NULL)
+----
+ALTER TABLE {t} MODIFY a VARCHAR(20) COLLATE utf8mb4_bin, MODIFY b BIGINT
+----
+UPDATE {t} SET a = 'A' WHERE id = 2; INSERT INTO {t} VALUES (3, 'a', 3)
+
+== MODIFY of a column with foreign keys : replayed
+CREATE TABLE {t}_p (id INT PRIMARY KEY, x INT); CREATE TABLE {t} (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES {t}_p (id) ON DELETE SET NULL); INSERT INTO {t}_p VALUES (1, 1), (2, 2); INSERT INTO {t} VALUES (1, 1), (2, 2)
+----
+ALTER TABLE {t} MODIFY p INT NULL COMMENT 'x', CHANGE id ident INT; ALTER TABLE {t}_p CHANGE id pid INT NOT NULL
+----
+DELETE FROM {t}_p WHERE pid = 1
+
+== ALTER COLUMN SET DEFAULT (expression), NULL, a function : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b DATETIME, c JSON, d VARCHAR(9) NOT NULL DEFAULT 'x'); INSERT INTO {t} (id) VALUES (1)
+----
+ALTER TABLE {t} ALTER a SET DEFAULT (5 * 2), ALTER COLUMN b SET DEFAULT (NOW()), ALTER c SET DEFAULT (JSON_ARRAY()), ALTER d DROP DEFAULT
+----
+INSERT INTO {t} (id, d) VALUES (2, 'y'); ALTER TABLE {t} ALTER a SET DEFAULT NULL; INSERT INTO {t} (id, d) VALUES (3, 'z')
+
+== MODIFY of generated columns : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a + 2) STORED); INSERT INTO {t} (id, a) VALUES (1, 1)
+----
+ALTER TABLE {t} MODIFY v INT AS (a + 1) VIRTUAL COMMENT 'x' AFTER id, RENAME COLUMN s TO t
+----
+INSERT INTO {t} (id, a) VALUES (2, 2); UPDATE {t} SET a = 7 WHERE id = 1
+
+== MODIFY of a generated column's expression : not known
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, s INT AS (a + 2) STORED); INSERT INTO {t} (id, a) VALUES (1, 1)
+----
+ALTER TABLE {t} MODIFY s INT AS (a + 3) STORED
+
+== DROP of generated and base columns : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (id + 2) STORED, KEY (v)); INSERT INTO {t} (id, a) VALUES (1, 1)
+----
+ALTER TABLE {t} DROP v; ALTER TABLE {t} DROP a, DROP COLUMN s
+----
+INSERT INTO {t} VALUES (2)
+
+== ADD COLUMN to a table with generated columns : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a + 2) STORED); INSERT INTO {t} (id, a) VALUES (1, 1)
+----
+ALTER TABLE {t} ADD b INT DEFAULT 4 AFTER id, ADD c VARCHAR(5) FIRST
+----
+INSERT INTO {t} (id, a) VALUES (2, 2); UPDATE {t} SET a = 7 WHERE id = 1
+
+== ADD COLUMN … VIRTUAL to a table without rows : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT)
+----
+ALTER TABLE {t} ADD v INT AS (a + 1), ADD s INT AS (a + 2) STORED, ADD KEY (v)
+----
+INSERT INTO {t} (id, a) VALUES (1, 1)
+
+== DROP COLUMN RESTRICT, CASCADE, the last of a key : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b INT, c INT, KEY k (a), UNIQUE u (a, b)); INSERT INTO {t} VALUES (1, 1, 1, 1)
+----
+ALTER TABLE {t} DROP COLUMN a RESTRICT; ALTER TABLE {t} DROP b CASCADE
+----
+UPDATE {t} SET c = 2
+
+== DROP COLUMN of the primary key : replayed
+CREATE TABLE {t} (id INT, a INT, b INT, PRIMARY KEY (id, a)); INSERT INTO {t} VALUES (1, 1, 1), (2, 1, 1)
+----
+ALTER TABLE {t} DROP COLUMN a
+----
+UPDATE {t} SET b = 2 WHERE id = 1
+
+== columns of a table whose key is UNIQUE : replayed
+CREATE TABLE {t} (a INT NOT NULL, b INT, UNIQUE u (a)); INSERT INTO {t} VALUES (1, 1), (2, 2)
+----
+ALTER TABLE {t} ADD c INT DEFAULT 3 FIRST; UPDATE {t} SET b = 5 WHERE a = 1; ALTER TABLE {t} MODIFY a INT NULL
+----
+DELETE FROM {t} WHERE a = 1; INSERT INTO {t} VALUES (1, NULL, 1), (1, NULL, 1)
+
+== CONVERT TO CHARACTER SET DEFAULT : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a VARCHAR(9)) CHARSET latin1; INSERT INTO {t} VALUES (1, 'ä')
+----
+ALTER TABLE {t} CONVERT TO CHARACTER SET DEFAULT; ALTER TABLE {t} CONVERT TO CHARSET utf8mb4 COLLATE utf8mb4_unicode_ci
+----
+INSERT INTO {t} VALUES (2, '€')

@@ -6,6 +6,7 @@
 
 pub mod all_types;
 pub mod compare;
+pub mod definitions;
 pub mod differential;
 pub mod proxy;
 pub mod replica;
@@ -21,6 +22,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use compare::{assert_equal, assert_equal_at_rest, verify_equal};
+pub use definitions::assert_same_definitions;
 pub use proxy::Proxy;
 pub use replica::{Ran, Replica, slipstream, slipstream_with};
 pub use server::Server;

@@ -10,10 +10,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::key_hash;
-use catalog::{Catalog, ForeignKey, KeyOrder, ReferenceAction, RowKey, RowVersions, TableDef, TableId};
-use store::{BeforeImage, CheckImages, Layers, RowChange, RowError, RowErrorKind, Store, TableShape};
+use catalog::{Catalog, ForeignKey, IndexKind, Key, KeyOrder, ReferenceAction, RowKey, RowVersions, TableDef, TableId};
+use store::{
+    BeforeImage, CheckImages, KeyRange, Layers, ReadOrder, RowChange, RowError, RowErrorKind, Store, StoreError,
+    TableReader, TableShape,
+};
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
-use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout};
+use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
 
 /// FK_MAX_CASCADE_DEL: the source does not go deeper either.
 const DEPTH_MAX: u32 = 15;
@@ -26,6 +29,7 @@ struct Table {
     order: KeyOrder,
     versions: RowVersions,
     key: RowKey,
+    reader: TableReader,
 }
 
 impl Table {
@@ -37,6 +41,7 @@ impl Table {
             order: KeyOrder::of(def),
             versions: RowVersions::of(def),
             key: RowKey::new(def),
+            reader: TableReader::new(def),
             def: Arc::clone(def),
         }
     }
@@ -91,10 +96,110 @@ impl Table {
 }
 
 /// A child row that a foreign key finds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     key: Vec<u8>,
     image: Vec<u8>,
     copies: u64,
+}
+
+/// The child rows that a parent's values mean.
+struct Wanted<'a> {
+    child: &'a Table,
+    foreign: &'a ForeignKey,
+    plan: SortKeyPlan,
+    /// What the sort key of such a row's referencing columns is.
+    sort_key: Vec<u8>,
+    /// The values as the child stores them, where both sides store such values alike.
+    stored: Option<Vec<Option<Vec<u8>>>>,
+}
+
+impl<'a> Wanted<'a> {
+    /// `was` are the parent's values, none of them NULL.
+    fn new(
+        child: &'a Table,
+        foreign: &'a ForeignKey,
+        parent: &Table,
+        parent_columns: &[usize],
+        was: &[Option<Vec<u8>>],
+    ) -> Result<Wanted<'a>, RowError> {
+        let plan = |table: &Table, columns: &[usize]| {
+            let of = |column: &usize| {
+                let ty = table.types.get(*column)?.clone();
+                Some(SortKeyColumn { ty, nullable: false, descending: false, prefix_len: None })
+            };
+            let columns: Option<Vec<SortKeyColumn>> = columns.iter().map(of).collect();
+            columns.and_then(|columns| SortKeyPlan::new(&columns).ok()).ok_or_else(damaged)
+        };
+        let (of_parent, of_child) = (plan(parent, parent_columns)?, plan(child, &foreign.columns)?);
+        if !of_parent.is_ordered() || !of_child.is_ordered() {
+            return Err(refused(&child.def, foreign, "its collation is not known here"));
+        }
+        let mut sort_key = Vec::new();
+        of_parent.append(was.iter().map(Option::as_deref), &mut sort_key).map_err(|_| damaged())?;
+        let alike = parent_columns.iter().zip(&foreign.columns).all(|(of_parent, of_child)| {
+            match (parent.types.get(*of_parent), child.types.get(*of_child)) {
+                (Some(of_parent), Some(of_child)) => is_stored_alike(of_parent, of_child),
+                _ => false,
+            }
+        });
+        let stored = alike.then(|| converted(parent, parent_columns, child, foreign, was));
+        Ok(Wanted { child, foreign, plan: of_child, sort_key, stored })
+    }
+
+    /// Whether an image of the child is one of them.
+    fn is(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>, sort_key: &mut Vec<u8>) -> Result<bool, RowError> {
+        self.child.layout.walk_offsets(image, offsets).map_err(|_| damaged())?;
+        sort_key.clear();
+        for (position, column) in self.foreign.columns.iter().enumerate() {
+            let place = offsets.get(*column).filter(|place| place.0 < OFFSET_ABSENT);
+            let value = place.and_then(|&(start, len)| image.get(start as usize..(start + len) as usize));
+            if value.is_none() || self.plan.append_column(position, value, sort_key).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(*sort_key == self.sort_key)
+    }
+
+    /// An index that begins with the referencing columns, in any order, and what the sort keys of these rows begin with
+    /// in it.
+    fn in_index(&self) -> Result<Option<(ReadOrder, Vec<u8>)>, RowError> {
+        let Some(stored) = &self.stored else { return Ok(None) };
+        let columns = &self.foreign.columns;
+        let places = |key: &Key| -> Option<Vec<usize>> {
+            if key.kind != IndexKind::Ordered || !key.expressions.is_empty() {
+                return None;
+            }
+            let mut places = Vec::with_capacity(columns.len());
+            for part in key.parts.get(..columns.len())? {
+                let place = columns.iter().position(|column| *column == part.column)?;
+                if part.prefix_len.is_some() || places.contains(&place) {
+                    return None;
+                }
+                places.push(place);
+            }
+            Some(places)
+        };
+        for key in &self.child.def.keys {
+            let (Some(places), Ok(order)) = (places(key), TableReader::order_of(&self.child.def, key)) else {
+                continue;
+            };
+            if self.child.reader.is_ordered(order) {
+                let values = places.iter().map(|place| stored.get(*place).and_then(Option::as_deref));
+                return self.child.reader.bound(order, values).map(|bound| Some((order, bound))).map_err(|_| damaged());
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a value of one column stands in the other with the same bytes, but for the length in front of it.
+fn is_stored_alike(one: &ColumnType, other: &ColumnType) -> bool {
+    let text = |ty: &ColumnType| matches!(ty.code, type_code::CHAR | type_code::VARCHAR | type_code::BLOB);
+    if text(one) && text(other) {
+        return one.collation == other.collation;
+    }
+    one.code == other.code && one.meta == other.meta && one.unsigned == other.unsigned && one.members == other.members
 }
 
 /// Carries out what foreign keys do. One for a transaction's place in the log.
@@ -153,8 +258,8 @@ impl Cascade<'_> {
                 continue;
             }
             let child_table = made_ready(tables, child);
-            let found = self.children(&child_table, foreign, &parent_table, &columns, &was)?;
-            for row in found {
+            let wanted = Wanted::new(&child_table, foreign, &parent_table, &columns, &was)?;
+            for row in self.children(&wanted)? {
                 let change = match action {
                     ReferenceAction::Cascade => {
                         is.as_ref().map(|values| converted(&parent_table, &columns, &child_table, foreign, values))
@@ -178,50 +283,47 @@ impl Cascade<'_> {
         Ok(())
     }
 
-    /// The child's rows that refer to these values, as the collation compares them.
-    fn children(
-        &self,
-        child: &Table,
-        foreign: &ForeignKey,
-        parent: &Table,
-        parent_columns: &[usize],
-        was: &[Option<Vec<u8>>],
-    ) -> Result<Vec<Found>, RowError> {
-        let plan = |table: &Table, columns: &[usize]| {
-            let of = |column: &usize| {
-                let ty = table.types.get(*column)?.clone();
-                Some(SortKeyColumn { ty, nullable: false, descending: false, prefix_len: None })
-            };
-            let columns: Option<Vec<SortKeyColumn>> = columns.iter().map(of).collect();
-            columns.and_then(|columns| SortKeyPlan::new(&columns).ok()).ok_or_else(damaged)
-        };
-        let (of_parent, of_child) = (plan(parent, parent_columns)?, plan(child, &foreign.columns)?);
-        if !of_parent.is_ordered() || !of_child.is_ordered() {
-            return Err(refused(&child.def, foreign, "its collation is not known here"));
+    /// The child's rows that refer to these values, as the collation compares them: by the index that MySQL asks for, or
+    /// where that cannot be read (yet) by a look at every row.
+    fn children(&self, wanted: &Wanted<'_>) -> Result<Vec<Found>, RowError> {
+        match self.by_index(wanted)? {
+            Some(found) => Ok(found),
+            None => self.by_scan(wanted),
         }
-        let (mut wanted, mut sort_key) = (Vec::new(), Vec::new());
-        of_parent.append(was.iter().map(Option::as_deref), &mut wanted).map_err(|_| damaged())?;
-        let (mut found, mut offsets) = (Vec::new(), Vec::new());
-        let scanned = self.store.scan_newest(self.layers, &child.def, |row| {
-            if child.layout.walk_offsets(row.image, &mut offsets).is_err() {
-                return ControlFlow::Break(());
+    }
+
+    /// None: there is no index to use, or it is still being filled.
+    fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Found>>, RowError> {
+        let Some((order, bound)) = wanted.in_index()? else { return Ok(None) };
+        let rows = match self.store.range_newest(self.layers, &wanted.child.reader, order, &KeyRange::prefix(&bound)) {
+            Ok(rows) => rows,
+            Err(StoreError::IndexNotReady { .. }) => return Ok(None),
+            Err(error) => return Err(RowError { kind: RowErrorKind::Store(error) }),
+        };
+        let (mut found, mut offsets, mut sort_key) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            let row = row.map_err(|error| RowError { kind: RowErrorKind::Store(error) })?;
+            // Values of which one is the front of another share a bound.
+            if wanted.is(&row.image, &mut offsets, &mut sort_key)? {
+                found.push(Found { key: row.key, image: row.image, copies: row.count });
             }
-            sort_key.clear();
-            for (position, column) in foreign.columns.iter().enumerate() {
-                let place = offsets.get(*column).filter(|place| place.0 < OFFSET_ABSENT);
-                let value = place.and_then(|&(start, len)| row.image.get(start as usize..(start + len) as usize));
-                if value.is_none() || of_child.append_column(position, value, &mut sort_key).is_err() {
-                    return ControlFlow::Continue(());
-                }
-            }
-            if sort_key == wanted {
-                found.push(Found { key: row.key.to_vec(), image: row.image.to_vec(), copies: row.count });
+        }
+        Ok(Some(found))
+    }
+
+    fn by_scan(&self, wanted: &Wanted<'_>) -> Result<Vec<Found>, RowError> {
+        let (mut found, mut offsets, mut sort_key) = (Vec::new(), Vec::new(), Vec::new());
+        let scanned = self.store.scan_newest(self.layers, &wanted.child.def, |row| {
+            match wanted.is(row.image, &mut offsets, &mut sort_key) {
+                Ok(true) => found.push(Found { key: row.key.to_vec(), image: row.image.to_vec(), copies: row.count }),
+                Ok(false) => {}
+                Err(error) => return ControlFlow::Break(error),
             }
             ControlFlow::Continue(())
         });
         match scanned {
             Ok(ControlFlow::Continue(())) => Ok(found),
-            Ok(ControlFlow::Break(())) => Err(damaged()),
+            Ok(ControlFlow::Break(error)) => Err(error),
             Err(error) => Err(RowError { kind: RowErrorKind::Store(error) }),
         }
     }
@@ -285,3 +387,6 @@ fn converted(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

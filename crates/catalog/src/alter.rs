@@ -193,9 +193,9 @@ fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Proble
             PartitionAction::Exchange { partition, with }
         }
         "REORGANIZE" => {
-            // Without names the rows are spread anew over the partitions there are.
+            // Without names, for HASH and KEY: as many partitions as without PARTITIONS, one (seen on 9.7).
             if parser.at_end()? || parser.is_punct(b';')? {
-                return Ok(AlterAction::Nothing);
+                return Ok(AlterAction::Partitions(PartitionAction::Renumber));
             }
             let partitions = names(parser)?;
             parser.expect_word("INTO")?;
@@ -464,11 +464,11 @@ mod tests {
         ));
         assert!(matches!(of("alter table t partition by hash (a) partitions 4"), PartitionAction::By(_)));
         assert_eq!(of("alter table t remove partitioning"), PartitionAction::Remove);
+        assert_eq!(of("alter table t reorganize partition"), PartitionAction::Renumber);
         for sql in [
             "alter table t rebuild partition p, q",
             "alter table t optimize partition all",
             "alter table t check partition p for upgrade",
-            "alter table t reorganize partition",
         ] {
             assert_eq!(actions(sql), [AlterAction::Nothing], "{sql}");
         }

@@ -394,8 +394,8 @@ fn column_attribute(
             let stored = !parser.eat_word("VIRTUAL")? && parser.eat_word("STORED")?;
             column.generated = Some((stored, expression));
         }
-        // Behind ALTER TABLE's columns the place follows.
-        "" | "FIRST" | "AFTER" => return Ok(false),
+        // Behind ALTER TABLE's columns the place follows, or what becomes of the partitions.
+        "" | "FIRST" | "AFTER" | "REMOVE" | "PARTITION" => return Ok(false),
         _ => return Problem::unsupported(format!("column attribute {word} of `{}`", column.name)),
     }
     Ok(true)

@@ -27,7 +27,7 @@ pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>)
     match ty.code {
         code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG => integer(ty, literal),
         code::FLOAT | code::DOUBLE => float(ty, literal, scope),
-        code::DECIMAL => decimal(ty, &number_text(literal)?),
+        code::DECIMAL => decimal(ty, &plain_number(&number_text(literal)?)?),
         code::YEAR => year(literal).map(|byte| vec![byte]),
         code::DATE => {
             // The time of day is rounded to whole seconds before it is left out.
@@ -84,9 +84,38 @@ fn number_image(value: u64, len: usize) -> Vec<u8> {
     value.to_le_bytes().into_iter().take(len).collect()
 }
 
+/// A number without an exponent. One with an exponent is a double to the server: only what a double surely holds to the
+/// last digit is taken.
+fn plain_number(text: &str) -> Option<String> {
+    let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else { return Some(text.to_owned()) };
+    let exponent = exponent.parse::<i32>().ok().filter(|exponent| exponent.abs() <= EXPONENT_MAX)?;
+    let (negative, whole, fraction) = decimal_parts(mantissa)?;
+    let digits = [whole.as_str(), fraction].concat();
+    if digits.trim_matches('0').len() > EXACT_DIGITS {
+        return None;
+    }
+    let point = i32::try_from(whole.len()).ok()? + exponent;
+    let sign = if negative { "-" } else { "" };
+    let point_at = usize::try_from(point.max(0)).ok()?;
+    let mut digits = "0".repeat(usize::try_from((-point).max(0)).ok()?) + &digits;
+    digits.push_str(&"0".repeat(point_at.saturating_sub(digits.len())));
+    let (whole, fraction) = digits.split_at_checked(point_at)?;
+    Some(format!("{sign}{}.{fraction}", if whole.is_empty() { "0" } else { whole }))
+}
+
+/// Significant digits that a double holds whatever they are (DBL_DIG).
+const EXACT_DIGITS: usize = 15;
+/// Larger ones are in no DECIMAL and no integer.
+const EXPONENT_MAX: i32 = 100;
+
 fn integer(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
-    let text = number_text(literal)?;
+    let written = number_text(literal)?;
+    let text = plain_number(&written)?;
     let (negative, digits, fraction) = decimal_parts(&text)?;
+    if text != written && fraction.bytes().any(|digit| digit != b'0') {
+        // A double rounds half to even, a decimal half away from zero.
+        return None;
+    }
     let mut value = digits.parse::<i128>().ok()?;
     if fraction.bytes().next().is_some_and(|digit| digit >= b'5') {
         value += 1;

@@ -12,6 +12,7 @@ use crate::error::Problem;
 use crate::identity;
 use crate::index_set;
 use crate::lexer::{SERVER_VERSION_DEFAULT, sql_mode};
+use crate::parser;
 use crate::partition;
 use crate::syntax::{ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
 use crate::table::{
@@ -107,6 +108,10 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
             true => GeneratedKind::Stored,
             false => GeneratedKind::Virtual,
         }),
+        expression: match &spec.generated {
+            Some((_, text)) => parser::spelled(scope.context, text).unwrap_or_else(|_| text.clone()),
+            None => String::new(),
+        },
         default,
         on_update_now: spec.on_update_now,
         comment: spec.comment.clone(),
@@ -329,8 +334,14 @@ pub(crate) fn rename_generated_foreign_names(table: &mut TableDef, old_name: &st
     }
 }
 
-/// Puts keys into MySQL's order and derives what follows from them.
+/// Puts keys into MySQL's order and derives what follows from them. A column of the primary key is NOT NULL, also where
+/// ALTER TABLE changes it and does not say so.
 pub(crate) fn settle_keys(table: &mut TableDef) {
+    for part in table.keys.iter().filter(|key| key.primary).flat_map(|key| &key.parts) {
+        if let Some(column) = table.columns.get_mut(part.column) {
+            column.nullable = false;
+        }
+    }
     identity::sort_keys(&mut table.keys, &table.columns);
     table.identity = identity::identity(&table.keys, &table.columns);
     table.hidden_columns = table.keys.iter().map(|key| key.expressions.len()).sum();

@@ -23,6 +23,10 @@ pub enum Named {
     Drops(Vec<NamedTable>),
     /// RENAME TABLE of these, in this order, and what they are called then.
     Renames(Vec<(NamedTable, NamedTable)>),
+    /// ALTER TABLE … RENAME TO: the table, which may be changed otherwise too, and what it is called then.
+    Moves(NamedTable, NamedTable),
+    /// ALTER TABLE … EXCHANGE PARTITION: rows of both tables change places.
+    Exchanges(NamedTable, NamedTable),
     /// DROP DATABASE.
     DropsDatabase(String),
     /// Something else, or not to be told.
@@ -44,7 +48,7 @@ fn read(parser: &mut Parser<'_>, db: &str) -> Result<Named, Problem> {
             return Ok(Named::Other);
         }
         let table = name(parser, db)?;
-        return Ok(if moves(parser)? { Named::Other } else { Named::Changes(table) });
+        return alters(parser, db, table);
     }
     if parser.eat_word("TRUNCATE")? {
         parser.eat_word("TABLE")?;
@@ -71,16 +75,23 @@ fn name(parser: &mut Parser<'_>, db: &str) -> Result<NamedTable, Problem> {
     Ok((own.unwrap_or_else(|| db.to_owned()), name))
 }
 
-/// Whether an ALTER TABLE may give the table another name, or rows of it to another one.
-fn moves(parser: &mut Parser<'_>) -> Result<bool, Problem> {
+/// Behind ALTER TABLE and the name: whether it gives the table another name, or rows of it to another one.
+fn alters(parser: &mut Parser<'_>, db: &str, table: NamedTable) -> Result<Named, Problem> {
     loop {
         let (renames, exchanges) = match parser.take()? {
-            Tok::End => return Ok(false),
+            Tok::End => return Ok(Named::Changes(table)),
             Tok::Word(word) => (word.eq_ignore_ascii_case(b"RENAME"), word.eq_ignore_ascii_case(b"EXCHANGE")),
             _ => continue,
         };
-        if exchanges || renames && !parser.is_any_word(&["COLUMN", "INDEX", "KEY"])? {
-            return Ok(true);
+        if exchanges && parser.eat_word("PARTITION")? {
+            parser.name()?;
+            parser.expect_word("WITH")?;
+            parser.expect_word("TABLE")?;
+            return Ok(Named::Exchanges(table, name(parser, db)?));
+        }
+        if renames && !parser.is_any_word(&["COLUMN", "INDEX", "KEY"])? {
+            let _ = parser.eat_word("TO")? || parser.eat_word("AS")? || parser.eat_punct(b'=')?;
+            return Ok(Named::Moves(table, name(parser, db)?));
         }
     }
 }
@@ -159,8 +170,13 @@ mod tests {
         let table = |db: &str, name: &str| (db.to_owned(), name.to_owned());
         assert_eq!(of("ALTER TABLE `a b`.t FROBNICATE 'RENAME'"), Named::Changes(table("a b", "t")));
         assert_eq!(of("alter /* x */ table t rename column a to b"), Named::Changes(table("d", "t")));
-        assert_eq!(of("ALTER TABLE t ADD x INT, RENAME TO u"), Named::Other);
-        assert_eq!(of("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u"), Named::Other);
+        let moved = Named::Moves(table("d", "t"), table("e", "u"));
+        assert_eq!(of("ALTER TABLE t ADD x INT, RENAME TO e.u"), moved);
+        assert_eq!(of("ALTER TABLE t RENAME AS e.u, FROBNICATE"), moved);
+        assert_eq!(of("ALTER TABLE t RENAME = e.u"), moved);
+        assert_eq!(of("ALTER TABLE t ADD exchange INT, RENAME KEY a TO b"), Named::Changes(table("d", "t")));
+        let exchanged = Named::Exchanges(table("d", "t"), table("e", "u"));
+        assert_eq!(of("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE e.u WITHOUT VALIDATION"), exchanged);
         assert_eq!(of("TRUNCATE t"), Named::Changes(table("d", "t")));
         assert_eq!(of("CREATE UNIQUE INDEX i USING BTREE ON e.t (a)"), Named::Changes(table("e", "t")));
         assert_eq!(of("DROP INDEX i ON t"), Named::Changes(table("d", "t")));

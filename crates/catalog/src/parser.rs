@@ -26,6 +26,47 @@ pub(crate) struct Parser<'a> {
     names: Option<SourceNames>,
 }
 
+/// An expression's tokens in one spelling, whatever the session's modes and the writer's spaces, comments, case of names
+/// and quotes around them; brackets around the whole are left out. The source prints most expressions anew and this does
+/// not undo: equal texts mean the same, different ones may.
+pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, Problem> {
+    // Text inside a statement was made UTF-8 when it was taken out.
+    let context = StatementContext { collation_client: None, ..context.clone() };
+    let mut parser = Parser::new(&context, text.as_bytes());
+    let mut tokens = Vec::new();
+    loop {
+        tokens.push(match parser.take()? {
+            Tok::End => break,
+            Tok::Word(bytes) | Tok::Quoted(bytes) => String::from_utf8_lossy(&bytes).to_lowercase(),
+            Tok::Number(number) => number,
+            Tok::Punct(punct) => char::from(punct).to_string(),
+            Tok::Str { bytes, introducer } | Tok::Bytes { bytes, introducer } => {
+                format!("{}{bytes:02x?}", introducer.unwrap_or_default())
+            }
+            Tok::Variable => return parser.wrong("a variable in an expression"),
+        });
+    }
+    while is_in_brackets(&tokens) {
+        tokens.pop();
+        tokens.remove(0);
+    }
+    Ok(tokens.join(" "))
+}
+
+/// Whether the first token opens a bracket that the last one closes.
+fn is_in_brackets(tokens: &[String]) -> bool {
+    let mut depth = 0usize;
+    let closed = tokens.iter().position(|token| {
+        match token.as_str() {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    });
+    tokens.len() > 1 && closed == Some(tokens.len() - 1)
+}
+
 impl<'a> Parser<'a> {
     pub(crate) fn new(context: &StatementContext, sql: &'a [u8]) -> Parser<'a> {
         let version = context.server_version.unwrap_or(SERVER_VERSION_DEFAULT);
@@ -157,7 +198,11 @@ impl<'a> Parser<'a> {
             _ => return self.wrong("a name expected"),
         }
         match self.take()? {
-            Tok::Word(bytes) | Tok::Quoted(bytes) => self.utf8(bytes),
+            // Names are utf8mb3 at the source: what is not in it becomes a question mark (seen on 9.7).
+            Tok::Word(bytes) | Tok::Quoted(bytes) => {
+                let name = self.utf8(bytes)?;
+                Ok(if name.is_ascii() { name } else { name.replace(|letter| letter > '\u{ffff}', "?") })
+            }
             _ => self.wrong("a name expected"),
         }
     }

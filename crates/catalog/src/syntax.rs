@@ -281,6 +281,8 @@ pub(crate) enum PartitionAction {
         partitions: Vec<String>,
         into: Vec<Partition>,
     },
+    /// REORGANIZE PARTITION without more: the default number of partitions.
+    Renumber,
     /// COALESCE PARTITION n.
     Coalesce(u64),
 }

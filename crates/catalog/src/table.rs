@@ -84,6 +84,10 @@ pub struct Column {
     pub auto_increment: bool,
     /// GENERATED ALWAYS AS, with its kind.
     pub generated: Option<GeneratedKind>,
+    /// What a generated column is computed by, its tokens in one spelling; empty for another, and where a catalog
+    /// of an earlier version of this program did not keep it. Equal texts compute the same, different ones may.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expression: String,
     /// What a row that does not name the column gets.
     pub default: ColumnDefault,
     /// ON UPDATE CURRENT_TIMESTAMP.

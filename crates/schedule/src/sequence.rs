@@ -449,19 +449,24 @@ impl StatementSink for State {
         let outcome = match self.catalog.apply(&context, query.sql) {
             Ok(outcome) => outcome,
             Err(error) => {
-                // A statement that is about one table and cannot be interpreted stops nothing else: its table is copied.
+                // A statement that cannot be interpreted, of tables that it names, stops nothing else: they are copied.
                 let named = if self.quarantine { Named::of(&context, query.sql) } else { Named::Other };
-                let (Named::Changes(table) | Named::Creates(table, _)) = named else {
+                let Some((catalog, gone)) = self.catalog.with_unknown(&named, &error.to_string()) else {
                     return Err((StopClass::NotSupported, error.to_string()));
                 };
-                let (catalog, gone) = self.catalog.with_quarantined(&table, &error.to_string());
-                self.put_catalog(at, catalog, gone.into_iter().collect());
+                self.put_catalog(at, catalog, gone);
                 return Ok(StatementOutcome::Superseded);
             }
         };
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
-            DdlEffect::Recorded(_) => StatementOutcome::Recorded,
+            DdlEffect::Recorded(_) => {
+                if !outcome.catalog.is_same(&self.catalog) {
+                    // Names of views: RENAME TABLE may speak of them.
+                    self.put_catalog(at, outcome.catalog, Vec::new());
+                }
+                StatementOutcome::Recorded
+            }
             DdlEffect::Changed { dropped, rewritten, .. } => {
                 self.put_catalog(at, outcome.catalog, dropped);
                 self.rewrites.extend(rewritten);

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
 use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, IndexSet, KeyOrder, TableDef, TableId};
@@ -18,7 +18,9 @@ use crate::entries::{CutRow, TableEntries, gathered_bytes_max};
 use crate::entry::{self, head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
+use crate::lane::Lane;
 use crate::layers::{CutPoint, Generation, Layer, Spill, tables_of};
+use crate::table::WARM_AT_ONCE;
 
 /// What a cut wrote.
 #[derive(Clone, Debug, Default)]
@@ -105,8 +107,16 @@ fn key_of<'a>(keys: &'a [Vec<u8>], place: &Place) -> &'a [u8] {
 
 /// One table's rows of a layer, on the way into a run.
 enum Stream<'a> {
-    Memory { generation: &'a Generation, sorted: SortedTable, next: usize },
-    Spill { entries: std::iter::Peekable<Box<dyn Iterator<Item = SpillEntry> + 'a>> },
+    /// The generation is sealed: nobody waits for its lanes.
+    Memory {
+        lanes: Vec<RwLockReadGuard<'a, Lane>>,
+        table: TableId,
+        sorted: SortedTable,
+        next: usize,
+    },
+    Spill {
+        entries: std::iter::Peekable<Box<dyn Iterator<Item = SpillEntry> + 'a>>,
+    },
 }
 
 type SpillEntry = Result<(lsm_tree::Slice, lsm_tree::Slice), StoreError>;
@@ -132,20 +142,33 @@ impl Stream<'_> {
 
     fn skip(&mut self) {
         match self {
-            Stream::Memory { next, .. } => *next += 1,
+            Stream::Memory { next, .. } => {
+                *next += 1;
+                if next.is_multiple_of(WARM_AT_ONCE) {
+                    self.warm();
+                }
+            }
             Stream::Spill { entries } => {
                 entries.next();
             }
         }
     }
 
+    /// Brings the next records into the cache, their misses at once: they lie in no order.
+    fn warm(&self) {
+        let Stream::Memory { lanes, table, sorted, next } = self else { return };
+        let places = sorted.places.iter().skip(*next).take(WARM_AT_ONCE);
+        let touched = places.filter_map(|place| Some(lanes.get(usize::from(place.lane))?.touch(*table, place.place)));
+        std::hint::black_box(touched.fold(0, |sum, byte| sum ^ byte));
+    }
+
     /// Writes the next entry's value; false when it is a deletion.
     fn value(&mut self, table: TableId, out: &mut Vec<u8>) -> bool {
         out.clear();
         match self {
-            Stream::Memory { generation, sorted, next } => {
+            Stream::Memory { lanes, sorted, next, .. } => {
                 let Some(place) = sorted.places.get(*next) else { return false };
-                let Some(guard) = generation.lane(usize::from(place.lane)) else { return false };
+                let Some(guard) = lanes.get(usize::from(place.lane)) else { return false };
                 let Some(held) = guard.held_at(table, place.place) else { return false };
                 let Some(image) = held.image else { return false };
                 let keyless = guard.is_keyless(table);
@@ -166,9 +189,9 @@ impl Stream<'_> {
     fn base(&mut self, table: TableId, indexes: &IndexSet, keys: &mut Vec<u8>) -> Option<(BaseKind, usize)> {
         keys.clear();
         match self {
-            Stream::Memory { generation, sorted, next } => {
+            Stream::Memory { lanes, sorted, next, .. } => {
                 let place = sorted.places.get(*next)?;
-                let guard = generation.lane(usize::from(place.lane))?;
+                let guard = lanes.get(usize::from(place.lane))?;
                 let held = guard.held_at(table, place.place)?;
                 let keyless = guard.is_keyless(table);
                 let own_len = entry::own_len(keyless, held.key);
@@ -245,7 +268,10 @@ fn streams<'a>(layers: &'a [Layer], table: TableId, order: &KeyOrder, sequence: 
         match layer {
             Layer::Memory(generation) => {
                 let sorted = SortedTable::of(generation, table, order, sequence);
-                all.push(Stream::Memory { generation, sorted, next: 0 });
+                let lanes = (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)).collect();
+                let stream = Stream::Memory { lanes, table, sorted, next: 0 };
+                stream.warm();
+                all.push(stream);
             }
             Layer::Spill(spill) if spill.sequence <= sequence => all.push(spill_stream(spill, table)),
             Layer::Spill(_) => {}

@@ -200,8 +200,13 @@ pub(crate) enum Below {
 impl Layers {
     /// An image in memory that its table's definitions do not explain.
     pub(crate) fn unreadable(&self, error: &values::ValueError) -> StoreError {
+        self.damaged(&format!("a row of an earlier definition: {error}"))
+    }
+
+    /// A fault of what is stored.
+    pub(crate) fn damaged(&self, text: &str) -> StoreError {
         let folder = self.base.as_ref().map(|(disk, _)| disk.folder().to_owned()).unwrap_or_default();
-        StoreError::Damaged { folder, text: format!("a row of an earlier definition: {error}") }
+        StoreError::Damaged { folder, text: text.to_owned() }
     }
 
     /// The newest sealed generation in memory, where nothing lies between it and the active one.

@@ -1,8 +1,8 @@
 //! Rows in the order of the identifying key or of a secondary index, from either end.
 //!
-//! In: a snapshot, a table made ready, an order, bounds. Out: its rows in that order, each once. Never here: a row above
-//! the snapshot's watermark, a lock held while the caller works, anything of a row that is not asked for: rows are
-//! fetched one at a time.
+//! In: a snapshot (or the one writer's look at the newest versions), a table made ready, an order, bounds. Out: its rows in
+//! that order, each once. Never here: a row above the snapshot's watermark, a lock held while the caller works, anything
+//! of a row that is not asked for: rows are fetched one at a time.
 //!
 //! Every layer gives places in order: a generation its slices (`order`), a tree its entries. They are merged by key. A
 //! place counts when the row has, in that layer, a visible version under exactly this key and no newer layer has any
@@ -47,9 +47,57 @@ pub struct IndexCheck {
 type TreeEntry = (lsm_tree::Slice, lsm_tree::Slice);
 type TreeEntries = Box<dyn DoubleEndedIterator<Item = Result<TreeEntry, StoreError>> + Send>;
 
+/// Who reads.
+#[derive(Clone, Copy)]
+enum View<'a> {
+    /// A reader: what is visible there. May be given up meanwhile.
+    Snapshot(&'a Snapshot),
+    /// The one writer at a barrier: the newest versions.
+    Newest(&'a Layers),
+}
+
+/// The parts that are read, for one step.
+enum Parts<'a> {
+    Shared(Arc<Layers>),
+    Lent(&'a Layers),
+}
+
+impl std::ops::Deref for Parts<'_> {
+    type Target = Layers;
+    fn deref(&self) -> &Layers {
+        match self {
+            Parts::Shared(layers) => layers,
+            Parts::Lent(layers) => layers,
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    fn layers(&self) -> Result<Parts<'a>, StoreError> {
+        match self {
+            View::Snapshot(snapshot) => snapshot.layers().map(Parts::Shared),
+            View::Newest(layers) => Ok(Parts::Lent(layers)),
+        }
+    }
+
+    fn sequence(&self) -> u64 {
+        match self {
+            View::Snapshot(snapshot) => snapshot.sequence(),
+            View::Newest(_) => u64::MAX,
+        }
+    }
+
+    fn damaged(&self, text: &str) -> StoreError {
+        match self {
+            View::Snapshot(snapshot) => snapshot.damaged(text),
+            View::Newest(layers) => layers.damaged(text),
+        }
+    }
+}
+
 /// An open range.
 pub struct Range<'a> {
-    snapshot: &'a Snapshot,
+    view: View<'a>,
     table: TableId,
     order: KeyOrder,
     definition: u32,
@@ -101,8 +149,33 @@ impl Store {
         order: ReadOrder,
         range: &KeyRange,
     ) -> Result<Range<'a>, StoreError> {
+        self.range_at(View::Snapshot(snapshot), table, order, range)
+    }
+
+    /// As [`Store::range`], of the newest versions, visible or not: for the one writer at a barrier, which nobody
+    /// overtakes. What it writes while the range is open may or may not be in it.
+    ///
+    /// # Errors
+    /// As [`Store::range`].
+    pub fn range_newest<'a>(
+        &self,
+        layers: &'a Layers,
+        table: &TableReader,
+        order: ReadOrder,
+        range: &KeyRange,
+    ) -> Result<Range<'a>, StoreError> {
+        self.range_at(View::Newest(layers), table, order, range)
+    }
+
+    fn range_at<'a>(
+        &self,
+        view: View<'a>,
+        table: &TableReader,
+        order: ReadOrder,
+        range: &KeyRange,
+    ) -> Result<Range<'a>, StoreError> {
         let index = order.index();
-        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
+        let (layers, sequence) = (view.layers()?, view.sequence());
         if !is_ready(&layers, table, order) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
@@ -135,7 +208,7 @@ impl Store {
             }
         }
         Ok(Range {
-            snapshot,
+            view,
             table: table.id(),
             order: table.order().clone(),
             definition: table.definition(),
@@ -339,12 +412,12 @@ impl Range<'_> {
         let Some(row) = row else { return Ok(None) };
         self.found.clear();
         let fits = append_key(&self.order, self.index, &row.key, &row.image, &mut self.found);
-        fits.map_err(|_| self.snapshot.damaged("a row does not fit its table's definition"))?;
+        fits.map_err(|_| self.view.damaged("a row does not fit its table's definition"))?;
         if self.found != self.key {
             return Ok(None);
         }
         let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };
-        let layers = self.snapshot.layers()?;
+        let layers = self.view.layers()?;
         let hash = base::key_hash(self.table.0, &row.key);
         let shape = TableShape {
             id: self.table,
@@ -355,20 +428,20 @@ impl Range<'_> {
             versions: &self.versions,
         };
         let newer = layers.below.get(..newer).unwrap_or(&[]);
-        let (lane, sequence) = (base::lane_of(hash, self.lanes), self.snapshot.sequence());
+        let (lane, sequence) = (base::lane_of(hash, self.lanes), self.view.sequence());
         let shadowed = is_shadowed(Some(&layers.active), newer, &shape, lane, hash, &row.key, sequence)?;
         Ok((!shadowed).then_some(row))
     }
 
     fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
-        let layers = self.snapshot.layers()?;
+        let layers = self.view.layers()?;
         let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
             None => &layers.active,
             Some(Some(Layer::Memory(generation))) => generation,
             Some(_) => return Ok(None),
         };
         let Some(guard) = generation.lane(lane) else { return Ok(None) };
-        let visible = guard.visible(self.table, slot, self.snapshot.sequence());
+        let visible = guard.visible(self.table, slot, self.view.sequence());
         let Some((_, Some((row, definition)))) = visible else { return Ok(None) };
         let image = self.image(definition, row.image)?;
         Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
@@ -378,11 +451,11 @@ impl Range<'_> {
     fn image(&self, definition: u32, image: &[u8]) -> Result<Vec<u8>, StoreError> {
         let mut buffers = ConversionBuffers::default();
         let read = self.versions.read(definition, image, &mut buffers).map(<[u8]>::to_vec);
-        read.map_err(|error| self.snapshot.damaged(&format!("a row of an earlier definition: {error}")))
+        read.map_err(|error| self.view.damaged(&format!("a row of an earlier definition: {error}")))
     }
 
     fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {
-        let damaged = || self.snapshot.damaged("an entry that is not one of ours");
+        let damaged = || self.view.damaged("an entry that is not one of ours");
         let owned = |key: &[u8], value: &[u8]| {
             if entry::is_gone(value) {
                 return Ok(None);
@@ -394,7 +467,7 @@ impl Range<'_> {
         if self.index == 0 {
             return owned(key, value);
         }
-        let layers = self.snapshot.layers()?;
+        let layers = self.view.layers()?;
         let (disk, at) = match layers.below.get(layer - 1) {
             Some(Layer::Spill(spill)) => (&spill.disk, spill.disk.read_at()),
             _ => match &layers.base {

@@ -23,6 +23,9 @@ const TRIM_AT_MIN: u32 = 8;
 /// Versions of a row that are looked through for one that may be unlinked.
 const LIVE_LOOKS_MAX: usize = 10;
 
+/// Records read at once so that their cache misses overlap.
+pub(crate) const WARM_AT_ONCE: usize = 16;
+
 /// Tables with fewer slots in a lane are not warmed.
 const WARM_SLOTS_MIN: usize = 256;
 
@@ -341,12 +344,21 @@ impl LaneTable {
     /// Calls `each` with place, key, image (None: deleted) and its definition's version of the newest version at or
     /// below `sequence` of every key that has one.
     pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8], Option<&[u8]>, u32)) {
-        for slot in &self.slots {
-            if let Some((at, header)) = self.newest_at(slot, sequence) {
-                let (key, image) = self.arena.body(at, &header);
-                each(at.as_u64(), key, (!header.deleted).then_some(image), header.definition);
+        for slots in self.slots.chunks(WARM_AT_ONCE) {
+            let newest = slots.iter().filter(|slot| !slot.newest.is_none());
+            std::hint::black_box(newest.fold(0, |sum, slot| sum ^ self.arena.touch(slot.newest)));
+            for slot in slots {
+                if let Some((at, header)) = self.newest_at(slot, sequence) {
+                    let (key, image) = self.arena.body(at, &header);
+                    each(at.as_u64(), key, (!header.deleted).then_some(image), header.definition);
+                }
             }
         }
+    }
+
+    /// Reads of a place that `each_newest` gave; what it gives only makes the reading be done.
+    pub(crate) fn touch(&self, place: u64) -> u8 {
+        self.arena.touch(RecordRef::from_u64(place))
     }
 
     /// What `each_newest` gave with this place.

@@ -4,7 +4,7 @@
 
 use super::dml::named;
 use super::schema::{Change, Column, DATABASES, Key, Name, Schema, Table};
-use super::types::Kind;
+use super::types::{self, Kind};
 use super::{Chance as _, Statement};
 use crate::Random;
 
@@ -233,6 +233,7 @@ fn whole_tables(
             let sql = format!("ALTER TABLE {text} RENAME TO {}", named(&moved, database));
             one("ALTER TABLE … RENAME", sql, vec![Change::Gone(name.clone()), Change::Put(moved, table.clone())])
         }
+        8 if !table.partitions.is_empty() => exchange(random, schema, database, name, table, limits),
         8 => create(random, schema, database, limits),
         9 => one("CREATE VIEW", format!("CREATE OR REPLACE VIEW v{} AS SELECT * FROM {text}", number % 3), vec![]),
         10 => {
@@ -257,6 +258,37 @@ fn whole_tables(
             vec![],
         ),
     }
+}
+
+/// A table like this one, and one of this one's partitions in its place.
+fn exchange(
+    random: &mut Random,
+    schema: &mut Schema,
+    database: &str,
+    name: &Name,
+    table: &Table,
+    limits: Limits,
+) -> Vec<Statement> {
+    let Some(partition) = random.pick_or_none(&table.partitions).cloned() else { return Vec::new() };
+    if schema.tables.len() >= limits.tables {
+        return Vec::new();
+    }
+    let other = (name.0.clone(), format!("t{}", schema.number()));
+    let plain = Table { partitions: Vec::new(), by_range: false, ..table.clone() };
+    let (text, to) = (named(name, database), named(&other, database));
+    // WITHOUT VALIDATION lets rows lie where the rule does not put them: which go with their partition then is not in the log.
+    vec![
+        Statement {
+            sql: format!("CREATE TABLE {to} LIKE {text}"),
+            kind: "CREATE TABLE … LIKE",
+            changes: vec![Change::Put(other, plain)],
+        },
+        Statement::new("ALTER TABLE REMOVE PARTITIONING", format!("ALTER TABLE {to} REMOVE PARTITIONING")),
+        Statement::new(
+            "ALTER TABLE EXCHANGE PARTITION",
+            format!("ALTER TABLE {text} EXCHANGE PARTITION `{partition}` WITH TABLE {to}"),
+        ),
+    ]
 }
 
 /// One action of ALTER TABLE.
@@ -451,6 +483,11 @@ fn alter_options(random: &mut Random, table: &Table) -> Option<Alter> {
     let (charset, collation) = random.charset();
     match random.below(7) {
         0 | 1 => {
+            // See `types::narrow`.
+            let has_names = table.columns.iter().any(|c| matches!(c.kind, Kind::Enum(..) | Kind::Set(..)));
+            if has_names && types::is_wide((charset, collation)) {
+                return None;
+            }
             changed.convert((charset, collation));
             let sql = format!("CONVERT TO CHARACTER SET {charset} COLLATE {collation}");
             of("ALTER TABLE CONVERT TO", sql, changed)

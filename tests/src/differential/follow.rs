@@ -14,6 +14,9 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("the values of the added generated column", "added generated columns"),
     ("the numbers of the added AUTO_INCREMENT column", "AUTO_INCREMENT columns"),
     ("the default of the added column", "non-constant defaults"),
+    // The value crate's own words for what it does not know.
+    ("not supported yet: the conversion of", "conversions the value crate does not know"),
+    ("is no value for a", "conversions of a value that is no plain number or date"),
     // Its expression is not evaluated here.
     ("the generated column", "columns of another type below generated ones"),
 ];

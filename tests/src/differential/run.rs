@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use super::Chance as _;
 use super::ddl::Limits;
 use super::follow::Follower;
 use super::schema::{DATABASES, Schema};
 use super::script::Unit;
 use super::session::{Session, Shared, Tally};
+use super::{Chance as _, types};
 use crate::{Random, Server, folder};
 
 /// How a run is.
@@ -79,11 +79,7 @@ pub fn server_options(seed: u64) -> Vec<String> {
     let zone = random.pick(&["+00:00", "+03:00"]);
     options.push(format!("--default-time-zone={zone}"));
     let (charset, collation) = random.charset();
-    if random.chance(40)
-        && !charset.starts_with("ucs")
-        && !charset.starts_with("utf16")
-        && !charset.starts_with("utf32")
-    {
+    if random.chance(40) && !types::is_wide((charset, collation)) {
         options.push(format!("--character-set-server={charset}"));
         options.push(format!("--collation-server={collation}"));
     }

@@ -9,7 +9,7 @@ use source::Connection;
 
 use super::schema::{DATABASES, Schema};
 use super::script::{Line, Unit, connect};
-use super::{Chance as _, Statement, ddl, dml};
+use super::{Chance as _, Statement, ddl, dml, types};
 use crate::Random;
 
 /// `(accepted, refused)` by form.
@@ -85,10 +85,9 @@ fn setting(random: &mut Random) -> String {
         13 => {
             // Text of a wide set in a JSON function becomes an opaque value that a 9.7 server prints as its raw bytes, which
             // is no JSON text: JSON_ARRAY(CONVERT('a' USING utf16le)).
-            let collation = random.charset().1;
-            let wide =
-                collation.starts_with("ucs2") || collation.starts_with("utf16") || collation.starts_with("utf32");
-            format!("SET SESSION collation_connection = {}", if wide { "latin1_bin" } else { collation })
+            let charset = random.charset();
+            let collation = if types::is_wide(charset) { "latin1_bin" } else { charset.1 };
+            format!("SET SESSION collation_connection = {collation}")
         }
         14 => format!("SET SESSION foreign_key_checks = {}", on(random)),
         15 => format!("SET SESSION sql_generate_invisible_primary_key = {}", on(random)),

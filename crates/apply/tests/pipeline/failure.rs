@@ -2,7 +2,7 @@
 //! out by the operator, replay goes on.
 
 use base::{Gtid, GtidSet};
-use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, row_flags};
+use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, event_type, row_flags};
 use relay_log::boundary::BoundaryTracker;
 use schedule::StopClass;
 
@@ -124,6 +124,9 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
             bracket(vec![insert(full(&[row(1, "a")])), query("UPDATE planted SET v = 'b'")]),
             NotSupported,
         ),
+        // An Incident: LOST_EVENTS without a message.
+        ("the source lost events", bracket(vec![Event::Raw(event_type::INCIDENT, 0, vec![1, 0, 0])]), NotSupported),
+        ("an event of no known type", bracket(vec![Event::Raw(60, 0, vec![1, 2, 3])]), NotSupported),
     ]
 }
 
@@ -167,6 +170,23 @@ fn everything_before_a_failure_is_visible_and_nothing_after() {
             // The Gtid event and, where compressed, the payload.
             assert!((inside + 1..=inside + 2).contains(&counted), "{told}: {counted} of {inside}");
         }
+    }
+}
+
+/// An event of a later server that is marked ignorable passes, among rows too. They are rolled back: the model knows
+/// nothing of them.
+#[test]
+fn an_unknown_event_that_is_ignorable_passes() {
+    let later = || Event::Raw(60, binlog::flags::IGNORABLE, vec![1, 2, 3]);
+    let insert = |id| rows(RowsKind::Write, &[], &[true; 4], image(&shape(), &row(id, "a"), &[true; 4], false));
+    let map = map_of(TABLE, shape());
+    let events = [query("BEGIN"), later(), map, insert(1), later(), insert(2), query("ROLLBACK")];
+    for seed in seeds(3) {
+        let mut random = Random(seed);
+        let (history, _, _) = planted(seed * 13, &events, &mut random);
+        let mut setup = Setup::random(&mut random);
+        setup.sizes.slice_bytes = 16 << 20;
+        check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
 }
 

@@ -195,11 +195,29 @@ pub fn row_digest(table: &str, full_image: &[u8], copies: u64) -> u64 {
 /// One event, owned.
 #[derive(Clone, Debug)]
 pub enum Event {
-    Map { id: u64, db: String, table: String, shape: Shape },
-    Rows { kind: RowsKind, id: u64, columns: usize, before: Vec<u8>, after: Vec<u8>, rows: Vec<u8>, flags: u16 },
-    Query { db: String, sql: String },
+    Map {
+        id: u64,
+        db: String,
+        table: String,
+        shape: Shape,
+    },
+    Rows {
+        kind: RowsKind,
+        id: u64,
+        columns: usize,
+        before: Vec<u8>,
+        after: Vec<u8>,
+        rows: Vec<u8>,
+        flags: u16,
+    },
+    Query {
+        db: String,
+        sql: String,
+    },
     RowsQuery(String),
     Xid,
+    /// An event of any type with these flags, as it stands in the log.
+    Raw(u8, u16, Vec<u8>),
 }
 
 impl Event {
@@ -245,6 +263,7 @@ impl Event {
             Event::Query { db, sql } => writer.statement(db.as_bytes(), sql.as_bytes()),
             Event::RowsQuery(sql) => writer.rows_query(sql.as_bytes()),
             Event::Xid => writer.xid(77),
+            Event::Raw(event_type, flags, body) => writer.event(*event_type, *flags, |out| out.extend_from_slice(body)),
         }
     }
 }

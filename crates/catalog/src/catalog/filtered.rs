@@ -107,6 +107,8 @@ impl Objects {
             Named::Changes(table) | Named::Creates(table, _) => Objects::Changed(vec![table]),
             Named::Drops(tables) => Objects::Gone(tables),
             Named::Renames(pairs) => Objects::Renamed { pairs, altered: false },
+            Named::Moves(from, to) => Objects::Renamed { pairs: vec![(from, to)], altered: true },
+            Named::Exchanges(left, right) => Objects::Exchanged([left, right]),
             Named::DropsDatabase(name) => Objects::DatabaseGone(name),
             Named::Other => Objects::Nothing,
         }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::context::StatementContext;
 use crate::named::{Named, NamedTable};
 
-use super::{Catalog, Inner};
+use super::{Catalog, Change, Inner};
+use crate::syntax::{Statement, TableName};
 use crate::table::TableId;
 
 /// What a statement does where tables are quarantined.
@@ -44,6 +45,21 @@ impl Catalog {
         (Catalog { inner: Arc::new(inner) }, old)
     }
 
+    /// The next snapshot behind a statement that is not understood, in which the tables it changes are quarantined; with
+    /// the ids whose rows are gone. None where it does not say which tables those are.
+    #[must_use]
+    pub fn with_unknown(&self, named: &Named, why: &str) -> Option<(Catalog, Vec<TableId>)> {
+        let mut inner = Inner::clone(&self.inner);
+        inner.epoch += 1;
+        let gone: Vec<Option<TableId>> = match named {
+            Named::Changes(table) | Named::Creates(table, _) => vec![inner.quarantine(table, why)],
+            Named::Moves(from, to) => vec![inner.take_table(&from.0, &from.1), inner.quarantine(to, why)],
+            Named::Exchanges(left, right) => vec![inner.quarantine(left, why), inner.quarantine(right, why)],
+            Named::Drops(_) | Named::Renames(_) | Named::DropsDatabase(_) | Named::Other => return None,
+        };
+        Some((Catalog { inner: Arc::new(inner) }, gone.into_iter().flatten().collect()))
+    }
+
     /// What a statement does to quarantined tables.
     #[must_use]
     pub fn apply_to_quarantined(&self, context: &StatementContext, sql: &[u8]) -> Quarantined {
@@ -69,8 +85,27 @@ impl Catalog {
                     }
                 }
             }
-            Named::Renames(pairs) if pairs.iter().any(|(from, _)| concerned(from)) => {
-                return self.rename_in_turn(context, &pairs);
+            Named::Renames(pairs) if self.touched_by(&pairs) => {
+                for (from, to) in &pairs {
+                    if !inner.rename_quarantined(from, to) {
+                        match inner.renamed_one(context, from, to) {
+                            Ok(next) => inner = next,
+                            Err(reason) => return Quarantined::Refused(reason),
+                        }
+                    }
+                }
+            }
+            // What else it changes, the copy brings.
+            Named::Moves(from, to) if concerned(&from) => {
+                inner.rename_quarantined(&from, &to);
+            }
+            // Which rows the other table has now is not known either.
+            Named::Exchanges(left, right) if concerned(&left) || concerned(&right) => {
+                for table in [left, right].iter().filter(|table| !concerned(table)) {
+                    gone.extend(
+                        inner.quarantine(table, "a partition changed places with a table, one of them quarantined"),
+                    );
+                }
             }
             Named::DropsDatabase(db) => {
                 let db = inner.folded(&db);
@@ -96,31 +131,9 @@ impl Catalog {
         Quarantined::Done(Catalog { inner: Arc::new(inner) }, gone)
     }
 
-    /// A RENAME TABLE of several, from left to right, as schema tools exchange tables.
-    fn rename_in_turn(&self, context: &StatementContext, pairs: &[(NamedTable, NamedTable)]) -> Quarantined {
-        let mut catalog = self.clone();
-        // The pairs have the names here already.
-        let context = StatementContext { names: Default::default(), ..context.clone() };
-        for (from, to) in pairs {
-            if catalog.is_quarantined(&from.0, &from.1) {
-                let mut inner = Inner::clone(&catalog.inner);
-                let (from, to) = (inner.name_key(&from.0, &from.1), inner.name_key(&to.0, &to.1));
-                if let Some(why) = inner.quarantined.remove(&from) {
-                    inner.quarantined.insert(to, why);
-                }
-                catalog = Catalog { inner: Arc::new(inner) };
-                continue;
-            }
-            let quoted = |(db, name): &NamedTable| format!("`{}`.`{}`", db.replace('`', "``"), name.replace('`', "``"));
-            let sql = format!("RENAME TABLE {} TO {}", quoted(from), quoted(to));
-            match catalog.apply(&context, sql.as_bytes()) {
-                Ok(outcome) => catalog = outcome.catalog,
-                Err(error) => return Quarantined::Refused(error.to_string()),
-            }
-        }
-        let mut inner = Inner::clone(&catalog.inner);
-        inner.epoch = self.inner.epoch + 1;
-        Quarantined::Done(Catalog { inner: Arc::new(inner) }, Vec::new())
+    /// Whether a chain of renames begins at a quarantined table.
+    fn touched_by(&self, pairs: &[(NamedTable, NamedTable)]) -> bool {
+        pairs.iter().any(|(from, _)| self.is_quarantined(&from.0, &from.1))
     }
 
     /// Whether the name of a quarantined table stands in an ALTER TABLE that does more than change one table.
@@ -140,6 +153,25 @@ impl Inner {
         let key = self.name_key(&table.0, &table.1);
         self.quarantined.insert(key, why.to_owned());
         old
+    }
+
+    /// Gives a quarantined table another name; false where there is none of this one.
+    fn rename_quarantined(&mut self, from: &NamedTable, to: &NamedTable) -> bool {
+        let (from, to) = (self.name_key(&from.0, &from.1), self.name_key(&to.0, &to.1));
+        match self.quarantined.remove(&from) {
+            Some(why) => self.quarantined.insert(to, why).is_none(),
+            None => false,
+        }
+    }
+
+    /// The next snapshot behind a rename of one table or view that is not quarantined.
+    fn renamed_one(&self, context: &StatementContext, from: &NamedTable, to: &NamedTable) -> Result<Inner, String> {
+        let name = |(db, name): &NamedTable| TableName { db: Some(db.clone()), name: name.clone() };
+        let mut change = Change::new(context, self);
+        match change.carry_out(&Statement::RenameTable(vec![(name(from), name(to))])) {
+            Ok(_) => Ok(change.inner),
+            Err(problem) => Err(problem.with_statement(b"RENAME TABLE").to_string()),
+        }
     }
 
     /// Takes a table out of the snapshot; its id.

@@ -223,6 +223,7 @@ fn essence(def: &TableDef) -> TableDef {
         if let ColumnDefault::Expression(text) = &mut column.default {
             text.clear();
         }
+        column.expression.clear();
     }
     def.foreign_keys.sort_by(|left, right| left.name.cmp(&right.name));
     for key in &mut def.keys {

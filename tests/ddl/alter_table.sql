@@ -1,0 +1,218 @@
+-- Forms of ALTER TABLE that are not about columns: keys, constraints, options, the clauses that only say how.
+
+== empty list of changes : replayed
+----
+ALTER TABLE {t}
+----
+INSERT INTO {t} VALUES (4, 4, 'four')
+
+== ADD INDEX with every option : replayed
+----
+ALTER TABLE {t} ADD INDEX i USING BTREE (a ASC, b(4) DESC) KEY_BLOCK_SIZE = 4 COMMENT 'with a comment' VISIBLE, ADD KEY j (b) USING BTREE, ADD KEY (a), ADD INDEX (a)
+----
+UPDATE {t} SET a = 9 WHERE id = 1; INSERT INTO {t} VALUES (4, 4, 'four')
+
+== ADD INDEX INVISIBLE, ALTER INDEX VISIBLE and INVISIBLE : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, KEY k (a)); INSERT INTO {t} VALUES (1, 1)
+----
+ALTER TABLE {t} ADD INDEX i (a, id) INVISIBLE; ALTER TABLE {t} ALTER INDEX i VISIBLE, ALTER INDEX k INVISIBLE; ALTER TABLE {t} ALTER INDEX k VISIBLE; ALTER TABLE {t} ALTER INDEX i INVISIBLE
+----
+INSERT INTO {t} VALUES (2, 2)
+
+== ADD UNIQUE in its spellings : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b INT, c INT, d INT); INSERT INTO {t} VALUES (1, 1, 1, 1, 1), (2, NULL, 2, 2, 2)
+----
+ALTER TABLE {t} ADD UNIQUE (a), ADD UNIQUE KEY u (b), ADD UNIQUE INDEX v USING BTREE (c), ADD CONSTRAINT w UNIQUE (d), ADD CONSTRAINT UNIQUE (a, b), ADD CONSTRAINT x UNIQUE KEY y (c, d)
+----
+UPDATE {t} SET a = 7 WHERE id = 2
+
+== ADD CONSTRAINT … PRIMARY KEY USING : replayed
+CREATE TABLE {t} (a INT NOT NULL, b INT); INSERT INTO {t} VALUES (1, 1), (2, 2)
+----
+ALTER TABLE {t} ADD CONSTRAINT named PRIMARY KEY USING BTREE (a DESC) COMMENT 'x'
+----
+UPDATE {t} SET b = 3 WHERE a = 1
+
+== ADD FULLTEXT and SPATIAL : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a TEXT, g GEOMETRY NOT NULL SRID 0, p POINT NOT NULL SRID 0); INSERT INTO {t} VALUES (1, 'words in a text', POINT(1, 2), POINT(3, 4))
+----
+ALTER TABLE {t} ADD FULLTEXT INDEX ft (a) WITH PARSER ngram COMMENT 'x', ADD SPATIAL INDEX (g); ALTER TABLE {t} ADD SPATIAL KEY sp (p) INVISIBLE
+----
+INSERT INTO {t} VALUES (2, 'more words', POINT(5, 6), POINT(7, 8)); UPDATE {t} SET a = 'other' WHERE id = 1
+
+== ADD functional and multi-valued keys : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, j JSON); INSERT INTO {t} VALUES (1, 5, '{"tags": [1, 2]}'), (2, NULL, NULL)
+----
+ALTER TABLE {t} ADD INDEX f ((a + 1) DESC, a), ADD UNIQUE g ((ABS(a))), ADD INDEX m ((CAST(j->'$.tags' AS UNSIGNED ARRAY)), id)
+----
+INSERT INTO {t} VALUES (3, 7, '{"tags": [3, 4, 5]}'); UPDATE {t} SET j = '{"tags": []}' WHERE id = 1; UPDATE {t} SET a = 10 WHERE id = 3; DELETE FROM {t} WHERE id = 2; ALTER TABLE {t} DROP INDEX f; INSERT INTO {t} VALUES (4, 40, NULL)
+
+== DROP KEY and DROP INDEX : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b INT, KEY k (a), UNIQUE u (b)); INSERT INTO {t} VALUES (1, 1, 1)
+----
+ALTER TABLE {t} DROP KEY k, DROP INDEX u, ADD KEY k (b)
+----
+INSERT INTO {t} VALUES (2, 1, 1)
+
+== DROP CONSTRAINT of each kind : replayed
+CREATE TABLE {t}_p (id INT PRIMARY KEY); CREATE TABLE {t} (id INT PRIMARY KEY, a INT, p INT, CONSTRAINT {t}_u UNIQUE (a), CONSTRAINT {t}_c CHECK (a > 0), CONSTRAINT {t}_f FOREIGN KEY (p) REFERENCES {t}_p (id)); INSERT INTO {t} VALUES (1, 1, NULL)
+----
+ALTER TABLE {t} DROP CONSTRAINT {t}_u; ALTER TABLE {t} DROP CONSTRAINT {t}_c; ALTER TABLE {t} DROP CONSTRAINT {t}_f
+----
+INSERT INTO {t} VALUES (2, -1, 5), (3, -1, 5)
+
+== DROP CONSTRAINT of the primary key : replayed
+----
+ALTER TABLE {t} DROP CONSTRAINT `PRIMARY`
+----
+INSERT INTO {t} VALUES (1, 1, 'one'); UPDATE {t} SET a = 3 WHERE id = 2
+
+== ADD CHECK, ALTER CHECK, ALTER CONSTRAINT, DROP CHECK : replayed
+----
+ALTER TABLE {t} ADD CONSTRAINT {t}_c CHECK (a < 100), ADD CHECK (id > 0) NOT ENFORCED, ADD CONSTRAINT CHECK (id < 1000) ENFORCED; ALTER TABLE {t} ALTER CHECK {t}_c NOT ENFORCED; ALTER TABLE {t} ALTER CONSTRAINT {t}_c ENFORCED; ALTER TABLE {t} DROP CHECK {t}_c, ADD CONSTRAINT {t}_d CHECK (b <> 'CHECK (never)')
+----
+INSERT INTO {t} VALUES (100, 1000, 'x')
+
+== ADD COLUMN with CHECK and REFERENCES : replayed
+CREATE TABLE {t}_p (id INT PRIMARY KEY); CREATE TABLE {t} (id INT PRIMARY KEY); INSERT INTO {t} VALUES (1)
+----
+ALTER TABLE {t} ADD c INT CONSTRAINT {t}_c CHECK (c > 1) NOT ENFORCED, ADD d INT CHECK (d > 1), ADD e INT REFERENCES {t}_p (id) ON DELETE SET NULL
+----
+INSERT INTO {t}_p VALUES (5); INSERT INTO {t} VALUES (2, 0, 2, 5)
+
+== ADD FOREIGN KEY with every action : replayed
+CREATE TABLE {t}_p (id INT PRIMARY KEY, k INT, UNIQUE (k), UNIQUE (id, k)); CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b INT, c INT, d INT); INSERT INTO {t}_p VALUES (1, 1), (2, 2), (3, 3); INSERT INTO {t} VALUES (1, 1, 1, 1, 1), (2, 2, 2, 2, 2)
+----
+ALTER TABLE {t} ADD FOREIGN KEY (a) REFERENCES {t}_p (id) ON DELETE CASCADE ON UPDATE CASCADE, ADD CONSTRAINT {t}_s FOREIGN KEY {t}_i (b) REFERENCES {t}_p (k) MATCH SIMPLE ON UPDATE SET NULL ON DELETE SET NULL; ALTER TABLE {t} ADD CONSTRAINT FOREIGN KEY (c) REFERENCES {t}_p (id) ON DELETE NO ACTION ON UPDATE RESTRICT, ADD FOREIGN KEY (c, d) REFERENCES {t}_p (id, k)
+----
+DELETE FROM {t} WHERE id = 2; DELETE FROM {t}_p WHERE id = 2; UPDATE {t}_p SET k = NULL WHERE id = 3
+
+== DROP FOREIGN KEY and its index : replayed
+CREATE TABLE {t}_p (id INT PRIMARY KEY); CREATE TABLE {t} (id INT PRIMARY KEY, a INT, FOREIGN KEY (a) REFERENCES {t}_p (id)); INSERT INTO {t} VALUES (1, NULL)
+----
+ALTER TABLE {t} DROP FOREIGN KEY {t}_ibfk_1; ALTER TABLE {t} DROP INDEX a
+----
+INSERT INTO {t} VALUES (2, 77)
+
+== DROP and ADD FOREIGN KEY of one name : replayed
+CREATE TABLE {t}_p (id INT PRIMARY KEY); CREATE TABLE {t} (id INT PRIMARY KEY, a INT, CONSTRAINT {t}_f FOREIGN KEY (a) REFERENCES {t}_p (id)); INSERT INTO {t}_p VALUES (1); INSERT INTO {t} VALUES (1, 1)
+----
+ALTER TABLE {t} DROP FOREIGN KEY {t}_f, ADD CONSTRAINT {t}_g FOREIGN KEY (a) REFERENCES {t}_p (id) ON DELETE CASCADE
+----
+DELETE FROM {t}_p
+
+== RENAME INDEX and RENAME KEY, swapped names : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b INT, KEY k (a), UNIQUE u (b)); INSERT INTO {t} VALUES (1, 1, 1)
+----
+ALTER TABLE {t} RENAME INDEX k TO `other k`, RENAME KEY u TO v; ALTER TABLE {t} RENAME INDEX `other k` TO v, RENAME INDEX v TO `other k`
+----
+INSERT INTO {t} VALUES (2, 2, 2)
+
+== RENAME TO, RENAME AS, RENAME : replayed
+----
+ALTER TABLE {t} RENAME TO {t}_1; ALTER TABLE {t}_1 RENAME AS {t}_2; ALTER TABLE {t}_2 RENAME {t}_3; ALTER TABLE {t}_3 RENAME = {t}_4
+----
+INSERT INTO {t}_4 VALUES (4, 4, 'four')
+
+== RENAME into another database and back : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT); INSERT INTO {t} VALUES (1, 1); CREATE DATABASE {t}_db
+----
+ALTER TABLE ddl.{t} RENAME TO {t}_db.moved, ADD COLUMN c INT DEFAULT 4; INSERT INTO {t}_db.moved VALUES (2, 2, 2); ALTER TABLE {t}_db.moved RENAME ddl.{t}
+----
+UPDATE {t} SET c = 5 WHERE id = 1; DROP DATABASE {t}_db
+
+== DISABLE KEYS, ENABLE KEYS : replayed
+----
+ALTER TABLE {t} DISABLE KEYS; ALTER TABLE {t} ENABLE KEYS
+----
+INSERT INTO {t} VALUES (4, 4, 'four')
+
+== ALGORITHM and LOCK in every value : replayed
+----
+ALTER TABLE {t} ADD c INT DEFAULT 1, ALGORITHM = INSTANT; ALTER TABLE {t} ALGORITHM INPLACE, LOCK NONE, ADD INDEX (a); ALTER TABLE {t} ADD d INT, ALGORITHM = COPY, LOCK = EXCLUSIVE; ALTER TABLE {t} DROP c, ALGORITHM DEFAULT, LOCK = DEFAULT
+----
+INSERT INTO {t} VALUES (4, 4, 'four', 4); UPDATE {t} SET d = 3 WHERE id = 1
+
+== WITH VALIDATION, WITHOUT VALIDATION : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, v INT AS (a + 1)); INSERT INTO {t} (id, a) VALUES (1, 1)
+----
+ALTER TABLE {t} MODIFY v INT AS (a + 1) COMMENT 'x', WITHOUT VALIDATION; ALTER TABLE {t} WITH VALIDATION, CHANGE v w INT AS (a + 1)
+----
+INSERT INTO {t} (id, a) VALUES (4, 4)
+
+== FORCE alone, ENGINE alone : replayed
+----
+ALTER TABLE {t} FORCE; ALTER TABLE {t} ENGINE = InnoDB; ALTER TABLE {t} ENGINE InnoDB ROW_FORMAT DYNAMIC
+----
+UPDATE {t} SET a = 5 WHERE id = 1
+
+== ENGINE of another kind and back : replayed
+----
+ALTER TABLE {t} ENGINE = MyISAM; INSERT INTO {t} VALUES (4, 4, 'four'); ALTER TABLE {t} ENGINE = MEMORY; DELETE FROM {t} WHERE id = 1; ALTER TABLE {t} ENGINE = InnoDB
+----
+UPDATE {t} SET a = 5 WHERE id = 2
+
+== every table option : replayed
+----
+ALTER TABLE {t} AUTOEXTEND_SIZE = 4M, AVG_ROW_LENGTH = 100, CHECKSUM = 1, TABLE_CHECKSUM 0, COMMENT 'it''s', COMPRESSION = 'NONE', DELAY_KEY_WRITE = 1, ENCRYPTION = 'N', INSERT_METHOD = NO, KEY_BLOCK_SIZE = 0, MAX_ROWS = 1000, MIN_ROWS 1, PACK_KEYS = DEFAULT, ROW_FORMAT = DEFAULT, STATS_AUTO_RECALC = DEFAULT, STATS_PERSISTENT = 1, STATS_SAMPLE_PAGES = 20, TABLESPACE = innodb_file_per_table
+----
+INSERT INTO {t} VALUES (4, 4, 'four')
+
+== table options without commas : replayed
+----
+ALTER TABLE {t} COMMENT 'x' AUTO_INCREMENT 7 DEFAULT CHARSET utf8mb3 COLLATE utf8mb3_bin ROW_FORMAT=REDUNDANT STATS_SAMPLE_PAGES DEFAULT
+----
+INSERT INTO {t} VALUES (4, 4, 'four'); ALTER TABLE {t} ADD c VARCHAR(5) DEFAULT 'ö'
+
+== AUTO_INCREMENT = n : replayed
+CREATE TABLE {t} (id INT AUTO_INCREMENT PRIMARY KEY, a INT); INSERT INTO {t} (a) VALUES (1)
+----
+ALTER TABLE {t} AUTO_INCREMENT = 500
+----
+INSERT INTO {t} (a) VALUES (2)
+
+== SECONDARY_ENGINE : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT NOT SECONDARY) SECONDARY_ENGINE = nothing; INSERT INTO {t} VALUES (1, 1)
+----
+ALTER TABLE {t} SECONDARY_ENGINE = NULL
+----
+INSERT INTO {t} VALUES (2, 2)
+
+== SECONDARY_LOAD, SECONDARY_UNLOAD : refused
+----
+ALTER TABLE {t} SECONDARY_LOAD
+
+== TABLESPACE of the system and back : replayed
+----
+ALTER TABLE {t} TABLESPACE = innodb_system; ALTER TABLE {t} TABLESPACE innodb_file_per_table
+----
+INSERT INTO {t} VALUES (4, 4, 'four')
+
+== DISCARD and IMPORT TABLESPACE of nothing : refused
+----
+ALTER TABLE {t} IMPORT TABLESPACE
+
+== UNION, INSERT_METHOD of other than MERGE tables : replayed
+----
+ALTER TABLE {t} UNION = (), INSERT_METHOD = LAST, PASSWORD = 'secret', CONNECTION = 'mysql://u:p@h/d/t'
+----
+INSERT INTO {t} VALUES (4, 4, 'four')
+
+== DATA DIRECTORY, INDEX DIRECTORY are ignored by ALTER TABLE : replayed
+----
+ALTER TABLE {t} DATA DIRECTORY = '/nowhere', INDEX DIRECTORY '/nowhere'
+----
+INSERT INTO {t} VALUES (4, 4, 'four')
+
+== ORDER BY with other changes : replayed
+CREATE TABLE {t} (a INT, b INT); INSERT INTO {t} VALUES (3, 1), (1, 2)
+----
+ALTER TABLE {t} ADD c INT DEFAULT 1, ORDER BY a, b DESC
+----
+DELETE FROM {t} WHERE a = 3
+
+== the table in quotes, with its database : replayed
+----
+ALTER TABLE `ddl`.`{t}` ADD `select` INT, ADD `a``b` INT, ADD `ä€😀` INT; ALTER TABLE ddl . {t} DROP `select`
+----
+INSERT INTO {t} VALUES (4, 4, 'four', 4, 4)
