@@ -140,6 +140,12 @@ impl ReplicaHandle {
         }
     }
 
+    /// Whether what was kept of the relay log is still being replayed.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.replica.is_recovering()
+    }
+
     /// The outcome once everything has ended, stopped as asked or by a failure; none while running.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), Failure>> {

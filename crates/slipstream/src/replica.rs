@@ -452,6 +452,12 @@ impl Replica {
         }
     }
 
+    /// Whether what was kept of the relay log is still being replayed.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        !self.recovery_said.load(Ordering::Relaxed)
+    }
+
     /// What replay waits for, in words; empty when nothing.
     fn waits_for(&self) -> String {
         if self.relay.space().waiting.is_some() {

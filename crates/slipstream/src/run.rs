@@ -28,6 +28,8 @@ use crate::{skip, watch};
 
 /// How often the main thread looks at signals and at the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The same while the log does not say yet how long recovery took: the figure must not be the look's.
+const LOOK_WHILE_RECOVERING: Duration = Duration::from_millis(2);
 
 /// A stop that takes longer ends the process: the folder is then as after a crash, which every start copes with.
 const STOP_WITHIN: Duration = Duration::from_millis(4500);
@@ -286,7 +288,7 @@ fn look_after(replica: &Arc<ReplicaHandle>, folder: &Folder, signals: &Signals) 
             // A full disk is noticed by the relay log; this report is a convenience.
             let _ = folder.keep_last_status(&replica.status());
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(if replica.is_recovering() { LOOK_WHILE_RECOVERING } else { LOOK_EVERY });
     }
 }
 
