@@ -568,25 +568,27 @@ fn converted_default(old: &ColumnType, new: &ColumnType, image: &[u8]) -> Column
 
 fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope: &Scope<'_>) -> RowsEffect {
     let mut sources: Vec<ColumnSource> = Vec::with_capacity(origins.len());
-    // Whether generated columns still have the values they had.
-    let mut inputs_kept = true;
+    // Columns that generated ones may have been computed from and whose values are others now.
+    let mut changed: Vec<&str> = Vec::new();
     for (column, origin) in new.columns.iter().zip(origins) {
         let source = match origin.and_then(|at| Some((at, old.columns.get(at)?))) {
             Some((at, before)) => {
                 let source = from_old(at, before, column, scope);
-                inputs_kept &= column.generated.is_some() || keeps_value(&source, before, column);
+                if column.generated.is_none() && !keeps_value(&source, before, column) {
+                    changed.extend([before.name.as_str(), column.name.as_str()]);
+                }
                 source
             }
             None => added(column, scope),
         };
         sources.push(source);
     }
-    if !inputs_kept {
-        for ((column, source), origin) in new.columns.iter().zip(&mut sources).zip(origins) {
-            if column.generated.is_some() && origin.is_some() {
-                let what = format!("the generated column `{}` over columns of another type", column.name);
-                *source = ColumnSource::Unknown { what, column: None };
-            }
+    // A generated column may read another one that stands in front of it.
+    for ((column, source), origin) in new.columns.iter().zip(&mut sources).zip(origins) {
+        if column.generated.is_some() && origin.is_some() && changed.iter().any(|name| may_read(column, name)) {
+            let what = format!("the generated column `{}` over columns of another type", column.name);
+            *source = ColumnSource::Unknown { what, column: None };
+            changed.push(&column.name);
         }
     }
     let in_place = |(at, source): (usize, &ColumnSource)| *source == ColumnSource::Kept(at);
@@ -608,6 +610,13 @@ fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope:
         });
     }
     RowsEffect::Rewritten(sources)
+}
+
+/// Whether a generated column's expression may read the column of this name: it stands somewhere in its text.
+fn may_read(column: &Column, name: &str) -> bool {
+    let text = column.expression.to_lowercase();
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    text.is_empty() || !plain || text.contains(&name.to_lowercase())
 }
 
 /// Rows without a key have no order; rows with one keep theirs where [`same_identity`] holds.

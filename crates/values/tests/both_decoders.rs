@@ -297,6 +297,7 @@ fn same_value(ty: &ColumnType, text: &[u8], theirs: &BinlogValue<'_>) -> bool {
     };
     let shown = String::from_utf8_lossy(text);
     match value {
+        Value::Int(seconds) if ty.code == t::TIMESTAMP => same_moment(&shown, seconds.to_string().as_bytes(), 0),
         Value::Int(number) => shown == number.to_string(),
         Value::UInt(number) => shown == number.to_string(),
         Value::Float(number) => {
