@@ -6,10 +6,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, GtidSet, Prepared, ReplicationFilters};
+use base::{Gtid, Prepared, ReplicationFilters};
 use binlog::{
     ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, PayloadDecompressor, QueryEvent, QueryKind,
     TableMapEvent, TransactionPayload, XaPrepare, check_event_type, event_body, event_type, verify_checksum,
@@ -19,6 +19,7 @@ use observe::Category;
 
 use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
 use crate::plan::TablePlan;
+use crate::skip::SkipList;
 use crate::stop::StopClass;
 use crate::work::{LeftOut, SPACE_BYTES, TableMapEntry, Work};
 
@@ -45,29 +46,6 @@ pub struct DecodeOptions {
     pub quarantine: bool,
     /// Which databases and tables are replicated, under which names. Asked once per table map that is new, never per row.
     pub filters: Arc<ReplicationFilters>,
-}
-
-/// Transactions the operator wants left out; may grow while replay runs.
-#[derive(Clone, Default)]
-pub struct SkipList(Arc<RwLock<Arc<GtidSet>>>);
-
-impl SkipList {
-    /// A list that holds `set`.
-    #[must_use]
-    pub fn new(set: GtidSet) -> SkipList {
-        SkipList(Arc::new(RwLock::new(Arc::new(set))))
-    }
-
-    /// The list as it is now.
-    #[must_use]
-    pub fn current(&self) -> Arc<GtidSet> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Puts another list in its place; pieces decoded from now on see it.
-    pub fn replace(&self, set: GtidSet) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-    }
 }
 
 /// What a statement asks *sequence* to do.
@@ -242,6 +220,7 @@ impl Decoder {
             open: None,
             tables: std::mem::take(&mut self.tables),
             skip: self.options.skip.current(),
+            held: Vec::new(),
             counts: std::mem::take(&mut self.counts),
             sink,
             catalog: catalog.clone(),
@@ -249,7 +228,11 @@ impl Decoder {
     }
 
     fn end(&mut self, work: Work<'_>) -> DecodedPiece {
-        let Work { mut out, mut tables, mut counts, .. } = work;
+        let Work { mut out, mut tables, mut counts, held, .. } = work;
+        // Who follows one table reads what replay reads too.
+        if !held.is_empty() && !self.options.known_only {
+            self.options.skip.note(out.piece.number, held);
+        }
         tables.clear();
         counts.clear();
         (self.tables, self.counts) = (tables, counts);
@@ -747,13 +730,15 @@ fn open_without_gtid(work: &mut Work<'_>, header: &EventHeader) {
 fn left_out(work: &mut Work<'_>, header: &EventHeader, body: &[u8], reason: SkipReason) -> Result<bool, Fault> {
     let category = category_of(reason);
     work.count(header.event_type, category);
+    work.note_held(header, body);
     Ok(match header.event_type {
         event_type::XID | event_type::XA_PREPARE => true,
         event_type::TRANSACTION_PAYLOAD => {
             // For the ledger; what cannot be unpacked cannot be counted.
             if let Ok(mut events) = TransactionPayload::parse(body).and_then(|payload| payload.events(u64::MAX)) {
-                while let Ok(Some((inner, _))) = events.next() {
+                while let Ok(Some((inner, body))) = events.next() {
                     work.count(inner.event_type, category);
+                    work.note_held(&inner, body);
                 }
             }
             true

@@ -15,11 +15,12 @@ mod plan;
 mod rewrite;
 mod rows;
 mod sequence;
+mod skip;
 mod split;
 mod stop;
 mod work;
 
-pub use decode::{DecodeOptions, Decoder, SkipList};
+pub use decode::{DecodeOptions, Decoder};
 pub use follow::{FollowEnd, TableFollower};
 pub use memory::{MemoryGate, Reservation};
 pub use piece::{
@@ -29,5 +30,6 @@ pub use piece::{
 pub use plan::TablePlan;
 pub use rewrite::Rewriter;
 pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
+pub use skip::{SkipList, Skipped};
 pub use split::{SplitOptions, Splitter};
 pub use stop::{Stop, StopClass};

@@ -104,7 +104,11 @@ impl ReplicaHandle {
     /// # Errors
     /// With the exit code of what is wrong; nothing runs then.
     pub fn start(config: ReplicaConfig, folder: Folder, lock: &FolderLock) -> Result<ReplicaHandle, Failure> {
-        let skip = crate::skip::load(&folder)?;
+        let mut skip = crate::skip::load(&folder)?;
+        if !config.skip.is_subset_of(&skip) {
+            log::note(log::code::OPERATOR, "Server", &format!("skip asked by --skip-gtids: {}", config.skip));
+            skip = crate::skip::add(&folder, &config.skip)?;
+        }
         let replica = Replica::start(&config, &folder, lock, skip)?;
         Ok(ReplicaHandle { replica, folder, verifying: Mutex::new(()) })
     }

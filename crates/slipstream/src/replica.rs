@@ -443,6 +443,14 @@ impl Replica {
                 log::note(Code(33), "Store", &text);
             }
         }
+        let (skipped, more) = self.skip.take_skipped(&self.pipeline.store.visibility().executed());
+        for one in skipped {
+            let text = format!("{} was committed empty, as the operator asked; it held {}", one.gtid, one.held);
+            log::system(log::code::SKIPPED, "Replay", &text);
+        }
+        if more > 0 {
+            log::system(log::code::SKIPPED, "Replay", &format!("{more} more transactions were committed empty"));
+        }
         if !self.settled_said.load(Ordering::Relaxed) && self.pipeline.store.readable().is_ok() {
             self.settled_said.store(true, Ordering::Relaxed);
             log::system(Code(35), "Copy", "the copy taken without a lock is exact now; rows can be read");
