@@ -24,9 +24,11 @@ use crate::table::{ForeignKey, TableDef, TableId, same_name};
 
 mod filtered;
 mod quarantine;
+mod written;
 
 pub use filtered::Filtered;
 pub use quarantine::Quarantined;
+pub use written::Written;
 
 /// All tables at one epoch.
 #[derive(Debug, Clone)]

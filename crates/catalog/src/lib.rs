@@ -29,9 +29,10 @@ mod row_key;
 mod statement;
 mod syntax;
 mod table;
+mod targets;
 mod type_syntax;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite};
+pub use catalog::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite, Written};
 pub use context::{SourceNames, StatementContext};
 pub use error::DdlError;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};

@@ -22,6 +22,7 @@ use crate::plan::TablePlan;
 use crate::skip::SkipList;
 use crate::stop::StopClass;
 use crate::work::{LeftOut, SPACE_BYTES, TableMapEntry, Work};
+use crate::writes::StatementWrites;
 
 /// Schemas whose rows are the server's own business.
 const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
@@ -46,6 +47,8 @@ pub struct DecodeOptions {
     pub quarantine: bool,
     /// Which databases and tables are replicated, under which names. Asked once per table map that is new, never per row.
     pub filters: Arc<ReplicationFilters>,
+    /// Counts the statements that change rows of tables in quarantine. Clones are the same.
+    pub writes: StatementWrites,
 }
 
 /// What a statement asks *sequence* to do.

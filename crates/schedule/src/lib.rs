@@ -19,6 +19,7 @@ mod skip;
 mod split;
 mod stop;
 mod work;
+mod writes;
 
 pub use decode::{DecodeOptions, Decoder};
 pub use follow::{FollowEnd, TableFollower};
@@ -33,3 +34,4 @@ pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
 pub use skip::{SkipList, Skipped};
 pub use split::{SplitOptions, Splitter};
 pub use stop::{Stop, StopClass};
+pub use writes::StatementWrites;
