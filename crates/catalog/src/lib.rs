@@ -15,6 +15,7 @@ mod context;
 mod create;
 mod default_value;
 mod define;
+mod definition;
 mod error;
 mod identity;
 mod index_set;
@@ -34,6 +35,7 @@ mod type_syntax;
 
 pub use catalog::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite, Written};
 pub use context::{SourceNames, StatementContext};
+pub use definition::{Definition, DefinitionKind, Recorded};
 pub use error::DdlError;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};
 pub use key_order::KeyOrder;

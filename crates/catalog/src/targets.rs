@@ -161,10 +161,14 @@ fn references(
             continue;
         }
         if table_due && !parser.is_any_word(&["LATERAL", "JSON_TABLE"])? {
-            table(parser, context, found)?;
-            // DELETE t.* FROM
-            if parser.eat_punct(b'.')? {
-                parser.take()?;
+            // DELETE t.* FROM: only a name of one that follows.
+            let all_of = |parser: &mut Parser<'_>, at: usize| -> Result<bool, Problem> {
+                Ok(*parser.peek_at(at)? == Tok::Punct(b'.') && *parser.peek_at(at + 1)? == Tok::Punct(b'*'))
+            };
+            if all_of(parser, 1)? || all_of(parser, 3)? {
+                while parser.take()? != Tok::Punct(b'*') {}
+            } else {
+                table(parser, context, found)?;
             }
         } else {
             parser.take()?;

@@ -60,6 +60,7 @@ pub(crate) struct Statement<'a> {
     pub server_version: Option<u32>,
     /// When it began at the source, µs since 1970.
     pub timestamp_us: u64,
+    pub gtid: Option<Gtid>,
 }
 
 /// What became of a statement.
@@ -575,6 +576,7 @@ impl Decoder {
     fn statement(&mut self, work: &mut Work<'_>, header: &EventHeader, query: QueryEvent<'_>) -> Result<bool, Fault> {
         let transaction = work.out.transactions.len();
         let server_version = work.open.as_ref().and_then(|open| open.begun.server_version);
+        let gtid = work.open.as_ref().and_then(|open| open.begun.gtid);
         let error_code = query.error_code;
         let micros = query.status.microseconds.unwrap_or(0);
         let timestamp_us = u64::from(header.timestamp) * 1_000_000 + u64::from(micros);
@@ -582,7 +584,7 @@ impl Decoder {
             work.out.needs_serial = true;
             return Ok(true);
         };
-        let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us })?;
+        let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us, gtid })?;
         let (catalog, version) = sink.catalog();
         work.catalog = catalog;
         work.out.catalog_version = version;

@@ -508,7 +508,7 @@ impl StatementSink for State {
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
             DdlEffect::Recorded(_) => {
-                // Names of views are the catalog's too.
+                // What it names is kept there.
                 if !outcome.catalog.is_same(&self.catalog) {
                     self.put_catalog(at, outcome.catalog, Vec::new());
                 }
@@ -554,6 +554,7 @@ pub(crate) fn context_of(
         time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
         server_version: statement.server_version,
         timestamp_us: Some(statement.timestamp_us),
+        gtid: statement.gtid.map(|gtid| gtid.to_string()).unwrap_or_default(),
         names,
     }
 }

@@ -399,6 +399,9 @@ pub struct DumpFlags {
     /// Binary columns as 0x...
     #[arg(long)]
     pub binary_as_hex: bool,
+    /// No rows: views, routines, triggers, events, users and grants as the statements that made them, last text and GTID
+    #[arg(long, conflicts_with_all = ["tables", "format", "all_columns", "binary_as_hex"])]
+    pub definitions: bool,
 }
 
 /// Form of dumped rows.

@@ -43,6 +43,8 @@ pub struct DumpOptions {
     pub all_columns: bool,
     /// BINARY, VARBINARY, BLOB, BIT as 0x...
     pub binary_as_hex: bool,
+    /// Views, routines, triggers, events, users and grants, no rows.
+    pub definitions: bool,
 }
 
 /// What `slipstream verify` compares, and how.
@@ -337,6 +339,10 @@ fn no_server() -> Failure {
 fn dump_store(store: &Arc<store::Store>, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
     store.readable().map_err(|error| replica::store_failure(&error))?;
     let snapshot = store::Snapshot::pin(store);
+    if options.definitions {
+        let executed = snapshot.executed().to_string();
+        return compare::dump_definitions(snapshot.catalog(), &executed, out).map(|_| ()).map_err(compare_failure);
+    }
     refuse_quarantined(snapshot.catalog(), &options.tables)?;
     let options = compare::DumpOptions {
         tables: compare::TableFilter::parse(&options.tables),

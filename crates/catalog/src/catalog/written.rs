@@ -38,6 +38,11 @@ impl Catalog {
             }
             self.with_children((db, name), &mut tables);
         }
+        for (db, name) in &tables {
+            if let Some(why) = self.inner.writes_besides(db, name, &found.calls) {
+                return Some(Written::Unknown(why));
+            }
+        }
         // What is neither here nor in quarantine is the session's temporary table, or left out by filters.
         tables.retain(|(db, name)| self.table(db, name).is_some() || self.is_quarantined(db, name));
         Some(Written::Tables(tables))
