@@ -6,6 +6,7 @@
 
 pub mod all_types;
 pub mod compare;
+pub mod differential;
 pub mod proxy;
 pub mod replica;
 pub mod server;

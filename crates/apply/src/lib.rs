@@ -14,6 +14,7 @@ mod pipeline;
 mod publish;
 mod rewrite;
 pub mod stages;
+pub mod transactions;
 mod worker;
 
 pub use beside::{Boundary, CopyTrack, Refused, TableCopier};

@@ -26,6 +26,7 @@ use crate::ending::Ending;
 use crate::publish::Publisher;
 use crate::rewrite::{RewriteProgress, RewriteState};
 use crate::stages::{SequenceStage, SplitStage};
+use crate::transactions::{TransactionCounters, TransactionOptions, driver};
 use crate::worker::{ApplyOptions, InFlight, Worker};
 
 /// Hands out the relay log; waits at most the given time.
@@ -33,7 +34,7 @@ pub type LogSource = Box<dyn FnMut(Duration) -> Result<TailItem, RelayError> + S
 
 /// How replay runs.
 pub struct PipelineOptions {
-    /// Decoder threads, at least 1.
+    /// Decoder threads; at least 1 under the rows grain.
     pub decoders: usize,
     /// Apply worker threads, at least 1.
     pub workers: usize,
@@ -75,7 +76,7 @@ pub struct Finished {
 
 pub(crate) struct Control {
     pub(crate) ending: Arc<Ending>,
-    gate: Arc<MemoryGate>,
+    pub(crate) gate: Arc<MemoryGate>,
     shared: Arc<SharedCatalog>,
     paused: Mutex<bool>,
     resumed: Condvar,
@@ -89,7 +90,7 @@ pub(crate) struct Control {
 
 impl Control {
     /// Holds a piece back while replay is paused.
-    fn wait_while_paused(&self, piece: &DecodedPiece) {
+    pub(crate) fn wait_while_paused(&self, piece: &DecodedPiece) {
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         if *paused {
             let first = piece.transactions.iter().map(|transaction| transaction.commit_us).find(|at| *at > 0);
@@ -145,6 +146,8 @@ pub struct Pipeline {
     decode_options: DecodeOptions,
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
+    /// Of the grain of transactions; None under the rows grain.
+    transactions: Option<Arc<TransactionCounters>>,
     /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
     compaction: Option<JoinHandle<()>>,
 }
@@ -158,11 +161,11 @@ pub fn lanes_for(workers: usize) -> usize {
 /// Lanes per worker: more spread the work of a moderately hot row; each costs a lock per piece.
 const LANES_PER_WORKER: usize = 8;
 /// Queue lengths in pieces; memory is bounded by the gate, so these only bound wake-ups.
-const QUEUE_PIECES: usize = 64;
+pub(crate) const QUEUE_PIECES: usize = 64;
 /// Emptied buffers that wait for each decoder.
-const SPARE_PER_DECODER: usize = 4;
+pub(crate) const SPARE_PER_DECODER: usize = 4;
 /// How long a stage waits for input before it looks whether replay ends.
-const IDLE_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const IDLE_WAIT: Duration = Duration::from_millis(100);
 
 impl Pipeline {
     /// Starts the threads.
@@ -174,8 +177,31 @@ impl Pipeline {
     /// As [`Pipeline::start`] with other sizes of pieces.
     #[must_use]
     pub fn start_with(source: LogSource, options: PipelineOptions, sizes: SplitOptions) -> Pipeline {
+        Pipeline::launch(source, options, sizes, None)
+    }
+
+    /// Starts the threads for whole transactions handed to workers, instead of rows of lanes: see
+    /// [`transactions`](crate::transactions). With no decoders ([`PipelineOptions::decoders`] 0) the scheduling thread
+    /// decodes. Tables are not copied beside it ([`Pipeline::copier`] is refused).
+    #[must_use]
+    pub fn start_transactions(
+        source: LogSource,
+        options: PipelineOptions,
+        transactions: TransactionOptions,
+        slice_bytes: usize,
+    ) -> Pipeline {
+        // A piece for each transaction.
+        let sizes = SplitOptions { batch_bytes: 1, slice_bytes };
+        Pipeline::launch(source, options, sizes, Some(transactions))
+    }
+
+    fn launch(
+        source: LogSource,
+        options: PipelineOptions,
+        sizes: SplitOptions,
+        transactions: Option<TransactionOptions>,
+    ) -> Pipeline {
         let workers = options.workers.max(1);
-        let decoders = options.decoders.max(1);
         let store = options.store;
         let start = store.visibility().current();
         let catalog = start.catalog.clone();
@@ -208,7 +234,8 @@ impl Pipeline {
         let pieces = Arc::new(AtomicU64::new(0));
         let rewrites = Arc::new(RewriteState::default());
         let decode_options = DecodeOptions {
-            lanes,
+            // A worker of whole transactions takes all changes in log order.
+            lanes: if transactions.is_some() { 1 } else { lanes },
             skip: options.skip.clone(),
             known_only: false,
             quarantine: options.quarantine,
@@ -223,15 +250,6 @@ impl Pipeline {
             let (control, splitter) = (Arc::clone(&control), Splitter::with_options(Arc::clone(&gate), sizes));
             move || split(source, &control, splitter, &to_decode)
         }));
-        let (to_sequence, from_decode) = bounded::<DecodedPiece>(QUEUE_PIECES);
-        let (to_spare, spare) = bounded::<SpareBuffers>(SPARE_PER_DECODER * decoders);
-        for i in 0..decoders {
-            let (input, output, spare) = (from_split.clone(), to_sequence.clone(), spare.clone());
-            let (shared, options) = (Arc::clone(&shared), decode_options.clone());
-            let work = move || decode(&input, &output, &spare, &shared, options);
-            threads.push(spawn(&format!("decode-{i}"), &control, work));
-        }
-        drop((from_split, to_sequence, spare));
         let cut_state = Arc::new(CutState::default());
         let (mut sealer, mut compaction) = (None, None);
         // Lives as long as a worker: the cutter's last cut comes when all are done.
@@ -258,48 +276,86 @@ impl Pipeline {
                 }
             }));
         }
-        let mut to_workers = Vec::new();
-        for i in 0..workers {
-            let (sender, receiver) = bounded::<Arc<InFlight>>(QUEUE_PIECES);
-            to_workers.push(sender);
-            let own = (0..lanes).filter(|lane| lane % workers == i).collect();
-            let to_spare = to_spare.clone();
-            let mut worker = Worker::new(
-                Arc::clone(&store),
-                Arc::clone(&publisher),
-                Arc::clone(&ledger),
-                options.apply,
-                own,
-                Arc::clone(&barriers),
-                Arc::clone(&ending),
-            );
-            let working = working.clone();
-            threads.push(spawn(&format!("apply-{i}"), &control, move || {
-                let _working = working;
-                for flight in receiver {
-                    worker.step(&flight);
-                    if let Some(done) = Arc::into_inner(flight) {
-                        // Nobody wants them when the decoders are gone or have enough.
-                        let _ = to_spare.try_send(done.into_spare());
-                    }
+        let counters = transactions.map(|_| Arc::new(TransactionCounters::default()));
+        match transactions.zip(counters.as_ref()) {
+            Some((options_of_grain, counters)) => driver::start(
+                driver::Parts {
+                    control: &control,
+                    store: &store,
+                    publisher: &publisher,
+                    ledger: &ledger,
+                    rewrites: &rewrites,
+                    pieces: &pieces,
+                    barriers: &barriers,
+                    shared: &shared,
+                    start,
+                    decode_options: decode_options.clone(),
+                    apply: options.apply,
+                    decoders: options.decoders,
+                    workers,
+                    options: options_of_grain,
+                    counters,
+                    sealer,
+                    from_split,
+                    working,
+                },
+                &mut threads,
+            ),
+            None => {
+                let decoders = options.decoders.max(1);
+                let (to_sequence, from_decode) = bounded::<DecodedPiece>(QUEUE_PIECES);
+                let (to_spare, spare) = bounded::<SpareBuffers>(SPARE_PER_DECODER * decoders);
+                for i in 0..decoders {
+                    let (input, output, spare) = (from_split.clone(), to_sequence.clone(), spare.clone());
+                    let (shared, options) = (Arc::clone(&shared), decode_options.clone());
+                    let work = move || decode(&input, &output, &spare, &shared, options);
+                    threads.push(spawn(&format!("decode-{i}"), &control, work));
                 }
-            }));
+                drop((from_split, to_sequence, spare));
+                let mut to_workers = Vec::new();
+                for i in 0..workers {
+                    let (sender, receiver) = bounded::<Arc<InFlight>>(QUEUE_PIECES);
+                    to_workers.push(sender);
+                    let own = (0..lanes).filter(|lane| lane % workers == i).collect();
+                    let to_spare = to_spare.clone();
+                    let mut worker = Worker::new(
+                        Arc::clone(&store),
+                        Arc::clone(&publisher),
+                        Arc::clone(&ledger),
+                        options.apply,
+                        own,
+                        Arc::clone(&barriers),
+                        Arc::clone(&ending),
+                    );
+                    let working = working.clone();
+                    threads.push(spawn(&format!("apply-{i}"), &control, move || {
+                        let _working = working;
+                        for flight in receiver {
+                            worker.step(&flight);
+                            if let Some(done) = Arc::into_inner(flight) {
+                                // Nobody wants them when the decoders are gone or have enough.
+                                let _ = to_spare.try_send(done.into_spare());
+                            }
+                        }
+                    }));
+                }
+                threads.push(spawn("sequence", &control, {
+                    let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence)
+                        .with_prepared(store.recovered_prepared());
+                    let sequencing = Sequencing {
+                        control: Arc::clone(&control),
+                        publisher: Arc::clone(&publisher),
+                        pieces: Arc::clone(&pieces),
+                        workers: to_workers,
+                        stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer)
+                            .with_rewrites(&rewrites),
+                        commands,
+                    };
+                    move || sequencing.run(&from_decode)
+                }));
+                drop(working);
+            }
         }
-        threads.push(spawn("sequence", &control, {
-            let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence)
-                .with_prepared(store.recovered_prepared());
-            let sequencing = Sequencing {
-                control: Arc::clone(&control),
-                publisher: Arc::clone(&publisher),
-                pieces: Arc::clone(&pieces),
-                workers: to_workers,
-                stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer)
-                    .with_rewrites(&rewrites),
-                commands,
-            };
-            move || sequencing.run(&from_decode)
-        }));
-        drop(working);
         Pipeline {
             store,
             publisher,
@@ -316,7 +372,14 @@ impl Pipeline {
             control,
             threads,
             compaction,
+            transactions: counters,
         }
+    }
+
+    /// Counters of the grain of transactions; None under the rows grain.
+    #[must_use]
+    pub fn transaction_counters(&self) -> Option<Arc<TransactionCounters>> {
+        self.transactions.clone()
     }
 
     /// For a table that is copied beside replay.
@@ -384,13 +447,6 @@ impl Pipeline {
         self.cut_state.ask();
     }
 
-    /// Waits for compaction too, after `join`: for tests that open the folder again in the same process.
-    pub fn end_compaction(&mut self) {
-        if let Some(thread) = self.compaction.take() {
-            let _ = thread.join();
-        }
-    }
-
     /// End of what was taken from the relay log.
     #[must_use]
     pub fn position(&self) -> LogPosition {
@@ -421,6 +477,18 @@ impl Pipeline {
         let stages = self.control.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Finished { stop: self.failure(), stages }
     }
+
+    /// As [`join`](Self::join), and waits for compaction to end its step: whoever removes or opens the folder needs it.
+    #[must_use]
+    pub fn join_all(mut self) -> Finished {
+        let compaction = self.compaction.take();
+        // Its end asks compaction to end.
+        let finished = self.join();
+        if let Some(thread) = compaction {
+            let _ = thread.join();
+        }
+        finished
+    }
 }
 
 impl Drop for Pipeline {
@@ -430,7 +498,7 @@ impl Drop for Pipeline {
     }
 }
 
-fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+pub(crate) fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let control = Arc::clone(control);
     let stage = name.to_string();
     let body = move || {

@@ -17,7 +17,7 @@ use schedule::{
 };
 use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
-    merge_json,
+    WARM_ROWS, merge_json,
 };
 
 use crate::beside::CopyTrack;
@@ -28,6 +28,9 @@ use crate::publish::Publisher;
 
 /// How long a worker waits at a barrier before it looks whether the others are still there.
 const BARRIER_LOOK: Duration = Duration::from_millis(50);
+
+/// Bytes.
+const CACHE_LINE: usize = 64;
 
 /// How rows are applied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +78,18 @@ impl InFlight {
         let passed =
             |(state, _): &(Mutex<(usize, bool)>, Condvar)| state.lock().unwrap_or_else(PoisonError::into_inner).1;
         self.barrier.as_ref().is_none_or(passed)
+    }
+
+    pub(crate) fn index(&self) -> u64 {
+        self.index
+    }
+
+    pub(crate) fn piece(&self) -> &SequencedPiece {
+        &self.piece
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
     }
 
     /// The buffers, for the next piece to be decoded. Frees the piece's memory.
@@ -217,7 +232,10 @@ impl Worker {
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
             }
-            for op in ops {
+            for (nth, op) in ops.iter().enumerate() {
+                if nth % WARM_ROWS == 0 {
+                    warm(&lane, lane_index, layers, decoded, ops.get(nth..).unwrap_or(&[]));
+                }
                 let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
                 let sequence = piece.sequence_of(op.transaction).0;
                 let category = if sequence >= limit {
@@ -270,12 +288,25 @@ impl Worker {
 
     /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
     fn apply_barrier(&mut self, flight: &InFlight) {
+        self.apply_in_log_order(flight, &flight.piece.decoded.barrier);
+    }
+
+    /// Makes ready for a piece that this worker applies alone (`transactions`). False when replay ended.
+    pub(crate) fn begin_alone(&mut self, flight: &InFlight) -> bool {
+        self.follows = flight.copied.is_none();
+        self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        !self.ending.gives_up()
+    }
+
+    /// Applies changes of a piece one after the other, whatever lanes they are in, one lane locked at a time. Nobody else
+    /// may work on the rows they touch.
+    pub(crate) fn apply_in_log_order(&mut self, flight: &InFlight, ops: &[RowOp]) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
-        // All lanes are through with their part, so a failure there is known.
+        // What was applied before is through, so a failure there is known.
         let mut limit = self.publisher.limit();
-        for op in &decoded.barrier {
+        for op in ops {
             let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
             let sequence = piece.sequence_of(op.transaction).0;
             let category = if sequence >= limit {
@@ -394,6 +425,20 @@ impl Worker {
     }
 }
 
+/// Brings what the next ops need into the cache: their images, and what the store holds of their rows.
+#[inline]
+fn warm(lane: &Lane, lane_index: usize, layers: &Layers, decoded: &DecodedPiece, ops: &[RowOp]) {
+    let mut touched = 0;
+    let rows = ops.iter().take(WARM_ROWS).filter_map(|op| {
+        for line in decoded.bytes(op.after).chunks(CACHE_LINE) {
+            touched ^= line.first().copied().unwrap_or(0);
+        }
+        Some((decoded.shapes.get(op.shape as usize)?.plan.def.id, op.hash))
+    });
+    lane.warm(lane_index, layers, rows);
+    std::hint::black_box(touched);
+}
+
 #[inline]
 fn table_shape(shape: &Shape) -> TableShape<'_> {
     let plan = &shape.plan;
@@ -505,7 +550,7 @@ mod tests {
             pieces.push(piece);
             true
         };
-        splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take()), true, emit).unwrap();
+        splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take().into()), true, emit).unwrap();
         let (catalog, options) = (Catalog::new(0), DecodeOptions { lanes: 1, ..DecodeOptions::default() });
         let decoded = Decoder::new(options.clone()).decode(pieces.remove(0), &catalog, 0);
         let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new(), SequenceNumber::ZERO);

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod buffer;
 pub mod filters;
 mod gtid;
 mod gtid_set;
@@ -13,6 +14,7 @@ pub mod limits;
 mod position;
 mod prepared;
 
+pub use buffer::{Buffer, BufferPool};
 pub use filters::ReplicationFilters;
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};

@@ -107,6 +107,16 @@ pub(crate) fn from_unicode(text: &str, charset: &str) -> Result<Vec<u8>, Problem
     }
 }
 
+/// Unicode text as bytes in `charset`, a question mark for each character that is not in it: so the server takes the names of
+/// ENUM and SET, in strict mode too (seen on 9.7).
+pub(crate) fn from_unicode_or_question_marks(text: &str, charset: &str) -> Result<Vec<u8>, Problem> {
+    from_unicode(text, charset).or_else(|_| {
+        let one = |character: char| from_unicode(character.encode_utf8(&mut [0; 4]), charset);
+        let bytes = text.chars().map(|character| one(character).or_else(|_| from_unicode("?", charset)));
+        Ok(bytes.collect::<Result<Vec<_>, _>>()?.concat())
+    })
+}
+
 /// Bytes of one character set as the same text in another; binary takes and gives bytes as they are.
 pub(crate) fn convert(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {
     let from = if from == "utf8" { "utf8mb3" } else { from };
@@ -150,6 +160,8 @@ mod tests {
         assert_eq!(convert(b"{", "swe7", "utf8mb4").unwrap(), "ä".as_bytes());
         assert_eq!(convert("好".as_bytes(), "utf8mb4", "big5").unwrap(), [0xa6, 0x6e]);
         assert!(convert("😀".as_bytes(), "utf8mb4", "utf8mb3").is_err());
+        assert_eq!(from_unicode_or_question_marks("fünf漢", "ascii").unwrap(), b"f?nf?");
+        assert_eq!(from_unicode_or_question_marks("ü😀", "ucs2").unwrap(), [0, 0xfc, 0, b'?']);
         assert_eq!(convert(&[0xff], "utf8mb4", "binary").unwrap(), [0xff]);
     }
 }

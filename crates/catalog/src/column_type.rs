@@ -161,7 +161,7 @@ fn members(names: &[Text], collation: Collation) -> Result<Arc<[Box<[u8]>]>, Pro
             // A binary literal is text of the column's own character set.
             let from = if name.charset == "binary" { collation.charset } else { name.charset.as_str() };
             match charset::to_unicode(&name.bytes, from) {
-                Ok(text) => charset::from_unicode(text.trim_end_matches(' '), collation.charset),
+                Ok(text) => charset::from_unicode_or_question_marks(text.trim_end_matches(' '), collation.charset),
                 Err(_) if from == collation.charset => Ok(name.bytes.trim_ascii_end().to_vec()),
                 Err(problem) => Err(problem),
             }

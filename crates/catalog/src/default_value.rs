@@ -18,6 +18,8 @@ pub(crate) struct LiteralScope<'a> {
     pub(crate) time_zone: Option<&'a str>,
     /// Character set of the statement's text.
     pub(crate) client_charset: &'a str,
+    /// `sql_mode` has TIME_TRUNCATE_FRACTIONAL.
+    pub(crate) truncate_fraction: bool,
 }
 
 /// The image of `literal` (not NULL) in a column of type `ty`.
@@ -28,15 +30,17 @@ pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>)
         code::DECIMAL => decimal(ty, &number_text(literal)?),
         code::YEAR => year(literal).map(|byte| vec![byte]),
         code::DATE => {
+            // The time of day is rounded to whole seconds before it is left out.
             let (date, time) = date_time(&number_text(literal)?)?;
-            (time == (0, 0, 0, 0)).then(|| date_image(date))
+            Some(date_image(rounded(date, time, 0, scope.truncate_fraction)?.0))
         }
         code::DATETIME2 => {
             let (date, time) = date_time(&number_text(literal)?)?;
+            let (date, time) = rounded(date, time, ty.meta, scope.truncate_fraction)?;
             datetime_image(ty, date, time)
         }
-        code::TIMESTAMP2 => timestamp(ty, &number_text(literal)?, scope.time_zone),
-        code::TIME2 => time(ty, &number_text(literal)?),
+        code::TIMESTAMP2 => timestamp(ty, &number_text(literal)?, scope),
+        code::TIME2 => time(ty, &number_text(literal)?, scope.truncate_fraction),
         code::BIT => bit(ty, literal),
         code::ENUM => enumeration(ty, literal),
         code::SET => set(ty, literal),
@@ -51,8 +55,8 @@ pub(crate) fn implicit(ty: &ColumnType) -> Option<Vec<u8>> {
         code::DECIMAL => decimal(ty, "0")?,
         code::ENUM => number_image(1, usize::from(ty.meta)),
         code::DATETIME2 => datetime_image(ty, (0, 0, 0), (0, 0, 0, 0))?,
-        code::TIME2 => time(ty, "00:00:00")?,
-        code::VECTOR | code::GEOMETRY => return None,
+        code::TIME2 => time(ty, "00:00:00", false)?,
+        code::GEOMETRY => return None,
         _ => match ty.fixed_len() {
             Some(len) => vec![0; len],
             None => vec![0; ty.prefix_len()],
@@ -238,6 +242,27 @@ fn checked(date: Date, time: Time) -> Option<(Date, Time)> {
     (day <= days && time.0 < 24).then_some((date, time))
 }
 
+/// A moment with so many digits of its second's fraction: rounded half up, or cut (`my_datetime_round`; seen on 9.7).
+fn rounded(date: Date, time: Time, digits: u16, truncate: bool) -> Option<(Date, Time)> {
+    let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(digits)?))?;
+    let (hour, minute, second, micros) = time;
+    let rest = micros % unit;
+    if rest == 0 {
+        return Some((date, time));
+    }
+    if truncate || rest < unit / 2 {
+        return Some((date, (hour, minute, second, micros - rest)));
+    }
+    let of_day = (hour * 3600 + minute * 60 + second) * 1_000_000 + micros - rest + unit;
+    let (days, of_day) = (of_day / DAY_US, of_day % DAY_US);
+    // The day after a date that is none, as 2024-00-00, is not known.
+    let date = if days == 0 { date } else { date_of(u64::try_from(days_from_epoch(date)?).ok()? + days)? };
+    let (seconds, micros) = (of_day / 1_000_000, of_day % 1_000_000);
+    Some((date, (seconds / 3600, seconds / 60 % 60, seconds % 60, micros)))
+}
+
+const DAY_US: u64 = 86_400_000_000;
+
 fn digits(text: &str, min: usize, max: usize) -> Option<u64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (min..=max).contains(&text.len());
     if plain { text.parse().ok() } else { None }
@@ -280,14 +305,15 @@ fn datetime_image(ty: &ColumnType, (year, month, day): Date, (h, m, s, micros): 
     Some(image)
 }
 
-fn timestamp(ty: &ColumnType, text: &str, time_zone: Option<&str>) -> Option<Vec<u8>> {
+fn timestamp(ty: &ColumnType, text: &str, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
     let (date, time) = date_time(text)?;
+    let (date, time) = rounded(date, time, ty.meta, scope.truncate_fraction)?;
     let seconds = if date == (0, 0, 0) && time == (0, 0, 0, 0) {
         0
     } else {
         let (h, m, s, _) = time;
         let local = days_from_epoch(date)? * 86_400 + i64::try_from(h * 3600 + m * 60 + s).ok()?;
-        let utc = local - i64::from(offset_seconds(time_zone?)?);
+        let utc = local - i64::from(offset_seconds(scope.time_zone?)?);
         u32::try_from(utc).ok().filter(|seconds| *seconds > 0)?
     };
     let mut image = seconds.to_be_bytes().to_vec();
@@ -307,6 +333,20 @@ fn days_from_epoch((year, month, day): Date) -> Option<i64> {
     Some(365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468)
 }
 
+/// The date so many days after 1970-01-01.
+fn date_of(days: u64) -> Option<Date> {
+    // Years counted from March, so that the leap day is the last of its year.
+    let days = days.checked_add(719_468)?;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    Some((year, month, day))
+}
+
 /// CURRENT_TIMESTAMP at `now_us` in a column of this type; a local time needs the zone's offset.
 pub(crate) fn now(ty: &ColumnType, now_us: u64, offset: Option<i32>) -> Option<Vec<u8>> {
     let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
@@ -321,16 +361,8 @@ pub(crate) fn now(ty: &ColumnType, now_us: u64, offset: Option<i32>) -> Option<V
         return None;
     }
     let local = u64::try_from(i64::try_from(seconds).ok()? + i64::from(offset?)).ok()?;
-    let (days, of_day) = (local / 86_400 + 719_468, local % 86_400);
-    // Years counted from March, so that the leap day is the last of its year.
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    datetime_image(ty, (year, month, day), (of_day / 3600, of_day / 60 % 60, of_day % 60, micros))
+    let of_day = local % 86_400;
+    datetime_image(ty, date_of(local / 86_400)?, (of_day / 3600, of_day / 60 % 60, of_day % 60, micros))
 }
 
 /// `+02:00` in seconds; a named zone or SYSTEM is not known here.
@@ -348,18 +380,24 @@ pub(crate) fn offset_seconds(time_zone: &str) -> Option<i32> {
     Some(sign * i32::try_from(seconds).ok()?)
 }
 
-fn time(ty: &ColumnType, text: &str) -> Option<Vec<u8>> {
+fn time(ty: &ColumnType, text: &str, truncate: bool) -> Option<Vec<u8>> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),
     };
     // Bare digits mean HHMMSS to the server: only the unmistakable zero is read here.
     let (hours, minutes, seconds, micros) = if rest == "0" { (0, 0, 0, 0) } else { clock(rest)? };
-    if hours > 838 {
+    // Rounded away from zero, an hour's digits included.
+    let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(ty.meta)?))?;
+    let rest = micros % unit;
+    let up = if truncate || rest < unit.div_ceil(2) { 0 } else { unit };
+    let total = (hours * 3600 + minutes * 60 + seconds) * 1_000_000 + micros - rest + up;
+    let (total, micros) = (total / 1_000_000, total % 1_000_000);
+    if total > 838 * 3600 + 59 * 60 + 59 {
         return None;
     }
     let fraction = fraction_bytes(micros, ty.meta)?;
-    let mut value = hours << 12 | minutes << 6 | seconds;
+    let mut value = (total / 3600) << 12 | (total / 60 % 60) << 6 | (total % 60);
     for byte in &fraction {
         value = value << 8 | u64::from(*byte);
     }
@@ -452,4 +490,41 @@ fn text(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<V
     let mut image = if ty.meta > 255 { len.to_le_bytes().to_vec() } else { vec![u8::try_from(len).ok()?] };
     image.append(&mut bytes);
     Some(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn default_of(code: u8, digits: u16, text: &str, truncate_fraction: bool) -> Option<Vec<u8>> {
+        let ty = ColumnType {
+            meta: digits,
+            ..ColumnType::from_table_map(code, &[digits as u8][..usize::from(code != code::DATE)]).unwrap()
+        };
+        let text = Text { bytes: text.into(), charset: "utf8mb4".into() };
+        let scope =
+            LiteralScope { scale: None, time_zone: Some("+00:00"), client_charset: "utf8mb4", truncate_fraction };
+        image(&ty, &Literal::Text(text), scope)
+    }
+
+    /// As SHOW CREATE TABLE of a 9.7 server shows them.
+    #[test]
+    fn fractions_that_do_not_fit_are_rounded() {
+        let same = |code, digits, given, shown| {
+            assert!(default_of(code, digits, shown, false).is_some(), "{shown}");
+            assert_eq!(default_of(code, digits, given, false), default_of(code, digits, shown, false), "{given}");
+        };
+        same(code::DATE, 0, "2024-06-18 04:00:00.5", "2024-06-18");
+        same(code::DATE, 0, "2024-06-18 23:59:59.9", "2024-06-19");
+        same(code::DATETIME2, 0, "2024-12-31 23:59:59.9", "2025-01-01 00:00:00");
+        same(code::DATETIME2, 1, "2024-02-28 23:59:59.96", "2024-02-29 00:00:00");
+        same(code::DATETIME2, 0, "2024-02-28 10:00:00.4", "2024-02-28 10:00:00");
+        same(code::TIMESTAMP2, 1, "2024-06-18 23:59:59.97", "2024-06-19 00:00:00.0");
+        same(code::TIME2, 1, "23:59:59.96", "24:00:00.0");
+        same(code::TIME2, 0, "-00:00:00.5", "-00:00:01");
+        assert_eq!(default_of(code::TIME2, 0, "838:59:59.9", false), None);
+        assert_eq!(default_of(code::DATETIME2, 0, "2024-00-00 23:59:59.9", false), None);
+        let cut = default_of(code::DATETIME2, 0, "2024-06-18 23:59:59.9", true);
+        assert_eq!(cut, default_of(code::DATETIME2, 0, "2024-06-18 23:59:59", false));
+    }
 }

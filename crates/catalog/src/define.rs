@@ -11,7 +11,7 @@ use crate::default_value::{self, LiteralScope};
 use crate::error::Problem;
 use crate::identity;
 use crate::index_set;
-use crate::lexer::SERVER_VERSION_DEFAULT;
+use crate::lexer::{SERVER_VERSION_DEFAULT, sql_mode};
 use crate::partition;
 use crate::syntax::{ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
 use crate::table::{
@@ -124,6 +124,7 @@ pub(crate) fn default_of(
         scale,
         time_zone: scope.context.time_zone.as_deref(),
         client_charset: client_charset(scope.context),
+        truncate_fraction: scope.context.sql_mode & sql_mode::TIME_TRUNCATE_FRACTIONAL != 0,
     };
     match spec {
         None => ColumnDefault::None,

@@ -43,7 +43,7 @@ pub struct VerifyOptions {
     pub tables: TableFilter,
     /// Differing rows printed of each table.
     pub max_rows_shown: usize,
-    /// How long one try for the lock may keep writers waiting; whole seconds.
+    /// How long one try for the lock may keep writers waiting; the first tries take 100 ms.
     pub lock_wait: Duration,
     /// How long to go on trying.
     pub lock_timeout: Duration,

@@ -50,11 +50,39 @@ pub struct SourceCopy {
 
 impl SourceCopy {
     /// Opens snapshots of one moment on all connections and works out what to copy. Takes seconds on a busy source;
-    /// writers wait for milliseconds of it. `stop` ends it early.
+    /// writers wait for milliseconds of it. Where the lock is not to be had, and all tables can be copied without,
+    /// that is done: [`CopyPlan::lock`] tells. `stop` ends it early.
     ///
     /// # Errors
     /// [`CopyError`]; the source is left as it was.
     pub fn prepare(source: &ConnectOptions, options: &CopyOptions, stop: &AtomicBool) -> Result<SourceCopy, CopyError> {
+        let (server, seconds, mut reason) = match SourceCopy::prepare_as_told(source, options, stop) {
+            Err(CopyError::NoLock { server, seconds, reason }) if options.lock == CopyLock::Auto => {
+                (server, seconds, reason)
+            }
+            other => return other,
+        };
+        let unlocked = CopyOptions { lock: CopyLock::None, ..options.clone() };
+        match SourceCopy::prepare_as_told(source, &unlocked, stop) {
+            Err(error @ (CopyError::NeedsKeys { .. } | CopyError::NeedsFullImages { .. })) => {
+                reason.push_str(&format!("; and {error}"));
+                Err(CopyError::NoLock { server, seconds, reason })
+            }
+            Ok(mut copy) => {
+                copy.plan
+                    .notes
+                    .push(format!("copying without a lock, as none was to be had within {seconds} s: {reason}"));
+                Ok(copy)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn prepare_as_told(
+        source: &ConnectOptions,
+        options: &CopyOptions,
+        stop: &AtomicBool,
+    ) -> Result<SourceCopy, CopyError> {
         let server = source.to_string();
         let connect = || {
             let exact = |mut connection: Connection| -> source::Result<Connection> {
@@ -477,6 +505,7 @@ fn finish(
         .collect();
     let copied: HashSet<&Name> = names.iter().collect();
     let plan = CopyPlan {
+        lock: options.lock,
         executed: moment.executed,
         left_out: listing.tables.keys().filter(|name| !copied.contains(name)).cloned().collect(),
         tables: tables.into_iter().map(|(table, _)| table).collect(),

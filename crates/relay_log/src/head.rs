@@ -4,6 +4,8 @@
 //! flag and their own position; the source's FORMAT_DESCRIPTION repeated after a rotation of ours is artificial, has
 //! no position and no `created` time, so that it means nothing but the format.
 
+use std::borrow::Cow;
+
 use base::{GtidSet, LogPosition};
 use binlog::writer::{BinlogWriter, relocate};
 use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, Rotate, event_body, event_type, flags};
@@ -78,6 +80,22 @@ impl SourceHeaders {
         bytes.extend(fde);
         bytes
     }
+}
+
+/// The source's FORMAT_DESCRIPTION event with the checksum that goes with its bytes. A source whose log has no checksums
+/// clears `created` where it sends the event to one that has transactions already, and leaves the event's own checksum as
+/// it was (`Binlog_sender::send_format_description_event`, rpl_binlog_sender.cc; seen on 9.7). Only what such a source sends is
+/// touched: it announced itself by a ROTATE without checksum.
+pub(crate) fn mended<'e>(rotate: &[u8], fde: &'e [u8]) -> Cow<'e, [u8]> {
+    let algorithm = fde.len().checked_sub(5).and_then(|at| fde.get(at));
+    let cleared = fde.get(CREATED) == Some(&[0; 4][..]) && algorithm == Some(&0);
+    if !cleared || binlog::verify_checksum(rotate) || binlog::verify_checksum(fde) {
+        return Cow::Borrowed(fde);
+    }
+    let log_pos = EventHeader::parse(fde).map_or(0, |header| u64::from(header.log_pos));
+    let mut mended = fde.to_vec();
+    relocate(&mut mended, log_pos, ChecksumAlgorithm::Crc32);
+    Cow::Owned(mended)
 }
 
 fn overwrite(event: &mut [u8], range: std::ops::Range<usize>, bytes: &[u8]) {

@@ -1,17 +1,23 @@
 //! From single events to appends: what the receiver does with the source's log.
 //!
 //! In: events as a source sends them or a file holds them. Out: appends of whole transactions, cut where a reader can
-//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed.
+//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed, but for the
+//! checksum that a source left behind in its FORMAT_DESCRIPTION.
+
+use std::borrow::Cow;
 
 use base::{Gtid, GtidSet, LogPosition};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, EventHeader, Rotate, event_body, event_type, flags, verify_checksum};
 
 use crate::boundary::{BoundaryError, BoundaryTracker};
+use crate::head::mended;
 use crate::{AppendMeta, CutReport, Damage, RelayError, RelayPosition, RelayWriter};
 
 /// Bytes gathered before they are appended although more are at hand.
 const APPEND_BYTES: usize = 256 << 10;
+/// Fewer bytes are copied out: what is handed on must not hold the whole buffer.
+const SMALL_BYTES: usize = 32 << 10;
 /// An open transaction beyond this is appended in parts.
 const PART_BYTES: usize = 1 << 20;
 
@@ -25,6 +31,8 @@ pub struct Intake {
     gtids: Vec<Gtid>,
     open: Option<Gtid>,
     rotate: Option<Vec<u8>>,
+    /// It came from a server, not from `begin_file`.
+    rotate_was_sent: bool,
     file: LogPosition,
     whole_at: LogPosition,
     checksum: ChecksumAlgorithm,
@@ -55,6 +63,7 @@ impl Intake {
             gtids: Vec::new(),
             open: None,
             rotate: None,
+            rotate_was_sent: false,
             whole_at: start.clone(),
             file: start,
             checksum: ChecksumAlgorithm::None,
@@ -72,6 +81,7 @@ impl Intake {
             bits.copy_from_slice(&flags::ARTIFICIAL.to_le_bytes());
         }
         self.rotate = Some(event);
+        self.rotate_was_sent = false;
         self.file = LogPosition { file: name.into(), offset: 4 };
     }
 
@@ -134,6 +144,7 @@ impl Intake {
         self.flush()?;
         self.file = LogPosition { file: String::from_utf8_lossy(rotate.file).as_ref().into(), offset: rotate.position };
         self.rotate = Some(event.to_vec());
+        self.rotate_was_sent = true;
         Ok(())
     }
 
@@ -144,9 +155,10 @@ impl Intake {
             self.begin_file(&file);
         }
         let rotate = self.rotate.take().unwrap_or_default();
-        self.writer.note_source_headers(&rotate, event)?;
+        let event = if self.rotate_was_sent { mended(&rotate, event) } else { Cow::Borrowed(event) };
+        self.writer.note_source_headers(&rotate, &event)?;
         self.tracker.reset();
-        self.tracker.step(event)?;
+        self.tracker.step(&event)?;
         self.checksum = self.tracker.checksum();
         self.whole_at.clone_from(&self.file);
         Ok(())
@@ -160,15 +172,26 @@ impl Intake {
         if self.whole == 0 {
             return Ok(None);
         }
-        let rest = self.buffer.split_off(self.whole);
-        let mut next = Vec::with_capacity(APPEND_BYTES * 2);
-        next.extend_from_slice(&rest);
-        let data = std::mem::replace(&mut self.buffer, next);
-        self.whole = 0;
+        let data = self.take_whole();
         let meta = AppendMeta { ends_transaction: true, gtids: &self.gtids, source_position: self.whole_at.clone() };
         let position = self.writer.append(data, meta)?;
         self.gtids.clear();
         Ok(Some(position))
+    }
+
+    /// The whole transactions at the front of `buffer`.
+    fn take_whole(&mut self) -> Vec<u8> {
+        let whole = std::mem::take(&mut self.whole);
+        if whole < SMALL_BYTES {
+            let data = self.buffer.get(..whole).unwrap_or(&[]).to_vec();
+            self.buffer.drain(..whole);
+            return data;
+        }
+        let mut next = self.writer.spare_buffer(APPEND_BYTES * 2);
+        next.clear();
+        next.extend_from_slice(self.buffer.get(whole..).unwrap_or(&[]));
+        self.buffer.truncate(whole);
+        std::mem::replace(&mut self.buffer, next)
     }
 
     /// Appends what there is of an open transaction.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use base::{Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters};
+use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters};
 use catalog::{Catalog, DdlEffect, TableDef, Written};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
@@ -87,7 +87,7 @@ impl TableFollower {
         &mut self,
         file: &Arc<str>,
         offset: u64,
-        data: &Arc<Vec<u8>>,
+        data: &Arc<Buffer>,
         emit: &mut dyn FnMut(DecodedPiece) -> bool,
     ) -> Result<(), FollowEnd> {
         let TableFollower { splitter, decoder, state } = self;

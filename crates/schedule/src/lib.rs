@@ -1,8 +1,8 @@
 //! Split, decode, sequence: from relay log bytes to ordered pieces of row changes, one list per lane.
 //!
 //! In: chunks of the relay log. Out: pieces in source order, each with its transactions' sequence numbers and the
-//! changes of every lane. Never here: rows stored, threads (drivers give these structs threads and queues), a wait
-//! for a dependency between transactions. Invariants: a sequence number is given once, in source order, by one
+//! changes of every lane; in `trackers`, which transaction each one must wait for. Never here: rows stored, threads (drivers
+//! give these structs threads and queues), a wait for a dependency between transactions. Invariants: a sequence number is given once, in source order, by one
 //! thread; no row is decoded under a table definition older or newer than the one at its place in the log.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -18,6 +18,7 @@ mod sequence;
 mod skip;
 mod split;
 mod stop;
+pub mod trackers;
 mod work;
 mod writes;
 

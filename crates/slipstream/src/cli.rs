@@ -203,14 +203,14 @@ option_flags! {
         /// Connections that read the source in the initial copy [default: 4]
         #[arg(value_name = "N", help_heading = "Initial copy")]
         copy_connections,
-        /// Hold the source's writers for milliseconds, or take no lock where RELOAD cannot be granted: auto or none
-        /// [default: auto]
+        /// Hold the source's writers for milliseconds, or take no lock where RELOAD cannot be granted: auto or none;
+        /// auto takes none either where none is to be had within a minute [default: auto]
         #[arg(value_name = "HOW", help_heading = "Initial copy")]
         copy_lock,
         /// Bytes a second that the initial copy reads at most [default: no limit]
         #[arg(value_name = "SIZE", help_heading = "Initial copy")]
         copy_rate,
-        /// How long one try for the source's read lock may keep its writers waiting [default: 1s]
+        /// How long one try for the source's read lock may keep its writers waiting; first tries take 100 ms [default: 1s]
         #[arg(value_name = "TIME", help_heading = "Initial copy")]
         lock_wait,
         /// How old the initial copy's snapshots may become [default: 10min]
@@ -223,7 +223,7 @@ option_flags! {
         #[arg(value_name = "TIME", help_heading = "Store")]
         cut_interval,
         /// Rows on disk that stay in memory for verify and dump, bytes: above it the oldest of these end with "snapshot too
-        /// old" [default: half of --memory]
+        /// old" [default: half of --memory, and within it]
         #[arg(value_name = "SIZE", help_heading = "Store")]
         snapshot_memory,
         /// How old the state may become that verify and dump read [default: no limit]

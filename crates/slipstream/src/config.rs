@@ -355,6 +355,7 @@ pub struct ReplicaConfig {
     /// What is older than this is cut, whatever its size.
     pub cut_interval: Duration,
     /// Bytes of rows that are on disk already and stay in memory for readers; 0: half of the memory limit.
+    /// Up to half of `memory` this is within it.
     pub snapshot_memory: u64,
     /// Readers see a state of this age at most; None: of any.
     pub snapshot_age: Option<Duration>,

@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::lock::FolderLock;
 use crate::log;
+use crate::memory::MemoryPlan;
 use crate::replica::{self, ReadOnly, Replica};
 
 /// Form of dumped rows.
@@ -449,6 +450,7 @@ fn compare_failure(error: compare::CompareError) -> Failure {
 pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(), Failure> {
     let scratch = std::env::temp_dir().join(format!("slipstream-lab-replay-{}", std::process::id()));
     let cores = replica::cores();
+    let plan = options.memory.map(|memory| MemoryPlan::of(memory, options.pipeline.queue_memory));
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
         load: options.load.clone(),
@@ -457,8 +459,13 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
         folder: options.folder.clone().unwrap_or(scratch),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },
         decoders: if options.pipeline.decoders == 0 { (cores / 2).max(1) } else { options.pipeline.decoders },
-        memory_bytes: options.pipeline.queue_memory,
-        generation_bytes: options.memory.map(|memory| memory / 4),
+        memory_bytes: plan.map_or(options.pipeline.queue_memory, |plan| plan.queue_bytes),
+        hot_bytes_max: plan.map(|plan| plan.hot_bytes),
+        on_disk: plan.map(|plan| lab::replay::OnDisk {
+            memory_bytes: plan.limit_bytes,
+            generation_bytes: plan.generation_bytes,
+            cache_bytes: plan.cache_bytes,
+        }),
         check_images: replica::check_images(options.pipeline.check_images),
         relay_sync: replica::sync_policy(options.relay_sync),
         hash: options.hash,

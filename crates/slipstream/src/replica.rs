@@ -200,7 +200,7 @@ impl Replica {
             after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
-        let bytes = if config.snapshot_memory == 0 { memory.limit_bytes / 2 } else { config.snapshot_memory };
+        let bytes = if config.snapshot_memory == 0 { memory.snapshot_bytes } else { config.snapshot_memory };
         store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
         let settling = store.readable();
         if let Err(error) = &settling {

@@ -6,7 +6,7 @@
 use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableId};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
-use crate::arena::Cursor;
+use crate::arena::{Cursor, RecordRef};
 use crate::beneath::{Base, Bases};
 use crate::error::StoreError;
 use crate::layers::{Below, Depth, Layers};
@@ -165,6 +165,10 @@ pub struct LaneStats {
     /// Of them versions nobody can see.
     pub dead_bytes: u64,
 }
+
+/// Rows that [`Lane::warm`] takes at once: more misses at once than a core has, and small enough that what is warmed
+/// is still there when it is used.
+pub const WARM_ROWS: usize = 16;
 
 #[derive(Default)]
 struct Table {
@@ -361,6 +365,41 @@ impl Lane {
             entry.bases.set(slot, base);
         }
         Ok(())
+    }
+
+    /// Brings what [`Lane::apply`] will read of these rows (the first [`WARM_ROWS`] of them) into the cache, from this
+    /// generation or the newest sealed one; changes nothing. Their cache misses overlap here; in `apply` each would
+    /// wait for the one before.
+    #[inline]
+    pub fn warm(&self, lane: usize, layers: &Layers, rows: impl Iterator<Item = (TableId, u64)>) {
+        let mut asked = [(TableId(0), 0); WARM_ROWS];
+        let mut count = 0;
+        for (place, row) in asked.iter_mut().zip(rows) {
+            *place = row;
+            count += 1;
+        }
+        let asked = asked.get(..count).unwrap_or(&[]);
+        let mut found = [RecordRef::NONE; WARM_ROWS];
+        self.warm_rows(asked, &mut found);
+        if let Some(sealed) = layers.newest_sealed().and_then(|generation| generation.lane(lane)) {
+            sealed.warm_rows(asked, &mut found);
+        }
+    }
+
+    /// Two rounds over the rows not found yet: their slots, then their newest records.
+    #[inline]
+    fn warm_rows(&self, rows: &[(TableId, u64)], found: &mut [RecordRef; WARM_ROWS]) {
+        let rows_of = |table: TableId| self.tables.get(table.0 as usize).and_then(|entry| Some(&entry.as_ref()?.rows));
+        let mut here = [RecordRef::NONE; WARM_ROWS];
+        for (((table, hash), at), _) in rows.iter().zip(&mut here).zip(found.iter()).filter(|(_, at)| at.is_none()) {
+            *at = rows_of(*table).map_or(RecordRef::NONE, |rows| rows.warm_slot(*hash));
+        }
+        let mut sum = 0;
+        for (((table, _), at), found) in rows.iter().zip(here).zip(found).filter(|((_, at), _)| !at.is_none()) {
+            sum ^= rows_of(*table).map_or(0, |rows| rows.warm_record(at));
+            *found = at;
+        }
+        std::hint::black_box(sum);
     }
 
     /// The newest image of a row, whatever is visible: for the one writer that moves a row between lanes. In this

@@ -204,6 +204,14 @@ impl Layers {
         StoreError::Damaged { folder, text: format!("a row of an earlier definition: {error}") }
     }
 
+    /// The newest sealed generation in memory, where nothing lies between it and the active one.
+    pub(crate) fn newest_sealed(&self) -> Option<&Generation> {
+        match self.below.first() {
+            Some(Layer::Memory(generation)) => Some(generation),
+            _ => None,
+        }
+    }
+
     /// The same parts.
     pub(crate) fn parts(&self) -> Layers {
         Layers {

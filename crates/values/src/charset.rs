@@ -124,6 +124,25 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
     }
 }
 
+/// The same with a question mark for each character that is not in the set, as the server stores it where sql_mode is not
+/// strict.
+///
+/// # Errors
+/// The character set is not implemented, or the bytes are no utf8mb4.
+pub(crate) fn from_utf8mb4_or_question_marks(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
+    let error = match from_utf8mb4(collation, text) {
+        Err(error @ ValueError::BadLiteral { .. }) => error,
+        other => return other,
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    for character in std::str::from_utf8(text).map_err(|_| error)?.chars() {
+        let mut place = [0; 4];
+        let one = from_utf8mb4(collation, character.encode_utf8(&mut place).as_bytes());
+        bytes.extend_from_slice(&one.or_else(|_| from_utf8mb4(collation, b"?"))?);
+    }
+    Ok(Cow::Owned(bytes))
+}
+
 /// The bytes that pad and that are stripped from the end of CHAR text.
 pub(crate) fn pad(collation: u16) -> &'static [u8] {
     match collation::by_id(collation).map(|found| found.charset) {
@@ -184,6 +203,8 @@ mod tests {
         assert_eq!(to_utf8mb4(8, b"caf\xe9 \x80\x81").unwrap(), "café €\u{81}".as_bytes());
         assert_eq!(from_utf8mb4(8, "café €\u{81}".as_bytes()).unwrap().as_ref(), b"caf\xe9 \x80\x81");
         assert!(from_utf8mb4(8, "日".as_bytes()).is_err());
+        assert_eq!(from_utf8mb4_or_question_marks(8, "é日a".as_bytes()).unwrap().as_ref(), b"\xe9?a");
+        assert_eq!(from_utf8mb4_or_question_marks(id("ucs2"), "😀".as_bytes()).unwrap().as_ref(), b"\0?");
     }
 
     #[test]

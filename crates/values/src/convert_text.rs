@@ -1,7 +1,7 @@
 //! The part of [`Conversion`] that has text on one side.
 //!
-//! In: stored text, names of ENUM and SET. Out: stored bytes of the new column. Never here: a character without a place
-//! in the new character set, text that is not plainly a number or a date.
+//! In: stored text, names of ENUM and SET. Out: stored bytes of the new column; where sql_mode is not strict, question marks
+//! for characters without a place in the new character set. Never here: text that is not plainly a number or a date.
 
 use std::borrow::Cow;
 
@@ -119,7 +119,12 @@ pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8
 
 /// Text in utf8mb4 into a text column, or ASCII into a binary one.
 pub(crate) fn store_utf8(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
-    let converted = charset::from_utf8mb4(conversion.to.collation, unicode)?;
+    let to = conversion.to.collation;
+    let converted = if conversion.options.strict {
+        charset::from_utf8mb4(to, unicode)?
+    } else {
+        charset::from_utf8mb4_or_question_marks(to, unicode)?
+    };
     store(conversion, &converted, out)
 }
 

@@ -257,7 +257,12 @@ pub struct Transaction {
     pub compressed: bool,
     /// Its GTID stands earlier in the log: nothing of it may happen.
     pub duplicate: bool,
+    /// last_committed and sequence_number of its Gtid event.
+    pub clock: (i64, i64),
 }
+
+/// Of a source that lets nothing run beside anything.
+const SERIAL_CLOCK: (i64, i64) = (0, 1);
 
 /// State behind a transaction.
 #[derive(Clone, Debug)]
@@ -447,7 +452,13 @@ impl History {
         let alone = matches!(events.as_slice(), [Event::Query { .. }]);
         let compressed = author.flavour.compressed && !alone && author.random.one_in(2);
         author.executed.add(gtid);
-        self.transactions.push(Transaction { gtid: Some(gtid), events, compressed, duplicate: false });
+        self.transactions.push(Transaction {
+            gtid: Some(gtid),
+            events,
+            compressed,
+            duplicate: false,
+            clock: SERIAL_CLOCK,
+        });
         self.states.push(author.state());
     }
 
@@ -456,7 +467,8 @@ impl History {
         let gno = 1 + self.transactions.iter().filter(|t| t.gtid.is_some_and(|g| g.uuid == PLANTED)).count() as u64;
         let gtid = Gtid { uuid: PLANTED, tag: Tag::EMPTY, gno };
         let compressed = self.random.one_in(3) && !matches!(events.as_slice(), [Event::Query { .. }]);
-        self.transactions.insert(at, Transaction { gtid: Some(gtid), events, compressed, duplicate: false });
+        self.transactions
+            .insert(at, Transaction { gtid: Some(gtid), events, compressed, duplicate: false, clock: SERIAL_CLOCK });
         self.states.insert(at + 1, self.states[at].clone());
         for state in &mut self.states[at + 1..] {
             state.executed.add(gtid);
@@ -486,7 +498,7 @@ impl History {
                     writer.rotate(b"other-bin.000009", 4);
                     writer.format_description(&FormatDescription::new("9.7.4", checksum(&mut random)), 0);
                 }
-                let mut gtid = GtidEvent::new(transaction.gtid, 0, 1);
+                let mut gtid = GtidEvent::new(transaction.gtid, transaction.clock.0, transaction.clock.1);
                 gtid.immediate_commit_timestamp_us = 1_700_000_000_000_000;
                 let events = |writer: &mut BinlogWriter| {
                     for event in &transaction.events {

@@ -44,7 +44,7 @@ impl Setup {
         }
     }
 
-    fn store(&self) -> Arc<Store> {
+    pub fn store(&self) -> Arc<Store> {
         let start = Recovered {
             settles_at: None,
             sequence: 0,
@@ -59,22 +59,22 @@ impl Setup {
     }
 
     pub fn start(&self, source: LogSource) -> Pipeline {
-        Pipeline::start_with(
-            source,
-            PipelineOptions {
-                quarantine: false,
-                filters: Arc::default(),
-                decoders: self.decoders,
-                workers: self.workers,
-                memory_bytes: self.memory_bytes,
-                apply: ApplyOptions { check_images: self.check },
-                skip: SkipList::new(self.skip.clone()),
-                store: self.store(),
-                cuts: None,
-                clock_difference_us: Arc::new(AtomicI64::new(0)),
-            },
-            self.sizes,
-        )
+        Pipeline::start_with(source, self.options(), self.sizes)
+    }
+
+    pub fn options(&self) -> PipelineOptions {
+        PipelineOptions {
+            quarantine: false,
+            filters: Arc::default(),
+            decoders: self.decoders,
+            workers: self.workers,
+            memory_bytes: self.memory_bytes,
+            apply: ApplyOptions { check_images: self.check },
+            skip: SkipList::new(self.skip.clone()),
+            store: self.store(),
+            cuts: None,
+            clock_difference_us: Arc::new(AtomicI64::new(0)),
+        }
     }
 }
 
@@ -91,7 +91,7 @@ pub fn chunks(files: Vec<(String, Vec<u8>)>, random: &mut Random) -> Vec<TailIte
                 file_number: number as u64 + 1,
                 file: Arc::clone(&name),
                 offset: 4 + at as u64,
-                data: Arc::new(bytes[at..at + len].to_vec()),
+                data: Arc::new(bytes[at..at + len].to_vec().into()),
                 hot: false,
             }));
             if random.one_in(50) {
@@ -251,9 +251,18 @@ pub fn check_ledger(ledger: &LedgerSnapshot, expected: &BTreeMap<u8, u64>) -> Re
 
 /// The whole check of one history.
 pub fn check(history: &History, setup: &Setup, random: &mut Random) -> Result<Outcome, String> {
+    check_with(history, random, |source| setup.start(source))
+}
+
+/// As [`check`] with any pipeline.
+pub fn check_with(
+    history: &History,
+    random: &mut Random,
+    start: impl FnOnce(LogSource) -> Pipeline,
+) -> Result<Outcome, String> {
     let files = history.files();
     let expected = count_events(&files);
-    let pipeline = setup.start(closing(chunks(files, random)));
+    let pipeline = start(closing(chunks(files, random)));
     let gate = Arc::clone(&pipeline.gate);
     let (finished, at, outcome) = follow(pipeline, &history.states)?;
     if let Some(stop) = finished.stop {

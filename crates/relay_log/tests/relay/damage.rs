@@ -461,3 +461,31 @@ fn damage_under_the_receiver_is_cut_off_through_the_intake() {
     let (files, found) = RelayFiles::open_read_only_for(dir.path(), &executed(0), None).unwrap();
     assert_eq!(transactions(&mut files.tail_at(&found.start)), expected(1, 12));
 }
+
+/// A source without checksums clears `created` for a replica that has transactions, and not the checksum over it.
+#[test]
+fn a_format_description_whose_checksum_was_left_behind_is_taken() {
+    let dir = folder();
+    let source = Source::new(binlog::ChecksumAlgorithm::None);
+    let (rotate, mut fde) = source.headers();
+    fde[71..75].copy_from_slice(&[0; 4]);
+    let len = fde.len();
+    fde[len - 1] ^= 0x55;
+    assert!(!binlog::verify_checksum(&fde));
+    let take = |rotate: Option<&[u8]>, fde: &[u8], name: &str| {
+        let (writer, _) = RelayLog::open(fetching(&dir.path().join(name), 0, None)).unwrap();
+        let mut intake = relay_log::Intake::new(writer, LogPosition { file: "binlog.000042".into(), offset: 4 });
+        if let Some(rotate) = rotate {
+            intake.event(rotate).unwrap();
+        }
+        intake.event(fde).map(|_| ())
+    };
+    for name in ["sent", "file", "damaged"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    take(Some(&rotate), &fde, "sent").unwrap();
+    // Bytes of a file, and an event that says there are checksums, must be as they were written.
+    assert!(take(None, &fde, "file").is_err());
+    fde[len - 5] = 1;
+    assert!(take(Some(&rotate), &fde, "damaged").is_err());
+}

@@ -1,0 +1,150 @@
+//! The low-water mark: the highest number up to which every transaction is done.
+//!
+//! In: numbers of finished transactions, in any order. Out: the mark, and its waiters woken when it has reached what they
+//! wait for, nobody before. Mirrors `get_lwm_timestamp` and the signal in `slave_worker_ends_group`. Never here: a mark that
+//! passes a transaction that is not done.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::ending::Ending;
+
+/// How long a wait lasts before it is looked whether replay ends.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What became of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// There was nothing to wait for.
+    No,
+    /// It took some time.
+    Yes,
+    /// Replay ends, and the mark is not there.
+    GivenUp,
+}
+
+struct State {
+    low: u64,
+    /// Of the transactions behind the mark, which are done.
+    done: VecDeque<bool>,
+    /// The lowest number somebody waits for.
+    awaited: u64,
+}
+
+/// See the module.
+pub struct LowWaterMark {
+    state: Mutex<State>,
+    moved: Condvar,
+    /// `State::low`, to be read without the lock.
+    low: AtomicU64,
+}
+
+impl LowWaterMark {
+    /// Everything up to `low` is done.
+    #[must_use]
+    pub fn new(low: u64) -> LowWaterMark {
+        LowWaterMark {
+            state: Mutex::new(State { low, done: VecDeque::new(), awaited: u64::MAX }),
+            moved: Condvar::new(),
+            low: AtomicU64::new(low),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mark.
+    #[must_use]
+    pub fn low(&self) -> u64 {
+        self.low.load(Ordering::Acquire)
+    }
+
+    /// The transaction is done.
+    ///
+    /// # Panics
+    /// When it was done before.
+    pub fn finish(&self, number: u64) {
+        let mut state = self.lock();
+        assert!(number > state.low, "transaction {number} is done twice");
+        let at = (number - state.low - 1) as usize;
+        if state.done.len() <= at {
+            state.done.resize(at + 1, false);
+        }
+        if let Some(done) = state.done.get_mut(at) {
+            *done = true;
+        }
+        while state.done.front() == Some(&true) {
+            state.done.pop_front();
+            state.low += 1;
+        }
+        self.low.store(state.low, Ordering::Release);
+        if state.low >= state.awaited {
+            // Those who wait for more say so again.
+            state.awaited = u64::MAX;
+            drop(state);
+            self.moved.notify_all();
+        }
+    }
+
+    /// Waits until every transaction up to `number` is done.
+    pub fn wait(&self, number: u64, ending: &Ending) -> Waited {
+        if self.low() >= number {
+            return Waited::No;
+        }
+        let mut state = self.lock();
+        let mut waited = Waited::No;
+        while state.low < number {
+            if ending.gives_up() {
+                return Waited::GivenUp;
+            }
+            waited = Waited::Yes;
+            state.awaited = state.awaited.min(number);
+            state = self.moved.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_the_end_of_the_finished_prefix() {
+        let mark = LowWaterMark::new(7);
+        for (number, low) in [(9, 7), (12, 7), (8, 9), (11, 9), (10, 12)] {
+            mark.finish(number);
+            assert_eq!(mark.low(), low, "behind {number}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "done twice")]
+    fn nothing_is_done_twice() {
+        let mark = LowWaterMark::new(0);
+        mark.finish(1);
+        mark.finish(1);
+    }
+
+    #[test]
+    fn waiters_for_different_numbers_are_all_woken() {
+        let (mark, ending) = (LowWaterMark::new(0), Ending::default());
+        std::thread::scope(|scope| {
+            let waits: Vec<_> = (1..=6).map(|number| (&mark, &ending, number)).collect();
+            let waits: Vec<_> = waits
+                .into_iter()
+                .map(|(mark, ending, number)| scope.spawn(move || mark.wait(number, ending)))
+                .collect();
+            for number in [2, 4, 1, 6, 3, 5] {
+                mark.finish(number);
+            }
+            assert!(waits.into_iter().all(|wait| wait.join().unwrap() != Waited::GivenUp));
+        });
+        assert_eq!(mark.wait(6, &ending), Waited::No);
+        ending.break_off();
+        assert_eq!(mark.wait(7, &ending), Waited::GivenUp);
+    }
+}

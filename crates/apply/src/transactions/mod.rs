@@ -1,0 +1,186 @@
+//! The grain of whole transactions: a scheduler hands each one to a worker, as MySQL's multi-threaded applier does.
+//!
+//! In: sequenced pieces of one transaction (or a slice of one) each. Out: rows in the store, committed through the publisher.
+//! A [`Scheduler`] says what each transaction must wait for, by a dependency tracker; a [`LowWaterMark`] knows how far the
+//! finished prefix reaches; workers take transactions from queues of their own. Never here: the rows grain, which shares
+//! nothing with it but the stages around.
+//!
+//! # Invariants
+//! - Per key, versions are appended in the order of their sequence numbers. A transaction's rows are applied only when the
+//!   low-water mark has reached its `last_committed`, and the tracker never stamps it below a transaction that touches one
+//!   of its rows. For rows without a key the store asks for more than any tracker but ours gives (equal images of one table
+//!   are one key, and sources let transactions that insert them overlap), so the scheduler keeps transactions of one keyless
+//!   table in order itself. Rows of different keys may be written in any order, in any lane: a lane is locked for one row.
+//! - What is visible is a prefix of the log, whether commits are ordered or not: the publisher moves the watermark over
+//!   finished transactions only. With the order preserved, a worker besides keeps its transaction until all before it are
+//!   committed, as `replica_preserve_commit_order` has it.
+//! - The transaction with the lowest number that is not done never waits: all it depends on is done, its turn to commit has
+//!   come, and it is at the head of its worker's queue, for transactions are handed out in order. So somebody always goes on.
+
+pub(crate) mod driver;
+mod low_water_mark;
+mod queue;
+mod scheduler;
+mod worker;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use schedule::trackers::{TrackerCounts, TrackerOptions};
+
+pub use low_water_mark::LowWaterMark;
+pub use scheduler::{Placed, Scheduler};
+
+/// Who waits until a transaction's dependencies are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitAt {
+    /// The worker that has the transaction; the scheduler goes on.
+    #[default]
+    Worker,
+    /// The scheduler, and with it everything behind (`Mts_submode_logical_clock::wait_for_last_committed_trx`); it gives a
+    /// transaction to a worker only that has none, and looks for one in a loop, as stock.
+    Scheduler,
+}
+
+/// Whether workers commit in log order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommitOrder {
+    /// A worker keeps its transaction until all before it are committed (`replica_preserve_commit_order=ON`).
+    #[default]
+    Preserved,
+    /// A worker is done with its transaction once its rows are in. Readers see whole prefixes all the same.
+    Free,
+}
+
+/// How transactions get to workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HandOff {
+    /// Whole: one turn of a worker's queue each.
+    #[default]
+    Batch,
+    /// Event by event, each passing one latch that all share, twice (`append_item_to_jobs`, `remove_item_from_jobs`,
+    /// `Relay_log_info::pending_jobs_lock`).
+    Event,
+}
+
+/// `mts_slave_worker_queue_len_max` of MySQL 8.0 to 9.7.
+pub const WORKER_QUEUE_EVENTS_STOCK: usize = 16_384;
+/// 64 times as many, as the patched server of chapter 10.3.2 has it.
+pub const WORKER_QUEUE_EVENTS: usize = 1_048_576;
+
+/// How transactions are scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// What a transaction must wait for.
+    pub tracker: TrackerOptions,
+    /// Who waits.
+    pub wait: WaitAt,
+    /// The order of commits.
+    pub commit_order: CommitOrder,
+    /// The way to workers.
+    pub hand_off: HandOff,
+    /// Events a worker's queue holds, at least 1. A transaction handed over whole that has more waits for an empty queue.
+    pub worker_queue_events: usize,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> TransactionOptions {
+        TransactionOptions {
+            tracker: TrackerOptions::default(),
+            wait: WaitAt::default(),
+            commit_order: CommitOrder::default(),
+            hand_off: HandOff::default(),
+            worker_queue_events: WORKER_QUEUE_EVENTS,
+        }
+    }
+}
+
+/// What happened so far; counters that threads share.
+#[derive(Debug, Default)]
+pub struct TransactionCounters {
+    pub(crate) transactions: AtomicU64,
+    pub(crate) scheduler_waits: AtomicU64,
+    pub(crate) worker_waits: AtomicU64,
+    pub(crate) commit_waits: AtomicU64,
+    pub(crate) queue_waits: AtomicU64,
+    pub(crate) idle_waits: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+    pub(crate) latches: AtomicU64,
+    pub(crate) latches_contended: AtomicU64,
+    pub(crate) decoded_by_scheduler: AtomicU64,
+    pub(crate) keyless_raised: AtomicU64,
+    pub(crate) at_once_max: AtomicU64,
+    pub(crate) drains: AtomicU64,
+    pub(crate) forgotten: AtomicU64,
+    pub(crate) coarse: AtomicU64,
+    pub(crate) distance: AtomicU64,
+}
+
+/// [`TransactionCounters`] at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransactionCounts {
+    /// Transactions scheduled.
+    pub transactions: u64,
+    /// Times the scheduler waited for a transaction's dependencies ("Waiting for dependent transaction to commit").
+    pub scheduler_waits: u64,
+    /// Times a worker did.
+    pub worker_waits: u64,
+    /// Times a worker waited for its turn to commit ("Waiting for preceding transaction to commit").
+    pub commit_waits: u64,
+    /// Times the scheduler waited for room in a worker's queue ("Waiting for Replica Worker queue").
+    pub queue_waits: u64,
+    /// Times the scheduler looked for an idle worker and found none at once.
+    pub idle_waits: u64,
+    /// Turns of the workers' queues: transactions, slices of one, or events.
+    pub jobs: u64,
+    /// Times the shared latch was taken.
+    pub latches: u64,
+    /// Times somebody else had it.
+    pub latches_contended: u64,
+    /// Pieces that the scheduling thread decoded itself before it sequenced them.
+    pub decoded_by_scheduler: u64,
+    /// Transactions that wait for an earlier one of the same keyless table though the tracker did not say so.
+    pub keyless_raised: u64,
+    /// The most transactions that were in workers' hands at once.
+    pub at_once_max: u64,
+    /// What the tracker met.
+    pub tracker: TrackerCounts,
+}
+
+impl TransactionCounters {
+    /// The counters now.
+    #[must_use]
+    pub fn snapshot(&self) -> TransactionCounts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TransactionCounts {
+            transactions: of(&self.transactions),
+            scheduler_waits: of(&self.scheduler_waits),
+            worker_waits: of(&self.worker_waits),
+            commit_waits: of(&self.commit_waits),
+            queue_waits: of(&self.queue_waits),
+            idle_waits: of(&self.idle_waits),
+            jobs: of(&self.jobs),
+            latches: of(&self.latches),
+            latches_contended: of(&self.latches_contended),
+            decoded_by_scheduler: of(&self.decoded_by_scheduler),
+            keyless_raised: of(&self.keyless_raised),
+            at_once_max: of(&self.at_once_max),
+            tracker: TrackerCounts {
+                drains: of(&self.drains),
+                forgotten: of(&self.forgotten),
+                coarse: of(&self.coarse),
+                distance: of(&self.distance),
+            },
+        }
+    }
+
+    fn note(&self, tracker: TrackerCounts) {
+        self.drains.store(tracker.drains, Ordering::Relaxed);
+        self.forgotten.store(tracker.forgotten, Ordering::Relaxed);
+        self.coarse.store(tracker.coarse, Ordering::Relaxed);
+        self.distance.store(tracker.distance, Ordering::Relaxed);
+    }
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

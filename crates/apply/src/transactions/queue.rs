@@ -1,0 +1,148 @@
+//! A worker's queue, bounded in events, and the latch that all queues share where events are handed over one by one.
+//!
+//! In: jobs from the scheduler. Out: jobs to one worker. Never here: a job that overtakes another.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use super::scheduler::Placed;
+use super::{TransactionCounters, add};
+use crate::ending::Ending;
+use crate::worker::InFlight;
+
+/// How long a wait lasts before it is looked whether replay ends.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A piece on its way to a worker.
+pub(super) struct Task {
+    pub flight: Arc<InFlight>,
+    pub placed: Placed,
+}
+
+/// One turn of a worker.
+pub(super) struct Job {
+    pub task: Arc<Task>,
+    /// Ops of the piece to apply, counted over its lists.
+    pub ops: Range<usize>,
+    /// The piece begins with it.
+    pub first: bool,
+    /// The piece ends with it.
+    pub last: bool,
+    /// What it takes of the queue.
+    pub events: usize,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    events: usize,
+    closed: bool,
+}
+
+/// See the module.
+pub(super) struct WorkerQueue {
+    state: Mutex<State>,
+    filled: Condvar,
+    drained: Condvar,
+    capacity: usize,
+    /// Transactions given to the worker and not done.
+    busy: AtomicUsize,
+}
+
+impl WorkerQueue {
+    pub fn new(capacity: usize) -> WorkerQueue {
+        WorkerQueue {
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            drained: Condvar::new(),
+            capacity: capacity.max(1),
+            busy: AtomicUsize::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a job behind the others, once there is room; true when that took a wait. A job larger than the queue goes in
+    /// when the queue is empty. When replay gives up it goes in at once, for nobody will look at it.
+    pub fn push(&self, job: Job, ending: &Ending) -> bool {
+        let mut state = self.lock();
+        let mut waited = false;
+        while state.events > 0 && state.events + job.events > self.capacity && !ending.gives_up() {
+            waited = true;
+            state = self.drained.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.events += job.events;
+        state.jobs.push_back(job);
+        drop(state);
+        self.filled.notify_one();
+        waited
+    }
+
+    /// The next job; None when there will be none.
+    pub fn pop(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                state.events -= job.events;
+                drop(state);
+                self.drained.notify_one();
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+    }
+
+    pub fn busy(&self) -> usize {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    pub fn gets_one(&self) {
+        self.busy.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn is_done_with_one(&self) {
+        self.busy.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// `Relay_log_info::pending_jobs_lock` and what it guards.
+#[derive(Default)]
+pub(super) struct PendingJobs {
+    jobs: Mutex<u64>,
+}
+
+impl PendingJobs {
+    pub fn added(&self, counters: &TransactionCounters) {
+        *self.lock(counters) += 1;
+    }
+
+    pub fn removed(&self, counters: &TransactionCounters) {
+        *self.lock(counters) -= 1;
+    }
+
+    fn lock(&self, counters: &TransactionCounters) -> MutexGuard<'_, u64> {
+        add(&counters.latches);
+        match self.jobs.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                add(&counters.latches_contended);
+                self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A worker that takes whole transactions.
+//!
+//! In: jobs of its queue. Out: rows in whatever lanes they belong to, each lane locked for one row; the transaction
+//! committed. Never here: rows of a transaction whose dependencies are not done; a commit out of turn, where the order is
+//! preserved.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use catalog::TableId;
+use crossbeam_channel::Sender;
+use schedule::{DecodedPiece, SpareBuffers};
+use store::Store;
+
+use super::low_water_mark::{LowWaterMark, Waited};
+use super::queue::{Job, PendingJobs, Task, WorkerQueue};
+use super::{CommitOrder, HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
+use crate::ending::Ending;
+use crate::worker::{InFlight, Worker};
+
+/// See the module.
+pub(super) struct TransactionWorker {
+    pub worker: Worker,
+    pub store: Arc<Store>,
+    pub options: TransactionOptions,
+    pub queue: Arc<WorkerQueue>,
+    pub mark: Arc<LowWaterMark>,
+    pub pending: Arc<PendingJobs>,
+    pub counters: Arc<TransactionCounters>,
+    pub ending: Arc<Ending>,
+    pub spare: Sender<SpareBuffers>,
+    /// Lanes the piece in hand touches.
+    pub touched: Vec<bool>,
+    pub tables: Vec<TableId>,
+    /// Replay gave up inside the piece in hand.
+    pub given_up: bool,
+}
+
+impl TransactionWorker {
+    /// Works until the queue is closed and empty.
+    pub fn run(mut self) {
+        while let Some(job) = self.queue.pop() {
+            self.step(job);
+        }
+    }
+
+    /// One turn.
+    pub fn step(&mut self, job: Job) {
+        let Job { task, ops, first, last, .. } = job;
+        if first {
+            self.given_up = !self.begin(&task);
+        }
+        if !self.given_up {
+            self.apply(&task.flight, ops);
+        }
+        if self.options.hand_off == HandOff::Event {
+            self.pending.removed(&self.counters);
+        }
+        if last && !self.given_up {
+            self.end(task);
+        }
+    }
+
+    /// Waits for what the piece depends on.
+    fn begin(&mut self, task: &Task) -> bool {
+        if self.options.wait == WaitAt::Worker {
+            match self.mark.wait(task.placed.last_committed, &self.ending) {
+                Waited::No => {}
+                Waited::Yes => add(&self.counters.worker_waits),
+                Waited::GivenUp => return false,
+            }
+        }
+        let flight = &task.flight;
+        if !self.worker.begin_alone(flight) {
+            return false;
+        }
+        let dropped = &flight.piece().dropped;
+        if !dropped.is_empty() {
+            // Everybody who wrote into them is done: the statement claims its tables.
+            for (index, touched) in self.touched.iter_mut().enumerate() {
+                let Some(mut lane) = flight.layers().active.lane_mut(index) else { continue };
+                for (at, table) in dropped {
+                    lane.drop_table(*table, at.0);
+                }
+                *touched = true;
+            }
+        }
+        true
+    }
+
+    fn apply(&mut self, flight: &InFlight, ops: Range<usize>) {
+        let (store, touched) = (&self.store, &mut self.touched);
+        each_list(&flight.piece().decoded, ops, |ops| {
+            for op in ops {
+                if let Some(touched) = touched.get_mut(store.lane_of(op.hash)) {
+                    *touched = true;
+                }
+            }
+            self.worker.apply_in_log_order(flight, ops);
+        });
+    }
+
+    fn end(&mut self, task: Arc<Task>) {
+        self.tidy(&task.flight);
+        let placed = task.placed;
+        if placed.ends && self.options.commit_order == CommitOrder::Preserved {
+            match self.mark.wait(placed.number - 1, &self.ending) {
+                Waited::No => {}
+                Waited::Yes => add(&self.counters.commit_waits),
+                Waited::GivenUp => {
+                    self.given_up = true;
+                    return;
+                }
+            }
+        }
+        self.worker.finish(&task.flight);
+        if placed.ends {
+            self.mark.finish(placed.number);
+            self.queue.is_done_with_one();
+        }
+        let flight = Arc::into_inner(task).and_then(|task| Arc::into_inner(task.flight));
+        if let Some(flight) = flight {
+            // Nobody wants them when the decoders are gone or have enough.
+            let _ = self.spare.try_send(flight.into_spare());
+        }
+    }
+
+    fn tidy(&mut self, flight: &InFlight) {
+        self.tables.clear();
+        for shape in &flight.piece().decoded.shapes {
+            let id = shape.plan.def.id;
+            if !self.tables.contains(&id) {
+                self.tables.push(id);
+            }
+        }
+        let oldest_needed = self.store.visibility().oldest_needed();
+        for (index, touched) in self.touched.iter_mut().enumerate() {
+            if std::mem::take(touched)
+                && let Some(mut lane) = flight.layers().active.lane_mut(index)
+            {
+                lane.tidy(self.tables.iter().copied(), oldest_needed);
+            }
+        }
+    }
+}
+
+/// Calls `each` with the parts of a piece's lists that a range over all of them covers.
+pub(super) fn each_list(decoded: &DecodedPiece, range: Range<usize>, mut each: impl FnMut(&[schedule::RowOp])) {
+    let mut start = 0;
+    for ops in decoded.lanes.iter().chain(std::iter::once(&decoded.barrier)) {
+        let end = start + ops.len();
+        let part = range.start.max(start)..range.end.min(end);
+        if part.start < part.end {
+            each(ops.get(part.start - start..part.end - start).unwrap_or(&[]));
+        }
+        start = end;
+    }
+}

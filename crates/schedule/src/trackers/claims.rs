@@ -1,0 +1,462 @@
+//! What a transaction claims: values of unique keys, of foreign keys, tables.
+//!
+//! In: a decoded piece that holds one transaction or a slice of it, the catalog it was decoded under. Out: [`Claims`]. Every
+//! row shares a claim on its table and on each unique key, and claims its values in them for itself; what its image does not
+//! tell (columns left out, an expression, a collation without weights) it claims with the key as a whole: for itself where a
+//! value is freed or changed, shared where one is only taken. Mirrors `add_pke` (sql/rpl_write_set_handler.cc) where the
+//! image tells all. Never here: what is claimed by whom.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binlog::PartialUpdateImage;
+use catalog::{Catalog, TableDef, TableId};
+use values::sort_key::SortKeyPlan;
+use values::{OFFSET_ABSENT, OFFSET_NULL};
+
+use super::table_keys::{Referred, TableKeys, database, referred, table, value};
+use crate::piece::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, OpKind, RowOp, Shape, TransactionKind};
+
+/// How a thing is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// With others that share it.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    /// Sorted by hash, each once.
+    all: Vec<(u64, Mode)>,
+    /// Values of unique keys, and of parents' keys in child rows: what MySQL's writeset holds.
+    values: Vec<(u64, Mode)>,
+    databases: Vec<u64>,
+    missing_keys: bool,
+    unknown_values: bool,
+    foreign_parent: bool,
+    statement: bool,
+    opaque: bool,
+}
+
+impl Claims {
+    /// Everything claimed.
+    pub(super) fn all(&self) -> &[(u64, Mode)] {
+        &self.all
+    }
+
+    /// What MySQL's writeset holds.
+    pub(super) fn values(&self) -> &[(u64, Mode)] {
+        &self.values
+    }
+
+    /// Databases of all tables concerned.
+    pub(super) fn databases(&self) -> &[u64] {
+        &self.databases
+    }
+
+    /// Rows of a table without a usable key.
+    #[must_use]
+    pub fn has_missing_keys(&self) -> bool {
+        self.missing_keys
+    }
+
+    /// Values of a unique or foreign key that the log does not tell.
+    #[must_use]
+    pub fn has_unknown_values(&self) -> bool {
+        self.unknown_values
+    }
+
+    /// Rows of a table that foreign keys refer to.
+    #[must_use]
+    pub fn changes_foreign_parent(&self) -> bool {
+        self.foreign_parent
+    }
+
+    /// It holds a statement.
+    #[must_use]
+    pub fn is_statement(&self) -> bool {
+        self.statement
+    }
+
+    /// It holds a statement whose objects are not known: it may concern anything.
+    #[must_use]
+    pub fn is_opaque(&self) -> bool {
+        self.opaque
+    }
+
+    /// Whether more is claimed than values.
+    #[must_use]
+    pub fn is_coarse(&self) -> bool {
+        self.missing_keys || self.unknown_values
+    }
+
+    fn clear(&mut self) {
+        let (mut all, mut values, mut databases) =
+            (std::mem::take(&mut self.all), std::mem::take(&mut self.values), std::mem::take(&mut self.databases));
+        all.clear();
+        values.clear();
+        databases.clear();
+        *self = Claims { all, values, databases, ..Claims::default() };
+    }
+
+    /// An object as a whole.
+    fn object(&mut self, object: u64, mode: Mode) {
+        self.all.push((object, mode));
+    }
+
+    /// A value that is part of MySQL's writeset.
+    fn value(&mut self, hash: u64, mode: Mode) {
+        self.all.push((hash, mode));
+        self.values.push((hash, mode));
+    }
+
+    fn seal(&mut self) {
+        for list in [&mut self.all, &mut self.values] {
+            // The exclusive claim of a thing comes last, and stays.
+            list.sort_unstable();
+            list.dedup_by(|later, kept| {
+                let same = later.0 == kept.0;
+                if same {
+                    kept.1 = later.1;
+                }
+                same
+            });
+        }
+        self.databases.sort_unstable();
+        self.databases.dedup();
+    }
+}
+
+/// What a row change does to one list of columns.
+enum Touched {
+    Nothing,
+    /// Sort keys of the old and the new value are in the buffers; false where there is none, or NULL in it.
+    Values {
+        old: bool,
+        new: bool,
+    },
+    /// The log does not tell.
+    Unknown(Mode),
+}
+
+/// One image of a row, walked.
+#[derive(Default)]
+struct Image {
+    offsets: Vec<(u32, u32)>,
+    /// There is one.
+    here: bool,
+}
+
+/// Finds out what transactions claim. Keeps what it learned of tables under one catalog, and buffers.
+#[derive(Default)]
+pub struct Extractor {
+    catalog_version: Option<u64>,
+    tables: HashMap<TableId, Arc<TableKeys>>,
+    before: Image,
+    after: Image,
+    old_key: Vec<u8>,
+    new_key: Vec<u8>,
+}
+
+impl Extractor {
+    /// The claims of all row changes of a piece into `claims`, which is emptied first. `catalog` is the one the piece was
+    /// decoded under; before a piece with a statement, the one before it, and `after` the one behind it where it changed.
+    pub fn extract(&mut self, decoded: &DecodedPiece, catalog: &Catalog, after: Option<&Catalog>, claims: &mut Claims) {
+        claims.clear();
+        if decoded.transactions.iter().any(|transaction| transaction.kind == TransactionKind::Statement) {
+            claims.statement = true;
+            let known = after.is_some_and(|after| claim_changed(catalog, after, claims));
+            claims.opaque = !known;
+        }
+        // Rows of a statement's own transaction are of tables as it leaves them.
+        let catalog = after.unwrap_or(catalog);
+        if after.is_some() || self.catalog_version != Some(decoded.catalog_version) {
+            self.tables.clear();
+            self.catalog_version = after.is_none().then_some(decoded.catalog_version);
+        }
+        for op in decoded.lanes.iter().flatten().chain(&decoded.barrier) {
+            let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
+            let def = &shape.plan.def;
+            let keys = self.tables.entry(def.id).or_insert_with(|| Arc::new(TableKeys::new(def, catalog)));
+            let keys = Arc::clone(keys);
+            self.row(decoded, shape, op, &keys, catalog, claims);
+        }
+        claims.seal();
+    }
+
+    fn row(
+        &mut self,
+        decoded: &DecodedPiece,
+        shape: &Shape,
+        op: &RowOp,
+        keys: &TableKeys,
+        catalog: &Catalog,
+        claims: &mut Claims,
+    ) {
+        if claims.databases.last() != keys.databases.last() {
+            claims.databases.extend_from_slice(&keys.databases);
+        }
+        claims.foreign_parent |= !keys.children.is_empty();
+        claims.object(keys.table, if keys.keyless { Mode::Exclusive } else { Mode::Shared });
+        if keys.keyless {
+            claims.missing_keys = true;
+        } else {
+            self.identity(decoded, shape, op, keys, claims);
+        }
+        if op.flags & (CASCADE_OLD | CASCADE_NEW | CASCADE_GONE) != 0 {
+            claim_reached(catalog, &shape.plan.def, claims);
+        }
+        let uniques: &[_] = if keys.keyless { &[] } else { &keys.uniques };
+        if uniques.is_empty() && keys.parents.is_empty() && keys.children.is_empty() {
+            return;
+        }
+        self.walk(decoded, shape, op);
+        for key in uniques {
+            let touched = self.touched(decoded, op, &key.columns, key.plan.as_ref());
+            self.claim(touched, key.object, Mode::Exclusive, true, claims);
+        }
+        for key in &keys.parents {
+            let touched = self.foreign(decoded, op, key);
+            self.claim(touched, key.object, Mode::Shared, true, claims);
+        }
+        for key in &keys.children {
+            let touched = self.foreign(decoded, op, key);
+            self.claim(touched, key.object, Mode::Exclusive, false, claims);
+        }
+    }
+
+    /// The row itself. Its stored bytes are the same in every image, so changes of one row meet whatever the collation.
+    fn identity(&mut self, decoded: &DecodedPiece, shape: &Shape, op: &RowOp, keys: &TableKeys, claims: &mut Claims) {
+        let (order, bytes) = (&shape.plan.order, decoded.bytes(op.key));
+        if order.is_ordered() {
+            self.new_key.clear();
+            order.append(bytes, &mut self.new_key);
+            claims.object(keys.identity, Mode::Shared);
+            claims.value(value(keys.identity, &self.new_key), Mode::Exclusive);
+            return;
+        }
+        let goes = matches!(op.kind, OpKind::Delete | OpKind::MoveFrom | OpKind::RemoveCopy);
+        claims.unknown_values = true;
+        claims.object(keys.identity, if goes { Mode::Exclusive } else { Mode::Shared });
+        claims.value(value(keys.identity, bytes), Mode::Exclusive);
+    }
+
+    /// Finds the columns in the op's images.
+    fn walk(&mut self, decoded: &DecodedPiece, shape: &Shape, op: &RowOp) {
+        let layout = &shape.plan.layout;
+        let before = decoded.bytes(op.before);
+        self.before.here = !before.is_empty()
+            && match shape.before_present.len {
+                0 => layout.walk_offsets(before, &mut self.before.offsets).is_ok(),
+                _ => layout.walk_present(decoded.bytes(shape.before_present), before, &mut self.before.offsets).is_ok(),
+            };
+        let partial = matches!(op.kind, OpKind::Merge | OpKind::MoveTo | OpKind::MergeJson | OpKind::MoveToJson);
+        let after = after_image(decoded, shape, op);
+        self.after.here = !after.is_empty()
+            && if partial && shape.after_present.len > 0 {
+                layout.walk_present(decoded.bytes(shape.after_present), after, &mut self.after.offsets).is_ok()
+            } else {
+                layout.walk_offsets(after, &mut self.after.offsets).is_ok()
+            };
+    }
+
+    /// As `touched`; a change of other columns of the row is none of a foreign key's.
+    fn foreign(&mut self, decoded: &DecodedPiece, op: &RowOp, key: &Referred) -> Touched {
+        if key.columns.is_empty() {
+            return Touched::Unknown(Mode::Exclusive);
+        }
+        match self.touched(decoded, op, &key.columns, key.plan.as_ref()) {
+            Touched::Values { old: true, new: true } if self.old_key == self.new_key => Touched::Nothing,
+            // Its values cannot be compared with those of the other side.
+            Touched::Unknown(_) => Touched::Unknown(Mode::Exclusive),
+            touched => touched,
+        }
+    }
+}
+
+fn after_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> &'a [u8] {
+    let after = decoded.bytes(op.after);
+    if !matches!(op.kind, OpKind::MergeJson | OpKind::MoveToJson) {
+        return after;
+    }
+    match PartialUpdateImage::parse(after, shape.plan.json_columns) {
+        Ok(head) => after.get(head.len..).unwrap_or(&[]),
+        Err(_) => &[],
+    }
+}
+
+/// The tables that a statement changes, all of each; false when it changes none.
+fn claim_changed(before: &Catalog, after: &Catalog, claims: &mut Claims) -> bool {
+    let mut any = false;
+    for (one, other) in [(before, after), (after, before)] {
+        for def in one.tables() {
+            let same = other.table_by_id(def.id).is_some_and(|there| Arc::ptr_eq(there, def) || there == def);
+            if !same {
+                claim_table(one, def, claims);
+                any = true;
+            }
+        }
+    }
+    any
+}
+
+/// A table with its foreign keys, in both directions.
+fn claim_table(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
+    claims.databases.push(database(&def.db));
+    claims.object(table(&def.db, &def.name), Mode::Exclusive);
+    for key in &def.foreign_keys {
+        claims.databases.push(database(&key.parent_db));
+        claims.object(referred(key), Mode::Exclusive);
+    }
+    for (child, key) in catalog.children(&def.db, &def.name) {
+        claims.databases.push(database(&child.db));
+        claims.object(referred(key), Mode::Exclusive);
+    }
+}
+
+/// The tables whose rows foreign keys change with a row of this one, unlogged, and theirs.
+fn claim_reached(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
+    let mut reached: Vec<&Arc<TableDef>> = Vec::new();
+    let mut look: Vec<(&str, &str)> = vec![(&def.db, &def.name)];
+    while let Some((db, name)) = look.pop() {
+        for (child, key) in catalog.tables().flat_map(|child| child.foreign_keys.iter().map(move |key| (child, key))) {
+            let follows = key.on_delete.changes_children() || key.on_update.changes_children();
+            let refers = key.parent_db.eq_ignore_ascii_case(db) && key.parent_table.eq_ignore_ascii_case(name);
+            if follows && refers && !reached.iter().any(|known| known.id == child.id) {
+                reached.push(child);
+                look.push((&child.db, &child.name));
+            }
+        }
+    }
+    claims.missing_keys |= !reached.is_empty();
+    for child in reached {
+        claim_table(catalog, child, claims);
+    }
+}
+
+impl Extractor {
+    /// What the walked op does to these columns of the row.
+    fn touched(
+        &mut self,
+        decoded: &DecodedPiece,
+        op: &RowOp,
+        columns: &[usize],
+        plan: Option<&SortKeyPlan>,
+    ) -> Touched {
+        use OpKind::{AddCopy, Delete, Insert, Merge, MergeJson, MoveFrom, MoveTo, MoveToJson, RemoveCopy, Update};
+        let whole = |image: &Image| image.here && columns.iter().all(|column| is_present(image, *column));
+        let any = |image: &Image| image.here && columns.iter().any(|column| is_present(image, *column));
+        let (has_old, has_new) = (whole(&self.before), whole(&self.after));
+        let Some(plan) = plan.filter(|_| !columns.is_empty()) else {
+            return match op.kind {
+                Insert | AddCopy => Touched::Unknown(Mode::Shared),
+                Delete | RemoveCopy | MoveFrom => Touched::Unknown(Mode::Exclusive),
+                // Of an expression no columns are known.
+                _ if columns.is_empty() || any(&self.after) && !self.is_unchanged(decoded, op, columns) => {
+                    Touched::Unknown(Mode::Exclusive)
+                }
+                _ => Touched::Nothing,
+            };
+        };
+        let (with_old, with_new) = match op.kind {
+            Insert | AddCopy if has_new => (false, true),
+            Delete | RemoveCopy if has_old => (true, false),
+            // What the after image lacks stays with the row.
+            MoveFrom if has_old => (true, false),
+            MoveTo | MoveToJson if has_new => (false, true),
+            MoveTo | MoveToJson if !any(&self.after) => return Touched::Nothing,
+            Update | Merge | MergeJson if !any(&self.after) => return Touched::Nothing,
+            Update | Merge | MergeJson if has_old => (true, true),
+            _ => return Touched::Unknown(Mode::Exclusive),
+        };
+        let (before, after) = (decoded.bytes(op.before), self.after_bytes(decoded, op));
+        let old = with_old && key_of(plan, columns, (&self.before, before), None, &mut self.old_key);
+        let both = with_old.then_some((&self.before, before));
+        let new = with_new && key_of(plan, columns, (&self.after, after), both, &mut self.new_key);
+        Touched::Values { old, new }
+    }
+
+    fn after_bytes<'a>(&self, decoded: &'a DecodedPiece, op: &RowOp) -> &'a [u8] {
+        match decoded.shapes.get(op.shape as usize) {
+            Some(shape) => after_image(decoded, shape, op),
+            None => &[],
+        }
+    }
+
+    /// Whether an update's images say that these columns stay as they were.
+    fn is_unchanged(&self, decoded: &DecodedPiece, op: &RowOp, columns: &[usize]) -> bool {
+        let (before, after) = (decoded.bytes(op.before), self.after_bytes(decoded, op));
+        self.before.here
+            && columns.iter().all(|column| {
+                let (old, new) = (self.before.offsets.get(*column), self.after.offsets.get(*column));
+                match (old, new) {
+                    (_, None | Some(&(OFFSET_ABSENT, _))) => true,
+                    (None | Some(&(OFFSET_ABSENT, _)), _) => false,
+                    (Some(&(OFFSET_NULL, _)), Some(&(OFFSET_NULL, _))) => true,
+                    (Some(old), Some(new)) => {
+                        let (old, new) = (bytes_at(before, *old), bytes_at(after, *new));
+                        old.is_some() && old == new
+                    }
+                }
+            })
+    }
+
+    /// Claims what was touched of an object: its values in `mode`, which the writeset holds where `written`.
+    fn claim(&mut self, touched: Touched, object: u64, mode: Mode, written: bool, claims: &mut Claims) {
+        match touched {
+            Touched::Nothing => {}
+            Touched::Unknown(whole) => {
+                claims.unknown_values = true;
+                claims.object(object, whole);
+            }
+            Touched::Values { old, new } => {
+                claims.object(object, Mode::Shared);
+                for (is, bytes) in [(old, &self.old_key), (new, &self.new_key)] {
+                    match (is, written) {
+                        (false, _) => {}
+                        (true, true) => claims.value(value(object, bytes), mode),
+                        (true, false) => claims.object(value(object, bytes), mode),
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_present(image: &Image, column: usize) -> bool {
+    image.offsets.get(column).is_some_and(|place| place.0 != OFFSET_ABSENT)
+}
+
+fn bytes_at(image: &[u8], (start, len): (u32, u32)) -> Option<&[u8]> {
+    if start >= OFFSET_ABSENT {
+        return None;
+    }
+    image.get(start as usize..)?.get(..len as usize)
+}
+
+/// The sort key of some columns of an image; those it lacks are taken from `other`. False when one of them is NULL (NULLs
+/// are equal to nothing).
+fn key_of(
+    plan: &SortKeyPlan,
+    columns: &[usize],
+    (image, bytes): (&Image, &[u8]),
+    other: Option<(&Image, &[u8])>,
+    out: &mut Vec<u8>,
+) -> bool {
+    out.clear();
+    for (position, column) in columns.iter().enumerate() {
+        let (from, bytes) = match other {
+            Some(other) if !is_present(image, *column) => other,
+            _ => (image, bytes),
+        };
+        let stored = from.offsets.get(*column).and_then(|place| bytes_at(bytes, *place));
+        // Bytes that fit no value of the type are refused where they are applied.
+        if stored.is_none() || plan.append_column(position, stored, out).is_err() {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,183 @@
+//! Who changed what last.
+//!
+//! In: the claims of each transaction, in log order. Out: the newest earlier transaction that conflicts with it. Bounded: what
+//! is forgotten raises a floor below which no parent goes. Never here: a conflict that was forgotten without a floor.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::claims::{Claims, Mode};
+
+/// The most claims a history can be told to remember (Sys_binlog_transaction_dependency_history_size).
+pub const HISTORY_SIZE_MAX: usize = 1_000_000;
+
+/// Claims are hashes already.
+#[derive(Default)]
+pub(crate) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+type Map<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
+
+/// MySQL's `Writeset_trx_dependency_tracker`.
+pub(crate) struct StockHistory {
+    size: usize,
+    map: Map<u64>,
+    floor: u64,
+    clears: u64,
+}
+
+impl StockHistory {
+    pub fn new(size: usize, start: u64) -> StockHistory {
+        StockHistory { size, map: Map::default(), floor: start, clears: 0 }
+    }
+
+    /// Nothing behind transaction `number` goes below it by its writeset.
+    pub fn clear(&mut self, number: u64) {
+        self.map.clear();
+        self.floor = number;
+        self.clears += 1;
+    }
+
+    pub fn clears(&self) -> u64 {
+        self.clears
+    }
+
+    /// The parent, and whether the writeset was of no use (`Writeset_trx_dependency_tracker::get_dependency`).
+    pub fn step(&mut self, number: u64, claims: &Claims, commit_parent: u64) -> (u64, bool) {
+        let written = || claims.values().iter().map(|(hash, _)| *hash);
+        let count = claims.values().len();
+        let lacking = claims.has_missing_keys();
+        let usable = !claims.is_statement()
+            && !claims.changes_foreign_parent()
+            && !claims.has_unknown_values()
+            // The rows collected are dropped at this size (Rpl_transaction_write_set_ctx).
+            && count < self.size;
+        let exceeds = self.map.len() + count > self.size;
+        let mut parent = commit_parent;
+        if usable {
+            let mut last = self.floor;
+            for hash in written() {
+                if let Some(earlier) = self.map.get_mut(&hash) {
+                    // A slice of the transaction may have been here.
+                    if *earlier < number {
+                        last = last.max(*earlier);
+                    }
+                    *earlier = number;
+                } else if !exceeds {
+                    self.map.insert(hash, number);
+                }
+            }
+            if !lacking {
+                parent = last.min(commit_parent);
+            }
+        }
+        if exceeds || !usable {
+            self.clear(number);
+        }
+        (parent, !usable || lacking)
+    }
+}
+
+/// Who claimed one thing last.
+#[derive(Clone, Copy, Default)]
+struct Claimed {
+    exclusive: u64,
+    shared: u64,
+    /// The last other one before `shared`: a later slice of that transaction may claim the thing for itself.
+    shared_before: u64,
+}
+
+impl Claimed {
+    /// The newest transaction before `number` that a claim of it must wait for.
+    fn blocks(&self, mode: Mode, number: u64) -> u64 {
+        let before = |at: u64| if at < number { at } else { 0 };
+        match mode {
+            Mode::Shared => before(self.exclusive),
+            Mode::Exclusive if self.shared == number => before(self.exclusive).max(self.shared_before),
+            Mode::Exclusive => before(self.exclusive).max(self.shared),
+        }
+    }
+
+    fn take(&mut self, mode: Mode, number: u64) {
+        match mode {
+            Mode::Exclusive => self.exclusive = number,
+            Mode::Shared if self.shared == number => {}
+            Mode::Shared => (self.shared_before, self.shared) = (self.shared, number),
+        }
+    }
+}
+
+/// Ours: shared and exclusive claims in two halves, of which the older one is forgotten when the newer one is full.
+pub(crate) struct OwnHistory {
+    half: usize,
+    newer: Map<Claimed>,
+    older: Map<Claimed>,
+    /// Last transaction that wrote into the older half.
+    older_until: u64,
+    /// Everything up to it may be forgotten.
+    floor: u64,
+    halves: u64,
+}
+
+impl OwnHistory {
+    pub fn new(size: usize, start: u64) -> OwnHistory {
+        OwnHistory {
+            half: (size / 2).max(1),
+            newer: Map::default(),
+            older: Map::default(),
+            older_until: start,
+            floor: start,
+            halves: 0,
+        }
+    }
+
+    pub fn halves(&self) -> u64 {
+        self.halves
+    }
+
+    /// The parent of transaction `number`, whose claims are remembered.
+    pub fn step(&mut self, number: u64, claims: &Claims) -> u64 {
+        let mut parent = 0;
+        // All is looked up before anything is forgotten.
+        for (hash, mode) in claims.all() {
+            let found = self.newer.get(hash).or_else(|| self.older.get(hash));
+            parent = parent.max(found.map_or(0, |claimed| claimed.blocks(*mode, number)));
+        }
+        parent = parent.max(self.floor);
+        if self.newer.len() + claims.all().len() > self.half {
+            self.turn_over(number);
+        }
+        for (hash, mode) in claims.all() {
+            let older = self.older.get(hash).copied().unwrap_or_default();
+            self.newer.entry(*hash).or_insert(older).take(*mode, number);
+        }
+        parent
+    }
+
+    /// Forgets the older half.
+    fn turn_over(&mut self, number: u64) {
+        if self.newer.is_empty() {
+            return;
+        }
+        self.halves += 1;
+        self.floor = self.older_until;
+        self.older = std::mem::take(&mut self.newer);
+        // An earlier slice of this very transaction may be among them.
+        self.older_until = number;
+    }
+}

@@ -1,0 +1,251 @@
+//! Dependency trackers: which earlier transaction each one must wait for.
+//!
+//! In: for every transaction, in log order, its [`Facts`]: what the source's clock says, the session, and what its row
+//! changes claim. Out: [`Stamp`]: (last_committed, sequence_number) in one clock that counts on over files; a server that
+//! writes them into files subtracts the file's offset. Two transactions may run at once if the later one's `last_committed`
+//! is below the earlier one's `sequence_number`. Never here: I/O, threads, a wait; two transactions independent of one
+//! another that conflict in truth.
+//!
+//! The modes are MySQL's `binlog_transaction_dependency_tracking` (COMMIT_ORDER, WRITESET, WRITESET_SESSION; sql/rpl_trx_tracking.cc)
+//! and `replica_parallel_type=DATABASE` (sql/rpl_mta_submode.cc). Each of them by two sets of rules, see [`Rules`].
+
+mod claims;
+mod clock;
+mod facts;
+mod history;
+mod table_keys;
+
+use std::collections::HashMap;
+
+use base::SequenceNumber;
+
+pub use claims::{Claims, Extractor};
+pub use clock::SourceStamp;
+pub use facts::Facts;
+pub use history::HISTORY_SIZE_MAX;
+
+use clock::{CommitParent, SourceClock};
+use history::{OwnHistory, StockHistory};
+
+/// How dependencies are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrackerKind {
+    /// The log's own numbers, read as MySQL's multi-threaded applier reads them: all workers are drained at a file's first
+    /// transaction, at a parent of 0, at a gap in the numbers (`Mts_submode_logical_clock::schedule_next_event`).
+    #[default]
+    Source,
+    /// The log's own numbers as commit parents.
+    CommitOrder,
+    /// From the rows changed.
+    Writeset,
+    /// As `Writeset`, and never before the last transaction of the same session.
+    WritesetSession,
+    /// From the databases changed.
+    Database,
+}
+
+/// Whose rules a tracker goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// Goes on where MySQL's stops. Numbers are carried over file ends and gaps. WRITESET needs no commit parents: children of
+    /// a foreign key share a claim on the parent's value, which changes of that value exclude; a history that is full forgets
+    /// its older half instead of everything; DDL waits for, and holds up, its own tables only; a table without a usable key is
+    /// claimed as a whole.
+    #[default]
+    Own,
+    /// MySQL's: every file begins with a drain and an empty history; a change of a foreign key's parent table, DDL and a
+    /// full history clear it; no writeset ever raises a parent above the commit parent, which is the log's own number.
+    Stock,
+}
+
+/// What a tracker is told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrackerOptions {
+    /// How.
+    pub kind: TrackerKind,
+    /// By whose rules.
+    pub rules: Rules,
+    /// Claims remembered by the writeset kinds, 1 to [`HISTORY_SIZE_MAX`] (`binlog_transaction_dependency_history_size`).
+    pub history_size: usize,
+}
+
+impl Default for TrackerOptions {
+    /// The history size is that of 9.5 and later.
+    fn default() -> TrackerOptions {
+        TrackerOptions { kind: TrackerKind::default(), rules: Rules::default(), history_size: HISTORY_SIZE_MAX }
+    }
+}
+
+impl TrackerKind {
+    /// Whether claims of rows must be extracted for it.
+    #[must_use]
+    pub fn needs_claims(self) -> bool {
+        !matches!(self, TrackerKind::Source | TrackerKind::CommitOrder)
+    }
+
+    /// Whether it looks at a history of bounded size.
+    #[must_use]
+    pub fn has_history(self) -> bool {
+        matches!(self, TrackerKind::Writeset | TrackerKind::WritesetSession)
+    }
+}
+
+/// A transaction's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Every transaction up to this one must be done first; below `sequence_number`.
+    pub last_committed: u64,
+    /// Its own number.
+    pub sequence_number: u64,
+}
+
+/// What a tracker met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrackerCounts {
+    /// Transactions that everything before them holds up: a drain of all workers, or a statement whose effect is not known.
+    pub drains: u64,
+    /// Times the history was cleared, or its older half forgotten.
+    pub forgotten: u64,
+    /// Transactions that kept a coarser parent because their rows do not say enough: tables without keys, values that the
+    /// images lack, tables that foreign keys refer to (stock), too many rows (stock).
+    pub coarse: u64,
+    /// Distances between a transaction and its parent, summed: 1 each when all is serial.
+    pub distance: u64,
+}
+
+/// Sessions remembered; when there are more, all not remembered count as the newest of them.
+const SESSIONS_MAX: usize = 1 << 16;
+/// Databases one transaction may change before it runs alone (MAX_DBS_IN_EVENT_MTS).
+const DATABASES_MAX: usize = 16;
+
+/// See the module.
+pub struct Tracker {
+    options: TrackerOptions,
+    /// Number of the last transaction.
+    last: u64,
+    clock: SourceClock,
+    stock: StockHistory,
+    own: OwnHistory,
+    sessions: HashMap<u64, u64>,
+    /// Number of the newest session's transaction that may have been forgotten.
+    sessions_floor: u64,
+    databases: HashMap<u64, u64>,
+    /// Nothing behind it is independent of it.
+    barrier: u64,
+    counts: TrackerCounts,
+}
+
+impl Tracker {
+    /// A tracker behind transaction `start`.
+    #[must_use]
+    pub fn new(options: TrackerOptions, start: SequenceNumber) -> Tracker {
+        let size = options.history_size.clamp(1, HISTORY_SIZE_MAX);
+        Tracker {
+            options,
+            last: start.0,
+            clock: SourceClock::new(start.0),
+            stock: StockHistory::new(size, start.0),
+            own: OwnHistory::new(size, start.0),
+            sessions: HashMap::new(),
+            sessions_floor: start.0,
+            databases: HashMap::new(),
+            barrier: start.0,
+            counts: TrackerCounts::default(),
+        }
+    }
+
+    /// Stamps the next transaction of the log.
+    pub fn begin(&mut self, facts: &Facts) -> Stamp {
+        self.last += 1;
+        let commit = self.clock.translate(self.last, facts.clock, facts.new_file);
+        let parent = self.parent(&commit, facts).min(self.last - 1);
+        self.counts.distance += self.last - parent;
+        Stamp { last_committed: parent, sequence_number: self.last }
+    }
+
+    /// Looks at what a further slice of the last transaction claims. The slice must wait for its `last_committed`, which may
+    /// be above that of earlier slices.
+    pub fn go_on(&mut self, facts: &Facts) -> Stamp {
+        let parent = if self.options.kind.needs_claims() {
+            // The transaction's place in the source's clock was taken with its first slice.
+            self.by_claims(&CommitParent::known(self.last - 1), facts).min(self.last - 1)
+        } else {
+            0
+        };
+        Stamp { last_committed: parent, sequence_number: self.last }
+    }
+
+    /// What it met so far.
+    #[must_use]
+    pub fn counts(&self) -> TrackerCounts {
+        let forgotten = self.stock.clears() + self.own.halves();
+        TrackerCounts { forgotten, ..self.counts }
+    }
+
+    fn parent(&mut self, commit: &CommitParent, facts: &Facts) -> u64 {
+        let stock = self.options.rules == Rules::Stock || self.options.kind == TrackerKind::Source;
+        // DATABASE knows no clock: it is as blind to files under either rules.
+        let by_clock = self.options.kind != TrackerKind::Database;
+        if stock && by_clock && commit.new_file {
+            self.stock.clear(self.last);
+        }
+        let parent = if self.options.kind.needs_claims() { self.by_claims(commit, facts) } else { commit.parent };
+        if stock && by_clock && commit.drains {
+            self.counts.drains += 1;
+            return self.last - 1;
+        }
+        parent
+    }
+
+    fn by_claims(&mut self, commit: &CommitParent, facts: &Facts) -> u64 {
+        let (number, claims) = (self.last, &facts.claims);
+        let parent = match (self.options.kind, self.options.rules) {
+            (TrackerKind::Database, _) => self.by_databases(claims),
+            (_, Rules::Stock) => {
+                let (parent, coarse) = self.stock.step(number, claims, commit.parent);
+                self.counts.coarse += u64::from(coarse);
+                parent
+            }
+            (_, Rules::Own) if claims.is_opaque() => self.alone(),
+            (_, Rules::Own) => {
+                self.counts.coarse += u64::from(claims.is_coarse());
+                self.own.step(number, claims).max(self.barrier)
+            }
+        };
+        if self.options.kind != TrackerKind::WritesetSession {
+            return parent;
+        }
+        parent.max(self.by_session(facts.session))
+    }
+
+    /// The statement may concern anything: it waits for all, and all wait for it.
+    fn alone(&mut self) -> u64 {
+        self.counts.drains += 1;
+        self.barrier = self.last;
+        self.last - 1
+    }
+
+    fn by_session(&mut self, session: Option<u64>) -> u64 {
+        let Some(session) = session else { return self.last - 1 };
+        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&session) {
+            self.sessions.clear();
+            self.sessions_floor = self.last - 1;
+        }
+        let earlier = self.sessions.insert(session, self.last);
+        // A further slice finds its own transaction.
+        earlier.filter(|earlier| *earlier < self.last).unwrap_or(self.sessions_floor)
+    }
+
+    fn by_databases(&mut self, claims: &Claims) -> u64 {
+        if claims.is_opaque() || claims.databases().len() > DATABASES_MAX {
+            return self.alone();
+        }
+        let number = self.last;
+        let mut parent = self.barrier;
+        for database in claims.databases() {
+            let earlier = self.databases.insert(*database, number).filter(|earlier| *earlier < number);
+            parent = parent.max(earlier.unwrap_or(0));
+        }
+        parent
+    }
+}

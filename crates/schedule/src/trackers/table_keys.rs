@@ -1,0 +1,162 @@
+//! What of a table can be claimed, worked out once per definition: its keys, its foreign keys, those that refer to it.
+//!
+//! In: a definition and the catalog around it. Out: objects (hashes that name a table, a key of it, the values a foreign key
+//! refers to) and how to make the bytes of a value that are equal where the collation says equal. Never here: rows.
+
+use std::collections::HashSet;
+
+use base::key_hash;
+use catalog::{Catalog, ForeignKey, Identity, Key, TableDef};
+use values::sort_key::{SortKeyColumn, SortKeyPlan};
+
+/// Names kinds of objects; part of their hash.
+const TABLE: u32 = 1;
+const KEY: u32 = 2;
+const REFERRED: u32 = 3;
+const DATABASE: u32 = 4;
+
+/// A unique key besides the identifying one.
+pub(super) struct UniqueKey {
+    /// The key as a whole.
+    pub object: u64,
+    pub columns: Vec<usize>,
+    /// None: values cannot be compared here (an expression, a collation without weights).
+    pub plan: Option<SortKeyPlan>,
+}
+
+/// Values that a foreign key refers to, seen from the child or from the parent.
+pub(super) struct Referred {
+    /// The parent's columns as a whole.
+    pub object: u64,
+    /// In the table at hand.
+    pub columns: Vec<usize>,
+    /// As of `UniqueKey`; None too where child and parent store values differently.
+    pub plan: Option<SortKeyPlan>,
+}
+
+/// See the module.
+pub(super) struct TableKeys {
+    pub table: u64,
+    /// The identifying key as a whole.
+    pub identity: u64,
+    /// No usable key: rows are claimed with the whole table.
+    pub keyless: bool,
+    pub uniques: Vec<UniqueKey>,
+    /// As child.
+    pub parents: Vec<Referred>,
+    /// As parent.
+    pub children: Vec<Referred>,
+    pub databases: Vec<u64>,
+}
+
+impl TableKeys {
+    pub fn new(def: &TableDef, catalog: &Catalog) -> TableKeys {
+        let identity = def.identity_key().map(|key| key.name.clone());
+        let uniques = def.keys.iter().filter(|key| key.unique && Some(&key.name) != identity.as_ref());
+        let uniques = uniques.map(|key| UniqueKey {
+            object: object(KEY, &[&def.db, &def.name, &key.name]),
+            // An expression may look at any column.
+            columns: if key.expressions.is_empty() { parts(key) } else { Vec::new() },
+            plan: def
+                .sort_key_columns(key)
+                .and_then(|columns| SortKeyPlan::new(&columns).ok())
+                .filter(SortKeyPlan::is_ordered),
+        });
+        let mut databases = vec![database(&def.db)];
+        databases.extend(def.foreign_keys.iter().map(|key| database(&key.parent_db)));
+        databases.extend(catalog.children(&def.db, &def.name).map(|(child, _)| database(&child.db)));
+        databases.sort_unstable();
+        databases.dedup();
+        TableKeys {
+            table: table(&def.db, &def.name),
+            identity: object(KEY, &[&def.db, &def.name, "\0identity"]),
+            keyless: def.identity == Identity::WholeImage,
+            uniques: uniques.collect(),
+            parents: def.foreign_keys.iter().map(|key| as_child(def, key, catalog)).collect(),
+            children: as_parent(def, catalog),
+            databases,
+        }
+    }
+}
+
+fn parts(key: &Key) -> Vec<usize> {
+    key.parts.iter().map(|part| part.column).collect()
+}
+
+/// A table by name.
+pub(super) fn table(db: &str, name: &str) -> u64 {
+    object(TABLE, &[db, name])
+}
+
+/// A database by name.
+pub(super) fn database(name: &str) -> u64 {
+    object(DATABASE, &[name])
+}
+
+/// The values of a parent's columns as a whole.
+pub(super) fn referred(key: &ForeignKey) -> u64 {
+    let mut names = vec![key.parent_db.as_str(), key.parent_table.as_str()];
+    names.extend(key.parent_columns.iter().map(String::as_str));
+    object(REFERRED, &names)
+}
+
+/// A value of an object.
+#[inline]
+pub(super) fn value(object: u64, bytes: &[u8]) -> u64 {
+    key_hash(object as u32, bytes) ^ object.rotate_left(21)
+}
+
+/// Letter case is left out: names that differ in nothing else count as one, wherever they may.
+fn object(kind: u32, names: &[&str]) -> u64 {
+    let mut text = String::new();
+    for name in names {
+        text.push_str(&name.to_lowercase());
+        text.push('\u{1}');
+    }
+    key_hash(kind, text.as_bytes())
+}
+
+fn as_child(def: &TableDef, key: &ForeignKey, catalog: &Catalog) -> Referred {
+    let parent = catalog.table(&key.parent_db, &key.parent_table);
+    let plan = parent.and_then(|parent| comparable(def, key, parent)).and_then(|()| plan(def, &key.columns));
+    Referred { object: referred(key), columns: key.columns.clone(), plan }
+}
+
+/// Each list of columns that is referred to, once. Children whose values compare differently make no difference here: they
+/// claim the object as a whole.
+fn as_parent(def: &TableDef, catalog: &Catalog) -> Vec<Referred> {
+    let mut seen = HashSet::new();
+    let mut lists = Vec::new();
+    for (_, key) in catalog.children(&def.db, &def.name) {
+        let object = referred(key);
+        if !seen.insert(object) {
+            continue;
+        }
+        let columns: Option<Vec<usize>> = key.parent_columns.iter().map(|name| def.column_index(name)).collect();
+        let plan = columns.as_ref().and_then(|columns| plan(def, columns));
+        lists.push(Referred { object, columns: columns.unwrap_or_default(), plan });
+    }
+    lists
+}
+
+/// Values of columns without regard to NULL and direction, which differ between child and parent.
+fn plan(def: &TableDef, columns: &[usize]) -> Option<SortKeyPlan> {
+    let of = |column: &usize| {
+        let ty = def.columns.get(*column)?.ty.clone();
+        Some(SortKeyColumn { ty, nullable: false, descending: false, prefix_len: None })
+    };
+    let columns: Option<Vec<SortKeyColumn>> = columns.iter().map(of).collect();
+    SortKeyPlan::new(&columns?).ok().filter(SortKeyPlan::is_ordered)
+}
+
+/// Whether equal values of child and parent give equal bytes.
+fn comparable(def: &TableDef, key: &ForeignKey, parent: &TableDef) -> Option<()> {
+    for (column, name) in key.columns.iter().zip(&key.parent_columns) {
+        let (own, other) = (&def.columns.get(*column)?.ty, &parent.columns.get(parent.column_index(name)?)?.ty);
+        let text = own.collation == other.collation && own.text_collation().is_some();
+        if own != other && !text {
+            return None;
+        }
+    }
+    (key.columns.len() == key.parent_columns.len()).then_some(())
+}

@@ -1,0 +1,650 @@
+//! Random histories over tables with unique keys, foreign keys, collations and DDL, as a source would write them, and what
+//! every transaction touches in truth.
+//!
+//! In: a seed. Out: log files, and for every transaction its [`Touches`]. Never here: the code under test.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Gtid, GtidSet, Tag, Uuid};
+use binlog::writer::BinlogWriter;
+use binlog::{
+    ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent, row_flags,
+};
+
+/// splitmix64: the same on every machine.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    Null,
+    Int(i32),
+    Text(String),
+}
+
+/// How a key compares a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// As it is.
+    Exact,
+    /// Without case; trailing spaces count (utf8mb4_0900_ai_ci).
+    NoCase,
+    /// Without case and trailing spaces (utf8mb4_general_ci).
+    NoCasePad,
+    /// Without case, of a collation whose weights are not implemented (utf8mb4_hungarian_ci); pads.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: &'static str,
+    /// VARCHAR(20) with this comparison; None: INT.
+    pub text: Option<Compare>,
+    pub nullable: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Unique {
+    pub name: &'static str,
+    pub columns: Vec<usize>,
+    /// Characters of its only column.
+    pub prefix: Option<usize>,
+    /// Its part is the expression (`v` + 0) of the INT column, which is in `columns`.
+    pub expression: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Foreign {
+    pub columns: Vec<usize>,
+    pub parent: usize,
+    pub parent_columns: Vec<usize>,
+    /// ON DELETE CASCADE by the engine, unlogged.
+    pub cascades: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub name: &'static str,
+    pub columns: Vec<Column>,
+    /// The first is the primary key; empty: keyless.
+    pub keys: Vec<Unique>,
+    pub foreign: Vec<Foreign>,
+}
+
+fn int(name: &'static str, nullable: bool) -> Column {
+    Column { name, text: None, nullable }
+}
+
+fn text(name: &'static str, compare: Compare, nullable: bool) -> Column {
+    Column { name, text: Some(compare), nullable }
+}
+
+fn key(name: &'static str, columns: &[usize]) -> Unique {
+    Unique { name, columns: columns.to_vec(), prefix: None, expression: false }
+}
+
+/// Every kind of key there is a rule for.
+pub fn tables() -> Vec<Table> {
+    use Compare::{Exact, NoCase, NoCasePad, Unknown};
+    let table = |name, columns: Vec<Column>, keys: Vec<Unique>| Table { name, columns, keys, foreign: Vec::new() };
+    let mut all = vec![
+        table(
+            "users",
+            vec![int("id", false), text("email", NoCase, true), int("v", true)],
+            vec![key("PRIMARY", &[0]), key("email", &[1])],
+        ),
+        table("codes", vec![text("code", NoCasePad, false), int("n", true)], vec![key("PRIMARY", &[0])]),
+        table(
+            "pairs",
+            vec![int("id", false), int("a", true), text("b", NoCasePad, true), int("x", true)],
+            vec![key("PRIMARY", &[0]), key("ab", &[1, 2])],
+        ),
+        table(
+            "heads",
+            vec![int("id", false), text("name", NoCase, false), int("v", true)],
+            vec![key("PRIMARY", &[0]), Unique { prefix: Some(1), ..key("head", &[1]) }],
+        ),
+        table("plain", vec![int("a", true), int("b", true)], vec![]),
+        table(
+            "odd",
+            vec![int("id", false), text("t", Unknown, true), int("v", true)],
+            vec![key("PRIMARY", &[0]), key("t", &[1])],
+        ),
+        table("odd_key", vec![text("k", Unknown, false), int("v", true)], vec![key("PRIMARY", &[0])]),
+        table(
+            "computed",
+            vec![int("id", false), int("v", true), text("t", Exact, true)],
+            vec![key("PRIMARY", &[0]), Unique { expression: true, ..key("sum", &[1]) }],
+        ),
+        table(
+            "parents",
+            vec![int("id", false), text("code", NoCase, false), int("v", true)],
+            vec![key("PRIMARY", &[0]), key("code", &[1])],
+        ),
+        table(
+            "children",
+            vec![int("id", false), int("pid", true), text("pcode", NoCase, true), int("v", true)],
+            vec![key("PRIMARY", &[0])],
+        ),
+        table("owned", vec![int("id", false), int("pid", true), int("v", true)], vec![key("PRIMARY", &[0])]),
+    ];
+    let foreign = |column, parent_column, cascades| Foreign {
+        columns: vec![column],
+        parent: 8,
+        parent_columns: vec![parent_column],
+        cascades,
+    };
+    all[9].foreign = vec![foreign(1, 0, false), foreign(2, 1, false)];
+    all[10].foreign = vec![foreign(1, 0, true)];
+    all
+}
+
+/// What the log's definitions leave out: planted faults.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blind {
+    /// All text compares by its bytes.
+    pub collations: bool,
+    /// No foreign keys.
+    pub foreign_keys: bool,
+}
+
+impl Table {
+    fn sql(&self, all: &[Table], blind: Blind) -> String {
+        let mut parts = Vec::new();
+        for column in &self.columns {
+            let null = if column.nullable { "" } else { " NOT NULL" };
+            let ty = match column.text {
+                None => "INT".to_owned(),
+                Some(compare) => {
+                    let collation = match compare {
+                        _ if blind.collations => "utf8mb4_0900_bin",
+                        Compare::Exact => "utf8mb4_0900_bin",
+                        Compare::NoCase => "utf8mb4_0900_ai_ci",
+                        Compare::NoCasePad => "utf8mb4_general_ci",
+                        Compare::Unknown => "utf8mb4_hungarian_ci",
+                    };
+                    format!("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE {collation}")
+                }
+            };
+            parts.push(format!("`{}` {ty}{null}", column.name));
+        }
+        for unique in &self.keys {
+            let columns: Vec<String> = unique.columns.iter().map(|c| format!("`{}`", self.columns[*c].name)).collect();
+            let mut columns = columns.join(", ");
+            if let Some(prefix) = unique.prefix {
+                columns.push_str(&format!("({prefix})"));
+            }
+            if unique.expression {
+                columns = format!("(({columns} + 0))");
+            }
+            let word =
+                if unique.name == "PRIMARY" { "PRIMARY KEY".into() } else { format!("UNIQUE KEY `{}`", unique.name) };
+            parts.push(format!("{word} ({columns})"));
+        }
+        for (at, foreign) in self.foreign.iter().enumerate().filter(|_| !blind.foreign_keys) {
+            let parent = &all[foreign.parent];
+            parts.push(format!(
+                "CONSTRAINT `{}_{at}` FOREIGN KEY (`{}`) REFERENCES `{}` (`{}`){}",
+                self.name,
+                self.columns[foreign.columns[0]].name,
+                parent.name,
+                parent.columns[foreign.parent_columns[0]].name,
+                if foreign.cascades { " ON DELETE CASCADE" } else { "" }
+            ));
+        }
+        format!("CREATE TABLE `{}` ({})", self.name, parts.join(", "))
+    }
+
+    /// A key's value as its collation compares it; None with a NULL in it.
+    fn key_value(&self, unique: &Unique, row: &[Value]) -> Option<Vec<Value>> {
+        unique.columns.iter().map(|column| self.compared(*column, &row[*column], unique.prefix)).collect()
+    }
+
+    fn compared(&self, column: usize, value: &Value, prefix: Option<usize>) -> Option<Value> {
+        match (value, self.columns[column].text) {
+            (Value::Null, _) => None,
+            (Value::Text(text), Some(compare)) => {
+                let text: String = text.chars().take(prefix.unwrap_or(usize::MAX)).collect();
+                Some(Value::Text(match compare {
+                    Compare::Exact => text,
+                    Compare::NoCase => text.to_lowercase(),
+                    Compare::NoCasePad | Compare::Unknown => text.to_lowercase().trim_end().to_owned(),
+                }))
+            }
+            (value, _) => Some(value.clone()),
+        }
+    }
+}
+
+/// A thing that transactions can conflict over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Thing {
+    /// A value of a unique key.
+    Key(usize, &'static str, Vec<Value>),
+    /// A value that foreign keys refer to: table and columns.
+    Referred(usize, Vec<usize>, Vec<Value>),
+    /// A table.
+    Table(usize),
+}
+
+/// What a transaction touches; `false`: it only shares the thing with others that do.
+#[derive(Clone, Debug, Default)]
+pub struct Touches {
+    pub things: BTreeMap<Thing, bool>,
+    /// It may concern anything.
+    pub all: bool,
+}
+
+impl Touches {
+    fn add(&mut self, thing: Thing, alone: bool) {
+        *self.things.entry(thing).or_default() |= alone;
+    }
+
+    /// The thing two transactions conflict over.
+    pub fn conflict(&self, other: &Touches) -> Option<String> {
+        if self.all || other.all {
+            return Some("a statement".into());
+        }
+        self.things.iter().find_map(|(thing, alone)| {
+            let theirs = other.things.get(thing)?;
+            (*alone || *theirs).then(|| format!("{thing:?}"))
+        })
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+enum Change {
+    Insert(Vec<Value>),
+    Update(Vec<Value>, Vec<Value>),
+    Delete(Vec<Value>),
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Row(usize, Change),
+    Statement(String),
+}
+
+/// One transaction.
+pub struct Transaction {
+    events: Vec<Event>,
+    pub touches: Touches,
+    pub session: u32,
+    /// FULL, MINIMAL or NOBLOB.
+    image: usize,
+    /// Number of the earlier transaction that the source says it must wait for; 0: none.
+    pub commit_parent: usize,
+    /// It is the first of a file.
+    pub new_file: bool,
+    pub compressed: bool,
+}
+
+/// A history; transactions are numbered from 1.
+pub struct History {
+    tables: Vec<Table>,
+    pub transactions: Vec<Transaction>,
+    rows: Vec<Vec<Vec<Value>>>,
+    random: Random,
+    /// Images lack columns now and then.
+    partial: bool,
+}
+
+impl History {
+    pub fn generate(seed: u64, transactions: usize) -> History {
+        let tables = tables();
+        let mut random = Random(seed);
+        let partial = random.one_in(2);
+        let rows = vec![Vec::new(); tables.len()];
+        let mut history = History { tables, transactions: Vec::new(), rows, random, partial };
+        let opening: Vec<String> = (0..history.tables.len()).map(|at| format!("\u{0}{at}")).collect();
+        let everything = Touches { all: true, ..Touches::default() };
+        history.push(vec![Event::Statement("CREATE DATABASE d".into())], everything);
+        for (at, marker) in opening.into_iter().enumerate() {
+            let mut touches = Touches::default();
+            touches.add(Thing::Table(at), true);
+            history.push(vec![Event::Statement(marker)], touches);
+        }
+        while history.transactions.len() < transactions {
+            history.step();
+        }
+        history.stamp();
+        history
+    }
+
+    fn push(&mut self, events: Vec<Event>, touches: Touches) {
+        let session = self.random.below(5) as u32 + 1;
+        let image = if self.partial { self.random.below(3) } else { 0 };
+        let compressed = self.random.one_in(4);
+        let new_file = self.transactions.is_empty() || self.random.one_in(25);
+        self.transactions.push(Transaction { events, touches, session, image, commit_parent: 0, new_file, compressed });
+    }
+
+    fn step(&mut self) {
+        let mut touches = Touches::default();
+        if self.random.one_in(30) {
+            let at = self.random.below(self.tables.len());
+            let name = self.tables[at].name;
+            let count = self.transactions.len();
+            let column = self.tables[at].columns[0].name;
+            touches.add(Thing::Table(at), true);
+            let sql = match self.random.below(4) {
+                0 => {
+                    touches = Touches { all: true, ..Touches::default() };
+                    format!("CREATE USER u{count}")
+                }
+                1 => format!("ALTER TABLE `{name}` COMMENT = 'c{count}'"),
+                _ => format!("CREATE INDEX i{count} ON `{name}` (`{column}`)"),
+            };
+            self.push(vec![Event::Statement(sql)], touches);
+            return;
+        }
+        let mut events = Vec::new();
+        for _ in 0..1 + self.random.below(4) {
+            let at = self.random.below(self.tables.len());
+            if let Some(change) = self.change(at) {
+                self.touch(at, &change, &mut touches);
+                events.push(Event::Row(at, change));
+            }
+        }
+        self.push(events, touches);
+    }
+
+    fn value(&mut self, at: usize, column: usize) -> Value {
+        let column = self.tables[at].columns[column].clone();
+        if column.nullable && self.random.one_in(6) {
+            return Value::Null;
+        }
+        let n = self.random.below(14);
+        match column.text {
+            None => Value::Int(n as i32 - 3),
+            Some(_) => {
+                let letter = ["a", "A", "b", "B", "c", "C", "d", "e", "f", "G", "g", "h", "i", "J"][n];
+                let tail = ["", "", "x", "X", " "][self.random.below(5)];
+                Value::Text(format!("{letter}{tail}"))
+            }
+        }
+    }
+
+    /// A change that the source would accept.
+    fn change(&mut self, at: usize) -> Option<Change> {
+        let columns = self.tables[at].columns.len();
+        match self.random.below(10) {
+            0..5 => {
+                let row: Vec<Value> = (0..columns).map(|column| self.value(at, column)).collect();
+                self.fits(at, &row, None).then(|| {
+                    self.rows[at].push(row.clone());
+                    Change::Insert(row)
+                })
+            }
+            5..8 => {
+                let which = self.random.below(self.rows[at].len());
+                let old = self.rows[at].get(which)?.clone();
+                let mut new = old.clone();
+                let column = self.random.below(columns);
+                new[column] = self.value(at, column);
+                let free = self.is_free(at, &old, Some(&new));
+                (new != old && free && self.fits(at, &new, Some(which))).then(|| {
+                    self.rows[at][which] = new.clone();
+                    Change::Update(old, new)
+                })
+            }
+            _ => {
+                let which = self.random.below(self.rows[at].len());
+                let old = self.rows[at].get(which)?.clone();
+                if !self.is_free(at, &old, None) {
+                    return None;
+                }
+                self.rows[at].remove(which);
+                // What the engine deletes with it is in no log.
+                for (child, table) in self.tables.iter().enumerate() {
+                    for foreign in table.foreign.iter().filter(|foreign| foreign.parent == at && foreign.cascades) {
+                        self.rows[child].retain(|row| row[foreign.columns[0]] != old[foreign.parent_columns[0]]);
+                    }
+                }
+                Some(Change::Delete(old))
+            }
+        }
+    }
+
+    /// No other row has its keys; its parents are there.
+    fn fits(&self, at: usize, row: &[Value], own: Option<usize>) -> bool {
+        let table = &self.tables[at];
+        let others = || self.rows[at].iter().enumerate().filter(|(place, _)| Some(*place) != own).map(|(_, row)| row);
+        let unique = table.keys.iter().all(|unique| {
+            let value = table.key_value(unique, row);
+            value.is_none() || others().all(|other| table.key_value(unique, other) != value)
+        });
+        unique
+            && table.foreign.iter().all(|foreign| {
+                let value = table.compared(foreign.columns[0], &row[foreign.columns[0]], None);
+                value.is_none() || self.parent_has(foreign, &value)
+            })
+    }
+
+    fn parent_has(&self, foreign: &Foreign, value: &Option<Value>) -> bool {
+        let (parent, column) = (&self.tables[foreign.parent], foreign.parent_columns[0]);
+        self.rows[foreign.parent].iter().any(|row| parent.compared(column, &row[column], None) == *value)
+    }
+
+    /// No child refers to what goes, but such that go with it.
+    fn is_free(&self, at: usize, old: &[Value], new: Option<&[Value]>) -> bool {
+        self.tables.iter().enumerate().all(|(child, table)| {
+            table.foreign.iter().filter(|foreign| foreign.parent == at).all(|foreign| {
+                let column = foreign.parent_columns[0];
+                let of = |row: &[Value]| self.tables[at].compared(column, &row[column], None);
+                let stays = new.is_some_and(|new| new[column] == old[column]);
+                let own = foreign.columns[0];
+                stays
+                    || foreign.cascades && new.is_none()
+                    || self.rows[child].iter().all(|row| table.compared(own, &row[own], None) != of(old))
+            })
+        })
+    }
+
+    fn touch(&self, at: usize, change: &Change, touches: &mut Touches) {
+        let table = &self.tables[at];
+        touches.add(Thing::Table(at), table.keys.is_empty());
+        let (old, new) = match change {
+            Change::Insert(row) => (None, Some(row)),
+            Change::Update(old, new) => (Some(old), Some(new)),
+            Change::Delete(row) => (Some(row), None),
+        };
+        for (place, unique) in table.keys.iter().enumerate() {
+            let of = |row: &Vec<Value>| table.key_value(unique, row);
+            let (old, new) = (old.and_then(of), new.and_then(of));
+            if place == 0 || old != new {
+                for value in [old, new].into_iter().flatten() {
+                    touches.add(Thing::Key(at, unique.name, value), true);
+                }
+            }
+        }
+        for foreign in &table.foreign {
+            let of = |row: &Vec<Value>| table.compared(foreign.columns[0], &row[foreign.columns[0]], None);
+            let (old, new) = (old.and_then(of), new.and_then(of));
+            if old != new {
+                for value in [old, new].into_iter().flatten() {
+                    let thing = Thing::Referred(foreign.parent, foreign.parent_columns.clone(), vec![value]);
+                    touches.add(thing, false);
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for (child, foreign) in self.tables.iter().enumerate().flat_map(|(c, t)| t.foreign.iter().map(move |f| (c, f)))
+        {
+            if foreign.parent != at {
+                continue;
+            }
+            let of =
+                |row: &Vec<Value>| table.compared(foreign.parent_columns[0], &row[foreign.parent_columns[0]], None);
+            let (old, new) = (old.and_then(of), new.and_then(of));
+            if old == new {
+                continue;
+            }
+            if foreign.cascades && old.is_some() && new.is_none() {
+                touches.add(Thing::Table(child), true);
+            }
+            if seen.insert(foreign.parent_columns.clone()) {
+                for value in [old, new].into_iter().flatten() {
+                    touches.add(Thing::Referred(at, foreign.parent_columns.clone(), vec![value]), true);
+                }
+            }
+        }
+    }
+
+    /// Gives every transaction a commit parent that its source might have seen: at least the last one it conflicts with.
+    fn stamp(&mut self) {
+        for at in 0..self.transactions.len() {
+            let mine = &self.transactions[at].touches;
+            let needed = (0..at).rev().find(|earlier| mine.conflict(&self.transactions[*earlier].touches).is_some());
+            let needed = needed.map_or(0, |earlier| earlier + 1);
+            let more = self.random.below(3).min(at - needed);
+            self.transactions[at].commit_parent = needed + more;
+        }
+    }
+
+    /// The numbers a source writes: (last_committed, sequence_number) in their file.
+    pub fn clock(&self, at: usize) -> (i64, i64) {
+        let first = (0..=at).rev().find(|place| self.transactions[*place].new_file).unwrap_or(0);
+        let parent = self.transactions[at].commit_parent as i64 - first as i64;
+        (parent.max(0), (at - first) as i64 + 1)
+    }
+
+    /// The files, behind their magic numbers. `left_out`: transactions that are not in them.
+    pub fn files(&self, blind: Blind, left_out: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
+        let mut files: Vec<BinlogWriter> = Vec::new();
+        for (at, transaction) in self.transactions.iter().enumerate() {
+            if transaction.new_file {
+                let format = FormatDescription::new("8.0.40", ChecksumAlgorithm::Crc32);
+                let mut writer = BinlogWriter::start_file(1, 1_700_000_000, &format);
+                writer.previous_gtids(&GtidSet::new());
+                files.push(writer);
+            }
+            if left_out(at) {
+                continue;
+            }
+            let writer = files.last_mut().unwrap();
+            let (last_committed, sequence_number) = self.clock(at);
+            let gtid = Gtid { uuid: Uuid([7; 16]), tag: Tag::EMPTY, gno: at as u64 + 1 };
+            let gtid = GtidEvent::new(Some(gtid), last_committed, sequence_number);
+            let statement = matches!(transaction.events.as_slice(), [Event::Statement(_)]);
+            let write = |writer: &mut BinlogWriter| self.write(writer, transaction, blind);
+            if transaction.compressed && !statement {
+                writer.compressed_transaction(&gtid, write).unwrap();
+            } else {
+                writer.transaction(&gtid, write);
+            }
+        }
+        files.iter_mut().map(|writer| writer.take()[4..].to_vec()).collect()
+    }
+
+    fn write(&self, writer: &mut BinlogWriter, transaction: &Transaction, blind: Blind) {
+        let query = |writer: &mut BinlogWriter, sql: &str| {
+            writer.query(&QueryEvent {
+                thread_id: transaction.session,
+                exec_time: 0,
+                error_code: 0,
+                db: b"d",
+                status: binlog::QueryStatus::default(),
+                sql: sql.as_bytes(),
+            });
+        };
+        if let [Event::Statement(sql)] = transaction.events.as_slice() {
+            match sql.strip_prefix('\u{0}') {
+                Some(at) => query(writer, &self.tables[at.parse::<usize>().unwrap()].sql(&self.tables, blind)),
+                None => query(writer, sql),
+            }
+            return;
+        }
+        query(writer, "BEGIN");
+        for event in &transaction.events {
+            if let Event::Row(at, change) = event {
+                self.write_row(writer, *at, change, transaction.image);
+            }
+        }
+        writer.xid(1);
+    }
+
+    fn write_row(&self, writer: &mut BinlogWriter, at: usize, change: &Change, image: usize) {
+        let table = &self.tables[at];
+        let types: Vec<u8> = table.columns.iter().map(|c| if c.text.is_some() { 15 } else { 3 }).collect();
+        let metadata: Vec<u8> =
+            table.columns.iter().flat_map(|c| if c.text.is_some() { vec![80, 0] } else { vec![] }).collect();
+        let count = table.columns.len();
+        writer.table_map(&TableMapEvent {
+            table_id: 100 + at as u64,
+            flags: 1,
+            db: b"d",
+            table: table.name.as_bytes(),
+            column_types: &types,
+            metadata: &metadata,
+            null_bitmap: &bitmap(&table.columns.iter().map(|c| c.nullable).collect::<Vec<_>>()),
+            optional: &[],
+        });
+        let in_key = |column: usize| table.keys.first().is_none_or(|key| key.columns.contains(&column));
+        let (mut before, mut after) = (vec![true; count], vec![true; count]);
+        if image == 1 {
+            before = (0..count).map(in_key).collect();
+            if let Change::Update(old, new) = change {
+                after = (0..count).map(|column| old[column] != new[column]).collect();
+            }
+        }
+        let (kind, rows) = match change {
+            Change::Insert(row) => (RowsKind::Write, row_image(row, &after)),
+            Change::Update(old, new) => (RowsKind::Update, [row_image(old, &before), row_image(new, &after)].concat()),
+            Change::Delete(row) => (RowsKind::Delete, row_image(row, &before)),
+        };
+        let (before, after) = (bitmap(&before), bitmap(&after));
+        writer.rows(&RowsEvent {
+            kind,
+            table_id: 100 + at as u64,
+            flags: row_flags::STMT_END,
+            partition: None,
+            column_count: count,
+            before_columns: if kind.has_before() { &before } else { &[] },
+            after_columns: if kind.has_after() { &after } else { &[] },
+            rows: &rows,
+        });
+    }
+}
+
+fn bitmap(present: &[bool]) -> Vec<u8> {
+    let mut bits = vec![0u8; present.len().div_ceil(8)];
+    for (column, _) in present.iter().enumerate().filter(|(_, p)| **p) {
+        bits[column / 8] |= 1 << (column % 8);
+    }
+    bits
+}
+
+fn row_image(row: &[Value], present: &[bool]) -> Vec<u8> {
+    let there: Vec<&Value> = row.iter().zip(present).filter(|(_, present)| **present).map(|(value, _)| value).collect();
+    let mut image = bitmap(&there.iter().map(|value| **value == Value::Null).collect::<Vec<_>>());
+    for value in there {
+        match value {
+            Value::Null => {}
+            Value::Int(n) => image.extend(n.to_le_bytes()),
+            Value::Text(text) => {
+                image.push(text.len() as u8);
+                image.extend(text.bytes());
+            }
+        }
+    }
+    image
+}

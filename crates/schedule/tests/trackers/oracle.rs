@@ -1,0 +1,143 @@
+//! Every pair of transactions, by brute force.
+
+use schedule::trackers::{Rules, Stamp, TrackerKind, TrackerOptions};
+
+use crate::author::{Blind, History};
+use crate::stamps::stamps;
+
+const KINDS: [TrackerKind; 5] = [
+    TrackerKind::Source,
+    TrackerKind::CommitOrder,
+    TrackerKind::Writeset,
+    TrackerKind::WritesetSession,
+    TrackerKind::Database,
+];
+
+fn seeds(few: u64) -> std::ops::Range<u64> {
+    let times = std::env::var("SLIPSTREAM_SEEDS").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
+    0..few * times
+}
+
+/// The first pair that the stamps call independent and that conflicts; `number` tells which transaction a stamp is of.
+fn wrong_pair(history: &History, stamps: &[Stamp], number: impl Fn(usize) -> usize) -> Option<String> {
+    for (later, stamp) in stamps.iter().enumerate() {
+        for earlier in stamp.last_committed as usize..later {
+            let (one, other) = (&history.transactions[number(earlier)], &history.transactions[number(later)]);
+            if let Some(over) = one.touches.conflict(&other.touches) {
+                return Some(format!("transactions {} and {} conflict over {over}", earlier + 1, later + 1));
+            }
+        }
+    }
+    None
+}
+
+/// How many pairs of the last hundred transactions may run at once.
+fn independent(stamps: &[Stamp]) -> u64 {
+    stamps.iter().map(|stamp| stamp.sequence_number - 1 - stamp.last_committed).sum()
+}
+
+#[test]
+fn never_independent_where_conflicting() {
+    for seed in seeds(25) {
+        let history = History::generate(seed, 220);
+        let files = history.files(Blind::default(), |_| false);
+        for kind in KINDS {
+            for rules in [Rules::Own, Rules::Stock] {
+                for history_size in [1, 7, 60, 1_000_000] {
+                    if history_size != 60 && !kind.has_history() {
+                        continue;
+                    }
+                    let options = TrackerOptions { kind, rules, history_size };
+                    let (stamps, _) = stamps(&files, options, |_| {});
+                    assert_eq!(stamps.len(), history.transactions.len());
+                    if let Some(wrong) = wrong_pair(&history, &stamps, |at| at) {
+                        panic!("seed {seed}, {options:?}: {wrong}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A tracker that calls nothing independent would pass, too.
+#[test]
+fn own_rules_find_more_than_stock_and_sessions_less() {
+    let (mut own, mut stock, mut session) = (0, 0, 0);
+    for seed in seeds(6) {
+        let history = History::generate(seed, 220);
+        let files = history.files(Blind::default(), |_| false);
+        let of = |kind, rules| {
+            let (stamps, counts) = stamps(&files, TrackerOptions { kind, rules, history_size: 1_000_000 }, |_| {});
+            let distance: u64 = stamps.iter().map(|stamp| stamp.sequence_number - stamp.last_committed).sum();
+            assert_eq!(counts.distance, distance);
+            independent(&stamps)
+        };
+        own += of(TrackerKind::Writeset, Rules::Own);
+        stock += of(TrackerKind::Writeset, Rules::Stock);
+        session += of(TrackerKind::WritesetSession, Rules::Own);
+    }
+    assert!(own > stock && own > session && session > 0 && stock > 0, "{own} {stock} {session}");
+}
+
+/// One database: only transactions that change nothing are independent of others.
+#[test]
+fn a_database_is_changed_by_one_transaction_at_a_time() {
+    let history = History::generate(3, 220);
+    let options = TrackerOptions { kind: TrackerKind::Database, ..TrackerOptions::default() };
+    let (stamps, _) = stamps(&history.files(Blind::default(), |_| false), options, |_| {});
+    let changes = |at: usize| !history.transactions[at].touches.things.is_empty();
+    for later in (0..stamps.len()).filter(|at| changes(*at)) {
+        let between = stamps[later].last_committed as usize..later;
+        assert!(!between.into_iter().any(changes), "transaction {}", later + 1);
+    }
+}
+
+fn fails_somewhere(blind: Blind) -> bool {
+    let options = TrackerOptions { kind: TrackerKind::Writeset, rules: Rules::Own, history_size: 1_000_000 };
+    seeds(10).any(|seed| {
+        let history = History::generate(seed, 220);
+        let (stamps, _) = stamps(&history.files(blind, |_| false), options, |_| {});
+        wrong_pair(&history, &stamps, |at| at).is_some()
+    })
+}
+
+#[test]
+fn planted_a_key_that_is_blind_to_collations_is_noticed() {
+    assert!(!fails_somewhere(Blind::default()));
+    assert!(fails_somewhere(Blind { collations: true, ..Blind::default() }));
+}
+
+#[test]
+fn planted_foreign_keys_left_out_are_noticed() {
+    assert!(fails_somewhere(Blind { foreign_keys: true, ..Blind::default() }));
+}
+
+/// The first transactions of every file are left out, as those that are executed already: the numbers of a new file then go
+/// on above those of the one before it, and nothing but the file's beginning tells that they are others.
+#[test]
+fn planted_a_missing_rotation_rule_is_noticed() {
+    for kind in [TrackerKind::CommitOrder, TrackerKind::Source] {
+        let mut noticed = 0;
+        for seed in seeds(12) {
+            let history = History::generate(seed, 260);
+            let kept: Vec<usize> = (0..history.transactions.len()).filter(|at| !left_out(&history, *at)).collect();
+            let files = history.files(Blind::default(), |at| left_out(&history, at));
+            let options = TrackerOptions { kind, rules: Rules::Own, history_size: 1 };
+            let (good, _) = stamps(&files, options, |_| {});
+            if let Some(wrong) = wrong_pair(&history, &good, |at| kept[at]) {
+                panic!("seed {seed}, {kind:?}: {wrong}");
+            }
+            let (planted, _) = stamps(&files, options, |facts| facts.new_file = false);
+            noticed += u64::from(wrong_pair(&history, &planted, |at| kept[at]).is_some());
+        }
+        assert!(noticed > 0, "{kind:?}");
+    }
+}
+
+/// So many from the front of a file as there are in the one before it.
+fn left_out(history: &History, at: usize) -> bool {
+    let first = (0..=at).rev().find(|place| history.transactions[*place].new_file).unwrap();
+    let before = (0..first).rev().find(|place| history.transactions[*place].new_file);
+    // Definitions must be there.
+    before.is_some_and(|before| at > 14 && at - first < first - before)
+}

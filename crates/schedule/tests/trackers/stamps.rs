@@ -1,0 +1,68 @@
+//! A log through split, decode, sequence and a tracker: what each transaction was stamped with.
+
+use std::sync::Arc;
+
+use base::{GtidSet, SequenceNumber};
+use catalog::Catalog;
+use schedule::trackers::{Extractor, Facts, Stamp, Tracker, TrackerCounts, TrackerOptions};
+use schedule::{
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, SequencedPiece, Sequencer, SharedCatalog, SplitOptions, Splitter,
+};
+
+/// Calls `each` with every sequenced piece and the catalog before it.
+pub fn pieces(files: &[Vec<u8>], slice_bytes: usize, mut each: impl FnMut(&SequencedPiece, &Catalog)) {
+    let options = DecodeOptions { lanes: 1, ..DecodeOptions::default() };
+    let catalog = Catalog::new(0);
+    let shared = SharedCatalog::new(catalog.clone());
+    let mut decoder = Decoder::new(options.clone());
+    let mut sequencer = Sequencer::new(options, catalog, GtidSet::new(), SequenceNumber::ZERO);
+    let sizes = SplitOptions { batch_bytes: 1, slice_bytes };
+    let mut splitter = Splitter::with_options(MemoryGate::new(1 << 30), sizes);
+    for (number, bytes) in files.iter().enumerate() {
+        let mut split = Vec::new();
+        let name: Arc<str> = format!("log.{number:06}").into();
+        splitter
+            .step(&name, 4, &Arc::new(bytes.clone().into()), false, &mut |piece| {
+                split.push(piece);
+                true
+            })
+            .unwrap();
+        splitter.end_of_file().unwrap();
+        for piece in split {
+            let (catalog, version) = shared.get(piece.epoch).unwrap();
+            let decoded: DecodedPiece = decoder.decode(piece, &catalog, version);
+            let before = sequencer.catalog().clone();
+            sequencer.step(decoded, &shared, |sequenced| {
+                assert!(sequenced.decoded.stop.is_none(), "{:?}", sequenced.decoded.stop);
+                each(&sequenced, &before);
+            });
+        }
+    }
+}
+
+/// The stamps of all transactions; `tamper` may change what the tracker is told.
+pub fn stamps(
+    files: &[Vec<u8>],
+    options: TrackerOptions,
+    mut tamper: impl FnMut(&mut Facts),
+) -> (Vec<Stamp>, TrackerCounts) {
+    let mut tracker = Tracker::new(options, SequenceNumber::ZERO);
+    let mut extractor = Extractor::default();
+    let mut stamps: Vec<Stamp> = Vec::new();
+    let mut new_file = false;
+    pieces(files, usize::MAX, |piece, before| {
+        let after = piece.catalogs.last().map(|(_, catalog)| catalog);
+        let mut facts = Facts::with_claims(&piece.decoded, &mut extractor, before, after);
+        new_file |= facts.new_file;
+        if piece.decoded.transactions.is_empty() {
+            return;
+        }
+        facts.new_file = std::mem::take(&mut new_file);
+        tamper(&mut facts);
+        let stamp = tracker.begin(&facts);
+        assert_eq!(stamp.sequence_number, piece.first.0);
+        assert!(stamp.last_committed < stamp.sequence_number, "{stamp:?}");
+        stamps.push(stamp);
+    });
+    (stamps, tracker.counts())
+}

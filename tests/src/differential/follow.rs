@@ -1,0 +1,126 @@
+//! The replica that follows a differential run: started again now and then, compared at quiet points.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use super::schema::DATABASES;
+use crate::{Replica, Server, assert_equal_at_rest, compare, folder, slipstream};
+
+/// Small, so that generations are cut and spilled; the rest are intervals that many things fall into.
+const OPTIONS: &[&str] = &["--memory=128M", "--cut-interval=150ms", "--max-relay-log-size=1M"];
+
+/// Why a table may be copied again: words of the reason, and what the issue lists.
+pub const MAY_BE_COPIED: &[(&str, &str)] = &[
+    ("the values of the added generated column", "added generated columns"),
+    ("the numbers of the added AUTO_INCREMENT column", "AUTO_INCREMENT columns"),
+    ("the default of the added column", "non-constant defaults"),
+    // Its expression is not evaluated here.
+    ("the generated column", "columns of another type below generated ones"),
+];
+
+/// A replica of a server that is being written to.
+pub struct Follower<'a> {
+    server: &'a Server,
+    data: PathBuf,
+    replica: Option<Replica>,
+    /// Starts after the first.
+    pub restarts: u64,
+    /// Comparisons made.
+    pub comparisons: u64,
+}
+
+impl<'a> Follower<'a> {
+    /// Follows from the first statement of the log.
+    ///
+    /// # Errors
+    /// The replica does not come up.
+    pub fn start(server: &'a Server) -> Result<Follower<'a>, String> {
+        let mut follower =
+            Follower { server, data: folder("differential"), replica: None, restarts: 0, comparisons: 0 };
+        follower.up()?;
+        Ok(follower)
+    }
+
+    fn up(&mut self) -> Result<(), String> {
+        self.replica = Some(caught(|| Replica::follow(self.server, &self.data, OPTIONS))?);
+        Ok(())
+    }
+
+    /// Stops the replica, or kills it, and starts it again.
+    ///
+    /// # Errors
+    /// It had ended by itself; it does not end with code 0; it does not come up.
+    pub fn restart(&mut self, kill: bool) -> Result<(), String> {
+        let mut replica = self.replica.take().ok_or("no replica")?;
+        if let Some(code) = replica.ended() {
+            return Err(format!("the replica ended with code {code}:\n{}", replica.log_end()));
+        }
+        caught(|| if kill { replica.kill() } else { replica.stop() })?;
+        self.restarts += 1;
+        self.up()
+    }
+
+    /// Waits until all is visible here; true where tables still wait for their copy.
+    ///
+    /// # Errors
+    /// It ends or does not get there.
+    pub fn catch_up(&mut self) -> Result<bool, String> {
+        let replica = self.replica.as_mut().ok_or("no replica")?;
+        let status = caught(|| replica.catch_up(self.server))?;
+        Ok(!status["replay"]["quarantined"].as_array().is_none_or(Vec::is_empty))
+    }
+
+    /// Waits for copies under way, then compares all tables, by the mysql client's text and by verify.
+    ///
+    /// # Errors
+    /// What differs; or the replica ended.
+    pub fn compare(&mut self) -> Result<(), String> {
+        let (server, replica) = (self.server, self.replica.as_mut().ok_or("no replica")?);
+        self.comparisons += 1;
+        caught(|| {
+            let settled =
+                |status: &serde_json::Value| status["replay"]["quarantined"].as_array().is_none_or(Vec::is_empty);
+            replica.catch_up(server);
+            replica.wait_until("copies of single tables", settled);
+            assert_equal_at_rest(server, replica.data(), DATABASES);
+            compare::verify_equal(server, replica.data(), DATABASES);
+        })
+    }
+
+    /// Reasons for which tables were copied again that are not among those allowed.
+    #[must_use]
+    pub fn unexpected_copies(&self) -> Vec<String> {
+        let reasons = self.copies();
+        reasons.into_iter().filter(|why| !MAY_BE_COPIED.iter().any(|(words, _)| why.contains(words))).collect()
+    }
+
+    /// Why tables were copied again, from all the runs' logs.
+    #[must_use]
+    pub fn copies(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.data.with_extension("log")).unwrap_or_default();
+        let words = "cannot be read before it is copied again, which begins now: ";
+        log.lines().filter_map(|line| line.split_once(words)).map(|(_, why)| why.to_owned()).collect()
+    }
+
+    /// Ends the replica and removes its folder.
+    ///
+    /// # Errors
+    /// It does not end with code 0.
+    pub fn end(mut self) -> Result<(), String> {
+        let replica = self.replica.take().ok_or("no replica")?;
+        caught(|| replica.stop())?;
+        // What lies on disk alone says the same.
+        caught(|| assert_equal_at_rest(self.server, self.data.to_str().unwrap(), DATABASES))?;
+        let _ = slipstream(&["status", "--data", self.data.to_str().unwrap()]);
+        let _ = std::fs::remove_dir_all(&self.data);
+        Ok(())
+    }
+}
+
+/// Runs an assertion; what it says when it fails.
+fn caught<T>(assertion: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(assertion)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+    })
+}

@@ -1,0 +1,259 @@
+//! A run: rounds of statements from several sessions at once, a comparison behind each.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use super::Chance as _;
+use super::ddl::Limits;
+use super::follow::Follower;
+use super::schema::{DATABASES, Schema};
+use super::script::Unit;
+use super::session::{Session, Shared, Tally};
+use crate::{Random, Server, folder};
+
+/// How a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// What the statements come from.
+    pub seed: u64,
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Rounds begin for so long.
+    pub length: Duration,
+    /// Units of each session in a round.
+    pub units: u64,
+    /// Tables may be copied again for any reason.
+    pub any_copies: bool,
+}
+
+/// What a run did.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Statements.
+    pub tally: Tally,
+    /// Restarts of the replica.
+    pub restarts: u64,
+    /// Comparisons of all tables.
+    pub comparisons: u64,
+    /// Why tables were copied again.
+    pub copies: Vec<String>,
+    /// Rounds.
+    pub rounds: u64,
+}
+
+/// A run that found something.
+pub struct Failure {
+    /// What.
+    pub what: String,
+    /// What was run until then.
+    pub units: Vec<Unit>,
+    /// Options of the server.
+    pub server: Vec<String>,
+}
+
+/// The server's options for a seed: what a session cannot set.
+#[must_use]
+pub fn server_options(seed: u64) -> Vec<String> {
+    let mut random = Random::new(seed);
+    let mut options = vec![
+        "--max-binlog-size=512K".to_owned(),
+        "--sync-binlog=0".into(),
+        "--innodb-flush-log-at-trx-commit=0".into(),
+        "--innodb-buffer-pool-size=64M".into(),
+        "--secure-file-priv=".into(),
+        // Fewer locks that others wait for.
+        "--transaction-isolation=READ-COMMITTED".into(),
+    ];
+    let mut sometimes = |percent, option: &str| {
+        if random.chance(percent) {
+            options.push(option.to_owned());
+        }
+    };
+    sometimes(40, "--innodb-native-foreign-keys=ON");
+    sometimes(30, "--binlog-row-metadata=FULL");
+    sometimes(20, "--binlog-checksum=NONE");
+    sometimes(20, "--restrict-fk-on-non-standard-key=OFF");
+    // SYSTEM would mean that the log does not say which zone a TIMESTAMP in a definition is of.
+    let zone = random.pick(&["+00:00", "+03:00"]);
+    options.push(format!("--default-time-zone={zone}"));
+    let (charset, collation) = random.charset();
+    if random.chance(40)
+        && !charset.starts_with("ucs")
+        && !charset.starts_with("utf16")
+        && !charset.starts_with("utf32")
+    {
+        options.push(format!("--character-set-server={charset}"));
+        options.push(format!("--collation-server={collation}"));
+    }
+    options
+}
+
+/// Files for LOAD DATA.
+fn files() -> String {
+    let files = folder("load");
+    std::fs::create_dir_all(&files).unwrap();
+    for (number, lines) in [3, 40, 400].into_iter().enumerate() {
+        let text: String = (0..lines).map(|n| format!("{}\tline {} é\n", n * 7 % 45, n % 11)).collect();
+        std::fs::write(files.join(format!("rows{number}.txt")), text).unwrap();
+    }
+    files.to_str().unwrap().to_owned()
+}
+
+/// A server for a run or for scripts of one.
+#[must_use]
+pub fn server(options: &[String]) -> Server {
+    let server = Server::start("differential", &options.iter().map(String::as_str).collect::<Vec<_>>());
+    // For tables that are copied again.
+    server.sql("GRANT LOCK TABLES, RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%'");
+    server
+}
+
+/// Runs until the time is over or something is found.
+///
+/// # Errors
+/// What was found.
+pub fn run(options: Options) -> Result<Report, Box<Failure>> {
+    let server_options = server_options(options.seed);
+    let server = server(&server_options);
+    for database in DATABASES {
+        server.sql(&format!("CREATE DATABASE {database}"));
+    }
+    let shared = Shared {
+        schema: Mutex::new(Schema::default()),
+        units: Mutex::default(),
+        tally: Mutex::default(),
+        prepared: Mutex::default(),
+        files: files(),
+        url: server.url("root"),
+        limits: Limits {
+            native_foreign_keys: server_options.iter().any(|option| option.contains("native")),
+            tables: 14,
+            copies: options.seed.is_multiple_of(3),
+        },
+        ddl_percent: [4, 10, 25][(options.seed % 3) as usize],
+    };
+    let mut report = Report::default();
+    let result = rounds(options, &server, &shared, &mut report);
+    report.tally = std::mem::take(&mut *shared.tally.lock().unwrap());
+    match result {
+        Ok(()) => Ok(report),
+        Err(what) => {
+            let units = std::mem::take(&mut *shared.units.lock().unwrap());
+            Err(Box::new(Failure { what, units, server: server_options }))
+        }
+    }
+}
+
+fn rounds(options: Options, server: &Server, shared: &Shared, report: &mut Report) -> Result<(), String> {
+    let mut random = Random::new(options.seed ^ 0x5eed);
+    let mut follower = Follower::start(server)?;
+    let begun = Instant::now();
+    while report.rounds == 0 || begun.elapsed() < options.length {
+        let seed = options.seed.wrapping_mul(10_007).wrapping_add(report.rounds);
+        round(options, shared, seed, &mut random, &mut follower)?;
+        let waiting = follower.catch_up()?;
+        if waiting || random.chance(60) {
+            Session::open(shared, 0, seed).end_all_prepared();
+        }
+        follower.compare()?;
+        report.rounds += 1;
+        (report.restarts, report.comparisons) = (follower.restarts, follower.comparisons);
+        report.copies = follower.copies();
+        if let Some(why) = follower.unexpected_copies().first().filter(|_| !options.any_copies) {
+            return Err(format!("a table was copied again: {why}"));
+        }
+    }
+    Session::open(shared, 0, 0).end_all_prepared();
+    follower.catch_up()?;
+    follower.compare()?;
+    report.comparisons += 2;
+    follower.end()
+}
+
+/// All sessions at once; the replica is started again in the middle of some.
+fn round(
+    options: Options,
+    shared: &Shared,
+    seed: u64,
+    random: &mut Random,
+    follower: &mut Follower<'_>,
+) -> Result<(), String> {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sessions: Vec<_> = (1..=options.sessions)
+            .map(|number| {
+                scope.spawn(move || {
+                    let mut session = Session::open(shared, number, seed);
+                    if number == 1 {
+                        begin_tables(&mut session, shared, seed);
+                    }
+                    for _ in 0..options.units {
+                        session.step();
+                    }
+                })
+            })
+            .collect();
+        let middle = scope.spawn(|| {
+            if random.chance(60) {
+                let kill = random.chance(60);
+                let before = shared.units.lock().unwrap().len();
+                let some = random.below(options.units * options.sessions as u64) as usize;
+                while shared.units.lock().unwrap().len() < before + some && !ended.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                follower.restart(kill)?;
+            }
+            Ok(())
+        });
+        let results: Vec<_> = sessions.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        ended.store(true, SeqCst);
+        let middle: Result<(), String> = middle.join().expect("restarts");
+        results.into_iter().for_each(|result| result.expect("a session"));
+        middle
+    })
+}
+
+/// Tables to begin with.
+fn begin_tables(session: &mut Session<'_>, shared: &Shared, seed: u64) {
+    let mut random = Random::new(seed);
+    while shared.schema.lock().unwrap().tables.len() < shared.limits.tables / 2 {
+        session.define(&mut random);
+    }
+}
+
+impl Report {
+    /// The counts as a table.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = format!("{:<44}{:>9}{:>9}\n", "form", "accepted", "refused");
+        let (mut accepted, mut refused, mut forms) = (0, 0, 0);
+        for (kind, (yes, no)) in &self.tally.forms {
+            writeln!(text, "{kind:<44}{yes:>9}{no:>9}").unwrap();
+            (accepted, refused) = (accepted + yes, refused + no);
+            forms += u64::from(kind.contains("TABLE") || kind.starts_with("CREATE"));
+        }
+        writeln!(
+            text,
+            "{} statements, {} % accepted; {forms} DDL forms; {} transactions; {} rounds; {} restarts; \
+             {} tables copied again; {} comparisons, 0 differences",
+            accepted + refused,
+            accepted * 100 / (accepted + refused).max(1),
+            self.tally.transactions,
+            self.rounds,
+            self.restarts,
+            self.copies.len(),
+            self.comparisons
+        )
+        .unwrap();
+        text
+    }
+
+    /// Of a hundred statements so many were accepted.
+    #[must_use]
+    pub fn accepted_percent(&self) -> u64 {
+        let (yes, no) = self.tally.forms.values().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        yes * 100 / (yes + no).max(1)
+    }
+}

@@ -1,0 +1,115 @@
+//! Statements as text: what a run did, what a regression repeats.
+//!
+//! In: units of a run, or a file. Out: the other one. A line `-- session N` says whose statements follow; a statement is one
+//! line with its semicolon; other lines beginning with `--` are comments, `-- unit` begins a unit of its own.
+
+use std::fmt::Write as _;
+
+use source::{ConnectOptions, Connection};
+
+/// Statements of one session that belong together: a transaction mostly.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    /// Whose.
+    pub session: usize,
+    /// The statements in order.
+    pub statements: Vec<Line>,
+}
+
+/// A statement that was run.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// The statement.
+    pub sql: String,
+    /// Whether the server took it.
+    pub accepted: bool,
+}
+
+/// The text of these units.
+#[must_use]
+pub fn text(units: &[Unit]) -> String {
+    let mut text = String::new();
+    let mut session = None;
+    for unit in units.iter().filter(|unit| !unit.statements.is_empty()) {
+        if session != Some(unit.session) {
+            session = Some(unit.session);
+            writeln!(text, "-- session {}", unit.session).unwrap();
+        } else {
+            text.push_str("-- unit\n");
+        }
+        for line in &unit.statements {
+            writeln!(text, "{}{};", if line.accepted { "" } else { "/* refused */ " }, line.sql).unwrap();
+        }
+    }
+    text
+}
+
+/// The units of a text. What is refused is marked in it.
+#[must_use]
+pub fn units(text: &str) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut session = 1;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        if let Some(number) = line.strip_prefix("-- session ") {
+            session = number.trim().parse().unwrap_or_else(|_| panic!("no session: {line}"));
+            units.push(Unit { session, statements: Vec::new() });
+        } else if line == "-- unit" {
+            units.push(Unit { session, statements: Vec::new() });
+        } else if !line.starts_with("--") {
+            if units.is_empty() {
+                units.push(Unit { session, statements: Vec::new() });
+            }
+            let refused = line.strip_prefix("/* refused */ ");
+            let sql = refused.unwrap_or(line).trim_end().trim_end_matches(';').to_owned();
+            units.last_mut().expect("one").statements.push(Line { sql, accepted: refused.is_none() });
+        }
+    }
+    units
+}
+
+/// The connections of a script's sessions.
+pub struct Sessions {
+    url: String,
+    database: String,
+    open: std::collections::BTreeMap<usize, Connection>,
+}
+
+impl Sessions {
+    /// None are open yet. They begin in this database.
+    #[must_use]
+    pub fn new(url: String, database: String) -> Sessions {
+        Sessions { url, database, open: std::collections::BTreeMap::new() }
+    }
+
+    /// Runs a statement in a session, which is opened at first; the error's number and text when it is refused.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub fn run(&mut self, session: usize, sql: &str) -> Result<(), (u16, String)> {
+        let connection = self.open.entry(session).or_insert_with(|| connect(&self.url, &self.database));
+        let result = connection.exec(sql);
+        if connection.is_broken() {
+            self.open.remove(&session);
+        }
+        result.map(|_| ()).map_err(|error| (error.server_code().unwrap_or(0), error.to_string()))
+    }
+
+    /// Runs units one after the other; how many statements were refused that were not marked so.
+    pub fn run_all(&mut self, units: &[Unit]) -> usize {
+        let lines = units.iter().flat_map(|unit| unit.statements.iter().map(move |line| (unit.session, line)));
+        lines.filter(|(session, line)| self.run(*session, &line.sql).is_err() && line.accepted).count()
+    }
+}
+
+/// A session as a script expects one: never waiting long.
+#[must_use]
+pub fn connect(url: &str, database: &str) -> Connection {
+    let mut options = ConnectOptions::from_url(url).expect("a URL");
+    options.read_timeout = Some(crate::DEADLINE);
+    let mut connection = Connection::connect(&options).expect("the server answers");
+    let fixed = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, group_concat_max_len = 1000000";
+    connection.exec(fixed).expect("settings");
+    connection.exec("SET NAMES utf8mb4").expect("names");
+    connection.exec(&format!("USE `{database}`")).expect("the database");
+    connection
+}

@@ -1,0 +1,135 @@
+//! A failure made small: whole units are left out first, then single statements, as long as something still fails.
+
+use std::time::Instant;
+
+use super::follow::Follower;
+use super::run::server;
+use super::schema::DATABASES;
+use super::script::{Line, Sessions, Unit};
+use crate::Server;
+
+/// Runs a script from nothing, one unit after the other; what is found.
+#[must_use]
+pub fn replay(server: &Server, units: &[Unit]) -> Option<String> {
+    let xids = server.sql("XA RECOVER CONVERT XID");
+    for xid in xids.lines() {
+        if let [_, gtrid, _, data] = xid.split_whitespace().collect::<Vec<_>>()[..] {
+            let gtrid: usize = gtrid.parse().expect("a length");
+            let (gtrid, bqual) = data[2..].split_at(gtrid * 2);
+            server.sql(&format!("XA ROLLBACK x'{gtrid}', x'{bqual}'"));
+        }
+    }
+    for database in DATABASES {
+        server.sql(&format!("SET foreign_key_checks = 0; DROP DATABASE IF EXISTS {database}"));
+    }
+    server.sql("RESET BINARY LOGS AND GTIDS");
+    for database in DATABASES {
+        server.sql(&format!("CREATE DATABASE {database}"));
+    }
+    follow(server, units).err()
+}
+
+fn follow(server: &Server, units: &[Unit]) -> Result<(), String> {
+    let mut follower = Follower::start(server)?;
+    let mut sessions = Sessions::new(server.url("root"), DATABASES[0].into());
+    sessions.run_all(units);
+    drop(sessions);
+    if follower.catch_up()? {
+        for line in server.sql("XA RECOVER").lines() {
+            if let Some(xid) = line.split_whitespace().nth(3) {
+                let _ = server.try_sql(&format!("XA COMMIT '{xid}'"));
+            }
+        }
+    }
+    follower.compare()?;
+    if let Some(why) = follower.unexpected_copies().first() {
+        return Err(format!("a table was copied again: {why}"));
+    }
+    follower.restart(true)?;
+    follower.compare()?;
+    follower.end()
+}
+
+/// The smallest script found until then that still fails, with what it finds; None when it does not fail at all when its
+/// units run one after the other.
+#[must_use]
+pub fn shrink(
+    options: &[String],
+    units: Vec<Unit>,
+    wanted: Option<&str>,
+    until: Instant,
+) -> Option<(Vec<Unit>, String)> {
+    let server = server(options);
+    let mut tries = 0;
+    let mut fails = |units: &[Unit]| {
+        tries += 1;
+        // What is something else altogether is another failure.
+        let found = replay(&server, units)
+            .filter(|found| wanted.is_none() || class(found) == class(wanted.unwrap_or_default()));
+        eprintln!(
+            "shrink {tries}: {} units, {} statements: {}",
+            units.len(),
+            units.iter().map(|unit| unit.statements.len()).sum::<usize>(),
+            found.as_deref().map_or("equal", |what| what.lines().next().unwrap_or_default())
+        );
+        found
+    };
+    let accepted = without_refused(&units);
+    let (mut units, mut what) = match fails(&accepted) {
+        Some(what) => (accepted, what),
+        None => {
+            let what = fails(&units)?;
+            (units, what)
+        }
+    };
+    fewer(&mut units, &mut what, until, &mut fails);
+    // Then each statement is a unit.
+    let mut single: Vec<Unit> = units
+        .iter()
+        .flat_map(|unit| {
+            unit.statements.iter().map(|line| Unit { session: unit.session, statements: vec![line.clone()] })
+        })
+        .collect();
+    fewer(&mut single, &mut what, until, &mut fails);
+    Some((single, what))
+}
+
+/// What kind of failure it is: what the replica ended with, else its first words.
+fn class(what: &str) -> String {
+    let text = what.split_once("[Replica] ").map_or(what, |(_, text)| text);
+    let text = text.split([';', ':', '\n']).next().unwrap_or_default();
+    let word = |word: &&str| word.len() > 2 && word.chars().all(char::is_alphabetic);
+    text.split_whitespace().filter(word).take(6).collect::<Vec<_>>().join(" ")
+}
+
+fn without_refused(units: &[Unit]) -> Vec<Unit> {
+    let kept = |unit: &Unit| -> Vec<Line> { unit.statements.iter().filter(|line| line.accepted).cloned().collect() };
+    let units = units.iter().map(|unit| Unit { session: unit.session, statements: kept(unit) });
+    units.filter(|unit| !unit.statements.is_empty()).collect()
+}
+
+/// Leaves out ever smaller parts.
+fn fewer(units: &mut Vec<Unit>, what: &mut String, until: Instant, fails: &mut impl FnMut(&[Unit]) -> Option<String>) {
+    let mut part = units.len().div_ceil(2);
+    while part > 0 && units.len() > 1 {
+        let mut at = 0;
+        let mut removed = false;
+        while at < units.len() {
+            if Instant::now() > until {
+                return;
+            }
+            let end = (at + part).min(units.len());
+            let rest: Vec<Unit> = units[..at].iter().chain(&units[end..]).cloned().collect();
+            match fails(&rest) {
+                Some(found) if !rest.is_empty() => {
+                    (*units, *what, removed) = (rest, found, true);
+                }
+                _ => at = end,
+            }
+        }
+        if part == 1 && !removed {
+            return;
+        }
+        part = if removed && part == 1 { 1 } else { part / 2 };
+    }
+}
