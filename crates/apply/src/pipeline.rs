@@ -16,7 +16,7 @@ use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
-    SpareBuffers, SplitOptions, Splitter, Stop,
+    SpareBuffers, SplitOptions, Splitter, StatementWrites, Stop,
 };
 use store::Store;
 
@@ -240,6 +240,7 @@ impl Pipeline {
             known_only: false,
             quarantine: options.quarantine,
             filters: Arc::clone(&options.filters),
+            writes: StatementWrites::default(),
         };
         let (copier, commands) = beside::channel();
         let mut threads = Vec::new();

@@ -14,6 +14,7 @@ use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
 use crate::define::{self, Scope};
+use crate::definition::{Definition, Definitions};
 use crate::error::{DdlError, Problem};
 use crate::index_set;
 use crate::layout::ColumnSource;
@@ -24,9 +25,12 @@ use crate::table::{ForeignKey, TableDef, TableId, same_name};
 
 mod filtered;
 mod quarantine;
+mod recorded;
+mod written;
 
 pub use filtered::Filtered;
 pub use quarantine::Quarantined;
+pub use written::Written;
 
 /// All tables at one epoch.
 #[derive(Debug, Clone)]
@@ -44,6 +48,7 @@ struct Inner {
     by_id: BTreeMap<TableId, Arc<TableDef>>,
     /// Tables whose definition is not known, by database and name as compared, and why.
     quarantined: BTreeMap<(String, String), String>,
+    definitions: Arc<Definitions>,
 }
 
 #[derive(Debug, Clone)]
@@ -67,6 +72,9 @@ struct Stored {
     /// Database and name as compared, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     quarantined: Vec<(String, String, String)>,
+    /// Views, routines, triggers, events, users and grants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    definitions: Vec<Definition>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -139,6 +147,7 @@ impl Catalog {
                 databases: BTreeMap::new(),
                 by_id: BTreeMap::new(),
                 quarantined: BTreeMap::new(),
+                definitions: Arc::default(),
             }),
         }
     }
@@ -152,6 +161,7 @@ impl Catalog {
             lower_case_table_names: self.inner.lower_case_table_names,
             epoch: self.inner.epoch,
             next_table_id: self.inner.next_table_id,
+            definitions: self.definitions().map(|one| Definition::clone(one)).collect(),
             quarantined: self.quarantined().map(|(db, name, why)| (db.into(), name.into(), why.into())).collect(),
             databases: (self.inner.databases.values())
                 .map(|database| StoredDatabase {
@@ -177,7 +187,9 @@ impl Catalog {
             databases: BTreeMap::new(),
             by_id: BTreeMap::new(),
             quarantined: BTreeMap::new(),
+            definitions: Arc::default(),
         };
+        inner.keep_definitions(stored.definitions);
         for (db, name, why) in stored.quarantined {
             inner.quarantined.insert((db, name), why);
         }
@@ -300,6 +312,7 @@ impl Catalog {
             databases: BTreeMap::new(),
             by_id: BTreeMap::new(),
             quarantined: BTreeMap::new(),
+            definitions: Arc::default(),
         };
         inner.put_table(table);
         Catalog { inner: Arc::new(inner) }
@@ -324,7 +337,11 @@ impl Catalog {
         // Most statements that are not about tables end here, before anything is copied.
         match statement {
             Statement::NoEffect(reason) => return Ok(unchanged(DdlEffect::NoEffect(reason))),
-            Statement::Recorded(kind) => return Ok(unchanged(DdlEffect::Recorded(kind))),
+            Statement::Recorded(kind) => {
+                let outcome = unchanged(DdlEffect::Recorded(kind));
+                let catalog = self.recorded(context, sql).unwrap_or(outcome.catalog);
+                return Ok(DdlOutcome { catalog, ..outcome });
+            }
             _ => {}
         }
         let mut change = Change::new(context, &self.inner);
@@ -341,6 +358,7 @@ impl Catalog {
                 }
             }
         };
+        change.inner.follow(context, sql, &statement);
         Ok(DdlOutcome { catalog: Catalog { inner: Arc::new(change.inner) }, effect, rows_follow })
     }
 }

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod buckets;
+mod definitions;
 mod dump;
 mod error;
 mod hash;
@@ -21,6 +22,7 @@ mod snapshot_lock;
 mod verify;
 
 pub use buckets::{Cell, Checksums};
+pub use definitions::dump_definitions;
 pub use dump::{DumpFormat, DumpOptions, DumpReport, dump};
 pub use error::{CompareError, ErrorClass};
 pub use hash::{TableHash, hash_server, hash_store};

@@ -25,7 +25,7 @@ use values::collation;
 use crate::error::{CopyError, at_table};
 
 /// Schemas that are the server's own.
-const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
+pub(crate) const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
 /// Database and table, as the source calls them.
 pub(crate) type Name = (String, String);

@@ -61,6 +61,7 @@ mod plan;
 mod prepare;
 mod progress;
 mod rate;
+mod recorded;
 mod run;
 mod table_reader;
 

@@ -540,7 +540,7 @@ fn finish(
     patience: &Patience<'_>,
     found: Found,
 ) -> Result<SourceCopy, CopyError> {
-    let Found { moment, listing, names, catalog, unsettled, backup_lock_us } = found;
+    let Found { moment, listing, names, mut catalog, unsettled, backup_lock_us } = found;
     let estimates = definitions::estimates(&mut sessions.control);
     let estimates = sessions.at(estimates)?;
     let mut notes = Vec::new();
@@ -558,6 +558,12 @@ fn finish(
     let mut taken: std::collections::HashMap<Name, Vec<RowBatch>> =
         moment.taken.into_iter().map(|(rows, _)| rows).collect();
     let source_names = names_of(&source, options);
+    if options.lock != CopyLock::Table {
+        let recorded = crate::recorded::read(&mut sessions.control, &source_names);
+        let recorded = sessions.at(recorded)?;
+        notes.extend(recorded.notes);
+        catalog = catalog.with_definitions(recorded.all);
+    }
     let mut tables: Vec<(PlannedTable, Name)> = (names.iter())
         .filter_map(|name| {
             let def = Arc::clone(definition_here(&catalog, &source_names, name)?);

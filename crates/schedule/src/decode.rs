@@ -6,10 +6,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, GtidSet, Prepared, ReplicationFilters};
+use base::{Gtid, Prepared, ReplicationFilters};
 use binlog::{
     ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, PayloadDecompressor, QueryEvent, QueryKind,
     TableMapEvent, TransactionPayload, XaPrepare, check_event_type, event_body, event_type, verify_checksum,
@@ -19,8 +19,10 @@ use observe::Category;
 
 use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
 use crate::plan::TablePlan;
+use crate::skip::SkipList;
 use crate::stop::StopClass;
 use crate::work::{LeftOut, SPACE_BYTES, TableMapEntry, Work};
+use crate::writes::StatementWrites;
 
 /// Schemas whose rows are the server's own business.
 const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
@@ -45,29 +47,8 @@ pub struct DecodeOptions {
     pub quarantine: bool,
     /// Which databases and tables are replicated, under which names. Asked once per table map that is new, never per row.
     pub filters: Arc<ReplicationFilters>,
-}
-
-/// Transactions the operator wants left out; may grow while replay runs.
-#[derive(Clone, Default)]
-pub struct SkipList(Arc<RwLock<Arc<GtidSet>>>);
-
-impl SkipList {
-    /// A list that holds `set`.
-    #[must_use]
-    pub fn new(set: GtidSet) -> SkipList {
-        SkipList(Arc::new(RwLock::new(Arc::new(set))))
-    }
-
-    /// The list as it is now.
-    #[must_use]
-    pub fn current(&self) -> Arc<GtidSet> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Puts another list in its place; pieces decoded from now on see it.
-    pub fn replace(&self, set: GtidSet) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-    }
+    /// Counts the statements that change rows of tables in quarantine. Clones are the same.
+    pub writes: StatementWrites,
 }
 
 /// What a statement asks *sequence* to do.
@@ -79,6 +60,7 @@ pub(crate) struct Statement<'a> {
     pub server_version: Option<u32>,
     /// When it began at the source, µs since 1970.
     pub timestamp_us: u64,
+    pub gtid: Option<Gtid>,
 }
 
 /// What became of a statement.
@@ -242,6 +224,7 @@ impl Decoder {
             open: None,
             tables: std::mem::take(&mut self.tables),
             skip: self.options.skip.current(),
+            held: Vec::new(),
             counts: std::mem::take(&mut self.counts),
             sink,
             catalog: catalog.clone(),
@@ -249,7 +232,11 @@ impl Decoder {
     }
 
     fn end(&mut self, work: Work<'_>) -> DecodedPiece {
-        let Work { mut out, mut tables, mut counts, .. } = work;
+        let Work { mut out, mut tables, mut counts, held, .. } = work;
+        // Who follows one table reads what replay reads too.
+        if !held.is_empty() && !self.options.known_only {
+            self.options.skip.note(out.piece.number, held);
+        }
         tables.clear();
         counts.clear();
         (self.tables, self.counts) = (tables, counts);
@@ -589,6 +576,7 @@ impl Decoder {
     fn statement(&mut self, work: &mut Work<'_>, header: &EventHeader, query: QueryEvent<'_>) -> Result<bool, Fault> {
         let transaction = work.out.transactions.len();
         let server_version = work.open.as_ref().and_then(|open| open.begun.server_version);
+        let gtid = work.open.as_ref().and_then(|open| open.begun.gtid);
         let error_code = query.error_code;
         let micros = query.status.microseconds.unwrap_or(0);
         let timestamp_us = u64::from(header.timestamp) * 1_000_000 + u64::from(micros);
@@ -596,7 +584,7 @@ impl Decoder {
             work.out.needs_serial = true;
             return Ok(true);
         };
-        let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us })?;
+        let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us, gtid })?;
         let (catalog, version) = sink.catalog();
         work.catalog = catalog;
         work.out.catalog_version = version;
@@ -747,13 +735,15 @@ fn open_without_gtid(work: &mut Work<'_>, header: &EventHeader) {
 fn left_out(work: &mut Work<'_>, header: &EventHeader, body: &[u8], reason: SkipReason) -> Result<bool, Fault> {
     let category = category_of(reason);
     work.count(header.event_type, category);
+    work.note_held(header, body);
     Ok(match header.event_type {
         event_type::XID | event_type::XA_PREPARE => true,
         event_type::TRANSACTION_PAYLOAD => {
             // For the ledger; what cannot be unpacked cannot be counted.
             if let Ok(mut events) = TransactionPayload::parse(body).and_then(|payload| payload.events(u64::MAX)) {
-                while let Ok(Some((inner, _))) = events.next() {
+                while let Ok(Some((inner, body))) = events.next() {
                     work.count(inner.event_type, category);
+                    work.note_held(&inner, body);
                 }
             }
             true

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters};
-use catalog::{Catalog, DdlEffect, TableDef};
+use catalog::{Catalog, DdlEffect, TableDef, Written};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::memory::MemoryGate;
@@ -22,6 +22,8 @@ use crate::stop::{Stop, StopClass};
 pub enum FollowEnd {
     /// A statement changed it, in words.
     Changed(String),
+    /// A statement changed its rows as text, and more of them may follow.
+    Written(String),
     /// The log cannot be read on.
     Stop(Box<Stop>),
 }
@@ -42,6 +44,8 @@ struct FollowState {
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
     changed: Option<String>,
+    /// Its rows, by a statement that says so as text.
+    written: bool,
     filters: Arc<ReplicationFilters>,
     prepared: PreparedSet,
     /// Events of the XA transaction that is being read.
@@ -66,6 +70,7 @@ impl TableFollower {
             executed: copied,
             continued: None,
             changed: None,
+            written: false,
             filters: Arc::clone(&options.filters),
             prepared: PreparedSet::default(),
             aside: None,
@@ -102,7 +107,7 @@ impl TableFollower {
             emit(decoded)
         });
         if let Some(changed) = self.state.changed.take() {
-            return Err(FollowEnd::Changed(changed));
+            return Err(if self.state.written { FollowEnd::Written(changed) } else { FollowEnd::Changed(changed) });
         }
         match (failed, split) {
             (Some(stop), _) => Err(FollowEnd::Stop(Box::new(stop))),
@@ -149,17 +154,20 @@ impl StatementSink for FollowState {
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
-        let changes =
-            match self.catalog.apply(&context_of(&statement, &self.filters, &self.catalog), statement.query.sql) {
-                Ok(outcome) => match outcome.effect {
-                    DdlEffect::Changed { dropped, altered, .. } => {
-                        dropped.contains(&self.def.id) || altered.iter().any(|table| table.id == self.def.id)
-                    }
-                    DdlEffect::NoEffect(_) | DdlEffect::Recorded(_) => false,
-                },
-                // Most name tables that this catalog does not hold. One that cannot be read may be about ours.
-                Err(_) => names(statement.query.sql, &self.def.name),
-            };
+        let (context, sql) = (context_of(&statement, &self.filters, &self.catalog), statement.query.sql);
+        let written = self.catalog.written(&context, sql);
+        self.written = matches!(&written, Some(Written::Tables(tables)) if !tables.is_empty());
+        let changes = match self.catalog.apply(&context, sql) {
+            _ if written.is_some() => self.written,
+            Ok(outcome) => match outcome.effect {
+                DdlEffect::Changed { dropped, altered, .. } => {
+                    dropped.contains(&self.def.id) || altered.iter().any(|table| table.id == self.def.id)
+                }
+                DdlEffect::NoEffect(_) | DdlEffect::Recorded(_) => false,
+            },
+            // Most name tables that this catalog does not hold. One that cannot be read may be about ours.
+            Err(_) => names(sql, &self.def.name),
+        };
         if !changes {
             return Ok(StatementOutcome::NoEffect);
         }

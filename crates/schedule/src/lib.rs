@@ -15,12 +15,14 @@ mod plan;
 mod rewrite;
 mod rows;
 mod sequence;
+mod skip;
 mod split;
 mod stop;
 pub mod trackers;
 mod work;
+mod writes;
 
-pub use decode::{DecodeOptions, Decoder, SkipList};
+pub use decode::{DecodeOptions, Decoder};
 pub use follow::{FollowEnd, TableFollower};
 pub use memory::{MemoryGate, Reservation};
 pub use piece::{
@@ -30,5 +32,7 @@ pub use piece::{
 pub use plan::TablePlan;
 pub use rewrite::Rewriter;
 pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
+pub use skip::{SkipList, Skipped};
 pub use split::{SplitOptions, Splitter};
 pub use stop::{Stop, StopClass};
+pub use writes::StatementWrites;

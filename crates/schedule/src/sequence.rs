@@ -10,12 +10,16 @@ use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters, SequenceNumber};
 use catalog::{
     Catalog, DdlEffect, Filtered, Named, NamedTable, Quarantined, Rewrite, SourceNames, StatementContext, TableDef,
-    TableId,
+    TableId, Written,
 };
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
 use crate::stop::StopClass;
+use crate::writes::StatementWrites;
+
+/// Of a statement in a message.
+const STATEMENT_CHARS_MAX: usize = 300;
 
 /// The catalog as the last serial transaction left it, for decoders that wait for their epoch.
 pub struct SharedCatalog {
@@ -138,6 +142,7 @@ struct State {
     quarantine: bool,
     /// See [`DecodeOptions::filters`].
     filters: Arc<ReplicationFilters>,
+    writes: StatementWrites,
     prepared: PreparedSet,
     /// Events of the XA transaction that is being read, perhaps over several pieces.
     aside: Option<Vec<u8>>,
@@ -163,6 +168,7 @@ impl Sequencer {
                 continued: None,
                 quarantine: options.quarantine,
                 filters: Arc::clone(&options.filters),
+                writes: options.writes.clone(),
                 prepared: PreparedSet::default(),
                 aside: None,
             },
@@ -359,6 +365,43 @@ impl State {
         self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
     }
 
+    /// A statement changed rows by itself, so that nobody here knows what they are: its tables are copied (RULES 19).
+    fn write_as_text(
+        &mut self,
+        at: SequenceNumber,
+        written: Written,
+        sql: &[u8],
+    ) -> Result<StatementOutcome, (StopClass, String)> {
+        let text: String = catalog::masked(&String::from_utf8_lossy(sql)).chars().take(STATEMENT_CHARS_MAX).collect();
+        let refused = |why: &str| {
+            let what = "a statement changes rows as text (the session used binlog_format=STATEMENT or MIXED)";
+            Err((StopClass::NotSupported, format!("{what}{why}: {text}")))
+        };
+        let tables = match written {
+            Written::Tables(tables) => tables,
+            Written::Unknown(why) => return refused(&format!(" and {why}")),
+        };
+        let tables: Vec<NamedTable> = (tables.into_iter())
+            .filter(|(db, name)| self.filters.replicates(db, name, self.catalog.lower_case_table_names()))
+            .collect();
+        if tables.is_empty() {
+            let filtered = !self.filters.is_empty();
+            return Ok(if filtered { StatementOutcome::Filtered } else { StatementOutcome::NoEffect });
+        }
+        if !self.quarantine {
+            return refused("; its tables would have to be copied");
+        }
+        for table in tables {
+            self.writes.count(&table);
+            if !self.catalog.is_quarantined(&table.0, &table.1) {
+                let why = format!("a statement changed its rows as text: {text}");
+                let (catalog, gone) = self.catalog.with_quarantined(&table, &why);
+                self.put_catalog(at, catalog, gone.into_iter().collect());
+            }
+        }
+        Ok(StatementOutcome::Superseded)
+    }
+
     /// Takes the transactions of a piece that was decoded out of order into the executed ones. False, with nothing
     /// taken, when one of them must be left out that was not (RULES 14): the piece is then decoded again in order.
     fn admit_all(&mut self, decoded: &DecodedPiece) -> bool {
@@ -427,6 +470,9 @@ impl StatementSink for State {
         let context = context_of(&statement, &self.filters, &self.catalog);
         let query = &statement.query;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
+        if let Some(written) = self.catalog.written(&context, query.sql) {
+            return self.write_as_text(at, written, query.sql);
+        }
         match self.catalog.filter(&context, query.sql) {
             Filtered::Replicated => {}
             Filtered::LeftOut => return Ok(StatementOutcome::Filtered),
@@ -461,8 +507,8 @@ impl StatementSink for State {
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
             DdlEffect::Recorded(_) => {
+                // What it names is kept there.
                 if !outcome.catalog.is_same(&self.catalog) {
-                    // Names of views: RENAME TABLE may speak of them.
                     self.put_catalog(at, outcome.catalog, Vec::new());
                 }
                 StatementOutcome::Recorded
@@ -507,6 +553,7 @@ pub(crate) fn context_of(
         time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
         server_version: statement.server_version,
         timestamp_us: Some(statement.timestamp_us),
+        gtid: statement.gtid.map(|gtid| gtid.to_string()).unwrap_or_default(),
         names,
     }
 }

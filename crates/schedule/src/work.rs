@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use base::{GtidSet, key_hash, lane_of};
-use binlog::{ChecksumAlgorithm, RowsEvent};
+use base::{Gtid, GtidSet, key_hash, lane_of};
+use binlog::{ChecksumAlgorithm, EventHeader, RowsEvent};
 use catalog::Catalog;
 use observe::Category;
 
@@ -15,6 +15,7 @@ use crate::piece::{
     Transaction, TransactionKind,
 };
 use crate::plan::TablePlan;
+use crate::skip::Held;
 use crate::stop::Stop;
 
 /// Each of the three buffers a span can point into holds at most this much.
@@ -67,6 +68,8 @@ pub(crate) struct Work<'s> {
     pub open: Option<Open>,
     pub tables: Vec<TableMapEntry>,
     pub skip: Arc<GtidSet>,
+    /// What transactions held that the operator wants left out; the open one is the last.
+    pub held: Vec<(Gtid, Held)>,
     /// Events since the last transaction ended, and what became of each (`Seen`: a worker counts it).
     pub counts: Vec<(u8, Category)>,
     pub checksum: ChecksumAlgorithm,
@@ -164,6 +167,18 @@ impl Work<'_> {
     /// Counts an event of the open transaction as seen and as `category` (`Seen`: a worker counts the rest).
     pub fn count(&mut self, event_type: u8, category: Category) {
         self.counts.push((event_type, category));
+    }
+
+    /// Keeps in mind what an event of a transaction says that is left out because the operator wants it.
+    pub fn note_held(&mut self, header: &EventHeader, body: &[u8]) {
+        let Some(open) = self.open.as_ref().filter(|open| open.skipped == Some(SkipReason::Operator)) else { return };
+        let Some(gtid) = open.begun.gtid else { return };
+        if self.held.last().is_none_or(|(last, _)| *last != gtid) {
+            self.held.push((gtid, Held::default()));
+        }
+        if let Some((_, held)) = self.held.last_mut() {
+            held.event(header, body);
+        }
     }
 
     /// Undoes the open transaction and stops before it.

@@ -241,6 +241,9 @@ option_flags! {
         /// Give up after this many attempts in a row [default: 0 = never]
         #[arg(value_name = "N", help_heading = "Replication")]
         source_retry_count,
+        /// Commit these transactions empty, as slipstream skip does; kept in the data folder
+        #[arg(value_name = "GTID-SET", help_heading = "Replication")]
+        skip_gtids,
         /// Log file, appended to; opened again at SIGHUP [default: stderr]
         #[arg(value_name = "FILE", visible_alias = "log-file", help_heading = "Log")]
         log_error,
@@ -396,6 +399,9 @@ pub struct DumpFlags {
     /// Binary columns as 0x...
     #[arg(long)]
     pub binary_as_hex: bool,
+    /// No rows: views, routines, triggers, events, users and grants as the statements that made them, last text and GTID
+    #[arg(long, conflicts_with_all = ["tables", "format", "all_columns", "binary_as_hex"])]
+    pub definitions: bool,
 }
 
 /// Form of dumped rows.

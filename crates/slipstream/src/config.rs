@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::GtidSet;
 use base::filters::{FILTER_OPTIONS, ReplicationFilters};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
-use crate::option_file::{self, OptionFileError, Setting};
+use crate::option_file::{self, OptionFileError, Setting, edit_distance};
 use crate::units::{parse_bytes, parse_number, parse_span, parse_switch};
 
 /// Section of the option files that is ours.
@@ -57,6 +58,7 @@ const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("replica-net-timeout", &["slave-net-timeout", "read-timeout"], false),
     ("source-connect-retry", &["connect-retry"], false),
     ("source-retry-count", &[], false),
+    ("skip-gtids", &[], false),
     ("semi-sync", &["rpl-semi-sync-replica-enabled"], true),
     ("check-images", &[], false),
     ("replica-parallel-workers", &["workers", "slave-parallel-workers"], false),
@@ -369,6 +371,8 @@ pub struct ReplicaConfig {
     pub semi_sync: bool,
     /// Which databases and tables are replicated, under which names.
     pub filters: Arc<ReplicationFilters>,
+    /// Transactions to commit empty, besides those the folder knows of.
+    pub skip: GtidSet,
     /// Threads and memory.
     pub pipeline: PipelineConfig,
     /// Log lines.
@@ -399,6 +403,7 @@ pub struct Settings {
     retry_count: Option<u64>,
     semi_sync: Option<bool>,
     filters: ReplicationFilters,
+    skip: GtidSet,
     pipeline: PipelineConfig,
     log: LogConfig,
     /// Password of the `[client]` section, as mysql's clients read it; used when ours names none.
@@ -512,6 +517,7 @@ impl Settings {
             "replica-net-timeout" => self.read_timeout = Some(positive_span(value, "s")?),
             "source-connect-retry" => self.connect_retry = Some(positive_span(value, "s")?),
             "source-retry-count" => self.retry_count = Some(parse_number(value, 0, u64::MAX)?),
+            "skip-gtids" => self.skip.union_with(&crate::skip::parse(value).map_err(|failure| failure.text)?),
             "check-images" => self.pipeline.check_images = parse_check_images(value)?,
             "replica-parallel-workers" => self.pipeline.workers = parse_number(value, 0, 1024)? as usize,
             "decoders" => self.pipeline.decoders = parse_number(value, 0, 1024)? as usize,
@@ -637,6 +643,7 @@ impl Settings {
             retry_count: self.retry_count.unwrap_or(0),
             semi_sync,
             filters: Arc::new(self.filters.clone()),
+            skip: self.skip.clone(),
             pipeline: self.pipeline,
             log: self.log.clone(),
         })
@@ -684,27 +691,6 @@ fn unknown_option(key: &str) -> String {
         }
         _ => format!("unknown option '{key}'; slipstream replica --help lists them"),
     }
-}
-
-/// Insertions, deletions, exchanges and swaps of neighbours that lead from one word to the other.
-fn edit_distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().take(64).collect());
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in to.iter().enumerate() {
-            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-            let mut best = (at(&last, j) + usize::from(a != b)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
-            let swapped = i > 0 && j > 0 && from.get(i - 1) == Some(b) && to.get(j - 1) == Some(a);
-            if swapped {
-                best = best.min(at(&before_last, j - 1) + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or(0)
 }
 
 fn checked_source(value: &str) -> Result<Secret, String> {

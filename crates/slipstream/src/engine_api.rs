@@ -44,6 +44,8 @@ pub struct DumpOptions {
     pub all_columns: bool,
     /// BINARY, VARBINARY, BLOB, BIT as 0x...
     pub binary_as_hex: bool,
+    /// Views, routines, triggers, events, users and grants, no rows.
+    pub definitions: bool,
 }
 
 /// What `slipstream verify` compares, and how.
@@ -109,7 +111,11 @@ impl ReplicaHandle {
     /// # Errors
     /// With the exit code of what is wrong; nothing runs then.
     pub fn start(config: ReplicaConfig, folder: Folder, lock: &FolderLock) -> Result<ReplicaHandle, Failure> {
-        let skip = crate::skip::load(&folder)?;
+        let mut skip = crate::skip::load(&folder)?;
+        if !config.skip.is_subset_of(&skip) {
+            log::note(log::code::OPERATOR, "Server", &format!("skip asked by --skip-gtids: {}", config.skip));
+            skip = crate::skip::add(&folder, &config.skip)?;
+        }
         let replica = Replica::start(&config, &folder, lock, skip)?;
         Ok(ReplicaHandle { replica, folder, verifying: Mutex::new(()) })
     }
@@ -344,6 +350,10 @@ fn no_server() -> Failure {
 fn dump_store(store: &Arc<store::Store>, options: &DumpOptions, out: &mut dyn Write) -> Result<(), Failure> {
     store.readable().map_err(|error| replica::store_failure(&error))?;
     let snapshot = store::Snapshot::pin(store);
+    if options.definitions {
+        let executed = snapshot.executed().to_string();
+        return compare::dump_definitions(snapshot.catalog(), &executed, out).map(|_| ()).map_err(compare_failure);
+    }
     refuse_quarantined(snapshot.catalog(), &options.tables)?;
     let options = compare::DumpOptions {
         tables: compare::TableFilter::parse(&options.tables),

@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod config;
 pub mod control;
+mod due_copies;
 pub mod engine_api;
 pub mod exit;
 pub mod folder;

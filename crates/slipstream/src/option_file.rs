@@ -174,6 +174,27 @@ fn unquote(value: &str) -> Result<String, &'static str> {
     if quote.is_some() { Err("the quote is not closed") } else { Ok(text) }
 }
 
+/// Insertions, deletions, exchanges and swaps of neighbours that lead from one word to the other.
+pub(crate) fn edit_distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().take(64).collect());
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in to.iter().enumerate() {
+            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
+            let mut best = (at(&last, j) + usize::from(a != b)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let swapped = i > 0 && j > 0 && from.get(i - 1) == Some(b) && to.get(j - 1) == Some(a);
+            if swapped {
+                best = best.min(at(&before_last, j - 1) + 1);
+            }
+            row.push(best);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,6 @@
 //! In: a configuration and a data folder this process owns. Out: a store that follows the source, its status, and why
 //! it stopped. Never here: how rows are decoded or applied.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +25,7 @@ use schedule::{SkipList, Stop, StopClass};
 use store::{Disk, DiskOptions, Recovered, SnapshotLimits, Store, StoreError};
 
 use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpec};
+use crate::due_copies::DueCopies;
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, CopyFailure};
@@ -146,19 +146,6 @@ pub struct Replica {
     due: Mutex<DueCopies>,
 }
 
-/// When quarantined tables are looked for, and how the last copies went.
-struct DueCopies {
-    next_look: Instant,
-    copying: bool,
-    /// By name: the copies that failed one after another, and when the next is due.
-    failed: BTreeMap<String, (u32, Instant)>,
-}
-
-/// How often quarantined tables are looked for.
-const LOOK_FOR_QUARANTINED: Duration = Duration::from_millis(500);
-/// After the first copy of a quarantined table that failed; twice as long after each further one, ten minutes at most.
-const AGAIN_AFTER: Duration = Duration::from_secs(20);
-
 /// Quarantined tables (of these names, `SCHEMA.TABLE`; none: all) with the reason.
 #[must_use]
 pub fn quarantined(catalog: &Catalog, names: &[String]) -> Vec<String> {
@@ -269,7 +256,7 @@ impl Replica {
             table_copy: Mutex::new(String::new()),
             tables_copied: AtomicU64::new(0),
             tables_copied_by_itself: AtomicU64::new(0),
-            due: Mutex::new(DueCopies { next_look: Instant::now(), copying: false, failed: BTreeMap::new() }),
+            due: Mutex::new(DueCopies::new(Instant::now())),
         })
     }
 
@@ -386,34 +373,24 @@ impl Replica {
     #[must_use]
     pub fn due_copy(&self) -> Option<String> {
         self.source_options.as_ref()?;
-        let now = Instant::now();
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        if due.copying || now < due.next_look || self.stopping.load(Ordering::Acquire) {
+        if self.stopping.load(Ordering::Acquire) {
             return None;
         }
-        due.next_look = now + LOOK_FOR_QUARANTINED;
         let catalog = self.pipeline.store.visibility().current().catalog;
-        let names = catalog.quarantined().map(|(db, name, why)| (format!("`{db}`.`{name}`"), why));
-        let is_due = |name: &str| due.failed.get(name).is_none_or(|(_, next)| *next <= now);
-        let (name, why) = names.into_iter().find(|(name, _)| is_due(name))?;
+        let writes = self.pipeline.decode_options().writes;
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let (name, why) = due.look(Instant::now(), &catalog, &writes)?;
         let text = format!("{name} cannot be read before it is copied again, which begins now: {why}");
         log::warning(Code(37), "Copy", &text);
-        due.copying = true;
         Some(name)
     }
 
-    /// How the copy of a quarantined table went: a failed one is due again after a while that grows.
+    /// How the copy of a quarantined table went.
     pub fn copied_by_itself(&self, name: &str, copied: bool) {
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        due.copying = false;
+        self.due.lock().unwrap_or_else(PoisonError::into_inner).copied(Instant::now(), name, copied);
         if copied {
-            due.failed.remove(name);
             self.tables_copied_by_itself.fetch_add(1, Ordering::Relaxed);
-            return;
         }
-        let failures = due.failed.get(name).map_or(0, |(failures, _)| *failures);
-        let pause = AGAIN_AFTER.saturating_mul(1 << failures.min(5));
-        due.failed.insert(name.to_owned(), (failures + 1, Instant::now() + pause));
     }
 
     /// Leaves out `all` from now on.
@@ -442,6 +419,14 @@ impl Replica {
                 );
                 log::note(Code(33), "Store", &text);
             }
+        }
+        let (skipped, more) = self.skip.take_skipped(&self.pipeline.store.visibility().executed());
+        for one in skipped {
+            let text = format!("{} was committed empty, as the operator asked; it held {}", one.gtid, one.held);
+            log::system(log::code::SKIPPED, "Replay", &text);
+        }
+        if more > 0 {
+            log::system(log::code::SKIPPED, "Replay", &format!("{more} more transactions were committed empty"));
         }
         if !self.settled_said.load(Ordering::Relaxed) && self.pipeline.store.readable().is_ok() {
             self.settled_said.store(true, Ordering::Relaxed);

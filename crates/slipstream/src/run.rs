@@ -393,6 +393,7 @@ fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), 
         format: flags.format.into(),
         all_columns: flags.all_columns,
         binary_as_hex: flags.binary_as_hex,
+        definitions: flags.definitions,
     };
     on_folder(
         &data,

@@ -374,6 +374,10 @@ impl TableCopy<'_> {
                 Err(FollowEnd::Changed(statement)) => {
                     return Err(Ended::Again(format!("the table was changed by: {statement}")));
                 }
+                Err(FollowEnd::Written(statement)) => {
+                    let text = format!("a statement changed its rows as text meanwhile: {statement}");
+                    return Err(Failure::error(text).into());
+                }
                 Err(FollowEnd::Stop(stop)) => return Err(Failure::new(Exit::Error, stop.to_string()).into()),
             }
             if let Some(reason) = track.reason() {

@@ -1,0 +1,163 @@
+//! What the catalog keeps of objects that are neither tables nor databases.
+//!
+//! In: statements that are carried out or recorded. Out: the definitions as of then. Never here: a new epoch: no row is read
+//! under them.
+
+use std::sync::Arc;
+
+use crate::context::StatementContext;
+use crate::definition::{Change as DefinitionChange, Definition, DefinitionKind, Recorded};
+use crate::syntax::{AlterAction, Statement, TableName};
+
+use super::{Catalog, Inner};
+
+impl Catalog {
+    /// Views, routines, triggers, events, users and grants, in an order in which they can be made again.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.inner.definitions.all()
+    }
+
+    /// The next snapshot, which holds these besides: the initial copy's.
+    #[must_use]
+    pub fn with_definitions(&self, more: Vec<Definition>) -> Catalog {
+        let mut inner = Inner::clone(&self.inner);
+        let mut all: Vec<Definition> = inner.definitions.all().map(|one| Definition::clone(one)).collect();
+        all.extend(more);
+        inner.keep_definitions(all);
+        Catalog { inner: Arc::new(inner) }
+    }
+
+    /// The next snapshot behind a statement that is recorded; None where it names no object that is kept.
+    pub(super) fn recorded(&self, context: &StatementContext, sql: &[u8]) -> Option<Catalog> {
+        let change = DefinitionChange::of(context, sql)?;
+        let mut inner = Inner::clone(&self.inner);
+        inner.record(context, sql, change);
+        Some(Catalog { inner: Arc::new(inner) })
+    }
+}
+
+impl Inner {
+    pub(super) fn keep_definitions(&mut self, list: Vec<Definition>) {
+        let lower = self.lower_case_table_names;
+        self.definitions = Arc::new(crate::definition::Definitions::from_list(list, move |name| folded(lower, name)));
+    }
+
+    fn record(&mut self, context: &StatementContext, sql: &[u8], change: DefinitionChange) {
+        let lower = self.lower_case_table_names;
+        let database = self.databases.get(&self.folded(&context.default_db));
+        let recorded = Recorded::of(context, sql, database.and_then(|database| database.collation));
+        Arc::make_mut(&mut self.definitions).take(change, &recorded, &move |name| folded(lower, name));
+    }
+
+    /// What a statement about tables, views or databases does to such objects.
+    pub(super) fn follow(&mut self, context: &StatementContext, sql: &[u8], statement: &Statement) {
+        let lower = self.lower_case_table_names;
+        let folded = move |name: &str| folded(lower, name);
+        let full =
+            |name: &TableName| (name.db.clone().unwrap_or_else(|| context.default_db.clone()), name.name.clone());
+        let renames: Vec<_> = match statement {
+            Statement::CreateView(_) | Statement::DropView(_) => {
+                if let Some(change) = DefinitionChange::of(context, sql) {
+                    self.record(context, sql, change);
+                }
+                return;
+            }
+            _ if self.definitions.is_empty() => return,
+            Statement::DropDatabase { name, .. } => {
+                Arc::make_mut(&mut self.definitions).database_gone(&folded(name));
+                return;
+            }
+            Statement::DropTable { names, .. } => {
+                for (db, name) in names.iter().map(full) {
+                    Arc::make_mut(&mut self.definitions).table_gone(&db, &name, &folded);
+                }
+                return;
+            }
+            Statement::RenameTable(pairs) => pairs.iter().map(|(from, to)| (full(from), full(to))).collect(),
+            Statement::AlterTable { name, actions } => {
+                let to = actions.iter().filter_map(|action| match action {
+                    AlterAction::RenameTo(to) => Some((full(name), full(to))),
+                    _ => None,
+                });
+                to.collect()
+            }
+            _ => return,
+        };
+        for (from, to) in &renames {
+            Arc::make_mut(&mut self.definitions).table_renamed((&from.0, &from.1), (&to.0, &to.1), &folded);
+        }
+    }
+
+    /// Why nobody can tell what a statement writes to that changes this table, or calls these functions.
+    pub(super) fn writes_besides(&self, db: &str, name: &str, calls: &[String]) -> Option<String> {
+        let of = self.name_key(db, name);
+        self.definitions.all().find_map(|one| {
+            let is_its = one.table.as_ref().is_some_and(|(db, name)| self.name_key(db, name) == of);
+            let called = one.kind == DefinitionKind::Function
+                && calls.iter().any(|called| called.to_lowercase() == one.name.to_lowercase());
+            (is_its || called).then(|| format!("{} `{}`.`{}` may write any table", one.kind.name(), one.db, one.name))
+        })
+    }
+}
+
+fn folded(lower_case_table_names: u8, name: &str) -> String {
+    if lower_case_table_names == 0 { name.to_owned() } else { name.to_lowercase() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Written;
+
+    fn shown(catalog: &Catalog) -> String {
+        let one = |one: &Arc<Definition>| {
+            let table = one.table.as_ref().map(|(_, table)| format!(" on {table}")).unwrap_or_default();
+            format!("{} {}.{}{table}", one.kind.name(), one.db, one.name)
+        };
+        catalog.definitions().map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn they_follow_tables_and_databases() {
+        let context = StatementContext { default_db: "d".into(), gtid: "g:1".into(), ..StatementContext::default() };
+        let mut catalog = Catalog::new(0);
+        for (sql, wanted) in [
+            ("CREATE DATABASE d", ""),
+            ("CREATE TABLE t (a INT)", ""),
+            ("CREATE VIEW v AS SELECT * FROM t", "VIEW d.v"),
+            ("CREATE TRIGGER tr AFTER INSERT ON t FOR EACH ROW SET @a = 1", "VIEW d.v; TRIGGER d.tr on t"),
+            ("RENAME TABLE t TO u, v TO w", "VIEW d.w; TRIGGER d.tr on u"),
+            ("ALTER TABLE u RENAME TO x", "VIEW d.w; TRIGGER d.tr on x"),
+            ("CREATE USER me", "USER .me@%; VIEW d.w; TRIGGER d.tr on x"),
+            ("DROP TABLE x", "USER .me@%; VIEW d.w"),
+            ("DROP DATABASE d", "USER .me@%"),
+        ] {
+            catalog = catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
+            assert_eq!(shown(&catalog), wanted, "{sql}");
+            let kept = Catalog::from_json(&catalog.to_json().unwrap()).unwrap();
+            assert!(kept.definitions().eq(catalog.definitions()), "{sql}");
+        }
+        let me = catalog.definitions().next().unwrap();
+        assert_eq!(me.made.as_ref().map(|made| made.gtid.as_str()), Some("g:1"));
+    }
+
+    #[test]
+    fn triggers_and_functions_may_write_anything() {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let mut catalog = Catalog::new(0);
+        for sql in [
+            "CREATE TABLE t (a INT)",
+            "CREATE TABLE u (a INT)",
+            "CREATE TRIGGER tr AFTER INSERT ON t FOR EACH ROW INSERT INTO u VALUES (1)",
+            "CREATE FUNCTION Fu() RETURNS INT BEGIN DELETE FROM t; RETURN 1; END",
+        ] {
+            catalog = catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
+        }
+        let of = |sql: &str| catalog.written(&context, sql.as_bytes());
+        assert!(
+            matches!(of("INSERT INTO t VALUES (1)"), Some(Written::Unknown(why)) if why.contains("TRIGGER `d`.`tr`"))
+        );
+        assert!(matches!(of("INSERT INTO u VALUES (fu())"), Some(Written::Unknown(why)) if why.contains("FUNCTION")));
+        assert!(matches!(of("INSERT INTO u VALUES (ABS(1))"), Some(Written::Tables(_))));
+    }
+}

@@ -1,0 +1,98 @@
+//! Statements of a row log that change rows as text (RULES 19): pt-table-checksum writes this way.
+//!
+//! In: a statement with its context. Out: the tables here that it may have changed. Never here: its effect, which nobody can
+//! know: these tables are copied.
+
+use crate::context::StatementContext;
+use crate::named::NamedTable;
+use crate::targets::targets;
+
+use super::{Catalog, is_system};
+
+/// What a statement that changes rows may have written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// Tables that are here, as they are called here; none for temporary ones, or where nothing of it is replicated.
+    Tables(Vec<NamedTable>),
+    /// Perhaps any, for this reason.
+    Unknown(String),
+}
+
+impl Catalog {
+    /// The tables here that a statement may have changed by itself, with those that foreign keys change then; None for
+    /// what is no INSERT, REPLACE, UPDATE, DELETE or LOAD that can be read.
+    #[must_use]
+    pub fn written(&self, context: &StatementContext, sql: &[u8]) -> Option<Written> {
+        let found = targets(context, sql)?;
+        let mut tables = Vec::new();
+        for (db, name) in found.tables {
+            let is_view = || {
+                let database = self.inner.databases.get(&self.inner.folded(&db));
+                database.is_some_and(|database| database.views.contains(&self.inner.folded(&name)))
+            };
+            if is_system(&db) {
+                continue;
+            }
+            if is_view() {
+                return Some(Written::Unknown(format!("it writes through the view `{db}`.`{name}`")));
+            }
+            self.with_children((db, name), &mut tables);
+        }
+        for (db, name) in &tables {
+            if let Some(why) = self.inner.writes_besides(db, name, &found.calls) {
+                return Some(Written::Unknown(why));
+            }
+        }
+        // What is neither here nor in quarantine is the session's temporary table, or left out by filters.
+        tables.retain(|(db, name)| self.table(db, name).is_some() || self.is_quarantined(db, name));
+        Some(Written::Tables(tables))
+    }
+
+    /// Adds a table and those whose rows its foreign keys may change.
+    fn with_children(&self, table: NamedTable, tables: &mut Vec<NamedTable>) {
+        let mut due = vec![table];
+        while let Some((db, name)) = due.pop() {
+            let key = self.inner.name_key(&db, &name);
+            if tables.contains(&key) {
+                continue;
+            }
+            for (child, foreign) in self.children(&db, &name) {
+                if foreign.on_delete.changes_children() || foreign.on_update.changes_children() {
+                    due.push((child.db.clone(), child.name.clone()));
+                }
+            }
+            tables.push(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_with_those_that_follow_them() {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let mut catalog = Catalog::new(0);
+        for sql in [
+            "CREATE TABLE p (id INT PRIMARY KEY)",
+            "CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",
+            "CREATE TABLE g (c INT, FOREIGN KEY (c) REFERENCES c (id) ON UPDATE SET NULL)",
+            "CREATE TABLE r (p INT, FOREIGN KEY (p) REFERENCES p (id))",
+            "CREATE VIEW v AS SELECT * FROM p",
+        ] {
+            catalog = catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
+        }
+        let of = |sql: &str| match catalog.written(&context, sql.as_bytes()) {
+            Some(Written::Tables(tables)) => tables.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" "),
+            Some(Written::Unknown(why)) => why,
+            None => "none".into(),
+        };
+        assert_eq!(of("DELETE FROM p"), "p c g");
+        assert_eq!(of("UPDATE r SET p = 1"), "r");
+        assert_eq!(of("INSERT INTO temporary_one VALUES (1)"), "");
+        assert_eq!(of("INSERT INTO mysql.x VALUES (1)"), "");
+        assert_eq!(of("INSERT INTO v VALUES (1)"), "it writes through the view `d`.`v`");
+        assert_eq!(of("CREATE TABLE x (i INT)"), "none");
+    }
+}

@@ -1,0 +1,583 @@
+//! Views, routines, triggers, events, users and grants: what the log, or the initial copy, said of them last.
+//!
+//! In: their statements with context. Out: for each object its text, the settings it was made under, the transaction.
+//! Never here: what any of it does; tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::charset;
+use crate::context::StatementContext;
+use crate::error::Problem;
+use crate::lexer::Tok;
+use crate::parser::Parser;
+use crate::syntax::TableName;
+
+/// Tokens looked at for what a CREATE creates.
+const ATTRIBUTE_TOKENS_MAX: usize = 64;
+/// Later statements kept of an object; of equal ones the last is kept, so that only ever new ones come to this.
+const LATER_MAX: usize = 1000;
+
+/// Kinds of objects, in an order in which they can be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefinitionKind {
+    /// CREATE USER, CREATE ROLE, and what changes and grants are theirs.
+    User,
+    /// CREATE FUNCTION.
+    Function,
+    /// CREATE PROCEDURE.
+    Procedure,
+    /// CREATE VIEW.
+    View,
+    /// CREATE TRIGGER.
+    Trigger,
+    /// CREATE EVENT.
+    Event,
+}
+
+impl DefinitionKind {
+    /// As MySQL calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DefinitionKind::User => "USER",
+            DefinitionKind::Function => "FUNCTION",
+            DefinitionKind::Procedure => "PROCEDURE",
+            DefinitionKind::View => "VIEW",
+            DefinitionKind::Trigger => "TRIGGER",
+            DefinitionKind::Event => "EVENT",
+        }
+    }
+}
+
+/// A statement as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Its text. That of users and grants may hold what passwords are checked against.
+    pub text: String,
+    /// Its transaction; empty without GTIDs. Of what the initial copy brought: empty, it is of the copy's GTID set.
+    pub gtid: String,
+    /// The session's default database, under its name here.
+    pub default_db: String,
+    /// `sql_mode`, by name.
+    pub sql_mode: String,
+    /// `character_set_client`; empty where not known.
+    pub client_charset: String,
+    /// `collation_connection`; empty where not known.
+    pub connection_collation: String,
+    /// The database's default collation; empty where not known.
+    pub database_collation: String,
+    /// `time_zone`; empty where not known.
+    pub time_zone: String,
+}
+
+/// An object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// What it is.
+    pub kind: DefinitionKind,
+    /// Its database under its name here; empty for users.
+    pub db: String,
+    /// Its name; of users `name@host`.
+    pub name: String,
+    /// Of a trigger: its table.
+    pub table: Option<(String, String)>,
+    /// The statement that made it; none for one that was there before the log began.
+    pub made: Option<Recorded>,
+    /// What changed it since: ALTER, GRANT, REVOKE. Of equal texts the last.
+    pub later: Vec<Recorded>,
+}
+
+/// By kind, database and name as compared.
+type Key = (DefinitionKind, String, String);
+
+/// All of them at one place in the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Definitions {
+    all: BTreeMap<Key, Arc<Definition>>,
+}
+
+/// What a statement does to such objects.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Made {
+        kind: DefinitionKind,
+        db: String,
+        name: String,
+        table: Option<(String, String)>,
+    },
+    /// ALTER; with the new name where it gets one.
+    Altered {
+        kind: DefinitionKind,
+        db: String,
+        name: String,
+        renamed: Option<(String, String)>,
+    },
+    Gone {
+        kind: DefinitionKind,
+        names: Vec<(String, String)>,
+    },
+    UsersMade(Vec<String>),
+    /// ALTER USER, GRANT, REVOKE, SET PASSWORD.
+    UsersAltered(Vec<String>),
+    UsersGone(Vec<String>),
+    UsersRenamed(Vec<(String, String)>),
+}
+
+impl Change {
+    /// None for a statement of another kind, or one that cannot be read: it stays what it is, "recorded".
+    pub(crate) fn of(context: &StatementContext, sql: &[u8]) -> Option<Change> {
+        let mut parser = Parser::new(context, sql);
+        read(&mut parser, context).ok().flatten()
+    }
+}
+
+fn qualified(parser: &mut Parser<'_>, context: &StatementContext) -> Result<(String, String), Problem> {
+    let TableName { db, name } = parser.table_name()?;
+    Ok((db.unwrap_or_else(|| context.default_db.clone()), name))
+}
+
+fn read(parser: &mut Parser<'_>, context: &StatementContext) -> Result<Option<Change>, Problem> {
+    let verb = parser.word_upper()?;
+    parser.take()?;
+    match verb.as_str() {
+        "CREATE" | "ALTER" | "DROP" => object(parser, context, &verb),
+        "RENAME" if parser.eat_word("USER")? => {
+            let mut pairs = Vec::new();
+            loop {
+                let from = user(parser)?;
+                parser.expect_word("TO")?;
+                pairs.push((from, user(parser)?));
+                if !parser.eat_punct(b',')? {
+                    return Ok(Some(Change::UsersRenamed(pairs)));
+                }
+            }
+        }
+        "GRANT" | "REVOKE" => {
+            let word = if verb == "GRANT" { "TO" } else { "FROM" };
+            while !parser.eat_word(word)? {
+                if parser.take()? == Tok::End {
+                    return Ok(None);
+                }
+            }
+            users(parser).map(Change::UsersAltered).map(Some)
+        }
+        "SET" if parser.eat(&["PASSWORD", "FOR"])? => Ok(Some(Change::UsersAltered(vec![user(parser)?]))),
+        "SET" if parser.eat(&["DEFAULT", "ROLE"])? => {
+            while !parser.eat_word("TO")? {
+                if parser.take()? == Tok::End {
+                    return Ok(None);
+                }
+            }
+            users(parser).map(Change::UsersAltered).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Behind CREATE, ALTER or DROP.
+fn object(parser: &mut Parser<'_>, context: &StatementContext, verb: &str) -> Result<Option<Change>, Problem> {
+    let mut loadable = false;
+    for _ in 0..ATTRIBUTE_TOKENS_MAX {
+        let word = parser.word_upper()?;
+        if parser.take()? == Tok::End {
+            return Ok(None);
+        }
+        let kind = match word.as_str() {
+            "VIEW" => DefinitionKind::View,
+            "PROCEDURE" => DefinitionKind::Procedure,
+            "FUNCTION" => DefinitionKind::Function,
+            "TRIGGER" => DefinitionKind::Trigger,
+            "EVENT" => DefinitionKind::Event,
+            "USER" | "ROLE" => return people(parser, verb),
+            "TABLE" | "DATABASE" | "SCHEMA" | "INDEX" | "TABLESPACE" | "SERVER" | "INSTANCE" => return Ok(None),
+            "AGGREGATE" => {
+                loadable = true;
+                continue;
+            }
+            _ => continue,
+        };
+        return of_kind(parser, context, verb, kind, loadable);
+    }
+    Ok(None)
+}
+
+fn of_kind(
+    parser: &mut Parser<'_>,
+    context: &StatementContext,
+    verb: &str,
+    kind: DefinitionKind,
+    loadable: bool,
+) -> Result<Option<Change>, Problem> {
+    let _ = parser.eat(&["IF", "NOT", "EXISTS"])? || parser.eat(&["IF", "EXISTS"])?;
+    if verb == "DROP" {
+        let mut names = vec![qualified(parser, context)?];
+        while parser.eat_punct(b',')? {
+            names.push(qualified(parser, context)?);
+        }
+        return Ok(Some(Change::Gone { kind, names }));
+    }
+    let (db, name) = qualified(parser, context)?;
+    // ALTER VIEW says everything anew.
+    if verb == "ALTER" && kind != DefinitionKind::View {
+        let mut renamed = None;
+        if kind == DefinitionKind::Event {
+            while *parser.peek()? != Tok::End && !parser.is_word("DO")? {
+                if parser.eat(&["RENAME", "TO"])? {
+                    renamed = Some(qualified(parser, context)?);
+                } else {
+                    parser.take()?;
+                }
+            }
+        }
+        return Ok(Some(Change::Altered { kind, db, name, renamed }));
+    }
+    let mut table = None;
+    if kind == DefinitionKind::Trigger {
+        while !parser.eat_word("ON")? {
+            if parser.take()? == Tok::End {
+                return Ok(None);
+            }
+        }
+        table = Some(qualified(parser, context)?);
+    }
+    if kind == DefinitionKind::Function && (loadable || !parser.is_punct(b'(')?) {
+        // From a library, without a database: nothing that could be made again from here.
+        return Ok(None);
+    }
+    let db = match &table {
+        // A trigger is where its table is.
+        Some((of, _)) => of.clone(),
+        None => db,
+    };
+    Ok(Some(Change::Made { kind, db, name, table }))
+}
+
+fn people(parser: &mut Parser<'_>, verb: &str) -> Result<Option<Change>, Problem> {
+    let _ = parser.eat(&["IF", "NOT", "EXISTS"])? || parser.eat(&["IF", "EXISTS"])?;
+    Ok(Some(match verb {
+        "CREATE" => Change::UsersMade(users(parser)?),
+        "DROP" => Change::UsersGone(users(parser)?),
+        _ => Change::UsersAltered(users(parser)?),
+    }))
+}
+
+/// A list of accounts, each perhaps followed by how it is identified.
+fn users(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
+    let mut names = vec![user(parser)?];
+    loop {
+        // Up to the next comma; options of the whole statement hold none outside strings.
+        while !parser.is_punct(b',')? {
+            if parser.eat(&["IDENTIFIED", "WITH"])? {
+                continue;
+            }
+            if parser.is_any_word(&["REQUIRE", "WITH", "DEFAULT", "ATTRIBUTE", "COMMENT", "ACCOUNT"])?
+                || parser.take()? == Tok::End
+            {
+                return Ok(names);
+            }
+        }
+        parser.take()?;
+        names.push(user(parser)?);
+    }
+}
+
+/// An account as `name@host`.
+fn user(parser: &mut Parser<'_>) -> Result<String, Problem> {
+    let start = parser.place()?;
+    match parser.peek()? {
+        Tok::Word(_) | Tok::Quoted(_) | Tok::Str { .. } => drop(parser.take()?),
+        _ => return parser.wrong("an account expected"),
+    }
+    let name = unquoted(&parser.text_from(start));
+    let host_at = parser.place()?;
+    let host = match parser.peek()? {
+        Tok::Variable => {
+            parser.take()?;
+            unquoted(parser.text_from(host_at).trim_start_matches('@'))
+        }
+        Tok::Punct(b'@') => {
+            parser.take()?;
+            let at = parser.place()?;
+            parser.take()?;
+            unquoted(&parser.text_from(at))
+        }
+        _ => "%".to_owned(),
+    };
+    Ok(format!("{name}@{}", if host.is_empty() { "%" } else { &host }))
+}
+
+fn unquoted(text: &str) -> String {
+    let text = text.trim();
+    let quote = text.chars().next().filter(|first| matches!(first, '\'' | '"' | '`'));
+    match quote {
+        Some(quote) => {
+            let inner = text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)).unwrap_or(text);
+            inner.replace(&format!("{quote}{quote}"), &quote.to_string())
+        }
+        None => text.to_owned(),
+    }
+}
+
+impl Recorded {
+    /// A statement of the log.
+    pub(crate) fn of(context: &StatementContext, sql: &[u8], database_collation: Option<u16>) -> Recorded {
+        let collation = |id: Option<u16>| id.and_then(charset::by_id);
+        let client = collation(context.collation_client).map_or("utf8mb4", |collation| collation.charset);
+        let text = charset::to_unicode(sql, client).unwrap_or_else(|_| String::from_utf8_lossy(sql).into_owned());
+        let name = |id| collation(id).map_or("", |collation| collation.name).to_owned();
+        Recorded {
+            text,
+            gtid: context.gtid.clone(),
+            default_db: context.default_db.clone(),
+            sql_mode: sql_mode_names(context.sql_mode),
+            client_charset: client.to_owned(),
+            connection_collation: name(context.collation_connection),
+            database_collation: name(database_collation),
+            time_zone: context.time_zone.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl Definitions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.all.values()
+    }
+
+    pub(crate) fn from_list(list: Vec<Definition>, folded: impl Fn(&str) -> String) -> Definitions {
+        let mut definitions = Definitions::default();
+        for one in list {
+            definitions.all.insert(key(one.kind, &one.db, &one.name, &folded), Arc::new(one));
+        }
+        definitions
+    }
+
+    /// Takes a statement; true when it changed something.
+    pub(crate) fn take(&mut self, change: Change, recorded: &Recorded, folded: &dyn Fn(&str) -> String) -> bool {
+        let user = |name: &str| key(DefinitionKind::User, "", name, folded);
+        match change {
+            Change::Made { kind, db, name, table } => {
+                let made = Some(recorded.clone());
+                let one = Definition { kind, db, name, table, made, later: Vec::new() };
+                self.all.insert(key(kind, &one.db, &one.name, folded), Arc::new(one));
+            }
+            Change::Altered { kind, db, name, renamed } => {
+                let from = key(kind, &db, &name, folded);
+                let mut one = self.all.remove(&from).unwrap_or_else(|| unknown(kind, &db, &name));
+                Arc::make_mut(&mut one).add(recorded);
+                let to = match renamed {
+                    Some((db, name)) => {
+                        let of = Arc::make_mut(&mut one);
+                        (of.db, of.name) = (db, name);
+                        key(kind, &of.db, &of.name, folded)
+                    }
+                    None => from,
+                };
+                self.all.insert(to, one);
+            }
+            Change::Gone { kind, names } => {
+                names.iter().for_each(|(db, name)| drop(self.all.remove(&key(kind, db, name, folded))));
+            }
+            Change::UsersMade(names) => {
+                for name in names {
+                    let made = Some(recorded.clone());
+                    let at = user(&name);
+                    let (kind, db) = (DefinitionKind::User, String::new());
+                    let one = Definition { kind, db, name, table: None, made, later: Vec::new() };
+                    self.all.insert(at, Arc::new(one));
+                }
+            }
+            Change::UsersAltered(names) => {
+                for name in names {
+                    let one = self.all.entry(user(&name)).or_insert_with(|| unknown(DefinitionKind::User, "", &name));
+                    Arc::make_mut(one).add(recorded);
+                }
+            }
+            Change::UsersGone(names) => names.iter().for_each(|name| drop(self.all.remove(&user(name)))),
+            Change::UsersRenamed(pairs) => {
+                for (from, to) in pairs {
+                    let mut one =
+                        self.all.remove(&user(&from)).unwrap_or_else(|| unknown(DefinitionKind::User, "", &from));
+                    let of = Arc::make_mut(&mut one);
+                    of.add(recorded);
+                    of.name.clone_from(&to);
+                    self.all.insert(user(&to), one);
+                }
+            }
+        }
+        true
+    }
+
+    /// DROP DATABASE.
+    pub(crate) fn database_gone(&mut self, folded_db: &str) {
+        self.all.retain(|(kind, db, _), _| *kind == DefinitionKind::User || db != folded_db);
+    }
+
+    /// DROP TABLE: its triggers go with it.
+    pub(crate) fn table_gone(&mut self, db: &str, name: &str, folded: &dyn Fn(&str) -> String) {
+        let of = (folded(db), folded(name));
+        let is_of = |one: &Definition| one.table.as_ref().is_some_and(|(db, name)| (folded(db), folded(name)) == of);
+        self.all.retain(|_, one| !is_of(one));
+    }
+
+    /// RENAME TABLE, of tables and views: triggers go with their table.
+    pub(crate) fn table_renamed(&mut self, from: (&str, &str), to: (&str, &str), folded: &dyn Fn(&str) -> String) {
+        let of = (folded(from.0), folded(from.1));
+        for one in self.all.values_mut() {
+            if one.table.as_ref().is_some_and(|(db, name)| (folded(db), folded(name)) == of) {
+                Arc::make_mut(one).table = Some((to.0.to_owned(), to.1.to_owned()));
+            }
+        }
+        if let Some(mut view) = self.all.remove(&key(DefinitionKind::View, from.0, from.1, folded)) {
+            let of = Arc::make_mut(&mut view);
+            (of.db, of.name) = (to.0.to_owned(), to.1.to_owned());
+            self.all.insert(key(DefinitionKind::View, to.0, to.1, folded), view);
+        }
+    }
+}
+
+impl Definition {
+    fn add(&mut self, recorded: &Recorded) {
+        self.later.retain(|other| other.text != recorded.text);
+        if self.later.len() >= LATER_MAX {
+            self.later.remove(0);
+        }
+        self.later.push(recorded.clone());
+    }
+}
+
+/// Of an object that was there before the log began.
+fn unknown(kind: DefinitionKind, db: &str, name: &str) -> Arc<Definition> {
+    let (db, name) = (db.to_owned(), name.to_owned());
+    Arc::new(Definition { kind, db, name, table: None, made: None, later: Vec::new() })
+}
+
+/// Names of routines and events have no case anywhere, those of users always.
+fn key(kind: DefinitionKind, db: &str, name: &str, folded: &dyn Fn(&str) -> String) -> Key {
+    let name = match kind {
+        DefinitionKind::User => name.to_owned(),
+        DefinitionKind::View | DefinitionKind::Trigger => folded(name),
+        DefinitionKind::Function | DefinitionKind::Procedure | DefinitionKind::Event => name.to_lowercase(),
+    };
+    (kind, folded(db), name)
+}
+
+/// Bits of `sql_mode` (sql/system_variables.h), as SET takes them.
+const SQL_MODES: [(u32, &str); 22] = [
+    (0, "REAL_AS_FLOAT"),
+    (1, "PIPES_AS_CONCAT"),
+    (2, "ANSI_QUOTES"),
+    (3, "IGNORE_SPACE"),
+    (5, "ONLY_FULL_GROUP_BY"),
+    (6, "NO_UNSIGNED_SUBTRACTION"),
+    (7, "NO_DIR_IN_CREATE"),
+    (18, "ANSI"),
+    (19, "NO_AUTO_VALUE_ON_ZERO"),
+    (20, "NO_BACKSLASH_ESCAPES"),
+    (21, "STRICT_TRANS_TABLES"),
+    (22, "STRICT_ALL_TABLES"),
+    (23, "NO_ZERO_IN_DATE"),
+    (24, "NO_ZERO_DATE"),
+    (25, "ALLOW_INVALID_DATES"),
+    (26, "ERROR_FOR_DIVISION_BY_ZERO"),
+    (27, "TRADITIONAL"),
+    (29, "HIGH_NOT_PRECEDENCE"),
+    (30, "NO_ENGINE_SUBSTITUTION"),
+    (31, "PAD_CHAR_TO_FULL_LENGTH"),
+    (32, "TIME_TRUNCATE_FRACTIONAL"),
+    (28, "NO_AUTO_CREATE_USER"),
+];
+
+fn sql_mode_names(bits: u64) -> String {
+    // Gone since 8.0, and refused by SET.
+    let gone = |name: &str| name == "NO_AUTO_CREATE_USER";
+    let names = SQL_MODES.iter().filter(|(bit, name)| bits >> bit & 1 == 1 && !gone(name));
+    names.map(|(_, name)| *name).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context() -> StatementContext {
+        StatementContext { default_db: "d".into(), ..StatementContext::default() }
+    }
+
+    fn after(statements: &[&str]) -> String {
+        let folded = |name: &str| name.to_owned();
+        let mut definitions = Definitions::default();
+        for (index, sql) in statements.iter().enumerate() {
+            let context = StatementContext { gtid: format!("g:{index}"), ..context() };
+            let recorded = Recorded::of(&context, sql.as_bytes(), None);
+            if let Some(change) = Change::of(&context, sql.as_bytes()) {
+                definitions.take(change, &recorded, &folded);
+            }
+        }
+        let shown = definitions.all().map(|one| {
+            let gtids: Vec<&str> = one.made.iter().chain(&one.later).map(|r| r.gtid.trim_start_matches("g:")).collect();
+            format!("{} {}.{} {}", one.kind.name(), one.db, one.name, gtids.join(","))
+        });
+        shown.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn made_altered_and_gone() {
+        for (statements, wanted) in [
+            (&["CREATE DEFINER=`root`@`localhost` PROCEDURE `p`()\nselect 1"][..], "PROCEDURE d.p 0"),
+            (&["CREATE PROCEDURE e.P() select 1", "ALTER PROCEDURE e.p COMMENT 'x'"], "PROCEDURE e.P 0,1"),
+            (&["CREATE FUNCTION f() RETURNS INT RETURN 1", "DROP FUNCTION IF EXISTS d.f"], ""),
+            (&["CREATE AGGREGATE FUNCTION f RETURNS STRING SONAME 'x.so'"], ""),
+            (&["CREATE ALGORITHM=UNDEFINED VIEW `v` AS select 1", "ALTER VIEW v AS select 2"], "VIEW d.v 1"),
+            (&["CREATE VIEW a AS select 1", "CREATE VIEW e.b AS select 1", "DROP VIEW d.a, e.b"], ""),
+            (&["CREATE DEFINER=a@b TRIGGER tr BEFORE INSERT ON `e`.t FOR EACH ROW SET NEW.a = 1"], "TRIGGER e.tr 0"),
+            (
+                &[
+                    "CREATE EVENT ev ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+                    "ALTER EVENT ev RENAME TO e.w DISABLE",
+                    "ALTER EVENT e.w ENABLE",
+                ],
+                "EVENT e.w 0,1,2",
+            ),
+            (
+                &[
+                    "CREATE EVENT ev ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+                    "ALTER EVENT ev DISABLE",
+                    "ALTER EVENT ev ENABLE",
+                    "ALTER EVENT ev DISABLE",
+                ],
+                "EVENT d.ev 0,2,3",
+            ),
+            (
+                &[
+                    "CREATE USER 'a'@'h' IDENTIFIED WITH 'x' AS 'y,z', b REQUIRE NONE PASSWORD EXPIRE DEFAULT",
+                    "GRANT SELECT ON *.* TO b@'%'",
+                    "DROP USER a@h",
+                ],
+                "USER .b@% 0,1",
+            ),
+            (&["GRANT SELECT, INSERT (a, b) ON d.t TO 'u'@'%','v'@'h' WITH GRANT OPTION"], "USER .u@% 0; USER .v@h 0"),
+            (&["CREATE ROLE r", "GRANT r TO u@h", "RENAME USER u@h TO 'w'@'h'"], "USER .r@% 0; USER .w@h 1,2"),
+            (&["SET PASSWORD FOR 'u'@'h' = 'x'", "REVOKE ALL ON *.* FROM u@h"], "USER .u@h 0,1"),
+            (&["CREATE TABLE t (a INT)", "ALTER TABLE t ADD b INT", "GRANT", "CREATE", "DROP VIEW"], ""),
+        ] {
+            assert_eq!(after(statements), wanted, "{statements:?}");
+        }
+    }
+
+    #[test]
+    fn modes_have_names() {
+        assert_eq!(sql_mode_names(4 | 1 << 20), "ANSI_QUOTES,NO_BACKSLASH_ESCAPES");
+        // 9.7's default.
+        assert_eq!(
+            sql_mode_names(1_168_113_696),
+            "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+        );
+    }
+}

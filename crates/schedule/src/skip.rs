@@ -1,0 +1,162 @@
+//! Transactions the operator wants left out, and what they held.
+//!
+//! In: a GTID set, events of transactions that are in it. Out: the set as it is now; once each, what a transaction held
+//! that was left out. Never here: the decision (`decode`), a statement's secrets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use base::{Gtid, GtidSet};
+use binlog::{EventHeader, QueryEvent, QueryKind, TableMapEvent, event_type};
+
+/// Tables, and statements, named of one transaction.
+const NAMED_MAX: usize = 10;
+/// Transactions kept for who tells them; of further ones only the number is known.
+const KEPT_MAX: usize = 1000;
+/// Characters of a statement.
+const STATEMENT_CHARS_MAX: usize = 300;
+
+/// See the module; may grow while replay runs. Clones are the same list.
+#[derive(Clone, Default)]
+pub struct SkipList {
+    set: Arc<RwLock<Arc<GtidSet>>>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// Of each transaction, what each piece of the log held of it: a piece may be decoded twice.
+    held: BTreeMap<Gtid, BTreeMap<u64, Held>>,
+    more: u64,
+}
+
+/// What there was of a transaction in a piece.
+#[derive(Default)]
+pub(crate) struct Held {
+    events: u64,
+    bytes: u64,
+    /// Rows events by table.
+    tables: BTreeMap<String, u64>,
+    statements: Vec<String>,
+    /// By table id.
+    maps: BTreeMap<u64, String>,
+}
+
+/// A transaction that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its GTID.
+    pub gtid: Gtid,
+    /// What it held, in words.
+    pub held: String,
+}
+
+impl SkipList {
+    /// A list that holds `set`.
+    #[must_use]
+    pub fn new(set: GtidSet) -> SkipList {
+        SkipList { set: Arc::new(RwLock::new(Arc::new(set))), notes: Arc::default() }
+    }
+
+    /// The list as it is now.
+    #[must_use]
+    pub fn current(&self) -> Arc<GtidSet> {
+        Arc::clone(&self.set.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another list in its place; pieces decoded from now on see it.
+    pub fn replace(&self, set: GtidSet) {
+        *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn note(&self, piece: u64, left_out: Vec<(Gtid, Held)>) {
+        let mut notes = self.notes();
+        for (gtid, held) in left_out {
+            if notes.held.len() >= KEPT_MAX && !notes.held.contains_key(&gtid) {
+                notes.more += 1;
+                continue;
+            }
+            notes.held.entry(gtid).or_default().insert(piece, held);
+        }
+    }
+
+    /// What was left out of the transactions in `executed` since the last call, and how many more there were.
+    #[must_use]
+    pub fn take_skipped(&self, executed: &GtidSet) -> (Vec<Skipped>, u64) {
+        let mut notes = self.notes();
+        if notes.held.is_empty() {
+            return (Vec::new(), 0);
+        }
+        let (done, open) = std::mem::take(&mut notes.held).into_iter().partition(|(gtid, _)| executed.contains(gtid));
+        notes.held = open;
+        let words = |(gtid, pieces): (Gtid, BTreeMap<u64, Held>)| {
+            let mut all = Held::default();
+            pieces.into_values().for_each(|held| all.join(held));
+            Skipped { gtid, held: all.to_string() }
+        };
+        let done: BTreeMap<Gtid, BTreeMap<u64, Held>> = done;
+        (done.into_iter().map(words).collect(), std::mem::take(&mut notes.more))
+    }
+}
+
+impl Held {
+    /// One event of it.
+    pub(crate) fn event(&mut self, header: &EventHeader, body: &[u8]) {
+        self.events += 1;
+        self.bytes += u64::from(header.event_len);
+        match header.event_type {
+            event_type::TABLE_MAP => {
+                let Ok(map) = TableMapEvent::parse(body) else { return };
+                let name = format!("`{}`.`{}`", String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+                self.maps.insert(map.table_id, name);
+            }
+            event_type::WRITE_ROWS
+            | event_type::UPDATE_ROWS
+            | event_type::DELETE_ROWS
+            | event_type::PARTIAL_UPDATE_ROWS => {
+                // The table's id comes first, as in its map.
+                let id = TableMapEvent::table_id_of(body).ok();
+                let name = id.and_then(|id| self.maps.get(&id)).cloned().unwrap_or_else(|| "an earlier table".into());
+                *self.tables.entry(name).or_default() += 1;
+            }
+            event_type::QUERY => {
+                let Ok(query) = QueryEvent::parse(body) else { return };
+                if QueryKind::of(query.sql) == QueryKind::Other && self.statements.len() <= NAMED_MAX {
+                    let text = catalog::masked(&String::from_utf8_lossy(query.sql));
+                    self.statements.push(text.chars().take(STATEMENT_CHARS_MAX).collect());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn join(&mut self, other: Held) {
+        self.events += other.events;
+        self.bytes += other.bytes;
+        for (table, events) in other.tables {
+            *self.tables.entry(table).or_default() += events;
+        }
+        self.statements.extend(other.statements);
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} events, {} bytes", self.events, self.bytes)?;
+        for (table, events) in self.tables.iter().take(NAMED_MAX) {
+            write!(f, "; {events} rows events of {table}")?;
+        }
+        if self.tables.len() > NAMED_MAX {
+            write!(f, "; {} tables more", self.tables.len() - NAMED_MAX)?;
+        }
+        for statement in self.statements.iter().take(NAMED_MAX) {
+            write!(f, "; statement: {statement}")?;
+        }
+        if self.statements.len() > NAMED_MAX { write!(f, "; more statements") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,27 @@
+//! How often statements changed rows of tables as text (RULES 19).
+//!
+//! In: tables, each time a statement wrote to them. Out: counts, so that who copies such a table can wait until no more
+//! come. Never here: a clock.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use catalog::NamedTable;
+
+/// See the module. Clones are the same counts.
+#[derive(Clone, Default)]
+pub struct StatementWrites(Arc<Mutex<BTreeMap<NamedTable, u64>>>);
+
+impl StatementWrites {
+    /// Statements since replay began that wrote to this table; its names as they are compared.
+    #[must_use]
+    pub fn of(&self, db: &str, name: &str) -> u64 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(&(db.to_owned(), name.to_owned())).copied().unwrap_or(0)
+    }
+
+    /// One more.
+    pub fn count(&self, table: &NamedTable) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(table.clone()).or_default() += 1;
+    }
+}

@@ -1,0 +1,142 @@
+//! When quarantined tables are copied.
+//!
+//! In: the time, what is in quarantine, how often statements wrote to it, how copies went. Out: the one table whose copy is due.
+//! Never here: a copy; two at a time; a copy between statements that come one after another (RULES 19).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use catalog::Catalog;
+use schedule::StatementWrites;
+
+/// How often quarantined tables are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After the first copy of a quarantined table that failed; twice as long after each further one, ten minutes at most.
+const AGAIN_AFTER: Duration = Duration::from_secs(20);
+/// A table whose rows statements change as text is copied when none came for so long; twice as long after each copy for
+/// that reason, ten minutes at most: whoever writes so once does it again.
+const QUIET_FOR: Duration = Duration::from_secs(10);
+/// Of both.
+const DOUBLED_MAX: u32 = 5;
+
+/// See the module.
+pub struct DueCopies {
+    next_look: Instant,
+    copying: bool,
+    /// By name: the copies that failed one after another, and when the next is due.
+    failed: BTreeMap<String, (u32, Instant)>,
+    /// By name: tables that statements write to.
+    written: BTreeMap<String, Writes>,
+}
+
+struct Writes {
+    count: u64,
+    /// When the last one was seen.
+    at: Instant,
+    /// Copies because of them.
+    copies: u32,
+}
+
+impl DueCopies {
+    /// Nothing was tried yet.
+    #[must_use]
+    pub fn new(now: Instant) -> DueCopies {
+        DueCopies { next_look: now, copying: false, failed: BTreeMap::new(), written: BTreeMap::new() }
+    }
+
+    /// A quarantined table whose copy is due, with the reason it is in quarantine; it counts as being copied until
+    /// `copied` is told how that went.
+    pub fn look(&mut self, now: Instant, catalog: &Catalog, writes: &StatementWrites) -> Option<(String, String)> {
+        if self.copying || now < self.next_look {
+            return None;
+        }
+        self.next_look = now + LOOK_EVERY;
+        let mut found = None;
+        for (db, table, why) in catalog.quarantined() {
+            let name = format!("`{db}`.`{table}`");
+            let quiet = self.is_quiet(now, &name, writes.of(db, table));
+            let tried = self.failed.get(&name).is_none_or(|(_, next)| *next <= now);
+            if quiet && tried && found.is_none() {
+                found = Some((name, why.to_owned()));
+            }
+        }
+        self.copying = found.is_some();
+        found
+    }
+
+    /// How the copy went: a failed one is due again after a while that grows.
+    pub fn copied(&mut self, now: Instant, name: &str, copied: bool) {
+        self.copying = false;
+        if copied {
+            self.failed.remove(name);
+            if let Some(writes) = self.written.get_mut(name) {
+                writes.copies += 1;
+            }
+            return;
+        }
+        let failures = self.failed.get(name).map_or(0, |(failures, _)| *failures);
+        let pause = AGAIN_AFTER.saturating_mul(1 << failures.min(DOUBLED_MAX));
+        self.failed.insert(name.to_owned(), (failures + 1, now + pause));
+    }
+
+    fn is_quiet(&mut self, now: Instant, name: &str, count: u64) -> bool {
+        if count == 0 {
+            return true;
+        }
+        let writes = self.written.entry(name.to_owned()).or_insert(Writes { count: 0, at: now, copies: 0 });
+        if writes.count != count {
+            (writes.count, writes.at) = (count, now);
+        }
+        now.duration_since(writes.at) >= QUIET_FOR.saturating_mul(1 << writes.copies.min(DOUBLED_MAX + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::StatementContext;
+
+    use super::*;
+
+    fn in_quarantine(name: &str) -> Catalog {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let catalog = Catalog::new(0).apply(&context, b"CREATE TABLE other (i INT)").unwrap().catalog;
+        catalog.with_quarantined(&("d".into(), name.into()), "why").0
+    }
+
+    #[test]
+    fn a_table_that_statements_write_to_is_copied_when_they_have_ended() {
+        let (catalog, writes) = (in_quarantine("t"), StatementWrites::default());
+        let begin = Instant::now();
+        let mut due = DueCopies::new(begin);
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let wrote = || writes.count(&("d".into(), "t".into()));
+        wrote();
+        assert!(due.look(at(0), &catalog, &writes).is_none());
+        for second in 1..60 {
+            wrote();
+            assert!(due.look(at(second * 5), &catalog, &writes).is_none(), "at {second}");
+        }
+        assert!(due.look(at(304), &catalog, &writes).is_none());
+        assert_eq!(due.look(at(306), &catalog, &writes), Some(("`d`.`t`".into(), "why".into())));
+        assert!(due.look(at(330), &catalog, &writes).is_none(), "one at a time");
+        due.copied(at(331), "`d`.`t`", true);
+        // They come again: now it takes longer.
+        wrote();
+        assert!(due.look(at(340), &catalog, &writes).is_none());
+        assert!(due.look(at(355), &catalog, &writes).is_none());
+        assert!(due.look(at(361), &catalog, &writes).is_some());
+    }
+
+    #[test]
+    fn a_definition_nobody_knows_is_copied_at_once_and_a_failed_copy_waits() {
+        let (catalog, writes) = (in_quarantine("t"), StatementWrites::default());
+        let begin = Instant::now();
+        let mut due = DueCopies::new(begin);
+        for (from, pause) in [(0, 20), (20, 40), (60, 80)] {
+            let at = |seconds| begin + Duration::from_secs(seconds);
+            assert!(due.look(at(from), &catalog, &writes).is_some(), "at {from}");
+            due.copied(at(from), "`d`.`t`", false);
+            assert!(due.look(at(from + pause - 1), &catalog, &writes).is_none(), "at {from}");
+        }
+    }
+}
