@@ -42,7 +42,7 @@ pub fn replay(log: &[u8], chunk_len: usize, split: SplitOptions, catalog: &Catal
     let mut replayed = Replayed::default();
     for bytes in log.chunks(chunk_len.max(1)) {
         let mut pieces = Vec::new();
-        let split = splitter.step(&file, offset, &Arc::new(bytes.to_vec()), true, &mut |piece| {
+        let split = splitter.step(&file, offset, &Arc::new(bytes.to_vec().into()), true, &mut |piece| {
             pieces.push(piece);
             true
         });

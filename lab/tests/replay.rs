@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use base::{Gtid, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
-use lab::replay::{ReplayOptions, ReplayReport, replay};
+use lab::replay::{OnDisk, ReplayOptions, ReplayReport, replay};
 use relay_log::SyncPolicy;
 use store::CheckImages;
 
@@ -82,7 +82,8 @@ fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
         decoders: 1,
         grain: lab::replay::Grain::Rows,
         memory_bytes: 64 << 20,
-        generation_bytes: None,
+        hot_bytes_max: None,
+        on_disk: None,
         check_images: CheckImages::All,
         relay_sync: SyncPolicy::default(),
         pace: None,
@@ -97,7 +98,9 @@ fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
 fn load_and_measured_logs_are_counted_apart_and_end_the_same_everywhere() {
     let folder = tempfile::tempdir().unwrap();
     let memory = run(folder.path(), |_| {});
-    let disk = run(folder.path(), |options| options.generation_bytes = Some(1 << 20));
+    let disk = run(folder.path(), |options| {
+        options.on_disk = Some(OnDisk { memory_bytes: 4 << 20, generation_bytes: 1 << 20, cache_bytes: 1 << 19 });
+    });
     for report in [&memory, &disk] {
         let load = report.load.as_ref().unwrap();
         assert_eq!((load.transactions, load.write_transactions, load.rows), (3, 1, ROWS as u64));

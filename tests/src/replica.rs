@@ -1,8 +1,9 @@
 //! The program under test: runs of it to their end, and replicas in the background.
 
 use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
@@ -104,6 +105,15 @@ impl Replica {
         command.stderr(file);
         change(&mut command);
         Replica { data: data.to_owned(), log, child: command.spawn().unwrap() }
+    }
+
+    /// Begins a dump of a table whose rows nobody reads.
+    #[must_use]
+    pub fn dump_unread(&self, table: &str) -> Unread {
+        let mut command = command(&["dump", "--data", self.data(), "--format=tab", table]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::with_capacity(1, child.stdout.take().unwrap());
+        Unread { child, out, read: String::new() }
     }
 
     /// All runs' log lines of this folder.
@@ -249,6 +259,30 @@ impl Drop for Replica {
         if !std::thread::panicking() {
             assert!(!self.log().contains("panicked"), "{}", self.log());
         }
+    }
+}
+
+/// A program whose output waits to be read.
+pub struct Unread {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    read: String,
+}
+
+impl Unread {
+    /// Its first line: it has begun then.
+    pub fn first_line(&mut self) -> String {
+        self.out.read_line(&mut self.read).unwrap();
+        self.read.clone()
+    }
+
+    /// Reads the rest, and how it ended.
+    #[must_use]
+    pub fn end(mut self) -> Ran {
+        self.out.read_to_string(&mut self.read).unwrap();
+        let mut ran = Ran::from(self.child.wait_with_output().unwrap());
+        ran.out = self.read;
+        ran
     }
 }
 

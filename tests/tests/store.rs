@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use whole_program_tests::{
-    Random, Replica, Server, SmallDisk, assert_equal, folder, length, shop, slipstream, under_load, wait_for,
+    Ran, Random, Replica, Server, SmallDisk, assert_equal, folder, length, shop, slipstream, under_load, wait_for,
 };
 
 /// A server whose log does not reach back: rows in every kind of table, its binary logs purged.
@@ -209,4 +209,44 @@ fn a_transaction_larger_than_memory() {
     let peak = status["memory"]["rss_peak_bytes"].as_u64().unwrap();
     eprintln!("peak resident memory {} MiB of 128", peak >> 20);
     replica.stop();
+}
+
+/// A reader that is too slow for the memory it may hold is told so; replay, other readers and the next ones go on.
+#[test]
+fn a_slow_reader_ends_with_snapshot_too_old() {
+    let server = Server::start("tooold", &[]);
+    server.sql(
+        "SET SESSION cte_max_recursion_depth = 100000; CREATE DATABASE slow; CREATE TABLE slow.t (id INT PRIMARY KEY, \
+         n INT, pad VARCHAR(300)); INSERT INTO slow.t SELECT n, 0, REPEAT('p', 200) FROM (WITH RECURSIVE s (n) AS \
+         (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) SELECT n FROM s) x; CREATE TABLE slow.u LIKE slow.t",
+    );
+    let options = ["--memory=128M", "--snapshot-memory=1M", "--cut-interval=100ms"];
+    let mut replica = Replica::follow(&server, &folder("tooold"), &options);
+    replica.catch_up(&server);
+    // The reader's generation is empty then, and what comes next goes into it.
+    let all_cut = |status: &serde_json::Value| status["store"]["last_cut"] == status["position"]["watermark"];
+    replica.wait_until("a cut of all", all_cut);
+    // More rows than pipes and sockets take, and nobody reads them yet.
+    let mut slow = replica.dump_unread("slow.t");
+    let first = slow.first_line();
+    let (mut round, before) = (0, cuts(&replica.status().unwrap()));
+    replica.wait_until("cuts behind the reader's back", |status| {
+        round += 1;
+        server.sql(&format!("INSERT INTO slow.u SELECT id + {round} * 100000, n, pad FROM slow.t"));
+        cuts(status) >= before + 2
+    });
+    let ran = slow.end();
+    ran.expect(1, &["snapshot too old", "--snapshot-memory", "--snapshot-age"]);
+    let rows = |ran: &Ran| ran.out.lines().filter(|line| line.ends_with('p')).count();
+    assert!(rows(&ran) < 20_000, "all {} rows came, behind {first:?}", rows(&ran));
+    assert!(replica.is_running() && !replica.log().contains("[ERROR]"), "{}", replica.log());
+    assert_equal(&server, &mut replica, &["slow"]);
+    let again = slipstream(&["dump", "--data", replica.data(), "--format=tab", "slow.t"]);
+    assert_eq!(rows(again.expect(0, &[])), 20_000);
+    replica.stop();
+}
+
+/// Cuts taken so far.
+fn cuts(status: &serde_json::Value) -> u64 {
+    status["store"]["cuts"].as_u64().unwrap()
 }

@@ -27,8 +27,9 @@ pub type AfterCut = Box<dyn Fn(&CutPoint, &CutReport) + Send>;
 
 /// When and how cuts are taken.
 pub struct CutOptions {
-    /// A generation of this size is sealed and cut. About three times as much memory is used: one generation grows
-    /// while another is cut, which takes sorted references to all its keys.
+    /// A generation of this size is sealed and cut. Two and a half times as much memory is used: one generation grows
+    /// while another is cut, which takes sorted references to all its keys. What snapshots alone keep in memory is
+    /// within it: generations are smaller meanwhile.
     pub generation_bytes: u64,
     /// What is older than this is cut, whatever its size.
     pub interval: Duration,
@@ -53,6 +54,9 @@ pub enum CutWait {
 const LAST_CUT_BYTES_MAX: u64 = 64 << 20;
 /// How long anything waits before it looks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Generations do not become smaller than this part of `CutOptions::generation_bytes`, whatever snapshots hold.
+const SMALLEST_GENERATION: u64 = 8;
 
 /// A sealed generation on its way to disk.
 struct Sealed {
@@ -214,23 +218,29 @@ impl Sealer {
     }
 
     fn wants(&self, coming: &DecodedPiece) -> bool {
-        let full = self.store.visibility().layers().active.bytes() >= self.generation_bytes;
+        let full = self.is_full();
         // A generation that may be spilled holds nothing but the unfinished transaction: nothing of it is visible.
         full || !self.unfinished && (coming.piece.unfinished || self.is_due())
     }
 
+    /// The growing generation has its size: five halves of it and what snapshots hold make the share of memory.
+    fn is_full(&self) -> bool {
+        let visibility = self.store.visibility();
+        let smallest = self.generation_bytes / SMALLEST_GENERATION;
+        let limit = self.generation_bytes.saturating_sub(visibility.held_bytes() / 5 * 2).max(smallest);
+        visibility.layers().active.bytes() >= limit
+    }
+
     /// As `before`, for changes of a copied table, which come at a boundary only.
     pub(crate) fn before_copied(&mut self, sequencer: &Sequencer) {
-        let bytes = self.store.visibility().layers().active.bytes();
-        if bytes >= self.generation_bytes || self.is_due() {
+        if self.is_full() || self.is_due() {
             self.seal_here(sequencer);
         }
     }
 
     /// Looks, before a further slice of the transaction `number`, whether what there is of it must go to disk.
     pub(crate) fn before_slice(&mut self, number: u64, catalog: &Catalog) {
-        let bytes = self.store.visibility().layers().active.bytes();
-        if bytes >= self.generation_bytes && self.make_room() {
+        if self.is_full() && self.make_room() {
             self.hand_over(None, Some((number, catalog.clone())));
         }
     }

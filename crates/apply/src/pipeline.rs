@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::LogPosition;
+use base::{LogPosition, ReplicationFilters};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, never, select};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
@@ -46,6 +46,8 @@ pub struct PipelineOptions {
     pub skip: SkipList,
     /// See [`DecodeOptions::quarantine`]: for who copies tables.
     pub quarantine: bool,
+    /// Which databases and tables are replicated, under which names.
+    pub filters: Arc<ReplicationFilters>,
     /// Where the rows go, with as many lanes as [`lanes_for`] says; replay goes on behind what it holds.
     pub store: Arc<Store>,
     /// When the store is cut; None for a store in memory, and for a look at a stopped one.
@@ -237,6 +239,7 @@ impl Pipeline {
             skip: options.skip.clone(),
             known_only: false,
             quarantine: options.quarantine,
+            filters: Arc::clone(&options.filters),
         };
         let (copier, commands) = beside::channel();
         let mut threads = Vec::new();

@@ -17,7 +17,7 @@ use schedule::{
 };
 use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
-    merge_json,
+    WARM_ROWS, merge_json,
 };
 
 use crate::beside::CopyTrack;
@@ -229,7 +229,14 @@ impl Worker {
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
             }
-            for op in ops {
+            for (nth, op) in ops.iter().enumerate() {
+                if nth % WARM_ROWS == 0 {
+                    let next = ops.get(nth..).unwrap_or(&[]).iter().take(WARM_ROWS);
+                    lane.warm(next.filter_map(|op| {
+                        let shape = decoded.shapes.get(op.shape as usize)?;
+                        Some((shape.plan.def.id, op.hash))
+                    }));
+                }
                 let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
                 let sequence = piece.sequence_of(op.transaction).0;
                 let category = if sequence >= limit {
@@ -530,7 +537,7 @@ mod tests {
             pieces.push(piece);
             true
         };
-        splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take()), true, emit).unwrap();
+        splitter.step(&Arc::from("f"), 4, &Arc::new(writer.take().into()), true, emit).unwrap();
         let (catalog, options) = (Catalog::new(0), DecodeOptions { lanes: 1, ..DecodeOptions::default() });
         let decoded = Decoder::new(options.clone()).decode(pieces.remove(0), &catalog, 0);
         let mut sequencer = Sequencer::new(options, catalog.clone(), GtidSet::new(), SequenceNumber::ZERO);

@@ -1,10 +1,12 @@
 //! Identities and limits that every stage shares.
 //!
-//! In: text and bytes that name transactions and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
-//! `LogPosition`, `SequenceNumber`) and the project's limits. Never here: I/O, threads, MySQL event formats.
+//! In: text and bytes that name transactions, tables and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
+//! `LogPosition`, `SequenceNumber`, `ReplicationFilters`) and the project's limits. Never here: I/O, threads, MySQL event formats.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod buffer;
+pub mod filters;
 mod gtid;
 mod gtid_set;
 mod lanes;
@@ -12,6 +14,8 @@ pub mod limits;
 mod position;
 mod prepared;
 
+pub use buffer::{Buffer, BufferPool};
+pub use filters::ReplicationFilters;
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};
 pub use lanes::{key_hash, lane_of};

@@ -22,8 +22,10 @@ use crate::statement;
 use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
 use crate::table::{ForeignKey, TableDef, TableId, same_name};
 
+mod filtered;
 mod quarantine;
 
+pub use filtered::Filtered;
 pub use quarantine::Quarantined;
 
 /// All tables at one epoch.
@@ -433,6 +435,11 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Whether filters leave the rows of the table out: then it is not here.
+    fn is_left_out(&self, name: &TableName) -> Result<bool, Problem> {
+        Ok(!self.context.names.replicates(self.db_of(name)?, &name.name))
+    }
+
     fn find(&self, name: &TableName) -> Result<Option<Arc<TableDef>>, Problem> {
         Ok(self.inner.table(self.db_of(name)?, &name.name).cloned())
     }
@@ -563,7 +570,7 @@ impl<'a> Change<'a> {
         for name in names {
             match self.find(name)? {
                 Some(table) => found.push(table),
-                None if if_exists || is_system(self.db_of(name)?) => {}
+                None if if_exists || is_system(self.db_of(name)?) || self.is_left_out(name)? => {}
                 None => return Problem::disagrees(format!("there is no table `{}`", name.name)),
             }
         }
@@ -666,7 +673,10 @@ impl<'a> Change<'a> {
             if if_not_exists {
                 return Ok(Done::Nothing(DdlEffect::NoEffect("the database is already there")));
             }
-            return Problem::disagrees(format!("database `{name}` is already there"));
+            // With filters it may be another one of the source's, or one whose DROP was left out.
+            if self.context.names.filters.is_empty() {
+                return Problem::disagrees(format!("database `{name}` is already there"));
+            }
         }
         let collation = column_type::resolve_charset(options, self.server_default(), self.utf8mb4_default())?;
         self.database_mut(name).collation = Some(collation.id);

@@ -1,9 +1,36 @@
 //! What surrounds a statement in the log.
 
+use std::sync::Arc;
+
+use base::ReplicationFilters;
+
+/// Which of the source's databases and tables are replicated, under which names, and how the source compares names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceNames {
+    /// The rules; none: everything, under its own name.
+    pub filters: Arc<ReplicationFilters>,
+    /// The source's `lower_case_table_names`.
+    pub lower_case_table_names: u8,
+}
+
+impl SourceNames {
+    /// The name here of a database of the source.
+    #[must_use]
+    pub fn database<'a>(&'a self, db: &'a str) -> &'a str {
+        self.filters.rewritten(db, self.lower_case_table_names)
+    }
+
+    /// Whether rows of the table (names as here) are replicated.
+    #[must_use]
+    pub fn replicates(&self, db: &str, table: &str) -> bool {
+        self.filters.replicates(db, table, self.lower_case_table_names)
+    }
+}
+
 /// The session's state a statement is read under: the status variables of its Query event, the Gtid event's version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatementContext {
-    /// The event's database; empty if there was none.
+    /// The event's database under its name here; empty if there was none.
     pub default_db: String,
     /// `sql_mode`, 0 where the event has none.
     pub sql_mode: u64,
@@ -26,4 +53,6 @@ pub struct StatementContext {
     pub server_version: Option<u32>,
     /// When the statement began at the source, µs since 1970: what CURRENT_TIMESTAMP is in it.
     pub timestamp_us: Option<u64>,
+    /// The operator's filters: databases that the statement names are called here what these say.
+    pub names: SourceNames,
 }

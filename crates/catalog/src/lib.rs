@@ -31,8 +31,8 @@ mod syntax;
 mod table;
 mod type_syntax;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome, Quarantined, Rewrite};
-pub use context::StatementContext;
+pub use catalog::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite};
+pub use context::{SourceNames, StatementContext};
 pub use error::DdlError;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};
 pub use key_order::KeyOrder;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::charset;
-use crate::context::StatementContext;
+use crate::context::{SourceNames, StatementContext};
 use crate::error::Problem;
 use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token};
 use crate::syntax::{TableName, Text};
@@ -23,6 +23,7 @@ pub(crate) struct Parser<'a> {
     /// Name of `character_set_client`.
     client_charset: &'static str,
     sql_mode: u64,
+    names: Option<SourceNames>,
 }
 
 impl<'a> Parser<'a> {
@@ -36,6 +37,7 @@ impl<'a> Parser<'a> {
             taken_to: 0,
             client_charset: client,
             sql_mode: context.sql_mode,
+            names: context.names.filters.renames().then(|| context.names.clone()),
         }
     }
 
@@ -174,9 +176,22 @@ impl<'a> Parser<'a> {
         let first = self.name()?;
         if self.eat_punct(b'.')? {
             let name = self.name()?;
-            return Ok(TableName { db: Some(first), name });
+            return Ok(TableName { db: Some(self.renamed(first)), name });
         }
         Ok(TableName { db: None, name: first })
+    }
+
+    /// A database by the name it has here.
+    pub(crate) fn database_name(&mut self) -> Result<String, Problem> {
+        let name = self.name()?;
+        Ok(self.renamed(name))
+    }
+
+    fn renamed(&self, db: String) -> String {
+        match &self.names {
+            Some(names) => names.database(&db).to_owned(),
+            None => db,
+        }
     }
 
     fn utf8(&self, bytes: Vec<u8>) -> Result<String, Problem> {

@@ -160,7 +160,7 @@ fn create_object(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     }
     if parser.eat_word("DATABASE")? || parser.eat_word("SCHEMA")? {
         let if_not_exists = parser.eat(&["IF", "NOT", "EXISTS"])?;
-        let name = parser.name()?;
+        let name = parser.database_name()?;
         let options = database_options(parser)?;
         return Ok(Statement::CreateDatabase { name, if_not_exists, options });
     }
@@ -200,7 +200,7 @@ fn alter_object(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     if parser.eat_word("DATABASE")? || parser.eat_word("SCHEMA")? {
         let options_follow =
             parser.is_any_word(&["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "READ"])?;
-        let name = if options_follow { None } else { Some(parser.name()?) };
+        let name = if options_follow { None } else { Some(parser.database_name()?) };
         return Ok(Statement::AlterDatabase { name, options: database_options(parser)? });
     }
     let word = parser.word_upper()?;

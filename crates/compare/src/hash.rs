@@ -54,9 +54,9 @@ pub fn hash_server(server: &ConnectOptions, tables: &TableFilter) -> Result<Vec<
     let mut connection = at_server(&name, reading_session(server))?;
     at_server(&name, connection.exec("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"))?;
     let mut schema = ServerSchema::read(&mut connection, &name, tables)?;
-    schema.tables.sort_by(|a, b| (&a.db, &a.name).cmp(&(&b.db, &b.name)));
+    schema.tables.sort_by(|(_, a), (_, b)| (&a.db, &a.name).cmp(&(&b.db, &b.name)));
     let mut hashes = Vec::new();
-    for table in &schema.tables {
+    for (_, table) in &schema.tables {
         let problem = |reason| CompareError::NoShape { db: table.db.clone(), table: table.name.clone(), reason };
         let shape = table.shape().map_err(problem)?;
         let mut sums = Checksums::default();

@@ -36,7 +36,8 @@ pub(crate) struct ServerTable {
 
 /// All base tables of a server.
 pub(crate) struct ServerSchema {
-    pub tables: Vec<ServerTable>,
+    /// Each with the name its database has here.
+    pub tables: Vec<(String, ServerTable)>,
     pub lower_case_table_names: u8,
 }
 
@@ -57,10 +58,10 @@ impl ServerSchema {
         let mut by_name = BTreeMap::new();
         for row in 0..tables.rows.len() {
             let (db, name) = (text(&tables, row, 0), text(&tables, row, 1));
-            if filter.matches(&db, &name, lower_case_table_names) {
+            if let Some(here) = filter.place_of(&db, &name, lower_case_table_names) {
                 let engine = text(&tables, row, 2);
                 let table = ServerTable { db: db.clone(), name: name.clone(), engine, columns: vec![], key: vec![] };
-                by_name.insert((db, name), table);
+                by_name.insert((db.clone(), name), (here.to_owned(), table));
             }
         }
         let columns = ask(&format!(
@@ -69,7 +70,7 @@ impl ServerSchema {
              FROM information_schema.COLUMNS WHERE {NOT_SYSTEM} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
         ))?;
         for row in 0..columns.rows.len() {
-            if let Some(table) = by_name.get_mut(&(text(&columns, row, 0), text(&columns, row, 1))) {
+            if let Some((_, table)) = by_name.get_mut(&(text(&columns, row, 0), text(&columns, row, 1))) {
                 table.columns.push(ServerColumn {
                     name: text(&columns, row, 2),
                     ty: column_type(&columns, row),
@@ -94,7 +95,7 @@ impl ServerSchema {
             }
         }
         for (name, keys) in parts {
-            if let Some(table) = by_name.get_mut(&name) {
+            if let Some((_, table)) = by_name.get_mut(&name) {
                 table.key = best_key(&keys, &table.columns);
             }
         }

@@ -6,14 +6,13 @@
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
+use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 use source::session::{gtid_executed, reading_session};
 use source::{ConnectOptions, Connection};
 
 use crate::error::{CompareError, at_server};
 use crate::verify::VerifyOptions;
 
-/// ER_LOCK_WAIT_TIMEOUT.
-const LOCK_WAIT_TIMEOUT: u16 = 1205;
 /// First and longest pause between two tries.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Without a lock: a commit is visible to a snapshot a moment before its GTID is in gtid_executed. No server takes this
@@ -82,7 +81,8 @@ impl ServerSnapshot {
 
     /// Takes the lock: since when writers wait, or why it cannot be had at all.
     fn lock(&mut self, options: &VerifyOptions) -> Result<Result<Instant, String>, CompareError> {
-        let seconds = options.lock_wait.as_secs().max(1);
+        let mut tries = LockTries::new(options.lock_wait);
+        let seconds = tries.timeout_seconds();
         let set = format!("SET SESSION lock_wait_timeout = {seconds}");
         if let Err(error) = self.control.exec(&set) {
             if error.server_code().is_none() {
@@ -93,15 +93,21 @@ impl ServerSnapshot {
         let deadline = Instant::now() + options.lock_timeout;
         let mut pause = BACK_OFF.0;
         loop {
-            let since = Instant::now();
-            match self.control.exec("FLUSH TABLES WITH READ LOCK") {
-                Ok(_) => return Ok(Ok(since)),
-                Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
+            let Some(beside) = self.readers.first_mut() else { unreachable!("verify has a connection that reads") };
+            match tries.lock(&mut self.control, beside, "FLUSH TABLES WITH READ LOCK") {
+                Ok(LockTry { had: true, asked, .. }) => return Ok(Ok(asked)),
+                Ok(LockTry { row_waits, .. }) => {
+                    if row_waits {
+                        pause = pause.min(ROW_WAITS_PAUSE);
+                    }
                     if Instant::now() + pause >= deadline {
                         return Err(CompareError::NoLock {
                             server: self.server.clone(),
                             seconds: options.lock_timeout.as_secs(),
-                            reason: "a long statement or transaction holds off FLUSH TABLES WITH READ LOCK".into(),
+                            reason:
+                                "long statements, or transactions that wait for each other's rows all the time, hold \
+                                     off FLUSH TABLES WITH READ LOCK"
+                                    .into(),
                         });
                     }
                     std::thread::sleep(pause);

@@ -43,7 +43,7 @@ pub struct VerifyOptions {
     pub tables: TableFilter,
     /// Differing rows printed of each table.
     pub max_rows_shown: usize,
-    /// How long one try for the lock may keep writers waiting; whole seconds.
+    /// How long one try for the lock may keep writers waiting; the first tries take 100 ms.
     pub lock_wait: Duration,
     /// How long to go on trying.
     pub lock_timeout: Duration,
@@ -244,21 +244,21 @@ fn server_jobs(
     filter: &TableFilter,
 ) -> Result<Vec<Job<ServerTable>>, CompareError> {
     let lower = left.lower_case_table_names.max(right.lower_case_table_names);
-    let right = right.tables.into_iter().map(|table| (table.db.clone(), table.name.clone(), table));
+    let right = right.tables.into_iter().map(|(db, table)| (db, table.name.clone(), table));
     pair(left.tables, right, lower, filter)
 }
 
 /// Brings the tables of both sides together by name.
 fn pair<H>(
-    source: Vec<ServerTable>,
+    source: Vec<(String, ServerTable)>,
     here: impl Iterator<Item = (String, String, H)>,
     lower_case_table_names: u8,
     filter: &TableFilter,
 ) -> Result<Vec<Job<H>>, CompareError> {
     let fold = |name: &str| if lower_case_table_names > 0 { name.to_lowercase() } else { name.to_string() };
     let mut jobs: BTreeMap<(String, String), Job<H>> = BTreeMap::new();
-    for table in source {
-        let (db, name) = (table.db.clone(), table.name.clone());
+    for (db, table) in source {
+        let name = table.name.clone();
         jobs.insert((fold(&db), fold(&name)), Job { source: Some(table), here: None, db, table: name });
     }
     for (db, name, table) in here {

@@ -107,6 +107,7 @@ impl Replica {
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
                 quarantine: false,
+                filters: Arc::default(),
                 decoders: 2,
                 workers: 2,
                 memory_bytes: 256 << 20,
@@ -243,7 +244,7 @@ fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
             let hex = if binary_as_hex { "--binary-as-hex" } else { "--skip-binary-as-hex" };
             let wanted = server.client(&["--batch", "--raw", hex], sql.as_bytes());
             let options = DumpOptions {
-                tables: TableFilter { tables: vec![(Some("types".into()), table.clone())] },
+                tables: TableFilter { tables: vec![(Some("types".into()), table.clone())], ..TableFilter::default() },
                 format: DumpFormat::Tab,
                 binary_as_hex,
                 all_columns: false,

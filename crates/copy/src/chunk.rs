@@ -12,6 +12,8 @@ use catalog::{Identity, Key, TableDef};
 use source::session::{quoted, quoted_text};
 use values::{ColumnType, collation, type_code as t};
 
+use crate::definitions::Name;
+
 /// How a value is asked for and written back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Literal {
@@ -51,9 +53,9 @@ enum Side {
 }
 
 impl KeyRanges {
-    /// None for a table that must be read whole: no key, or one that begins with a column whose values cannot be
+    /// `name` is what the source calls it. None for a table that must be read whole: no key, or one that begins with a column whose values cannot be
     /// written back exactly (floating point, ENUM, SET, BIT, a prefix, an unknown collation).
-    pub(crate) fn of(table: &TableDef) -> Option<KeyRanges> {
+    pub(crate) fn of(table: &TableDef, name: &Name) -> Option<KeyRanges> {
         let key = identifying_key(table)?;
         let mut columns = Vec::new();
         for part in &key.parts {
@@ -61,7 +63,7 @@ impl KeyRanges {
             let Some(literal) = literal_of(&column.ty).filter(|_| part.prefix_len.is_none()) else { break };
             columns.push(Column { name: quoted(&column.name), descending: part.descending, literal });
         }
-        let name = format!("{}.{}", quoted(&table.db), quoted(&table.name));
+        let name = format!("{}.{}", quoted(&name.0), quoted(&name.1));
         (!columns.is_empty()).then(|| KeyRanges { table: name, index: quoted(&key.name), columns })
     }
 
@@ -174,7 +176,7 @@ mod tests {
         let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
         let sql = format!("CREATE TABLE t ({columns})");
         let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
-        KeyRanges::of(catalog.table("d", "t").unwrap())
+        KeyRanges::of(catalog.table("d", "t").unwrap(), &("d".into(), "t".into()))
     }
 
     fn bound(ranges: &KeyRanges, values: &[&str]) -> Bound {

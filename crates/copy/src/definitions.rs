@@ -13,8 +13,9 @@
 //! slip through then is a change of keys or defaults; replay stops where the log has it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use catalog::{Catalog, StatementContext, TableDef};
+use catalog::{Catalog, SourceNames, StatementContext, TableDef};
 use source::session::{quoted, quoted_text};
 use source::{Connection, ResultSet, SourceError, TableFilter};
 use values::collation;
@@ -24,7 +25,7 @@ use crate::error::{CopyError, at_table};
 /// Schemas that are the server's own.
 const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
-/// Database and table.
+/// Database and table, as the source calls them.
 pub(crate) type Name = (String, String);
 
 /// What information_schema says of a base table.
@@ -81,11 +82,16 @@ impl Listing {
 
     /// The names the filter means.
     pub(crate) fn wanted(&self, filter: &TableFilter, lower_case_table_names: u8) -> Result<Vec<Name>, CopyError> {
-        let names = self.tables.keys().map(|(db, table)| (db.as_str(), table.as_str()));
+        let place = |(db, table): &Name| {
+            let here = filter.filters.place_of(db, table, lower_case_table_names)?;
+            Some((here.to_owned(), table.clone()))
+        };
+        let here: Vec<Name> = self.tables.keys().filter_map(place).collect();
+        let names = here.iter().map(|(db, table)| (db.as_str(), table.as_str()));
         if let Some(missing) = filter.unmatched(names, lower_case_table_names) {
             return Err(CopyError::NoSuchTable(missing));
         }
-        let wanted = |name: &&Name| filter.matches(&name.0, &name.1, lower_case_table_names);
+        let wanted = |name: &&Name| filter.place_of(&name.0, &name.1, lower_case_table_names).is_some();
         Ok(self.tables.keys().filter(wanted).cloned().collect())
     }
 
@@ -113,10 +119,11 @@ fn column_names(table: &TableDef) -> String {
 /// Whether the table of this name is still the one of the definition: None when there is none of the name.
 pub(crate) fn is_unchanged(
     connection: &mut Connection,
+    name: &Name,
     table: &TableDef,
     created: &str,
 ) -> source::Result<Option<bool>> {
-    let condition = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", quoted_text(&table.db), quoted_text(&table.name));
+    let condition = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", quoted_text(&name.0), quoted_text(&name.1));
     let result = connection.query(&format!(
         "SELECT CREATE_TIME, (SELECT {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {condition}) \
          FROM information_schema.TABLES WHERE {condition}"
@@ -129,6 +136,7 @@ pub(crate) fn is_unchanged(
 pub(crate) fn with_other_columns(
     connection: &mut Connection,
     catalog: &Catalog,
+    source_names: &SourceNames,
     names: &[Name],
 ) -> source::Result<Vec<Name>> {
     let result = connection.query(&format!(
@@ -138,8 +146,9 @@ pub(crate) fn with_other_columns(
     let rows = 0..result.rows.len();
     let listed: HashMap<Name, String> =
         rows.map(|row| ((text(&result, row, 0), text(&result, row, 1)), text(&result, row, 2))).collect();
-    let differs =
-        |name: &&Name| catalog.table(&name.0, &name.1).map(|table| column_names(table)) != listed.get(*name).cloned();
+    let differs = |name: &&Name| {
+        definition_here(catalog, source_names, name).map(|table| column_names(table)) != listed.get(*name).cloned()
+    };
     Ok(names.iter().filter(differs).cloned().collect())
 }
 
@@ -199,9 +208,10 @@ pub(crate) fn read_definitions(readers: &mut [Connection], names: &[Name]) -> Re
 }
 
 /// The session SHOW CREATE TABLE was asked in.
-fn context(db: &str, server_version: Option<u32>) -> StatementContext {
+fn context(db: &str, names: &SourceNames, server_version: Option<u32>) -> StatementContext {
     StatementContext {
-        default_db: db.to_owned(),
+        default_db: names.database(db).to_owned(),
+        names: names.clone(),
         collation_client: Some(collation::UTF8MB4_0900_AI_CI),
         collation_connection: Some(collation::UTF8MB4_0900_AI_CI),
         explicit_defaults_for_timestamp: Some(true),
@@ -211,16 +221,22 @@ fn context(db: &str, server_version: Option<u32>) -> StatementContext {
     }
 }
 
+/// The definition, under its name here, of a table of the source.
+pub(crate) fn definition_here<'a>(catalog: &'a Catalog, names: &SourceNames, name: &Name) -> Option<&'a Arc<TableDef>> {
+    catalog.table(names.database(&name.0), &name.1)
+}
+
 /// The definition of one table alone.
 pub(crate) fn define(
     catalog: &Catalog,
+    names: &SourceNames,
     name: &Name,
     sql: &[u8],
     server_version: Option<u32>,
 ) -> Result<Catalog, CopyError> {
-    let outcome = catalog.apply(&context(&name.0, server_version), sql);
+    let outcome = catalog.apply(&context(&name.0, names, server_version), sql);
     match outcome {
-        Ok(outcome) if outcome.catalog.table(&name.0, &name.1).is_some() => Ok(outcome.catalog),
+        Ok(outcome) if definition_here(&outcome.catalog, names, name).is_some() => Ok(outcome.catalog),
         Ok(_) => Err(undefined(name, "its definition is that of another table".into())),
         Err(error) => Err(undefined(name, error.to_string())),
     }
@@ -234,12 +250,12 @@ fn undefined(name: &Name, reason: String) -> CopyError {
 pub(crate) fn build_catalog(
     listing: &Listing,
     definitions: &[(Name, Vec<u8>)],
-    lower_case_table_names: u8,
+    names: &SourceNames,
     server_version: Option<u32>,
 ) -> Result<Catalog, CopyError> {
-    let mut catalog = Catalog::new(lower_case_table_names);
+    let mut catalog = Catalog::new(names.lower_case_table_names);
     let apply = |catalog: &Catalog, sql: String, name: &Name| {
-        let outcome = catalog.apply(&context("", server_version), sql.as_bytes());
+        let outcome = catalog.apply(&context("", names, server_version), sql.as_bytes());
         outcome.map(|outcome| outcome.catalog).map_err(|error| undefined(name, error.to_string()))
     };
     for (db, default_collation) in &listing.databases {
@@ -247,9 +263,10 @@ pub(crate) fn build_catalog(
         catalog = apply(&catalog, sql, &(db.clone(), "*".into()))?;
     }
     for (name, sql) in definitions {
-        catalog = define(&catalog, name, sql, server_version)?;
+        catalog = define(&catalog, names, name, sql, server_version)?;
     }
-    for name in &listing.views {
+    let replicated = |(db, view): &&Name| names.replicates(names.database(db), view);
+    for name in listing.views.iter().filter(replicated) {
         let sql = format!("CREATE VIEW {}.{} AS SELECT 1", quoted(&name.0), quoted(&name.1));
         catalog = apply(&catalog, sql, name)?;
     }
@@ -288,15 +305,16 @@ mod tests {
         let mut source = listing(&[("t", "1")]);
         source.databases = vec![("d".into(), "latin1_bin".into()), ("e`e".into(), "utf8mb4_0900_ai_ci".into())];
         source.views = vec![("d".into(), "v".into())];
-        let name: Name = ("d".into(), "t".into());
+        let (name, names): (Name, _) = (("d".into(), "t".into()), SourceNames::default());
         let sql = b"CREATE TABLE `t` (\n  `a` int NOT NULL,\n  `\xc3\xbc,` int DEFAULT NULL,\n  PRIMARY KEY (`a`)\n) ENGINE=InnoDB";
-        let catalog = build_catalog(&source, &[(name.clone(), sql.to_vec())], 0, Some(90_704)).unwrap();
+        let catalog = build_catalog(&source, &[(name.clone(), sql.to_vec())], &names, Some(90_704)).unwrap();
         assert_eq!(catalog.databases().collect::<Vec<_>>(), [("d", Some(47)), ("e`e", Some(255))]);
         let table = catalog.table("d", "t").unwrap();
         assert_eq!(column_names(table), "61,C3BC2C");
-        let refused = define(&catalog, &("d".into(), "u".into()), sql, None).unwrap_err();
+        let refused = define(&catalog, &names, &("d".into(), "u".into()), sql, None).unwrap_err();
         assert!(matches!(refused, CopyError::Definition { .. }), "{refused}");
-        let refused = build_catalog(&source, &[(name, b"CREATE TABLE t (a NONSENSE)".to_vec())], 0, None).unwrap_err();
+        let refused =
+            build_catalog(&source, &[(name, b"CREATE TABLE t (a NONSENSE)".to_vec())], &names, None).unwrap_err();
         assert!(matches!(&refused, CopyError::Definition { table, .. } if table == "`d`.`t`"), "{refused}");
     }
 }

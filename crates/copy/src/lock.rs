@@ -10,7 +10,7 @@
 //! uses stay closed to newcomers until it ends, long after our try is over. LOCK INSTANCE FOR BACKUP is tried before,
 //! where the account may: behind DDL it waits without keeping writers waiting. It is let go again and taken anew under
 //! the read lock: taken the other way round it makes a deadlock with ALTER TABLE, which the ALTER may lose (seen on
-//! 9.7). Pauses between tries double from 100 ms to 2 s and are spread at random, so that several copies do not step in
+//! 9.7). A try takes 100 ms at first, `lock_wait` at most, see `source::polite_lock`. Pauses between tries double from 100 ms to 2 s and are spread at random, so that several copies do not step in
 //! line.
 
 use std::collections::hash_map::RandomState;
@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
+use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 use source::session::{gtid_executed, quoted};
 use source::{Connection, SourceError};
 
@@ -169,7 +170,8 @@ impl Sessions {
         lock: &ReadLock,
         mut under_lock: impl FnMut(&mut Connection) -> Result<T, CopyError>,
     ) -> Result<Moment<T>, CopyError> {
-        let seconds = patience.options.lock_wait.as_secs().max(1);
+        let mut tries = LockTries::new(patience.options.lock_wait);
+        let seconds = tries.timeout_seconds();
         let seconds_allowed = patience.options.lock_timeout.as_secs();
         let set = format!("SET SESSION lock_wait_timeout = {seconds}");
         let done = self.control.exec(&set);
@@ -194,18 +196,20 @@ impl Sessions {
                 continue;
             }
             self.unlock_instance()?;
-            let asked = Instant::now();
-            match self.control.exec(&lock.statement()) {
-                Ok(_) => {}
-                Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
-                    patience.longest_try_us = patience.longest_try_us.max(micros(asked));
-                    let reason = format!("a long statement or transaction holds off {}", lock.statement());
-                    patience.back_off(|| self.no_lock(seconds_allowed, &reason))?;
-                    continue;
+            let LockTry { asked, waited, had, row_waits } = self.try_lock(&mut tries, lock)?;
+            let lock_wait_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+            patience.longest_try_us = patience.longest_try_us.max(lock_wait_us);
+            if !had {
+                let reason = format!(
+                    "long statements, or transactions that wait for each other's rows all the time, hold off {}",
+                    lock.statement()
+                );
+                if row_waits {
+                    patience.pause = patience.pause.min(ROW_WAITS_PAUSE);
                 }
-                Err(error) => return Err(self.failed(error)),
+                patience.back_off(|| self.no_lock(seconds_allowed, &reason))?;
+                continue;
             }
-            let lock_wait_us = micros(asked);
             let outcome = self.snapshot(&mut under_lock);
             let unlocked = self.control.exec("UNLOCK TABLES");
             patience.longest_try_us = patience.longest_try_us.max(micros(asked));
@@ -217,6 +221,13 @@ impl Sessions {
             self.unlock_instance()?;
             patience.back_off(|| CopyError::PreparedXa { xids })?;
         }
+    }
+
+    /// One try. The first reader is idle until the lock is had.
+    fn try_lock(&mut self, tries: &mut LockTries, lock: &ReadLock) -> Result<LockTry, CopyError> {
+        let Some(beside) = self.readers.first_mut() else { unreachable!("a copy has a connection that reads") };
+        let tried = tries.lock(&mut self.control, beside, &lock.statement());
+        self.at(tried)
     }
 
     /// A moment without a lock: a GTID set, and nothing prepared that is in it. A transaction that is prepared and

@@ -7,7 +7,8 @@ use source::TableFilter;
 /// How the rows come to belong to a GTID set (`--copy-lock`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyLock {
-    /// FLUSH TABLES WITH READ LOCK for milliseconds: all rows are of one GTID set.
+    /// FLUSH TABLES WITH READ LOCK for milliseconds: all rows are of one GTID set. Where it is not to be had within
+    /// `lock_timeout`, as `None` if all tables can be copied so.
     #[default]
     Auto,
     /// LOCK TABLES … READ of the one table that the filter names, for milliseconds: all its rows, and they alone, are of
@@ -29,9 +30,10 @@ pub struct CopyOptions {
     pub connections: usize,
     /// Bytes of row images a second that all connections together read at most (`--copy-rate`); None: no limit.
     pub rate_bytes_per_second: Option<u64>,
-    /// How long one try for the lock may keep writers waiting (`--lock-wait`); whole seconds, at least 1.
+    /// How long one try for the lock may keep writers waiting (`--lock-wait`); the first tries take 100 ms.
     pub lock_wait: Duration,
-    /// How long to go on trying to find a moment for the snapshots.
+    /// How long to go on trying to find a moment for the snapshots; without a lock, and behind tries for one, the same
+    /// once more.
     pub lock_timeout: Duration,
     /// How old the snapshots may become (`--snapshot-max`): the source keeps every old row version as long. Without a
     /// lock there is one for each range of a table, and no limit.

@@ -6,9 +6,13 @@ use std::sync::Arc;
 use base::{GtidSet, Uuid};
 use catalog::{Catalog, TableDef};
 
+use crate::options::CopyLock;
+
 /// What will be copied, and as of when.
 #[derive(Clone, Debug)]
 pub struct CopyPlan {
+    /// How the rows come to belong to `executed`; [`CopyLock::None`] also where the lock that was wanted could not be had.
+    pub lock: CopyLock,
     /// G: the GTIDs of everything the snapshots see, and nothing else. Without a lock ([`crate::CopyLock::None`]):
     /// where replay must begin; the rows may hold some of what follows.
     pub executed: GtidSet,
@@ -16,7 +20,7 @@ pub struct CopyPlan {
     pub catalog: Catalog,
     /// What is copied, the largest first.
     pub tables: Vec<PlannedTable>,
-    /// Tables that the filter leaves out: database and name.
+    /// Tables that the filter leaves out: database and name at the source.
     pub left_out: Vec<(String, String)>,
     /// For how long writers on the source were held off at most: the longest try, from the moment the read lock was
     /// asked for to its release, µs.
@@ -81,7 +85,7 @@ impl fmt::Display for CopyPlan {
             self.source.server,
             if set.is_empty() { "(empty)" } else { &set }
         )?;
-        if self.lock_tries == 0 {
+        if self.lock == CopyLock::None {
             write!(f, "no lock was taken; rows are exact once the log is replayed to the end of the copy")?;
             return self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"));
         }

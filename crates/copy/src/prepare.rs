@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use catalog::TableDef;
+use catalog::{SourceNames, TableDef};
 use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 use source::replication::version_number;
 use source::session::{quoted, reading_session};
 use source::{ConnectOptions, Connection};
 
 use crate::batch::RowBatch;
-use crate::definitions::{self, Listing, Name, build_catalog, read_definitions, same_definition, show_create};
+use crate::definitions::{
+    self, Listing, Name, build_catalog, definition_here, read_definitions, same_definition, show_create,
+};
 use crate::error::CopyError;
 use crate::lock::{Moment, Patience, ReadLock, Sessions, micros};
 use crate::options::{CopyLock, CopyOptions};
@@ -48,11 +50,39 @@ pub struct SourceCopy {
 
 impl SourceCopy {
     /// Opens snapshots of one moment on all connections and works out what to copy. Takes seconds on a busy source;
-    /// writers wait for milliseconds of it. `stop` ends it early.
+    /// writers wait for milliseconds of it. Where the lock is not to be had, and all tables can be copied without,
+    /// that is done: [`CopyPlan::lock`] tells. `stop` ends it early.
     ///
     /// # Errors
     /// [`CopyError`]; the source is left as it was.
     pub fn prepare(source: &ConnectOptions, options: &CopyOptions, stop: &AtomicBool) -> Result<SourceCopy, CopyError> {
+        let (server, seconds, mut reason) = match SourceCopy::prepare_as_told(source, options, stop) {
+            Err(CopyError::NoLock { server, seconds, reason }) if options.lock == CopyLock::Auto => {
+                (server, seconds, reason)
+            }
+            other => return other,
+        };
+        let unlocked = CopyOptions { lock: CopyLock::None, ..options.clone() };
+        match SourceCopy::prepare_as_told(source, &unlocked, stop) {
+            Err(error @ (CopyError::NeedsKeys { .. } | CopyError::NeedsFullImages { .. })) => {
+                reason.push_str(&format!("; and {error}"));
+                Err(CopyError::NoLock { server, seconds, reason })
+            }
+            Ok(mut copy) => {
+                copy.plan
+                    .notes
+                    .push(format!("copying without a lock, as none was to be had within {seconds} s: {reason}"));
+                Ok(copy)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn prepare_as_told(
+        source: &ConnectOptions,
+        options: &CopyOptions,
+        stop: &AtomicBool,
+    ) -> Result<SourceCopy, CopyError> {
         let server = source.to_string();
         let connect = || {
             let exact = |mut connection: Connection| -> source::Result<Connection> {
@@ -147,6 +177,11 @@ fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError>
     }
 }
 
+/// How names of the source become names here.
+fn names_of(facts: &SourceFacts, options: &CopyOptions) -> SourceNames {
+    SourceNames { filters: Arc::clone(&options.tables.filters), lower_case_table_names: facts.lower_case_table_names }
+}
+
 fn read_facts(sessions: &mut Sessions) -> Result<SourceFacts, CopyError> {
     let version = sessions.control.server_version().to_owned();
     let answer =
@@ -219,7 +254,7 @@ fn try_once(
     };
     let moment = sessions.freeze(patience, &lock, |control| {
         let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
-        take_rows(control, &without_snapshots, facts, options.batch_bytes, limit)
+        take_rows(control, &without_snapshots, facts, options, limit)
     })?;
     let outcome = read_catalog(sessions, facts, patience, &moment);
     let backup_lock_us = moment.backup_since.map(micros);
@@ -236,7 +271,8 @@ fn try_once(
     };
     let mut changed: Vec<Name> = names.iter().filter(not_taken).cloned().collect();
     for ((name, _), def) in &moment.taken {
-        let same = catalog.table(&name.0, &name.1).is_some_and(|now| same_definition(def, now));
+        let same =
+            definition_here(&catalog, &names_of(facts, options), name).is_some_and(|now| same_definition(def, now));
         if !same {
             changed.push(name.clone());
         }
@@ -268,7 +304,7 @@ fn try_unlocked(
         return Ok(Attempt::Changed(changed));
     }
     let version = version_number(&facts.version);
-    let catalog = match define_all(sessions, &listing, &names, facts.lower_case_table_names, version)? {
+    let catalog = match define_all(sessions, &listing, &names, &names_of(facts, patience.options), version)? {
         Ok(catalog) => catalog,
         Err(changed) => return Ok(Attempt::Changed(changed)),
     };
@@ -277,8 +313,10 @@ fn try_unlocked(
     if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
         return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
     }
+    let source_names = names_of(facts, patience.options);
     let keyless = |name: &&Name| {
-        catalog.table(&name.0, &name.1).is_some_and(|table| table.identity == catalog::Identity::WholeImage)
+        let table = definition_here(&catalog, &source_names, name);
+        table.is_some_and(|table| table.identity == catalog::Identity::WholeImage)
     };
     let tables: Vec<String> = names.iter().filter(keyless).map(full_name).collect();
     if !tables.is_empty() {
@@ -325,7 +363,7 @@ fn read_catalog<T>(
         // DDL waits: let the second pass, and the next one of these tables can be told from the last.
         patience.sleep(FRESH)?;
     }
-    let catalog = define_all(sessions, &listing, &names, lower, version)?;
+    let catalog = define_all(sessions, &listing, &names, &names_of(facts, patience.options), version)?;
     Ok(catalog.map(|catalog| (listing, names, catalog)))
 }
 
@@ -334,7 +372,7 @@ fn define_all(
     sessions: &mut Sessions,
     listing: &Listing,
     names: &[Name],
-    lower_case_table_names: u8,
+    source_names: &SourceNames,
     version: Option<u32>,
 ) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
     let definitions = read_definitions(&mut sessions.readers, names)?;
@@ -351,9 +389,9 @@ fn define_all(
     if !changed.is_empty() {
         return Ok(Err(changed));
     }
-    let catalog = build_catalog(listing, &complete, lower_case_table_names, version)?;
+    let catalog = build_catalog(listing, &complete, source_names, version)?;
     let Some(reader) = sessions.readers.first_mut() else { return Ok(Ok(catalog)) };
-    let others = definitions::with_other_columns(reader, &catalog, names);
+    let others = definitions::with_other_columns(reader, &catalog, source_names, names);
     let others = sessions.at(others)?;
     Ok(if others.is_empty() { Ok(catalog) } else { Err(others) })
 }
@@ -397,7 +435,7 @@ fn take_rows(
     control: &mut Connection,
     names: &[Name],
     facts: &SourceFacts,
-    batch_bytes: usize,
+    options: &CopyOptions,
     limit: u64,
 ) -> Result<Vec<(TakenRows, TableDef)>, CopyError> {
     let mut taken = Vec::new();
@@ -406,9 +444,10 @@ fn take_rows(
         let vanished = || CopyError::TableVanished { db: name.0.clone(), table: name.1.clone() };
         let sql = show_create(control, name)?.ok_or_else(vanished)?;
         let alone = catalog::Catalog::new(facts.lower_case_table_names);
-        let catalog = definitions::define(&alone, name, &sql, version_number(&facts.version))?;
-        let Some(def) = catalog.table(&name.0, &name.1) else { return Err(vanished()) };
-        let reader = TableReader::new(def, batch_bytes);
+        let source_names = names_of(facts, options);
+        let catalog = definitions::define(&alone, &source_names, name, &sql, version_number(&facts.version))?;
+        let Some(def) = definition_here(&catalog, &source_names, name) else { return Err(vanished()) };
+        let reader = TableReader::new(def, name, options.batch_bytes);
         let mut batches = Vec::new();
         reader.read(control, "", &mut RowBatch::default(), &mut |batch| {
             bytes += batch.image_bytes() as u64;
@@ -448,9 +487,10 @@ fn finish(
     }
     let mut taken: std::collections::HashMap<Name, Vec<RowBatch>> =
         moment.taken.into_iter().map(|(rows, _)| rows).collect();
+    let source_names = names_of(&source, options);
     let mut tables: Vec<(PlannedTable, Name)> = (names.iter())
         .filter_map(|name| {
-            let def = Arc::clone(catalog.table(&name.0, &name.1)?);
+            let def = Arc::clone(definition_here(&catalog, &source_names, name)?);
             let (rows_estimated, bytes_estimated) = estimates.get(name).copied().unwrap_or_default();
             Some((PlannedTable { def, rows_estimated, bytes_estimated }, name.clone()))
         })
@@ -458,13 +498,14 @@ fn finish(
     tables.sort_by_key(|(table, _)| std::cmp::Reverse(table.bytes_estimated));
     let jobs = (tables.iter())
         .map(|(table, name)| {
-            let reader = TableReader::new(&table.def, options.batch_bytes);
+            let reader = TableReader::new(&table.def, name, options.batch_bytes);
             let estimates = (table.rows_estimated, table.bytes_estimated);
             Job::new(reader, listing.created(name), estimates, taken.remove(name), options)
         })
         .collect();
     let copied: HashSet<&Name> = names.iter().collect();
     let plan = CopyPlan {
+        lock: options.lock,
         executed: moment.executed,
         left_out: listing.tables.keys().filter(|name| !copied.contains(name)).cloned().collect(),
         tables: tables.into_iter().map(|(table, _)| table).collect(),

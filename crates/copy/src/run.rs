@@ -75,8 +75,8 @@ impl Job {
         let bytes_small = options.chunk_bytes.max(range_rows.saturating_mul(row_bytes)).saturating_mul(WHOLE_RANGES);
         let small = rows_estimated <= range_rows * WHOLE_RANGES && bytes_estimated <= bytes_small;
         Job {
-            name: (def.db.clone(), def.name.clone()),
-            ranges: if small { None } else { KeyRanges::of(def) },
+            name: reader.name.clone(),
+            ranges: if small { None } else { KeyRanges::of(def, &reader.name) },
             range_rows,
             reader,
             created,
@@ -339,7 +339,7 @@ impl Run<'_> {
     fn check_unchanged(&self, job: &Job) -> Result<(), CopyError> {
         let (db, table) = &job.name;
         let def = &job.reader.def;
-        let unchanged = is_unchanged(&mut self.lock(&self.control), def, &job.created);
+        let unchanged = is_unchanged(&mut self.lock(&self.control), &job.name, def, &job.created);
         match unchanged.map_err(|error| at_table(db, table, error))? {
             Some(true) => Ok(()),
             Some(false) => Err(CopyError::TableChanged {

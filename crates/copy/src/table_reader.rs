@@ -9,6 +9,7 @@ use values::ColumnType;
 use values::binary_protocol::{ResultColumn, RowEncoder, select_expression};
 
 use crate::batch::RowBatch;
+use crate::definitions::Name;
 use crate::error::{CopyError, at_table};
 
 /// Rows of a batch at most: each costs its place in a list besides its bytes.
@@ -18,6 +19,8 @@ const BATCH_ROWS_MAX: usize = 32_768;
 #[derive(Debug)]
 pub(crate) struct TableReader {
     pub def: Arc<TableDef>,
+    /// What the source calls it.
+    pub name: Name,
     key: RowKey,
     types: Vec<ColumnType>,
     /// Every column by name, invisible and generated ones too.
@@ -29,20 +32,20 @@ pub(crate) struct TableReader {
 pub(crate) type EachBatch<'a> = &'a mut dyn FnMut(&RowBatch) -> Result<(), CopyError>;
 
 impl TableReader {
-    pub(crate) fn new(def: &Arc<TableDef>, batch_bytes: usize) -> TableReader {
+    pub(crate) fn new(def: &Arc<TableDef>, name: &Name, batch_bytes: usize) -> TableReader {
         let types = def.column_types();
         let columns: Vec<String> =
             (def.columns.iter()).map(|column| select_expression(&column.ty, &quoted(&column.name))).collect();
-        let select = format!("SELECT {} FROM {}.{}", columns.join(", "), quoted(&def.db), quoted(&def.name));
-        TableReader { key: RowKey::new(def), types, select, def: Arc::clone(def), batch_bytes }
+        let select = format!("SELECT {} FROM {}.{}", columns.join(", "), quoted(&name.0), quoted(&name.1));
+        TableReader { key: RowKey::new(def), types, select, def: Arc::clone(def), name: name.clone(), batch_bytes }
     }
 
     pub(crate) fn failed(&self, error: SourceError) -> CopyError {
-        at_table(&self.def.db, &self.def.name, error)
+        at_table(&self.name.0, &self.name.1, error)
     }
 
     fn damaged(&self, error: values::ValueError) -> CopyError {
-        CopyError::Row { db: self.def.db.clone(), table: self.def.name.clone(), error }
+        CopyError::Row { db: self.name.0.clone(), table: self.name.1.clone(), error }
     }
 
     /// Reads the rows that `rest` (an index hint, a condition) leaves and gives their number. The last batch may be

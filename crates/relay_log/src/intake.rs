@@ -12,6 +12,8 @@ use crate::{AppendMeta, CutReport, Damage, RelayError, RelayPosition, RelayWrite
 
 /// Bytes gathered before they are appended although more are at hand.
 const APPEND_BYTES: usize = 256 << 10;
+/// Fewer bytes are copied out: what is handed on must not hold the whole buffer.
+const SMALL_BYTES: usize = 32 << 10;
 /// An open transaction beyond this is appended in parts.
 const PART_BYTES: usize = 1 << 20;
 
@@ -160,15 +162,26 @@ impl Intake {
         if self.whole == 0 {
             return Ok(None);
         }
-        let rest = self.buffer.split_off(self.whole);
-        let mut next = Vec::with_capacity(APPEND_BYTES * 2);
-        next.extend_from_slice(&rest);
-        let data = std::mem::replace(&mut self.buffer, next);
-        self.whole = 0;
+        let data = self.take_whole();
         let meta = AppendMeta { ends_transaction: true, gtids: &self.gtids, source_position: self.whole_at.clone() };
         let position = self.writer.append(data, meta)?;
         self.gtids.clear();
         Ok(Some(position))
+    }
+
+    /// The whole transactions at the front of `buffer`.
+    fn take_whole(&mut self) -> Vec<u8> {
+        let whole = std::mem::take(&mut self.whole);
+        if whole < SMALL_BYTES {
+            let data = self.buffer.get(..whole).unwrap_or(&[]).to_vec();
+            self.buffer.drain(..whole);
+            return data;
+        }
+        let mut next = self.writer.spare_buffer(APPEND_BYTES * 2);
+        next.clear();
+        next.extend_from_slice(self.buffer.get(whole..).unwrap_or(&[]));
+        self.buffer.truncate(whole);
+        std::mem::replace(&mut self.buffer, next)
     }
 
     /// Appends what there is of an open transaction.

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Gtid, GtidSet, LogPosition};
+use base::{Buffer, Gtid, GtidSet, LogPosition};
 
 pub use damage::Damage;
 pub use disk::{DiskOperation, DiskWatch};
@@ -229,7 +229,7 @@ pub struct Chunk {
     /// Offset in the file of `data[0]`. The first chunk of a file starts at 4: the magic is never handed out.
     pub offset: u64,
     /// The bytes. From memory: whole events as appended. From the file: may begin and end inside events.
-    pub data: Arc<Vec<u8>>,
+    pub data: Arc<Buffer>,
     /// Whether they came from memory.
     pub hot: bool,
 }

@@ -12,13 +12,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use base::GtidSet;
+use base::limits::READ_CHUNK_BYTES;
+use base::{BufferPool, GtidSet};
 
 use crate::disk::Disk;
 use crate::names::{file_name, write_index};
 use crate::recover::KeptFile;
 use crate::state::StateFile;
 use crate::{Chunk, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
+
+/// Spare buffers kept, and how large one may be.
+const SPARE_BUFFERS: usize = 16;
+const SPARE_BYTES_MAX: usize = 2 * READ_CHUNK_BYTES;
 
 /// One file as the log knows it.
 #[derive(Clone, Debug)]
@@ -182,6 +187,8 @@ pub struct RelayShared {
     pub(crate) space_limit_bytes: u64,
     pub(crate) on_damage: OnDamage,
     pub(crate) disk: Disk,
+    /// For what is appended and what is read.
+    pub(crate) buffers: Arc<BufferPool>,
     state: Mutex<Shared>,
     /// Serialises changes of the index file. Taken before `state`.
     index: Mutex<()>,
@@ -245,6 +252,7 @@ impl RelayShared {
             space_limit_bytes: options.space_limit_bytes,
             on_damage: options.on_damage,
             disk,
+            buffers: BufferPool::new(SPARE_BUFFERS, SPARE_BYTES_MAX),
             state: Mutex::new(shared),
             index: Mutex::new(()),
             state_file: Mutex::new(state_file),

@@ -82,7 +82,13 @@ impl SideReader {
         let data = self.read((end - self.position.offset).min(READ_CHUNK_BYTES as u64) as usize)?;
         let offset = self.position.offset;
         self.move_to(RelayPosition { offset: offset + data.len() as u64, ..self.position });
-        Ok(TailItem::Chunk(Chunk { file_number: here, file: file.name, offset, data: Arc::new(data), hot: false }))
+        Ok(TailItem::Chunk(Chunk {
+            file_number: here,
+            file: file.name,
+            offset,
+            data: Arc::new(data.into()),
+            hot: false,
+        }))
     }
 
     fn move_to(&mut self, position: RelayPosition) {

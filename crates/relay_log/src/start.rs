@@ -340,7 +340,7 @@ pub(crate) fn format_chunk(start: &StartPoint) -> Option<crate::Chunk> {
         file_number: start.position.file_number,
         file: Arc::from(file_name(start.position.file_number)),
         offset,
-        data: Arc::new(start.format.clone()),
+        data: Arc::new(start.format.clone().into()),
         hot: false,
     })
 }

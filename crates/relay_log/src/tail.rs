@@ -109,7 +109,7 @@ impl RelayTail {
                 file_number: self.position.file_number,
                 file: name,
                 offset: self.position.offset,
-                data: Arc::new(data),
+                data: self.shared.buffers.share(data),
                 hot: false,
             };
             self.position.offset += chunk.data.len() as u64;
@@ -210,7 +210,8 @@ impl RelayTail {
                 Err(e) => return Err(RelayError::io("open", &path, &e)),
             },
         };
-        let mut data = vec![0; len];
+        let mut data = self.shared.buffers.take(len);
+        data.resize(len, 0);
         let mut filled = 0;
         while let Some(rest) = data.get_mut(filled..)
             && !rest.is_empty()

@@ -250,6 +250,12 @@ impl RelayWriter {
         Ok(damage.report(len))
     }
 
+    /// A vector for the next append, with capacity for `capacity` bytes; what it holds is of no meaning.
+    #[must_use]
+    pub fn spare_buffer(&self, capacity: usize) -> Vec<u8> {
+        self.shared.buffers.take(capacity)
+    }
+
     /// The end of what is written.
     #[must_use]
     pub fn position(&self) -> RelayPosition {
@@ -347,7 +353,7 @@ impl RelayWriter {
             file_number: self.number,
             file: Arc::clone(&self.name),
             offset: self.len,
-            data: Arc::new(data),
+            data: self.shared.buffers.share(data),
             hot: true,
         };
         self.len += chunk.data.len() as u64;
@@ -407,7 +413,7 @@ impl RelayWriter {
             file_number: next,
             file: Arc::clone(&self.name),
             offset: MAGIC.len() as u64,
-            data: Arc::new(head),
+            data: Arc::new(head.into()),
             hot: true,
         };
         shared.publish_file(&index, file, self.retrieved.clone(), chunk, checksum == ChecksumAlgorithm::None);
@@ -436,7 +442,7 @@ impl RelayWriter {
             file_number: self.number,
             file: Arc::clone(&self.name),
             offset: self.len,
-            data: Arc::new(event),
+            data: Arc::new(event.into()),
             hot: true,
         };
         self.len += chunk.data.len() as u64;

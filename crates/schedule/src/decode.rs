@@ -4,11 +4,12 @@
 //! column unpacked, the order between pieces, a row read under a definition that disagrees with its table map, an
 //! event that is not counted once as seen and once as what became of it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, GtidSet, Prepared};
+use base::{Gtid, GtidSet, Prepared, ReplicationFilters};
 use binlog::{
     ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, PayloadDecompressor, QueryEvent, QueryKind,
     TableMapEvent, TransactionPayload, XaPrepare, check_event_type, event_body, event_type, verify_checksum,
@@ -42,6 +43,8 @@ pub struct DecodeOptions {
     /// A statement that cannot be interpreted and is about one table puts that table in quarantine, until it is copied;
     /// else it stops replay.
     pub quarantine: bool,
+    /// Which databases and tables are replicated, under which names. Asked once per table map that is new, never per row.
+    pub filters: Arc<ReplicationFilters>,
 }
 
 /// Transactions the operator wants left out; may grow while replay runs.
@@ -85,6 +88,8 @@ pub(crate) enum StatementOutcome {
     NoEffect,
     /// The copy of its table brings what it does.
     Superseded,
+    /// The operator's filters leave it out.
+    Filtered,
 }
 
 /// What only the ordered stage knows, for a piece that it decodes itself.
@@ -606,6 +611,7 @@ impl Decoder {
             StatementOutcome::Recorded => Category::Recorded,
             StatementOutcome::NoEffect => Category::Control,
             StatementOutcome::Superseded => Category::SupersededByCopy,
+            StatementOutcome::Filtered => Category::Filtered,
         };
         open_without_gtid(work, header);
         work.count(header.event_type, category);
@@ -623,7 +629,7 @@ impl Decoder {
                 let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
                 let plan = self.resolve(&work.catalog, &map);
                 let left_out = match plan {
-                    Ok(None) => left_out_as(&work.catalog, &map),
+                    Ok(None) => self.left_out_as(&work.catalog, &map),
                     _ => LeftOut { category: Category::Filtered, cascades: false },
                 };
                 if self.maps.len() >= MAPS_MAX {
@@ -644,7 +650,12 @@ impl Decoder {
         if is_system(map.db, catalog) {
             return Ok(None);
         }
-        let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+        let (db, name) = self.name_here(catalog, map);
+        if !self.options.filters.is_empty()
+            && !self.options.filters.replicates(&db, &name, catalog.lower_case_table_names())
+        {
+            return Ok(None);
+        }
         let Some(def) = catalog.table(&db, &name) else {
             if self.options.known_only || catalog.is_quarantined(&db, &name) {
                 return Ok(None);
@@ -671,6 +682,28 @@ impl Decoder {
         let plan = self.plans.entry(def.id).or_insert_with(|| Arc::new(TablePlan::new(def, catalog)));
         Ok(Some(Arc::clone(plan)))
     }
+
+    /// Database and table as they are called here.
+    fn name_here<'m>(&self, catalog: &Catalog, map: &TableMapEvent<'m>) -> (Cow<'m, str>, Cow<'m, str>) {
+        let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+        if !self.options.filters.renames() {
+            return (db, name);
+        }
+        let renamed = self.options.filters.rewritten(&db, catalog.lower_case_table_names()).to_owned();
+        (Cow::Owned(renamed), name)
+    }
+
+    /// What becomes of rows of a table that is left out.
+    fn left_out_as(&self, catalog: &Catalog, map: &TableMapEvent<'_>) -> LeftOut {
+        let (db, name) = self.name_here(catalog, map);
+        let superseded = catalog.is_quarantined(&db, &name);
+        LeftOut {
+            category: if superseded { Category::SupersededByCopy } else { Category::Filtered },
+            cascades: catalog
+                .children(&db, &name)
+                .any(|(_, key)| key.on_delete.changes_children() || key.on_update.changes_children()),
+        }
+    }
 }
 
 /// The server's own schemas, compared as the source compares names.
@@ -678,18 +711,6 @@ fn is_system(db: &[u8], catalog: &Catalog) -> bool {
     SYSTEM_SCHEMAS.iter().any(|schema| {
         if catalog.lower_case_table_names() == 0 { db == *schema } else { db.eq_ignore_ascii_case(schema) }
     })
-}
-
-/// What becomes of rows of a table that is left out.
-fn left_out_as(catalog: &Catalog, map: &TableMapEvent<'_>) -> LeftOut {
-    let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
-    let superseded = catalog.is_quarantined(&db, &name);
-    LeftOut {
-        category: if superseded { Category::SupersededByCopy } else { Category::Filtered },
-        cascades: catalog
-            .children(&db, &name)
-            .any(|(_, key)| key.on_delete.changes_children() || key.on_update.changes_children()),
-    }
 }
 
 fn category_of(reason: SkipReason) -> Category {

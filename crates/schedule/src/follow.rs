@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use base::{Gtid, GtidSet, Prepared, PreparedSet};
+use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters};
 use catalog::{Catalog, DdlEffect, TableDef};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
@@ -42,6 +42,7 @@ struct FollowState {
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
     changed: Option<String>,
+    filters: Arc<ReplicationFilters>,
     prepared: PreparedSet,
     /// Events of the XA transaction that is being read.
     aside: Option<Vec<u8>>,
@@ -65,6 +66,7 @@ impl TableFollower {
             executed: copied,
             continued: None,
             changed: None,
+            filters: Arc::clone(&options.filters),
             prepared: PreparedSet::default(),
             aside: None,
         };
@@ -80,7 +82,7 @@ impl TableFollower {
         &mut self,
         file: &Arc<str>,
         offset: u64,
-        data: &Arc<Vec<u8>>,
+        data: &Arc<Buffer>,
         emit: &mut dyn FnMut(DecodedPiece) -> bool,
     ) -> Result<(), FollowEnd> {
         let TableFollower { splitter, decoder, state } = self;
@@ -147,16 +149,17 @@ impl StatementSink for FollowState {
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
-        let changes = match self.catalog.apply(&context_of(&statement), statement.query.sql) {
-            Ok(outcome) => match outcome.effect {
-                DdlEffect::Changed { dropped, altered, .. } => {
-                    dropped.contains(&self.def.id) || altered.iter().any(|table| table.id == self.def.id)
-                }
-                DdlEffect::NoEffect(_) | DdlEffect::Recorded(_) => false,
-            },
-            // Most name tables that this catalog does not hold. One that cannot be read may be about ours.
-            Err(_) => names(statement.query.sql, &self.def.name),
-        };
+        let changes =
+            match self.catalog.apply(&context_of(&statement, &self.filters, &self.catalog), statement.query.sql) {
+                Ok(outcome) => match outcome.effect {
+                    DdlEffect::Changed { dropped, altered, .. } => {
+                        dropped.contains(&self.def.id) || altered.iter().any(|table| table.id == self.def.id)
+                    }
+                    DdlEffect::NoEffect(_) | DdlEffect::Recorded(_) => false,
+                },
+                // Most name tables that this catalog does not hold. One that cannot be read may be about ours.
+                Err(_) => names(statement.query.sql, &self.def.name),
+            };
         if !changes {
             return Ok(StatementOutcome::NoEffect);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Gtid, LogPosition};
+use base::{Buffer, Gtid, LogPosition};
 use binlog::{ChecksumAlgorithm, GtidEvent};
 use observe::LedgerBatch;
 
@@ -51,7 +51,7 @@ pub struct Piece {
     /// How to decode it.
     pub kind: PieceKind,
     /// The bytes, shared with the neighbours and perhaps with the receiver.
-    pub data: Arc<Vec<u8>>,
+    pub data: Arc<Buffer>,
     /// First byte of the piece in `data`.
     pub start: usize,
     /// End of the piece in `data`.
@@ -299,7 +299,7 @@ impl DecodedPiece {
         let piece = Piece {
             number: 0,
             kind: PieceKind::Rows,
-            data: Arc::new(Vec::new()),
+            data: Arc::default(),
             start: 0,
             end: 0,
             file: Arc::from(""),

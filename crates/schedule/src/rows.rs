@@ -52,7 +52,8 @@ impl Decoder {
             let left_out = entry.left_out;
             if left_out.cascades && is_unlogged(&event) && event.kind != RowsKind::Write {
                 return Err(unsupported(
-                    "the log does not hold what a foreign key does to rows that refer to a table that is being copied",
+                    "the log does not hold what a foreign key does to rows that refer to a table that is being copied or \
+                     is left out by filters",
                 ));
             }
             work.count(header.event_type, left_out.category);

@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
-use catalog::{Catalog, DdlEffect, Named, NamedTable, Quarantined, Rewrite, StatementContext, TableDef, TableId};
+use base::{Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters, SequenceNumber};
+use catalog::{
+    Catalog, DdlEffect, Filtered, Named, NamedTable, Quarantined, Rewrite, SourceNames, StatementContext, TableDef,
+    TableId,
+};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -133,6 +136,8 @@ struct State {
     continued: Option<SkipReason>,
     /// See [`DecodeOptions::quarantine`].
     quarantine: bool,
+    /// See [`DecodeOptions::filters`].
+    filters: Arc<ReplicationFilters>,
     prepared: PreparedSet,
     /// Events of the XA transaction that is being read, perhaps over several pieces.
     aside: Option<Vec<u8>>,
@@ -157,6 +162,7 @@ impl Sequencer {
                 rewrites: Vec::new(),
                 continued: None,
                 quarantine: options.quarantine,
+                filters: Arc::clone(&options.filters),
                 prepared: PreparedSet::default(),
                 aside: None,
             },
@@ -418,9 +424,20 @@ impl StatementSink for State {
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
-        let context = context_of(&statement);
+        let context = context_of(&statement, &self.filters, &self.catalog);
         let query = &statement.query;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
+        match self.catalog.filter(&context, query.sql) {
+            Filtered::Replicated => {}
+            Filtered::LeftOut => return Ok(StatementOutcome::Filtered),
+            Filtered::Instead { copies: Some(why), .. } if !self.quarantine => {
+                return Err((StopClass::NotSupported, format!("{why}: a table that is replicated must be copied now")));
+            }
+            Filtered::Instead { catalog, dropped, copies } => {
+                self.put_catalog(at, catalog, dropped);
+                return Ok(if copies.is_some() { StatementOutcome::Superseded } else { StatementOutcome::Filtered });
+            }
+        }
         match self.catalog.apply_to_quarantined(&context, query.sql) {
             Quarantined::NotConcerned => {}
             Quarantined::Done(catalog, gone) => {
@@ -464,12 +481,17 @@ pub(crate) fn hold_prepared(held: &mut PreparedSet, xid: String, one: Prepared) 
     Ok(())
 }
 
-/// What the log says of a statement's surroundings.
-pub(crate) fn context_of(statement: &Statement<'_>) -> StatementContext {
+/// What the log says of a statement's surroundings, databases under their names here.
+pub(crate) fn context_of(
+    statement: &Statement<'_>,
+    filters: &Arc<ReplicationFilters>,
+    catalog: &Catalog,
+) -> StatementContext {
     let query = &statement.query;
     let status = &query.status;
+    let names = SourceNames { filters: Arc::clone(filters), lower_case_table_names: catalog.lower_case_table_names() };
     StatementContext {
-        default_db: String::from_utf8_lossy(query.db).into_owned(),
+        default_db: names.database(&String::from_utf8_lossy(query.db)).to_owned(),
         sql_mode: status.sql_mode.unwrap_or(0),
         collation_client: status.charset_client,
         collation_connection: status.collation_connection,
@@ -480,5 +502,6 @@ pub(crate) fn context_of(statement: &Statement<'_>) -> StatementContext {
         time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
         server_version: statement.server_version,
         timestamp_us: Some(statement.timestamp_us),
+        names,
     }
 }

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use base::LogPosition;
 use base::limits::{BATCH_BYTES, EVENT_LEN_MAX, TRANSACTION_SLICE_BYTES};
+use base::{Buffer, LogPosition};
 use binlog::{
     BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind,
     TransactionPayload, event_body, event_type,
@@ -144,7 +144,7 @@ impl Splitter {
         &mut self,
         file: &Arc<str>,
         offset: u64,
-        data: &Arc<Vec<u8>>,
+        data: &Arc<Buffer>,
         verified: bool,
         emit: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), Box<Stop>> {
@@ -172,7 +172,7 @@ impl Splitter {
     /// the rest begins, or None when all of it is in `carry`.
     fn join(
         &mut self,
-        data: &Arc<Vec<u8>>,
+        data: &Arc<Buffer>,
         verified: bool,
         emit: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<Option<usize>, Box<Stop>> {
@@ -185,7 +185,7 @@ impl Splitter {
             self.carry.extend_from_slice(data.get(taken..taken + more).unwrap_or(&[]));
             taken += more;
             self.carry_verified &= verified;
-            let joined = Arc::new(std::mem::take(&mut self.carry));
+            let joined = Arc::new(Buffer::from(std::mem::take(&mut self.carry)));
             let walked = self.walk_over(&joined, self.carry_verified, emit);
             let used = self.walk.from;
             self.forget(used);
@@ -195,7 +195,8 @@ impl Splitter {
                 return Ok(Some(taken - left));
             }
             // Nothing was handed on, so nobody else holds the bytes.
-            self.carry = Arc::try_unwrap(joined).unwrap_or_else(|shared| shared.get(used..).unwrap_or(&[]).to_vec());
+            self.carry = Arc::try_unwrap(joined)
+                .map_or_else(|shared| shared.get(used..).unwrap_or(&[]).to_vec(), Buffer::into_vec);
         }
         Ok(Some(taken))
     }
@@ -215,7 +216,7 @@ impl Splitter {
     /// Cuts `data` and hands on what is finished, also when the walk then fails.
     fn walk_over(
         &mut self,
-        data: &Arc<Vec<u8>>,
+        data: &Arc<Buffer>,
         verified: bool,
         emit: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), Box<Stop>> {

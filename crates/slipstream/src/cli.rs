@@ -203,14 +203,14 @@ option_flags! {
         /// Connections that read the source in the initial copy [default: 4]
         #[arg(value_name = "N", help_heading = "Initial copy")]
         copy_connections,
-        /// Hold the source's writers for milliseconds, or take no lock where RELOAD cannot be granted: auto or none
-        /// [default: auto]
+        /// Hold the source's writers for milliseconds, or take no lock where RELOAD cannot be granted: auto or none;
+        /// auto takes none either where none is to be had within a minute [default: auto]
         #[arg(value_name = "HOW", help_heading = "Initial copy")]
         copy_lock,
         /// Bytes a second that the initial copy reads at most [default: no limit]
         #[arg(value_name = "SIZE", help_heading = "Initial copy")]
         copy_rate,
-        /// How long one try for the source's read lock may keep its writers waiting [default: 1s]
+        /// How long one try for the source's read lock may keep its writers waiting; first tries take 100 ms [default: 1s]
         #[arg(value_name = "TIME", help_heading = "Initial copy")]
         lock_wait,
         /// How old the initial copy's snapshots may become [default: 10min]
@@ -223,7 +223,7 @@ option_flags! {
         #[arg(value_name = "TIME", help_heading = "Store")]
         cut_interval,
         /// Rows on disk that stay in memory for verify and dump, bytes: above it the oldest of these end with "snapshot too
-        /// old" [default: half of --memory]
+        /// old" [default: half of --memory, and within it]
         #[arg(value_name = "SIZE", help_heading = "Store")]
         snapshot_memory,
         /// How old the state may become that verify and dump read [default: no limit]
@@ -258,6 +258,48 @@ option_flags! {
     }
 }
 
+/// Replication filters; each may be given several times, in option files too.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FilterFlags {
+    /// Replicate this database only (statements: where it is the session's default one)
+    #[arg(long, value_name = "DB", help_heading = "Replication filters")]
+    pub replicate_do_db: Vec<String>,
+    /// Replicate all databases but this one; not looked at where there is a --replicate-do-db
+    #[arg(long, value_name = "DB", help_heading = "Replication filters")]
+    pub replicate_ignore_db: Vec<String>,
+    /// Replicate this table
+    #[arg(long, value_name = "DB.TABLE", help_heading = "Replication filters")]
+    pub replicate_do_table: Vec<String>,
+    /// Do not replicate this table
+    #[arg(long, value_name = "DB.TABLE", help_heading = "Replication filters")]
+    pub replicate_ignore_table: Vec<String>,
+    /// Replicate the tables like this; % stands for any text, _ for a character, \ before them for themselves
+    #[arg(long, value_name = "DB.TABLE", help_heading = "Replication filters")]
+    pub replicate_wild_do_table: Vec<String>,
+    /// Do not replicate the tables like this
+    #[arg(long, value_name = "DB.TABLE", help_heading = "Replication filters")]
+    pub replicate_wild_ignore_table: Vec<String>,
+    /// A database of the source has another name here; the filters above see that one
+    #[arg(long, value_name = "FROM->TO", help_heading = "Replication filters")]
+    pub replicate_rewrite_db: Vec<String>,
+}
+
+impl FilterFlags {
+    /// The flags given, by option name.
+    pub fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
+        let all: [(&'static str, &Vec<String>); 7] = [
+            ("replicate_do_db", &self.replicate_do_db),
+            ("replicate_ignore_db", &self.replicate_ignore_db),
+            ("replicate_do_table", &self.replicate_do_table),
+            ("replicate_ignore_table", &self.replicate_ignore_table),
+            ("replicate_wild_do_table", &self.replicate_wild_do_table),
+            ("replicate_wild_ignore_table", &self.replicate_wild_ignore_table),
+            ("replicate_rewrite_db", &self.replicate_rewrite_db),
+        ];
+        all.into_iter().flat_map(|(name, values)| values.iter().map(move |value| (name, Some(value.clone())))).collect()
+    }
+}
+
 /// Asking for the password.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PasswordFlag {
@@ -279,13 +321,16 @@ pub struct ReplicaFlags {
     pub(crate) pipeline: PipelineFlags,
     #[command(flatten)]
     pub(crate) follow: FollowFlags,
+    #[command(flatten)]
+    pub(crate) filters: FilterFlags,
 }
 
 impl ReplicaFlags {
     /// All option flags given.
     #[must_use]
     pub fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
-        [self.data.pairs(), self.source.pairs(), self.pipeline.pairs(), self.follow.pairs()].concat()
+        [self.data.pairs(), self.source.pairs(), self.pipeline.pairs(), self.follow.pairs(), self.filters.pairs()]
+            .concat()
     }
 }
 

@@ -5,8 +5,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use base::filters::{FILTER_OPTIONS, ReplicationFilters};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -19,7 +21,7 @@ pub const SECTION: &str = "slipstream";
 /// Less than this leaves no room for the queues and a generation.
 const MEMORY_MIN: u64 = 128 << 20;
 
-/// Every option: its name, other names it answers to (MySQL's, mostly), whether it is a switch.
+/// Every option but the replication filters: its name, other names it answers to (MySQL's, mostly), whether it is a switch.
 const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("source", &[], false),
     ("host", &["source-host"], false),
@@ -351,6 +353,7 @@ pub struct ReplicaConfig {
     /// What is older than this is cut, whatever its size.
     pub cut_interval: Duration,
     /// Bytes of rows that are on disk already and stay in memory for readers; 0: half of the memory limit.
+    /// Up to half of `memory` this is within it.
     pub snapshot_memory: u64,
     /// Readers see a state of this age at most; None: of any.
     pub snapshot_age: Option<Duration>,
@@ -364,6 +367,8 @@ pub struct ReplicaConfig {
     pub retry_count: u64,
     /// Acknowledge to a source with semi-synchronous replication.
     pub semi_sync: bool,
+    /// Which databases and tables are replicated, under which names.
+    pub filters: Arc<ReplicationFilters>,
     /// Threads and memory.
     pub pipeline: PipelineConfig,
     /// Log lines.
@@ -393,6 +398,7 @@ pub struct Settings {
     connect_retry: Option<Duration>,
     retry_count: Option<u64>,
     semi_sync: Option<bool>,
+    filters: ReplicationFilters,
     pipeline: PipelineConfig,
     log: LogConfig,
     /// Password of the `[client]` section, as mysql's clients read it; used when ours names none.
@@ -510,6 +516,8 @@ impl Settings {
             "replica-parallel-workers" => self.pipeline.workers = parse_number(value, 0, 1024)? as usize,
             "decoders" => self.pipeline.decoders = parse_number(value, 0, 1024)? as usize,
             "queue-memory" => self.pipeline.queue_memory = bytes_within(value, 32 << 20, 1 << 50)?,
+            // Each rule adds to those before, from whichever place.
+            rule if FILTER_OPTIONS.contains(&rule) => self.filters.add(rule, value)?,
             "log-error" => self.log.file = if value == "stderr" { None } else { Some(path()?) },
             "log-format" => self.log.format = parse_log_format(value)?,
             "log-error-verbosity" => self.log.verbosity = parse_number(value, 1, 3)? as u8,
@@ -628,6 +636,7 @@ impl Settings {
             connect_retry: self.connect_retry.unwrap_or(Duration::from_secs(10)),
             retry_count: self.retry_count.unwrap_or(0),
             semi_sync,
+            filters: Arc::new(self.filters.clone()),
             pipeline: self.pipeline,
             log: self.log.clone(),
         })
@@ -648,7 +657,8 @@ fn client_password(files: &OptionFiles) -> Option<Secret> {
 /// Name of an option by any of its names, and whether it is a switch.
 fn canonical(key: &str) -> Option<(&'static str, bool)> {
     let is_it = |(name, others, _): &&(&'static str, &[&str], bool)| *name == key || others.contains(&key);
-    OPTIONS.iter().find(is_it).map(|(name, _, is_switch)| (*name, *is_switch))
+    let filter = FILTER_OPTIONS.iter().find(|name| **name == key).map(|name| (*name, false));
+    OPTIONS.iter().find(is_it).map(|(name, _, is_switch)| (*name, *is_switch)).or(filter)
 }
 
 /// MySQL's `skip-`, `disable-` and `enable-` before a switch.
@@ -665,7 +675,8 @@ fn resolve_prefix<'a>(key: &'a str, value: Option<&'a str>) -> (&'a str, Option<
 }
 
 fn unknown_option(key: &str) -> String {
-    let names = OPTIONS.iter().flat_map(|(name, others, _)| std::iter::once(*name).chain(others.iter().copied()));
+    let names = OPTIONS.iter().flat_map(|(name, others, _)| std::iter::once(name).chain(others.iter()));
+    let names = names.chain(&FILTER_OPTIONS).copied();
     let nearest = names.map(|name| (edit_distance(key, name), name)).min();
     match nearest {
         Some((distance, name)) if distance <= key.chars().count().max(3) / 3 => {

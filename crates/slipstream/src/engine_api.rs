@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::lock::FolderLock;
 use crate::log;
+use crate::memory::MemoryPlan;
 use crate::replica::{self, ReadOnly, Replica};
 
 /// Form of dumped rows.
@@ -222,7 +223,7 @@ impl ReplicaHandle {
             Some(server) => server.connect_options()?,
             None => self.replica.source_options().ok_or_else(no_server)?,
         };
-        verify_engine(&engine, &source, options, out)
+        verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out)
     }
 
     /// The folder it runs on.
@@ -312,7 +313,8 @@ pub fn stopped_dump(folder: &Folder, options: &DumpOptions, out: &mut dyn Write)
 pub fn stopped_verify(folder: &Folder, options: &VerifyOptions, out: &mut dyn Write) -> Result<(), Failure> {
     let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
     let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
-    verify_engine(&compare::Engine { store: &stopped.pipeline.store, publisher: None }, &source, options, out)
+    let engine = compare::Engine { store: &stopped.pipeline.store, publisher: None };
+    verify_engine(&engine, &source, &stopped.pipeline.decode_options().filters, options, out)
 }
 
 /// Compares any two MySQL-protocol servers.
@@ -371,12 +373,15 @@ fn compare_options(options: &VerifyOptions) -> compare::VerifyOptions {
 fn verify_engine(
     engine: &compare::Engine<'_>,
     source: &source::ConnectOptions,
+    filters: &Arc<base::ReplicationFilters>,
     options: &VerifyOptions,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     engine.store.readable().map_err(|error| replica::store_failure(&error))?;
     refuse_quarantined(&engine.store.visibility().current().catalog, &options.tables)?;
-    verified(options, out, |out| compare::verify_store(engine, source, &compare_options(options), out))
+    let mut wanted = compare_options(options);
+    wanted.tables = wanted.tables.of(filters);
+    verified(options, out, |out| compare::verify_store(engine, source, &wanted, out))
 }
 
 fn verified(
@@ -439,6 +444,7 @@ fn compare_failure(error: compare::CompareError) -> Failure {
 pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(), Failure> {
     let scratch = std::env::temp_dir().join(format!("slipstream-lab-replay-{}", std::process::id()));
     let cores = replica::cores();
+    let plan = options.memory.map(|memory| MemoryPlan::of(memory, options.pipeline.queue_memory));
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
         load: options.load.clone(),
@@ -452,8 +458,13 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
             decoders => decoders,
         },
         grain: options.grain,
-        memory_bytes: options.pipeline.queue_memory,
-        generation_bytes: options.memory.map(|memory| memory / 4),
+        memory_bytes: plan.map_or(options.pipeline.queue_memory, |plan| plan.queue_bytes),
+        hot_bytes_max: plan.map(|plan| plan.hot_bytes),
+        on_disk: plan.map(|plan| lab::replay::OnDisk {
+            memory_bytes: plan.limit_bytes,
+            generation_bytes: plan.generation_bytes,
+            cache_bytes: plan.cache_bytes,
+        }),
         check_images: replica::check_images(options.pipeline.check_images),
         relay_sync: replica::sync_policy(options.relay_sync),
         hash: options.hash,

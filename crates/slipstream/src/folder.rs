@@ -9,6 +9,7 @@
 //! DIR/store/              the rows as of the last cut (one tree, docs/formats.md)
 //! DIR/scratch/            what outgrew memory; emptied at every start
 //! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
+//! DIR/filters             the replication filters that its rows were replicated with; none without filters
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
 //! ```
 
@@ -17,12 +18,14 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use base::Uuid;
+use base::{ReplicationFilters, Uuid};
 use observe::{ConnectionState, ReplayState, StatusReport};
 
 use crate::exit::{Exit, Failure};
 use crate::lock::{FolderLock, LOCK_FILE};
 
+/// A rule a line.
+const FILTERS_FILE: &str = "filters";
 const FORMAT_FILE: &str = "slipstream.format";
 const FORMAT_NAME: &str = "slipstream";
 const FORMAT_VERSION: u32 = 2;
@@ -122,6 +125,46 @@ impl Folder {
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
         self.path.join("scratch")
+    }
+
+    /// The replication filters its rows were replicated with.
+    ///
+    /// # Errors
+    /// Code 7 when the file is broken; 8 for disk errors.
+    pub fn filters(&self) -> Result<ReplicationFilters, Failure> {
+        let path = self.path.join(FILTERS_FILE);
+        let text = read_small(&path)?.unwrap_or_default();
+        let broken = |error| Failure::new(Exit::Corrupt, format!("{}: {error}", path.display()));
+        ReplicationFilters::from_text(&text).map_err(broken)
+    }
+
+    /// Takes the filters of this start: those of a folder without rows are kept, else they must be the ones kept.
+    ///
+    /// # Errors
+    /// Code 2 when they are others; as [`Folder::filters`].
+    pub fn keep_filters(&self, filters: &ReplicationFilters, is_empty: bool) -> Result<(), Failure> {
+        let kept = if is_empty { None } else { Some(self.filters()?) };
+        match kept {
+            Some(kept) if kept == *filters => Ok(()),
+            Some(kept) => {
+                let only = |these: &ReplicationFilters, others: &ReplicationFilters| {
+                    let others: Vec<_> = others.rules().collect();
+                    let rules = these.rules().filter(|rule| !others.contains(rule));
+                    let texts: Vec<String> = rules.map(|(option, value)| format!("--{option}='{value}'")).collect();
+                    if texts.is_empty() { "none".to_owned() } else { texts.join(" ") }
+                };
+                let text = format!(
+                    "{} was filled with other replication filters: it would hold neither what these leave out nor all \
+                     they let pass. Only there: {}; only given now: {}",
+                    self.path.display(),
+                    only(&kept, filters),
+                    only(filters, &kept)
+                );
+                Err(Failure::usage(text).with_way_on("start with the filters it has, or with an empty folder"))
+            }
+            None if filters.is_empty() && read_small(&self.path.join(FILTERS_FILE))?.is_none() => Ok(()),
+            None => write_atomically(&self.path.join(FILTERS_FILE), filters.to_string().as_bytes()),
+        }
     }
 
     /// Makes the names of all that was made in the folder durable: store and relay log sync what is in their folders only.

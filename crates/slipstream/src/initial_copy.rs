@@ -128,7 +128,7 @@ pub fn check(
     let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
     let locks = config.copy.lock != CopyLock::None;
     let input = CopyCheckInput {
-        tables: &TableFilter::default(),
+        tables: &TableFilter::default().of(&config.filters),
         free_bytes,
         rate_bytes_per_second: config.copy.rate,
         snapshot_max: locks.then_some(config.copy.snapshot_max),
@@ -166,6 +166,7 @@ pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool
     })?;
     let options = CopyOptions {
         lock: config.copy.lock,
+        tables: TableFilter::default().of(&config.filters),
         connections: config.copy.connections,
         rate_bytes_per_second: config.copy.rate,
         lock_wait: config.copy.lock_wait,
@@ -174,7 +175,7 @@ pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool
     };
     let copy = SourceCopy::prepare(&connect, &options, stop)?;
     let plan = copy.plan();
-    let lock = match config.copy.lock {
+    let lock = match plan.lock {
         CopyLock::Auto | CopyLock::Table => {
             format!(
                 "snapshots taken at GTIDs {}: the source was locked for {} us after {} tries",
@@ -226,7 +227,7 @@ pub fn run(
     // Each connection may have a table of its own in hand.
     let buffer_bytes = memory_bytes as usize / (2 * config.copy.connections.max(1));
     let writer = CopyWriter::new(disk, buffer_bytes);
-    let writer = if config.copy.lock == CopyLock::None { writer.without_indexes() } else { writer };
+    let writer = if copy.plan().lock == CopyLock::None { writer.without_indexes() } else { writer };
     let mut control = serve_status(config, folder, lock, &progress, &stop).map_err(CopyFailure::Own)?;
     let shown = show(&progress);
     let ran = copy.run(&Sink { writer: &writer }, &progress, &stop);

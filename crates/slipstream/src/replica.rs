@@ -213,7 +213,7 @@ impl Replica {
             after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
-        let bytes = if config.snapshot_memory == 0 { memory.limit_bytes / 2 } else { config.snapshot_memory };
+        let bytes = if config.snapshot_memory == 0 { memory.snapshot_bytes } else { config.snapshot_memory };
         store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
         let settling = store.readable();
         if let Err(error) = &settling {
@@ -223,6 +223,7 @@ impl Replica {
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
                 quarantine: matches!(config.source, SourceSpec::Server(_)),
+                filters: Arc::clone(&config.filters),
                 decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
                 workers,
                 memory_bytes: memory.queue_bytes,
@@ -627,6 +628,7 @@ impl ReadOnly {
             PipelineOptions {
                 // As the running replica did and will do.
                 quarantine: true,
+                filters: Arc::new(folder.filters()?),
                 decoders: 1,
                 workers,
                 memory_bytes: 256 << 20,
@@ -729,6 +731,8 @@ impl Opening<'_> {
             initial_copy::remove_relay_log(self.folder)?;
             log::warning(Code(29), "Copy", "an initial copy did not come to its end; what there was of it is removed");
         }
+        let is_empty = recovered.is_none() && !initial_copy::has_relay_log(&self.folder.relay_log());
+        self.folder.keep_filters(&self.config.filters, is_empty)?;
         if recovered.is_none()
             && let SourceSpec::Server(server) = &self.config.source
             && !initial_copy::has_relay_log(&self.folder.relay_log())

@@ -165,7 +165,7 @@ impl TableCopy<'_> {
     /// # Errors
     /// Why the table is as it was.
     pub fn run(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
-        let filter = TableFilter::parse(&[name]);
+        let filter = TableFilter::parse(&[name]).of(&self.pipeline.decode_options().filters);
         if !matches!(filter.tables.as_slice(), [(Some(db), table)] if !db.is_empty() && !table.is_empty() && table != "*")
         {
             return Err(Failure::usage(format!("'{name}' is not SCHEMA.TABLE")));

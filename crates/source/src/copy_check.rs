@@ -159,7 +159,7 @@ fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut Cop
     )?;
     for row in 0..tables.rows.len() {
         let text = |column| tables.text(row, column).unwrap_or_default();
-        if filter.matches(&text(0), &text(1), lower) {
+        if filter.place_of(&text(0), &text(1), lower).is_some() {
             let number = |column| text(column).parse::<u64>().unwrap_or(0);
             check.tables += 1;
             check.rows = check.rows.saturating_add(number(2));

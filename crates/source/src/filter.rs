@@ -1,26 +1,46 @@
 //! Which tables of a server are meant.
 
-/// Tables by name; an empty filter means all.
+use std::sync::Arc;
+
+use base::ReplicationFilters;
+
+/// Tables by the names they have here; without names all that are replicated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFilter {
     /// Database (any when absent) and table (`*` for all of the database).
     pub tables: Vec<(Option<String>, String)>,
+    /// What of the source is replicated, and under which names.
+    pub filters: Arc<ReplicationFilters>,
 }
 
 impl TableFilter {
     /// Reads `SCHEMA.TABLE`, `SCHEMA.*` or `TABLE`, each name bare or in backticks.
     #[must_use]
     pub fn parse<S: AsRef<str>>(names: &[S]) -> TableFilter {
-        TableFilter { tables: names.iter().map(|name| parse_name(name.as_ref())).collect() }
+        let tables = names.iter().map(|name| parse_name(name.as_ref())).collect();
+        TableFilter { tables, filters: Arc::default() }
     }
 
-    /// Whether every table is meant.
+    /// The same of what these filters replicate.
+    #[must_use]
+    pub fn of(self, filters: &Arc<ReplicationFilters>) -> TableFilter {
+        TableFilter { filters: Arc::clone(filters), ..self }
+    }
+
+    /// The name here of the database of a table of the source, where that is replicated and meant.
+    #[must_use]
+    pub fn place_of<'a>(&'a self, db: &'a str, table: &str, lower_case_table_names: u8) -> Option<&'a str> {
+        let here = self.filters.place_of(db, table, lower_case_table_names)?;
+        self.matches(here, table, lower_case_table_names).then_some(here)
+    }
+
+    /// Whether every table that is replicated is meant.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// Whether the table is meant. Names are compared as `lower_case_table_names` has it.
+    /// Whether the table of this name here is meant. Names are compared as `lower_case_table_names` has it.
     #[must_use]
     pub fn matches(&self, db: &str, table: &str, lower_case_table_names: u8) -> bool {
         self.is_all() || self.tables.iter().any(|wanted| one_matches(wanted, db, table, lower_case_table_names))

@@ -14,6 +14,7 @@ pub mod files;
 mod filter;
 pub mod option_file;
 pub mod options;
+pub mod polite_lock;
 pub mod preflight;
 pub mod replication;
 pub mod session;

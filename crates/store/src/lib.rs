@@ -30,7 +30,9 @@ pub use copy::CopyWriter;
 pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_FILES, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
-pub use lane::{BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, merge_json};
+pub use lane::{
+    BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS, merge_json,
+};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};

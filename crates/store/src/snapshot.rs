@@ -73,6 +73,7 @@ pub struct Visibility {
     moved: Condvar,
     watermark: AtomicU64,
     oldest_needed: AtomicU64,
+    held_bytes: AtomicU64,
 }
 
 /// A reader's view. While it lives, nothing it can see is dropped, unless it is given up to stay within
@@ -136,7 +137,14 @@ impl Visibility {
             moved: Condvar::new(),
             watermark: AtomicU64::new(sequence),
             oldest_needed: AtomicU64::new(sequence),
+            held_bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Bytes of generations that are in the tree already and stay in memory for snapshots alone.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
     }
 
     /// From now on snapshots are given up above these.
@@ -286,15 +294,18 @@ impl Visibility {
 impl Visibility {
     /// Gives the oldest snapshots up while they hold too much.
     fn give_up(&self, state: &mut State) {
+        let mut bytes = bytes_held(state);
         while let Some(oldest) = state.held.first_entry() {
             let is_old = state.limits.age.is_some_and(|age| oldest.get().since.elapsed() > age);
-            if !is_old && bytes_held(state) <= state.limits.bytes {
+            if !is_old && bytes <= state.limits.bytes {
                 break;
             }
             let Some((_, oldest)) = state.held.pop_first() else { break };
             *oldest.layers.lock().unwrap_or_else(PoisonError::into_inner) = None;
             release(state, &oldest);
+            bytes = bytes_held(state);
         }
+        self.held_bytes.store(bytes, Ordering::Relaxed);
         self.oldest_needed.store(oldest(state), Ordering::Release);
     }
 }
@@ -413,6 +424,7 @@ impl Drop for Snapshot {
         let mut state = visibility.lock();
         if let Some(held) = state.held.remove(&self.number) {
             release(&mut state, &held);
+            visibility.held_bytes.store(bytes_held(&state), Ordering::Relaxed);
         }
         visibility.oldest_needed.store(oldest(&state), Ordering::Release);
     }

@@ -23,6 +23,9 @@ const TRIM_AT_MIN: u32 = 8;
 /// Versions of a row that are looked through for one that may be unlinked.
 const LIVE_LOOKS_MAX: usize = 10;
 
+/// Tables with fewer slots in a lane are not warmed.
+const WARM_SLOTS_MIN: usize = 256;
+
 /// Whether a record is one of its row's versions still.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Liveness {
@@ -80,6 +83,24 @@ impl LaneTable {
         })?;
         let at = self.slots[slot as usize].newest;
         Some(Found { slot, at, header: self.arena.header(at) })
+    }
+
+    /// Where the newest version of a key is said to be, by its hash alone. The first of two steps that bring what
+    /// `find` reads into the cache: taken for many keys in a row, their misses overlap.
+    #[inline]
+    pub(crate) fn warm_slot(&self, hash: u64) -> RecordRef {
+        // Few rows stay in the cache by themselves.
+        if self.slots.len() < WARM_SLOTS_MIN {
+            return RecordRef::NONE;
+        }
+        let slot = self.index.find(hash, |&slot| self.slots[slot as usize].hash == hash);
+        slot.map_or(RecordRef::NONE, |&slot| self.slots[slot as usize].newest)
+    }
+
+    /// The second step. What it gives only makes the reading be done.
+    #[inline]
+    pub(crate) fn warm_record(&self, at: RecordRef) -> u8 {
+        self.arena.touch(at)
     }
 
     /// The image of a found version.

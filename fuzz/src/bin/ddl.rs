@@ -27,6 +27,7 @@ fn context(input: &mut Input<'_>) -> StatementContext {
         time_zone: (flags & 256 != 0).then(|| "+02:00".to_owned()),
         server_version: (flags & 512 != 0).then_some(50_700 + u32::from(flags >> 10) * 1_000),
         timestamp_us: (flags & 128 != 0).then_some(u64::from(client) << 40 | u64::from(other)),
+        ..StatementContext::default()
     }
 }
 

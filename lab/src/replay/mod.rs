@@ -45,8 +45,10 @@ pub struct ReplayOptions {
     pub grain: Grain,
     /// Bytes in flight between split and publish.
     pub memory_bytes: u64,
-    /// Bytes of a generation: the store lies on disk and is cut at this size. None: everything stays in memory.
-    pub generation_bytes: Option<u64>,
+    /// Received bytes that replay has not taken yet and that stay in memory; None: as the relay log's own default.
+    pub hot_bytes_max: Option<usize>,
+    /// The store lies on disk. None: everything stays in memory.
+    pub on_disk: Option<OnDisk>,
     /// How far stored rows are compared with before images.
     pub check_images: CheckImages,
     /// When the relay log is synced.
@@ -58,6 +60,17 @@ pub struct ReplayOptions {
     pub reads: u64,
     /// Whether to hash the result (outside the timed part).
     pub hash: bool,
+}
+
+/// A store on disk: what it may take of memory, and the limit that this is a share of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnDisk {
+    /// The limit on the whole process, for the report.
+    pub memory_bytes: u64,
+    /// A generation is cut at this size.
+    pub generation_bytes: u64,
+    /// Blocks of the tree.
+    pub cache_bytes: u64,
 }
 
 /// How often a wait looks again.
@@ -163,12 +176,14 @@ impl Run {
     fn start(options: &ReplayOptions) -> anyhow::Result<Run> {
         let mut relay = RelayOptions::new(options.folder.join("relay-log"));
         relay.sync = options.relay_sync;
+        relay.hot_bytes_max = options.hot_bytes_max.unwrap_or(relay.hot_bytes_max);
         let (writer, _) = RelayLog::open(relay)?;
         let (mut tail, sync) = (writer.tail(), writer.sync());
         let (store, cut_options, cuts) = make_store(options)?;
         let source: apply::LogSource = Box::new(move |timeout| tail.next(timeout));
         let pipeline_options = PipelineOptions {
             quarantine: false,
+            filters: Arc::default(),
             decoders: options.decoders,
             workers: options.workers,
             memory_bytes: options.memory_bytes,
@@ -292,10 +307,9 @@ type Made = (Arc<Store>, Option<CutOptions>, Arc<AtomicU64>);
 fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
     let (lanes, catalog) = (apply::lanes_for(options.workers), catalog::Catalog::new(0));
     let taken = Arc::new(AtomicU64::new(0));
-    let Some(generation_bytes) = options.generation_bytes else {
+    let Some(OnDisk { generation_bytes, cache_bytes, .. }) = options.on_disk else {
         return Ok((Arc::new(Store::new(lanes, catalog)), None, taken));
     };
-    let cache_bytes = generation_bytes / 2;
     let (disk, recovered) = Disk::open(&options.folder.join("store"), DiskOptions { cache_bytes })?;
     let store = Store::over(lanes, disk, options.folder.join("scratch"), recovered, catalog)?;
     let counted = Arc::clone(&taken);
@@ -342,8 +356,12 @@ fn count_orders(store: &Arc<Store>) -> Result<Option<u64>, store::StoreError> {
 }
 
 fn settings(options: &ReplayOptions) -> String {
-    let store = options.generation_bytes.map_or("store in memory".to_owned(), |bytes| {
-        format!("store on disk, generations of {} MB, cuts and compaction synced", bytes / 1_000_000)
+    let store = options.on_disk.map_or("store in memory".to_owned(), |on_disk| {
+        format!(
+            "store on disk, memory limit {} MB, generations of {} MB, cuts and compaction synced",
+            on_disk.memory_bytes / 1_000_000,
+            on_disk.generation_bytes / 1_000_000
+        )
     });
     format!(
         "{}, {} workers, {} decoders, relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",

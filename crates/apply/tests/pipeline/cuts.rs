@@ -11,8 +11,8 @@ use base::{GtidSet, LogPosition};
 use binlog::EventHeader;
 use catalog::Catalog;
 use relay_log::{Intake, RelayFiles, RelayLog, RelayOptions, TailItem};
-use schedule::SkipList;
-use store::{Disk, DiskOptions, Store};
+use schedule::{SkipList, SplitOptions};
+use store::{Disk, DiskOptions, Snapshot, Store};
 
 use crate::kit::{Flavour, History, Random};
 use crate::run::{Setup, check_watermark, follow, seeds};
@@ -66,6 +66,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
         }),
         PipelineOptions {
             quarantine: false,
+            filters: Arc::default(),
             decoders: setup.decoders,
             workers: setup.workers,
             memory_bytes: setup.memory_bytes,
@@ -134,4 +135,69 @@ fn every_life_goes_on_from_a_cut_and_the_last_ends_equal() {
         assert!(lives <= 40, "seed {seed}: no end in {lives} lives");
     }
     assert!(cuts_seen > 0);
+}
+
+/// Replays a log of many row changes and counts the cuts; with a snapshot of the empty store held all the while, or none.
+fn cuts_of(history: &History, hold: bool) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    write_relay_log(history, &folder.path().join("relay"));
+    let (disk, recovered) = Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+    let store = Store::over(lanes_for(1), disk, folder.path().join("scratch"), recovered, Catalog::new(0)).unwrap();
+    let store = Arc::new(store);
+    let held = hold.then(|| Snapshot::pin(&store));
+    let (files, recovery) = RelayFiles::open_read_only_for(folder.path().join("relay"), &GtidSet::new(), None).unwrap();
+    let mut tail = files.tail_at(&recovery.start);
+    let cuts = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&cuts);
+    let setup = Setup::random(&mut Random(1));
+    let pipeline = Pipeline::start_with(
+        Box::new(move |timeout| tail.next(timeout)),
+        PipelineOptions {
+            filters: Arc::default(),
+            quarantine: false,
+            decoders: 1,
+            workers: 1,
+            memory_bytes: 1 << 20,
+            apply: ApplyOptions { check_images: setup.check },
+            skip: SkipList::new(GtidSet::new()),
+            store: Arc::clone(&store),
+            cuts: Some(CutOptions {
+                generation_bytes: GENERATION,
+                interval: Duration::from_secs(3600),
+                sync_relay: Box::new(|_| Ok(())),
+                after_cut: Box::new(move |_, _| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }),
+            }),
+            clock_difference_us: Arc::new(AtomicI64::new(0)),
+        },
+        SplitOptions { batch_bytes: 300, slice_bytes: 16 << 20 },
+    );
+    follow(pipeline, &history.states).unwrap();
+    if hold {
+        assert!(store.visibility().held_bytes() > GENERATION / 2, "{}", store.visibility().held_bytes());
+    }
+    drop(held);
+    assert_eq!(store.visibility().held_bytes(), 0);
+    cuts.load(Ordering::Relaxed)
+}
+
+const GENERATION: u64 = 1_000_000;
+
+/// What a snapshot keeps in memory is taken from the share of the generations, not put on top.
+#[test]
+fn generations_are_smaller_while_a_snapshot_holds_one() {
+    let flavour = Flavour {
+        transactions: 2000,
+        compressed: false,
+        partial_images: false,
+        ddl: false,
+        duplicates: false,
+        huge: false,
+    };
+    let mut history = History::with(Random(7), flavour);
+    history.always_checksums = true;
+    let (free, beside) = (cuts_of(&history, false), cuts_of(&history, true));
+    println!("{free} cuts, {beside} beside a snapshot");
+    assert!(free >= 4 && beside > free, "{free} cuts, {beside} beside a snapshot");
 }

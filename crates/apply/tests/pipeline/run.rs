@@ -65,6 +65,7 @@ impl Setup {
     pub fn options(&self) -> PipelineOptions {
         PipelineOptions {
             quarantine: false,
+            filters: Arc::default(),
             decoders: self.decoders,
             workers: self.workers,
             memory_bytes: self.memory_bytes,
@@ -90,7 +91,7 @@ pub fn chunks(files: Vec<(String, Vec<u8>)>, random: &mut Random) -> Vec<TailIte
                 file_number: number as u64 + 1,
                 file: Arc::clone(&name),
                 offset: 4 + at as u64,
-                data: Arc::new(bytes[at..at + len].to_vec()),
+                data: Arc::new(bytes[at..at + len].to_vec().into()),
                 hot: false,
             }));
             if random.one_in(50) {

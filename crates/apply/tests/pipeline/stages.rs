@@ -43,7 +43,7 @@ fn step(files: &[(String, Vec<u8>)], sizes: SplitOptions, mut cut: impl FnMut() 
         let mut at = 0;
         while at < bytes.len() {
             let len = cut().clamp(1, bytes.len() - at);
-            let data = Arc::new(bytes[at..at + len].to_vec());
+            let data = Arc::new(bytes[at..at + len].to_vec().into());
             let mut pieces: Vec<Piece> = Vec::new();
             let mut emit = |piece| {
                 pieces.push(piece);
@@ -145,7 +145,7 @@ fn a_huge_transaction_travels_in_slices() {
 
 fn feed(splitter: &mut Splitter, at: u64, bytes: &[u8]) -> Result<Vec<u8>, Box<Stop>> {
     let mut out = Vec::new();
-    let data = Arc::new(bytes.to_vec());
+    let data = Arc::new(bytes.to_vec().into());
     let mut emit = |piece: Piece| {
         out.extend_from_slice(piece.bytes());
         true
@@ -188,7 +188,7 @@ fn what_stands_before_a_broken_event_is_handed_on() {
         let mut out = Vec::new();
         let mut stop = None;
         for (number, part) in bytes.chunks(chunk).enumerate() {
-            let data = Arc::new(part.to_vec());
+            let data = Arc::new(part.to_vec().into());
             let mut emit = |piece: Piece| {
                 out.extend_from_slice(piece.bytes());
                 true

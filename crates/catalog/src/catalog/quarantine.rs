@@ -114,7 +114,7 @@ impl Inner {
         (self.folded(db), self.folded(name))
     }
 
-    fn quarantine(&mut self, table: &NamedTable, why: &str) -> Option<TableId> {
+    pub(super) fn quarantine(&mut self, table: &NamedTable, why: &str) -> Option<TableId> {
         let old = self.take_table(&table.0, &table.1);
         let key = self.name_key(&table.0, &table.1);
         self.quarantined.insert(key, why.to_owned());
@@ -122,7 +122,7 @@ impl Inner {
     }
 
     /// Takes a table out of the snapshot; its id.
-    fn take_table(&mut self, db: &str, name: &str) -> Option<TableId> {
+    pub(super) fn take_table(&mut self, db: &str, name: &str) -> Option<TableId> {
         let id = self.table(db, name)?.id;
         self.by_id.remove(&id);
         let (db, name) = self.name_key(db, name);

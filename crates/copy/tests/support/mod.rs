@@ -337,6 +337,7 @@ impl Replica {
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
                 quarantine: false,
+                filters: Arc::default(),
                 decoders: 2,
                 workers: 2,
                 memory_bytes: 256 << 20,

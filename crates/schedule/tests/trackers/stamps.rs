@@ -33,7 +33,7 @@ pub fn pieces_until(
         let mut split = Vec::new();
         let name: Arc<str> = format!("log.{number:06}").into();
         let done = splitter
-            .step(&name, 4, &Arc::new(bytes.clone()), false, &mut |piece| {
+            .step(&name, 4, &Arc::new(bytes.clone().into()), false, &mut |piece| {
                 split.push(piece);
                 true
             })
