@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use base::SequenceNumber;
 use catalog::{Identity, TableId};
+use schedule::OpKind;
 use schedule::trackers::{Extractor, Facts, Rules, Tracker, TrackerKind, TrackerOptions};
 
 use crate::stamps::pieces_until;
@@ -54,6 +55,7 @@ fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
     let mut trackers = trackers();
     let mut extractor = Extractor::default();
     let mut last_of: HashMap<(TableId, Vec<u8>), u64> = HashMap::new();
+    let mut last_keyless: HashMap<TableId, (u64, u64)> = HashMap::new();
     let (mut new_file, mut transactions, mut rows) = (false, 0u64, 0u64);
     let stopped = pieces_until(files, usize::MAX, |piece, before| {
         let after = piece.catalogs.last().map(|(_, catalog)| catalog);
@@ -68,13 +70,19 @@ fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
         let (mut needed, mut keyed) = (0, 0);
         for op in decoded.lanes.iter().flatten().chain(&decoded.barrier) {
             let def = &decoded.shapes[op.shape as usize].plan.def;
-            let keyless = def.identity == Identity::WholeImage;
-            let key = if keyless { Vec::new() } else { decoded.bytes(op.key).to_vec() };
-            let earlier = last_of.insert((def.id, key), number).filter(|earlier| *earlier < number).unwrap_or(0);
-            needed = needed.max(earlier);
-            // Sources let transactions overlap that insert into a table without a key.
-            keyed = if keyless { keyed } else { keyed.max(earlier) };
             rows += 1;
+            if def.identity == Identity::WholeImage {
+                // Rows that come do not mind one another. Sources let such transactions overlap.
+                let comes = op.kind == OpKind::AddCopy;
+                let (came, went) = last_keyless.entry(def.id).or_default();
+                let earlier = if comes { *went } else { (*came).max(*went) };
+                needed = needed.max(if earlier < number { earlier } else { 0 });
+                *(if comes { came } else { went }) = number;
+                continue;
+            }
+            let key = (def.id, decoded.bytes(op.key).to_vec());
+            let earlier = last_of.insert(key, number).filter(|earlier| *earlier < number).unwrap_or(0);
+            (needed, keyed) = (needed.max(earlier), keyed.max(earlier));
         }
         for (at, tracker) in trackers.iter_mut().enumerate() {
             let stamp = tracker.begin(&facts);

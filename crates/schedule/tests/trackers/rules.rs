@@ -324,8 +324,9 @@ fn c06_a_prefix_is_of_characters() {
     parents.is_free_of(other, first);
 }
 
+/// MySQL keeps the commit parent for such tables; a claim of the whole table by every row would be coarser than that.
 #[test]
-fn c07_a_table_without_a_key_is_claimed_whole() {
+fn c07_rows_without_a_key_come_together_and_go_alone() {
     for columns in ["a INT, b INT", "a INT UNIQUE, b INT"] {
         let mut script = Script::new();
         script.table("t", &[INT; 2], columns);
@@ -333,9 +334,15 @@ fn c07_a_table_without_a_key_is_claimed_whole() {
         let first = script.rows(&[insert("t", &[int(1), int(1)])]);
         let elsewhere = script.rows(&[insert("s", &user(1, 1))]);
         let second = script.rows(&[insert("t", &[int(2), int(2)])]);
+        let gone = script.rows(&[delete("t", &[int(1), int(1)])]);
+        let changed = script.rows(&[update("t", &[int(2), int(2)], &[int(2), int(3)])]);
+        let third = script.rows(&[insert("t", &[int(4), int(4)])]);
         let parents = script.own();
         parents.is_free_of(elsewhere, first);
-        parents.waits(second, first);
+        parents.is_free_of(second, first);
+        parents.waits(gone, second);
+        parents.waits(changed, gone);
+        parents.waits(third, changed);
     }
 }
 
