@@ -93,7 +93,7 @@ pub struct TransactionReport {
     pub latches_contended: u64,
     /// Pieces that the scheduling thread decoded itself.
     pub decoded_by_scheduler: u64,
-    /// Transactions that waited for an earlier one of the same keyless table beyond what the tracker says.
+    /// Transactions that waited for an earlier one of the same row without a key beyond what the tracker says.
     pub keyless_raised: u64,
     /// The most transactions handed out beyond the low-water mark.
     pub at_once_max: u64,
@@ -103,7 +103,7 @@ pub struct TransactionReport {
     pub forgotten: u64,
     /// Transactions with a coarser parent because their rows do not say enough.
     pub coarse: u64,
-    /// Mean distance from a transaction to the one it must wait for: 1 when all is serial.
+    /// Mean distance from a transaction to the one it must wait for, distances above 64 counted as 64: 1 when all is serial.
     pub parent_distance: f64,
 }
 
@@ -145,8 +145,8 @@ impl fmt::Display for TransactionReport {
         )?;
         writeln!(
             f,
-            "  parents {:.1} transactions away, {} drains, history forgotten {} times, {} coarse, {} kept in order for a \
-             keyless table",
+            "  parents {:.1} transactions away, {} drains, history forgotten {} times, {} coarse, {} kept in order for rows \
+             without a key",
             self.parent_distance, self.drains, self.forgotten, self.coarse, self.keyless_raised
         )
     }

@@ -8,9 +8,9 @@
 //! # Invariants
 //! - Per key, versions are appended in the order of their sequence numbers. A transaction's rows are applied only when the
 //!   low-water mark has reached its `last_committed`, and the tracker never stamps it below a transaction that touches one
-//!   of its rows. For rows without a key the store asks for more than any tracker but ours gives (equal images of one table
-//!   are one key, and sources let transactions that insert them overlap), so the scheduler keeps transactions of one keyless
-//!   table in order itself. Rows of different keys may be written in any order, in any lane: a lane is locked for one row.
+//!   of its rows. For rows without a key the store asks for more than any tracker gives (equal images of one table are one
+//!   key with a count, and transactions that insert them may overlap), so the scheduler keeps transactions of one such image
+//!   in order itself. Rows of different keys may be written in any order, in any lane: a lane is locked for one row.
 //! - What is visible is a prefix of the log, whether commits are ordered or not: the publisher moves the watermark over
 //!   finished transactions only. With the order preserved, a worker besides keeps its transaction until all before it are
 //!   committed, as `replica_preserve_commit_order` has it.
@@ -138,7 +138,7 @@ pub struct TransactionCounts {
     pub latches_contended: u64,
     /// Pieces that the scheduling thread decoded itself before it sequenced them.
     pub decoded_by_scheduler: u64,
-    /// Transactions that wait for an earlier one of the same keyless table though the tracker did not say so.
+    /// Transactions that wait for an earlier one of the same row without a key though the tracker did not say so.
     pub keyless_raised: u64,
     /// The most transactions that were in workers' hands at once.
     pub at_once_max: u64,

@@ -5,12 +5,14 @@
 use std::collections::HashMap;
 
 use base::SequenceNumber;
-use catalog::{Catalog, Identity, TableId};
-use schedule::SequencedPiece;
-use schedule::trackers::{Extractor, Facts, Tracker, TrackerCounts, TrackerOptions};
+use catalog::{Catalog, Identity};
+use schedule::trackers::{Extractor, Facts, Rules, Tracker, TrackerCounts, TrackerOptions};
+use schedule::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, OpKind, SequencedPiece};
 
-/// Keyless tables remembered; when there are more, all not remembered count as changed by the newest of them.
-const KEYLESS_MAX: usize = 4096;
+/// Images of rows without a key that are remembered; when there are more, all not remembered count as changed by the newest.
+const KEYLESS_MAX: usize = 1 << 18;
+
+const CASCADES: u8 = CASCADE_OLD | CASCADE_NEW | CASCADE_GONE;
 
 /// A piece's place among the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +45,12 @@ pub struct Scheduler {
     new_file: bool,
     /// The catalog behind the last piece.
     catalog: Catalog,
-    keyless: HashMap<TableId, u64>,
+    /// Who changed the copies of a row without a key last, by the image's hash.
+    keyless: HashMap<u64, u64>,
     keyless_floor: u64,
     keyless_raised: u64,
+    /// The tracker claims the tables that unlogged cascades reach.
+    claims_cascades: bool,
     /// The open transaction's worker.
     open: Option<usize>,
 }
@@ -63,6 +68,7 @@ impl Scheduler {
             keyless: HashMap::new(),
             keyless_floor: start.0,
             keyless_raised: 0,
+            claims_cascades: options.kind.has_history() && options.rules == Rules::Own,
             open: None,
         }
     }
@@ -107,19 +113,29 @@ impl Scheduler {
         })
     }
 
-    /// The last transaction that changed one of the keyless tables this one changes.
+    /// The last transaction that changed the copies of a row without a key that this one changes.
     fn keyless_before(&mut self, piece: &SequencedPiece, number: u64) -> u64 {
+        let decoded = &piece.decoded;
+        let ops = decoded.lanes.iter().flatten().chain(&decoded.barrier);
+        if !self.claims_cascades && decoded.barrier.iter().any(|op| op.flags & CASCADES != 0) {
+            // The rows that foreign keys change with it are in no log, and may be such rows.
+            self.keyless.clear();
+            self.keyless_floor = number;
+            return number - 1;
+        }
+        if decoded.shapes.iter().all(|shape| shape.plan.def.identity != Identity::WholeImage) {
+            return 0;
+        }
         let mut before = 0;
-        for shape in &piece.decoded.shapes {
-            let def = &shape.plan.def;
-            if def.identity != Identity::WholeImage {
+        for op in ops {
+            if !matches!(op.kind, OpKind::AddCopy | OpKind::RemoveCopy) {
                 continue;
             }
-            if self.keyless.len() >= KEYLESS_MAX && !self.keyless.contains_key(&def.id) {
+            if self.keyless.len() >= KEYLESS_MAX && !self.keyless.contains_key(&op.hash) {
                 self.keyless.clear();
                 self.keyless_floor = number - 1;
             }
-            let earlier = self.keyless.insert(def.id, number).unwrap_or(self.keyless_floor);
+            let earlier = self.keyless.insert(op.hash, number).unwrap_or(self.keyless_floor);
             if earlier < number {
                 before = before.max(earlier);
             }
@@ -127,7 +143,7 @@ impl Scheduler {
         before
     }
 
-    /// What the tracker met, and how many transactions of keyless tables were kept in order beyond it.
+    /// What the tracker met, and how many transactions of rows without a key were kept in order beyond it.
     #[must_use]
     pub fn counts(&self) -> (TrackerCounts, u64) {
         (self.tracker.counts(), self.keyless_raised)

@@ -200,16 +200,18 @@ impl Extractor {
             claims.databases.extend_from_slice(&keys.databases);
         }
         claims.foreign_parent |= !keys.children.is_empty();
-        claims.object(keys.table, if keys.keyless { Mode::Exclusive } else { Mode::Shared });
+        claims.object(keys.table, Mode::Shared);
         if keys.keyless {
+            // Rows that come do not mind one another; which row goes is told by its values alone.
             claims.missing_keys = true;
+            claims.object(keys.identity, if op.kind == OpKind::AddCopy { Mode::Shared } else { Mode::Exclusive });
         } else {
             self.identity(decoded, shape, op, keys, claims);
         }
         if op.flags & (CASCADE_OLD | CASCADE_NEW | CASCADE_GONE) != 0 {
             claim_reached(catalog, &shape.plan.def, claims);
         }
-        let uniques: &[_] = if keys.keyless { &[] } else { &keys.uniques };
+        let uniques = &keys.uniques;
         if uniques.is_empty() && keys.parents.is_empty() && keys.children.is_empty() {
             return;
         }

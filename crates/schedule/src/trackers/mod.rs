@@ -49,8 +49,8 @@ pub enum TrackerKind {
 pub enum Rules {
     /// Goes on where MySQL's stops. Numbers are carried over file ends and gaps. WRITESET needs no commit parents: children of
     /// a foreign key share a claim on the parent's value, which changes of that value exclude; a history that is full forgets
-    /// its older half instead of everything; DDL waits for, and holds up, its own tables only; a table without a usable key is
-    /// claimed as a whole.
+    /// its older half instead of everything; DDL waits for, and holds up, its own tables only; rows that come
+    /// into a table without a usable key share a claim on all of its rows, which a row that goes has alone.
     #[default]
     Own,
     /// MySQL's: every file begins with a drain and an empty history; a change of a foreign key's parent table, DDL and a
@@ -109,9 +109,12 @@ pub struct TrackerCounts {
     /// Transactions that kept a coarser parent because their rows do not say enough: tables without keys, values that the
     /// images lack, tables that foreign keys refer to (stock), too many rows (stock).
     pub coarse: u64,
-    /// Distances between a transaction and its parent, summed: 1 each when all is serial.
+    /// Distances between a transaction and its parent, summed, each counted up to [`DISTANCE_MAX`]: 1 each when all is serial.
     pub distance: u64,
 }
+
+/// Parents further away than this count as this far in [`TrackerCounts::distance`]: for as many workers they make no difference.
+pub const DISTANCE_MAX: u64 = 64;
 
 /// Sessions remembered; when there are more, all not remembered count as the newest of them.
 const SESSIONS_MAX: usize = 1 << 16;
@@ -159,7 +162,7 @@ impl Tracker {
         self.last += 1;
         let commit = self.clock.translate(self.last, facts.clock, facts.new_file);
         let parent = self.parent(&commit, facts).min(self.last - 1);
-        self.counts.distance += self.last - parent;
+        self.counts.distance += (self.last - parent).min(DISTANCE_MAX);
         Stamp { last_committed: parent, sequence_number: self.last }
     }
 

@@ -37,10 +37,11 @@ pub(super) struct Referred {
 /// See the module.
 pub(super) struct TableKeys {
     pub table: u64,
-    /// The identifying key as a whole.
+    /// The identifying key as a whole; without one, all rows.
     pub identity: u64,
-    /// No usable key: rows are claimed with the whole table.
+    /// No usable key.
     pub keyless: bool,
+    /// Unique keys besides the identifying one.
     pub uniques: Vec<UniqueKey>,
     /// As child.
     pub parents: Vec<Referred>,

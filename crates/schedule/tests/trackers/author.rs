@@ -461,7 +461,7 @@ impl History {
 
     fn touch(&self, at: usize, change: &Change, touches: &mut Touches) {
         let table = &self.tables[at];
-        touches.add(Thing::Table(at), table.keys.is_empty());
+        touches.add(Thing::Table(at), table.keys.is_empty() && !matches!(change, Change::Insert(_)));
         let (old, new) = match change {
             Change::Insert(row) => (None, Some(row)),
             Change::Update(old, new) => (Some(old), Some(new)),

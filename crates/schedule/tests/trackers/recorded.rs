@@ -1,1 +1,133 @@
+//! Recorded logs: the golden ones, and those that `SLIPSTREAM_TEST_LOGS` names (paths separated by `:`, in order).
+//!
+//! The oracle here keeps the last transaction of every stored key, byte by byte: equal bytes are equal values under any
+//! collation.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use base::SequenceNumber;
+use catalog::{Identity, TableId};
+use schedule::OpKind;
+use schedule::trackers::{Extractor, Facts, Rules, Tracker, TrackerKind, TrackerOptions};
+
+use crate::stamps::pieces_until;
+
+/// Bytes of one log read at once.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+
+/// The golden logs, or `None` where they are absent.
+fn golden_folder() -> Option<PathBuf> {
+    let shared = std::env::var_os("SLIPSTREAM_SHARED")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")), PathBuf::from);
+    Some(shared.join("golden/binlogs")).filter(|folder| folder.is_dir())
+}
+
+/// A log without its magic number.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let len = std::fs::metadata(path).ok()?.len();
+    if len > LOG_BYTES_MAX {
+        eprintln!("{} is left out: {len} bytes", path.display());
+        return None;
+    }
+    std::fs::read(path).ok()?.strip_prefix(b"\xfebin").map(<[u8]>::to_vec)
+}
+
+fn trackers() -> Vec<Tracker> {
+    let kinds = [
+        (TrackerKind::Source, Rules::Stock),
+        (TrackerKind::CommitOrder, Rules::Own),
+        (TrackerKind::Writeset, Rules::Own),
+        (TrackerKind::Writeset, Rules::Stock),
+        (TrackerKind::WritesetSession, Rules::Own),
+        (TrackerKind::Database, Rules::Own),
+    ];
+    kinds
+        .into_iter()
+        .map(|(kind, rules)| {
+            Tracker::new(TrackerOptions { kind, rules, ..TrackerOptions::default() }, SequenceNumber::ZERO)
+        })
+        .collect()
+}
+
+/// Checks one sequence of files; gives transactions, and the summed distances of each tracker's parents.
+fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
+    let mut trackers = trackers();
+    let mut extractor = Extractor::default();
+    let mut last_of: HashMap<(TableId, Vec<u8>), u64> = HashMap::new();
+    let mut last_keyless: HashMap<TableId, (u64, u64)> = HashMap::new();
+    let (mut new_file, mut transactions, mut rows) = (false, 0u64, 0u64);
+    let stopped = pieces_until(files, usize::MAX, |piece, before| {
+        let after = piece.catalogs.last().map(|(_, catalog)| catalog);
+        let decoded = &piece.decoded;
+        let mut facts = Facts::with_claims(decoded, &mut extractor, before, after);
+        new_file |= facts.new_file;
+        if decoded.transactions.is_empty() {
+            return;
+        }
+        facts.new_file = std::mem::take(&mut new_file);
+        let number = piece.first.0;
+        let (mut needed, mut keyed) = (0, 0);
+        for op in decoded.lanes.iter().flatten().chain(&decoded.barrier) {
+            let def = &decoded.shapes[op.shape as usize].plan.def;
+            rows += 1;
+            if def.identity == Identity::WholeImage {
+                // Rows that come do not mind one another. Sources let such transactions overlap.
+                let comes = op.kind == OpKind::AddCopy;
+                let (came, went) = last_keyless.entry(def.id).or_default();
+                let earlier = if comes { *went } else { (*came).max(*went) };
+                needed = needed.max(if earlier < number { earlier } else { 0 });
+                *(if comes { came } else { went }) = number;
+                continue;
+            }
+            let key = (def.id, decoded.bytes(op.key).to_vec());
+            let earlier = last_of.insert(key, number).filter(|earlier| *earlier < number).unwrap_or(0);
+            (needed, keyed) = (needed.max(earlier), keyed.max(earlier));
+        }
+        for (at, tracker) in trackers.iter_mut().enumerate() {
+            let stamp = tracker.begin(&facts);
+            let needed = if matches!(at, 0 | 1 | 3) { keyed } else { needed };
+            assert!(
+                stamp.last_committed >= needed,
+                "{what}, tracker {at}: transaction {number} is stamped {stamp:?} and touches a row of {needed}"
+            );
+        }
+        transactions += 1;
+    });
+    if let Some(stop) = stopped {
+        eprintln!("{what}: read up to {stop}");
+    }
+    let distances: Vec<u64> = trackers.iter().map(|tracker| tracker.counts().distance).collect();
+    if transactions > 0 {
+        let mean: Vec<String> = distances.iter().map(|d| format!("{:.1}", *d as f64 / transactions as f64)).collect();
+        eprintln!("{what}: {transactions} transactions, {rows} rows, mean distances to parents {}", mean.join(" "));
+    }
+    (transactions, distances)
+}
+
+#[test]
+fn golden_logs() {
+    let Some(folder) = golden_folder() else {
+        eprintln!("skipped: no golden logs (set SLIPSTREAM_SHARED)");
+        return;
+    };
+    let mut names: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let mut all = 0;
+    for path in names {
+        let Some(bytes) = read(&path) else { continue };
+        all += check(&path.file_name().unwrap().to_string_lossy(), &[bytes]).0;
+    }
+    assert!(all > 0);
+}
+
+#[test]
+fn recorded_logs() {
+    let Ok(paths) = std::env::var("SLIPSTREAM_TEST_LOGS") else {
+        eprintln!("skipped: SLIPSTREAM_TEST_LOGS names no logs");
+        return;
+    };
+    let files: Vec<Vec<u8>> = paths.split(':').filter_map(|path| read(Path::new(path))).collect();
+    let (transactions, _) = check(&paths, &files);
+    assert!(transactions > 0);
+}

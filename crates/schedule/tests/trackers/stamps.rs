@@ -7,10 +7,21 @@ use catalog::Catalog;
 use schedule::trackers::{Extractor, Facts, Stamp, Tracker, TrackerCounts, TrackerOptions};
 use schedule::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, SequencedPiece, Sequencer, SharedCatalog, SplitOptions, Splitter,
+    Stop,
 };
 
 /// Calls `each` with every sequenced piece and the catalog before it.
-pub fn pieces(files: &[Vec<u8>], slice_bytes: usize, mut each: impl FnMut(&SequencedPiece, &Catalog)) {
+pub fn pieces(files: &[Vec<u8>], slice_bytes: usize, each: impl FnMut(&SequencedPiece, &Catalog)) {
+    let stopped = pieces_until(files, slice_bytes, each);
+    assert!(stopped.is_none(), "{stopped:?}");
+}
+
+/// As [`pieces`]; gives why the log could not be read to its end, if it could not.
+pub fn pieces_until(
+    files: &[Vec<u8>],
+    slice_bytes: usize,
+    mut each: impl FnMut(&SequencedPiece, &Catalog),
+) -> Option<Stop> {
     let options = DecodeOptions { lanes: 1, ..DecodeOptions::default() };
     let catalog = Catalog::new(0);
     let shared = SharedCatalog::new(catalog.clone());
@@ -21,23 +32,30 @@ pub fn pieces(files: &[Vec<u8>], slice_bytes: usize, mut each: impl FnMut(&Seque
     for (number, bytes) in files.iter().enumerate() {
         let mut split = Vec::new();
         let name: Arc<str> = format!("log.{number:06}").into();
-        splitter
+        let done = splitter
             .step(&name, 4, &Arc::new(bytes.clone().into()), false, &mut |piece| {
                 split.push(piece);
                 true
             })
-            .unwrap();
-        splitter.end_of_file().unwrap();
+            .and_then(|()| splitter.end_of_file());
         for piece in split {
             let (catalog, version) = shared.get(piece.epoch).unwrap();
             let decoded: DecodedPiece = decoder.decode(piece, &catalog, version);
             let before = sequencer.catalog().clone();
+            let mut stop = None;
             sequencer.step(decoded, &shared, |sequenced| {
-                assert!(sequenced.decoded.stop.is_none(), "{:?}", sequenced.decoded.stop);
                 each(&sequenced, &before);
+                stop.clone_from(&sequenced.decoded.stop);
             });
+            if stop.is_some() {
+                return stop;
+            }
+        }
+        if let Err(stop) = done {
+            return Some(*stop);
         }
     }
+    None
 }
 
 /// The stamps of all transactions; `tamper` may change what the tracker is told.
