@@ -276,6 +276,8 @@ fn known_difference(ty: &ColumnType, text: &[u8], theirs: &BinlogValue<'_>) -> b
     match (ty.code, theirs) {
         // They do not extend the sign of three bytes.
         (t::INT24, BinlogValue::Value(Value::Int(value))) => !ty.unsigned && *value >= 1 << 23,
+        // Zero has no sign to them; no server writes a negative one.
+        (t::DECIMAL, _) => text.starts_with(b"-") && text.iter().all(|byte| b"-0.".contains(byte)),
         // Year 0 is 1900 to them.
         (t::YEAR, _) => text == b"0000",
         // They take the seconds for signed: beyond 2038, which no server writes.
