@@ -89,3 +89,10 @@ USE ddl; DROP DATABASE {t}_db; INSERT INTO {t}_1 VALUES (1, 2); INSERT INTO {t}_
 == IF EXISTS clauses that a MySQL server does not have : refused
 ----
 ALTER TABLE {t} DROP COLUMN IF EXISTS nothing
+
+== CONVERT TO beside added and changed columns that name a character set : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET latin1, b VARCHAR(5)) CHARSET=latin1; INSERT INTO {t} VALUES (1, 'ä', 'x'), (2, 'b', 'y')
+----
+ALTER TABLE {t} CONVERT TO CHARACTER SET utf8mb3, ADD COLUMN (c VARCHAR(27) CHARACTER SET latin1), ADD d TEXT CHARACTER SET latin1 FIRST, ADD e ENUM('p') COLLATE latin1_bin, ADD f VARCHAR(9) CHARACTER SET binary, MODIFY b VARCHAR(6) CHARACTER SET latin1
+----
+INSERT INTO {t} VALUES ('ö', 3, 'ü', 'z', 'é', 'p', x'ff'); UPDATE {t} SET c = 'q' WHERE id = 1

@@ -237,7 +237,15 @@ impl<'a> Edit<'a> {
     }
 
     fn defined(&self, spec: &ColumnSpec) -> Result<Column, Problem> {
-        define::column(spec, self.table_default()?, self.scope)
+        let default = self.table_default()?;
+        let Some(to) = self.convert else { return define::column(spec, default, self.scope) };
+        // CONVERT TO takes new and changed columns too, whatever character set they name; binary ones stay.
+        let named = column_type::resolve_charset(&spec.ty.charset, default, self.scope.utf8mb4_default)?;
+        let mut spec = spec.clone();
+        if named.id != charset::BINARY {
+            spec.ty.charset = CharsetSpec::default();
+        }
+        define::column(&spec, to, self.scope)
     }
 
     fn set_default(&mut self, name: &str, default: Option<&DefaultSpec>) -> Result<(), Problem> {
