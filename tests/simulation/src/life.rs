@@ -294,10 +294,10 @@ impl Life {
     }
 
     fn damage(&mut self) -> Result<(), Fault> {
-        if self.replica.damage(&mut self.random).map_err(|error| Fault::Disk(error.to_string()))? {
-            self.is_damaged = true;
-            self.known.acknowledged = 0;
-        }
+        // Told before it is done: the plan may kill in the middle of it.
+        self.known.acknowledged = 0;
+        self.note();
+        self.is_damaged |= self.replica.damage(&mut self.random).map_err(|error| Fault::Disk(error.to_string()))?;
         Ok(())
     }
 
@@ -342,7 +342,8 @@ impl Life {
     fn at_end_of(&mut self, fault: Fault) -> Fault {
         let found = if let Fault::Damaged(_) = &fault { self.is_damaged && self.is_found() } else { true };
         if let (Fault::Wrong(text), _) | (Fault::Damaged(text), false) = (&fault, found) {
-            return Fault::Wrong(format!("{text} (watermark {})", self.known.visible));
+            let whose = if self.is_damaged { "damaged in this life" } else { "not damaged in this life" };
+            return Fault::Wrong(format!("{text} (watermark {}, {whose})", self.known.visible));
         }
         for worker in (0..self.replica.workers()).cycle().take(200) {
             self.replica.work(worker);
@@ -354,9 +355,11 @@ impl Life {
         }
     }
 
-    /// Whether the relay log tells that it is damaged.
+    /// Whether the relay log tells that it is damaged, or the damaged file was purged after it was read: the program ends
+    /// with exit 7 then, and its next start finds nothing wrong.
     fn is_found(&self) -> bool {
-        !matches!(self.replica.is_damaged(), Ok(false) | Err(Fault::Wrong(_)))
+        self.replica.stopped_in_a_purged_file()
+            || !matches!(self.replica.is_damaged(), Ok(false) | Err(Fault::Wrong(_)))
     }
 
     /// Everything in flight becomes visible, then a clean stop.

@@ -461,6 +461,13 @@ impl Replica {
         Ok(true)
     }
 
+    /// Whether the relay file in which replay stopped is not there any more.
+    pub fn stopped_in_a_purged_file(&self) -> bool {
+        let stopped = self.publisher.failure().and_then(|stop| RelayPosition::of(&stop.position));
+        let first = self.relay.files().first().map(|(number, _)| *number);
+        stopped.is_some_and(|at| first.is_none_or(|first| at.file_number < first))
+    }
+
     /// Whether the relay log itself is to blame for where replay stopped.
     ///
     /// # Errors

@@ -95,7 +95,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs a seed in `program`, the simulation's own binary.
+/// Runs a seed in `program`, the simulation's own binary. SIMULATION_KEEP=1 keeps the folder of one that fails.
 ///
 /// # Errors
 /// What a checker found, with the lives before it.
@@ -115,13 +115,12 @@ pub fn run(program: &Path, seed: u64, faulty: &Faulty) -> Result<Tally, String> 
         run.power.skip_syncs(rules);
     }
     let lives = 2 + run.random.below(5) as u64;
-    for number in 0..lives {
-        run.life(number, false)?;
+    let ended = run.lives(lives);
+    let tally = run.tally;
+    if ended.is_err() && std::env::var_os("SIMULATION_KEEP").is_some() {
+        eprintln!("what is there is kept in {}", folder.keep().display());
     }
-    run.power.plan("");
-    run.life(lives, true)?;
-    run.tally.transactions = run.known.visible;
-    Ok(run.tally)
+    ended.map(|()| tally)
 }
 
 /// In memory where there is such a folder: the model keeps what a power cut keeps, the real disk need not.
@@ -142,6 +141,16 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    fn lives(&mut self, lives: u64) -> Result<(), String> {
+        for number in 0..lives {
+            self.life(number, false)?;
+        }
+        self.power.plan("");
+        self.life(lives, true)?;
+        self.tally.transactions = self.known.visible;
+        Ok(())
+    }
+
     /// One life, and what comes behind it.
     fn life(&mut self, number: u64, last: bool) -> Result<(), String> {
         let steps = 1 + self.random.below([40, 400, 3_000][self.random.clone().below(3)]) as u64;

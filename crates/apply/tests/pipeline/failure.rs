@@ -342,7 +342,7 @@ fn a_barrier_before_a_failure_is_applied() {
         },
     );
     let end = history.transactions.len();
-    history.plant(end, vec![query("INSERT INTO planted VALUES (1)")], None);
+    history.plant(end, vec![query("CALL planted()")], None);
     let mut setup = Setup::random(&mut random);
     (setup.workers, setup.sizes.batch_bytes, setup.memory_bytes) = (3, 1 << 20, 1 << 30);
     let files = history.files();

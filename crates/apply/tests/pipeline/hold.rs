@@ -74,7 +74,7 @@ fn held_advanced_exactly_released() {
 #[test]
 fn advance_behind_a_failure_ends_early() {
     let mut history = History::generate(4);
-    let events = vec![crate::kit::Event::Query { db: "d".into(), sql: "INSERT INTO x VALUES (1)".into() }];
+    let events = vec![crate::kit::Event::Query { db: "d".into(), sql: "CALL planted()".into() }];
     history.plant(30, events, None);
     let mut random = Random(1);
     let setup = Setup::random(&mut random);
