@@ -379,6 +379,19 @@ impl State {
         };
         let tables = match written {
             Written::Tables(tables) => tables,
+            Written::Absent(tables) => {
+                let lower = self.catalog.lower_case_table_names();
+                let wanted = tables.iter().find(|(db, name)| self.filters.replicates(db, name, lower));
+                match wanted {
+                    // Files may begin behind the table's CREATE.
+                    Some((db, name)) if !self.quarantine => {
+                        return refused(&format!(
+                            "; its table `{db}`.`{name}` does not exist at this place in the log, nor can it be copied"
+                        ));
+                    }
+                    _ => Vec::new(),
+                }
+            }
             Written::Unknown(why) => return refused(&format!(" and {why}")),
         };
         let tables: Vec<NamedTable> = (tables.into_iter())

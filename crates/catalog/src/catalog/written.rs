@@ -12,8 +12,11 @@ use super::{Catalog, is_system};
 /// What a statement that changes rows may have written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
-    /// Tables that are here, as they are called here; none for temporary ones, or where nothing of it is replicated.
+    /// Tables that are here, as they are called here; none for those of the server's own databases.
     Tables(Vec<NamedTable>),
+    /// These only, which are neither here nor in quarantine: the session's temporary tables, what filters leave out, or
+    /// tables made before the log began.
+    Absent(Vec<NamedTable>),
     /// Perhaps any, for this reason.
     Unknown(String),
 }
@@ -43,9 +46,9 @@ impl Catalog {
                 return Some(Written::Unknown(why));
             }
         }
-        // What is neither here nor in quarantine is the session's temporary table, or left out by filters.
-        tables.retain(|(db, name)| self.table(db, name).is_some() || self.is_quarantined(db, name));
-        Some(Written::Tables(tables))
+        let is_here = |(db, name): &NamedTable| self.table(db, name).is_some() || self.is_quarantined(db, name);
+        let (here, absent): (Vec<_>, Vec<_>) = tables.into_iter().partition(is_here);
+        Some(if here.is_empty() && !absent.is_empty() { Written::Absent(absent) } else { Written::Tables(here) })
     }
 
     /// Adds a table and those whose rows its foreign keys may change.
@@ -85,12 +88,13 @@ mod tests {
         }
         let of = |sql: &str| match catalog.written(&context, sql.as_bytes()) {
             Some(Written::Tables(tables)) => tables.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" "),
+            Some(Written::Absent(tables)) => format!("absent: {}", tables[0].1),
             Some(Written::Unknown(why)) => why,
             None => "none".into(),
         };
         assert_eq!(of("DELETE FROM p"), "p c g");
         assert_eq!(of("UPDATE r SET p = 1"), "r");
-        assert_eq!(of("INSERT INTO temporary_one VALUES (1)"), "");
+        assert_eq!(of("INSERT INTO temporary_one VALUES (1)"), "absent: temporary_one");
         assert_eq!(of("INSERT INTO mysql.x VALUES (1)"), "");
         assert_eq!(of("INSERT INTO v VALUES (1)"), "it writes through the view `d`.`v`");
         assert_eq!(of("CREATE TABLE x (i INT)"), "none");
