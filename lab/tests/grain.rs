@@ -168,14 +168,13 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn run(change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
-    let _alone = alone();
-    let folder = tempfile::tempdir().unwrap();
-    let (load, logs) = write_logs(folder.path());
-    let mut options = ReplayOptions {
+/// The rows grain over logs written into a folder.
+fn options(folder: &Path) -> ReplayOptions {
+    let (load, logs) = write_logs(folder);
+    ReplayOptions {
         logs,
         load: vec![load],
-        folder: folder.path().join("replay"),
+        folder: folder.join("replay"),
         workers: 4,
         decoders: 1,
         grain: Grain::Rows,
@@ -187,7 +186,13 @@ fn run(change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
         pace: None,
         reads: 0,
         hash: true,
-    };
+    }
+}
+
+fn run(change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
     change(&mut options);
     replay(&options).unwrap()
 }
@@ -330,23 +335,7 @@ fn the_relay_log_is_synced_as_told() {
 #[test]
 fn rows_need_decoders() {
     let folder = tempfile::tempdir().unwrap();
-    let (load, logs) = write_logs(folder.path());
-    let options = ReplayOptions {
-        logs,
-        load: vec![load],
-        folder: folder.path().join("replay"),
-        workers: 1,
-        decoders: 0,
-        grain: Grain::Rows,
-        memory_bytes: 64 << 20,
-        hot_bytes_max: None,
-        on_disk: None,
-        check_images: CheckImages::All,
-        relay_sync: SyncPolicy::default(),
-        pace: None,
-        reads: 0,
-        hash: false,
-    };
+    let options = ReplayOptions { workers: 1, decoders: 0, hash: false, ..options(folder.path()) };
     assert!(replay(&options).unwrap_err().to_string().contains("--grain transactions"));
 }
 

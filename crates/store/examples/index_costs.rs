@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{GtidSet, SequenceNumber, key_hash};
+use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{
     BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, Store,
@@ -112,14 +112,7 @@ impl Bench {
 
     /// Seals and cuts; nanoseconds a row, and index entries written.
     fn cut(&mut self, rows: u32) -> (f64, u64) {
-        let point = CutPoint {
-            sequence: self.sequence,
-            executed: GtidSet::new(),
-            catalog: self.catalog.clone(),
-            position: None,
-            ledger: String::new(),
-            prepared: base::PreparedSet::default(),
-        };
+        let point = CutPoint::at(self.sequence, self.catalog.clone());
         let sealed = self.store.seal(Some(point));
         let begun = Instant::now();
         let report = self.store.cut(&sealed).unwrap();

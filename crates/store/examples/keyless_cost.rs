@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{PreparedSet, SequenceNumber, key_hash};
+use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, RowChange, Snapshot, Store, TableShape};
 use values::RowLayout;
@@ -58,12 +58,8 @@ impl Bench {
     fn cut(&mut self) {
         self.commit();
         let point = CutPoint {
-            sequence: self.sequence,
             executed: self.store.visibility().executed(),
-            catalog: self.catalog.clone(),
-            position: None,
-            ledger: String::new(),
-            prepared: PreparedSet::default(),
+            ..CutPoint::at(self.sequence, self.catalog.clone())
         };
         let sealed = self.store.seal(Some(point));
         self.store.cut(&sealed).unwrap();

@@ -88,7 +88,7 @@ fn step(
 mod tests {
     use std::path::Path;
 
-    use base::{GtidSet, SequenceNumber, key_hash};
+    use base::{SequenceNumber, key_hash};
     use catalog::{Catalog, StatementContext};
     use values::RowLayout;
 
@@ -156,14 +156,7 @@ mod tests {
         }
 
         fn cut(&self) {
-            let point = CutPoint {
-                sequence: self.sequence,
-                executed: GtidSet::new(),
-                catalog: self.catalog.clone(),
-                position: None,
-                ledger: String::new(),
-                prepared: base::PreparedSet::default(),
-            };
+            let point = CutPoint::at(self.sequence, self.catalog.clone());
             self.store.cut(&self.store.seal(Some(point))).unwrap();
         }
 

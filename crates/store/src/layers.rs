@@ -37,6 +37,21 @@ pub struct CutPoint {
     pub prepared: PreparedSet,
 }
 
+impl CutPoint {
+    /// The boundary behind transaction `sequence`, with nothing else known of it.
+    #[must_use]
+    pub fn at(sequence: u64, catalog: Catalog) -> CutPoint {
+        CutPoint {
+            sequence,
+            executed: GtidSet::new(),
+            catalog,
+            position: None,
+            ledger: String::new(),
+            prepared: PreparedSet::default(),
+        }
+    }
+}
+
 /// Rows in memory: one [`Lane`] per lane.
 pub struct Generation {
     number: u64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{GtidSet, SequenceNumber, key_hash};
+use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{
     BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, SnapshotLimits,
@@ -68,14 +68,7 @@ impl Writer<'_> {
     }
 
     fn cut(&self) {
-        let point = CutPoint {
-            sequence: self.sequence,
-            executed: GtidSet::new(),
-            catalog: self.store.visibility().current().catalog,
-            position: None,
-            ledger: String::new(),
-            prepared: base::PreparedSet::default(),
-        };
+        let point = CutPoint::at(self.sequence, self.store.visibility().current().catalog);
         self.store.cut(&self.store.seal(Some(point))).unwrap();
     }
 }

@@ -353,12 +353,8 @@ impl World {
             return;
         }
         let point = CutPoint {
-            sequence: self.sequence,
             executed: self.store.visibility().executed(),
-            catalog: self.catalog.clone(),
-            position: None,
-            ledger: String::new(),
-            prepared: base::PreparedSet::default(),
+            ..CutPoint::at(self.sequence, self.catalog.clone())
         };
         let sealed = self.store.seal(Some(point));
         self.store.cut(&sealed).unwrap();

@@ -1,7 +1,7 @@
 //! The index finds what a look at every row finds: random child rows in memory, in sealed generations and on disk, after
 //! inserts, updates and deletions.
 
-use base::{GtidSet, SequenceNumber};
+use base::SequenceNumber;
 use catalog::{StatementContext, TableId};
 use store::{CutPoint, Disk, DiskOptions};
 
@@ -117,14 +117,7 @@ impl World {
     }
 
     fn cut(&mut self) {
-        let point = CutPoint {
-            sequence: self.sequence,
-            executed: GtidSet::new(),
-            catalog: self.catalog.clone(),
-            position: None,
-            ledger: String::new(),
-            prepared: base::PreparedSet::default(),
-        };
+        let point = CutPoint::at(self.sequence, self.catalog.clone());
         self.store.cut(&self.store.seal(Some(point))).unwrap();
     }
 
