@@ -6,6 +6,7 @@
 
 pub mod ablation;
 pub mod cli;
+pub mod compare;
 pub mod generate;
 pub mod hash;
 pub mod record;

@@ -1,6 +1,9 @@
 //! The laboratory against real servers: what it generates is what a server could have written.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 use whole_program_tests::{Ran, Server, folder, slipstream_with};
 
 /// As root, who has no password.
@@ -67,4 +70,106 @@ fn a_generated_log_gives_a_stock_server_the_same_rows() {
         server.stop();
         stock.stop();
     }
+}
+
+/// A tiny TPC-C log of a server that is gone: its load and its run.
+struct TinyLog {
+    load: String,
+    run: String,
+    work: PathBuf,
+}
+
+/// MINIMAL images and compression are set for the sessions of the run, as the README says.
+fn tiny_log(name: &str, transactions: u32) -> TinyLog {
+    let server = Server::start(name, &[]);
+    let url = server.url("root");
+    let common = ["--server", &url, "--warehouses", "1", "--scale", "0.01"];
+    slipstream(&[&["lab", "tpcc", "prepare"][..], &common].concat()).expect(0, &[]);
+    server.sql("FLUSH BINARY LOGS");
+    let count = transactions.to_string();
+    let variables = "binlog_row_image=MINIMAL,binlog_transaction_compression=ON";
+    let run = ["lab", "tpcc", "run", "--write-transactions", &count, "--session-variables", variables];
+    slipstream(&[&run[..], &common].concat()).expect(0, &[]);
+    server.sql("FLUSH BINARY LOGS");
+    let events = server.sql("SHOW BINLOG EVENTS IN 'binlog.000002' LIMIT 40");
+    assert!(events.contains("Transaction_payload"), "{events}");
+    let work = folder(name);
+    std::fs::create_dir_all(&work).unwrap();
+    let keep = |file: &str| {
+        std::fs::copy(server.dir().join(file), work.join(file)).unwrap();
+        work.join(file).display().to_string()
+    };
+    TinyLog { load: keep("binlog.000001"), run: keep("binlog.000002"), work }
+}
+
+/// `lab compare` with one round; its report, and what it said.
+fn compare(log: &TinyLog, more: &[&str]) -> (Value, Ran) {
+    let bench = log.work.join("bench");
+    let bench_text = bench.display().to_string();
+    let fixed = ["lab", "compare", "--rounds", "1", "--json", "--folder", &bench_text, "--buffer-pool", "64M"];
+    let ran = slipstream(&[&fixed[..], &["--load", &log.load, &log.run], more].concat());
+    assert!(!bench.exists(), "left behind: {}\n{}", bench.display(), ran.err);
+    assert_eq!(servers_on(&bench), 0, "a server was left running");
+    (serde_json::from_str(&ran.out).unwrap_or(Value::Null), ran)
+}
+
+/// Processes whose command line names a folder.
+fn servers_on(folder: &Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let name = folder.display().to_string();
+    lines.filter(|line| String::from_utf8_lossy(line).contains(&format!("--datadir={name}"))).count()
+}
+
+/// Every contender replays a tiny log and ends with the same rows; each row says what it stands for.
+#[test]
+fn all_contenders_end_with_the_same_rows() {
+    let log = tiny_log("compare", 300);
+    let (report, ran) = compare(&log, &["--memory", "64M", "--first", "200"]);
+    ran.expect(0, &[]);
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["contender"].as_str().unwrap()).collect();
+    let wanted = [
+        "slipstream",
+        "slipstream --memory 64M",
+        "slipstream, as stock",
+        "mysql applier, defaults",
+        "mysql applier, durable",
+        "mysql applier, relaxed",
+        "mysqlbinlog | mysql",
+        "mysqlbinlog --raw",
+    ];
+    assert_eq!(names, wanted, "{}", ran.out);
+    assert_eq!(report["first_part"]["transactions"], 200, "{}", ran.out);
+    assert!(report["log"]["write_transactions"].as_u64() >= Some(300), "{}", ran.out);
+    for row in rows {
+        let name = row["contender"].as_str().unwrap();
+        assert_eq!(row["difference"], Value::Null, "{row}");
+        for figure in ["median_s", "write_transactions_per_s", "rows_per_s", "mb_per_s", "times_ours", "peak_rss_bytes"]
+        {
+            assert!(row[figure].as_f64().unwrap() > 0.0, "{name} {figure}: {row}");
+        }
+        let part = name.starts_with("mysql applier") || name == "mysqlbinlog | mysql";
+        assert_eq!(row["first_transactions"].is_null(), !part, "{row}");
+        assert!(!row["store_synced"].as_str().unwrap().is_empty());
+    }
+}
+
+/// A stock server that leaves out one table does not end as ours does: the command says which table, and fails. Nothing is
+/// left behind then either.
+#[test]
+fn a_contender_that_ends_otherwise_fails_the_comparison() {
+    let log = tiny_log("differ", 60);
+    let planted = "--mysqld-option=--replicate-ignore-table=tpcc.history";
+    let (report, ran) = compare(&log, &["--only", "relaxed", planted]);
+    ran.expect(1, &["the check does not hold"]);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{}", ran.out);
+    let difference = rows[0]["difference"].as_str().unwrap();
+    assert!(difference.contains("tpcc.history") && !difference.contains("tpcc.stock"), "{difference}");
+    assert_eq!(rows[0]["times_ours"], Value::Null, "ours was left out");
+
+    // A server that does not come up.
+    let (_, ran) = compare(&log, &["--only", "relaxed", "--mysqld-option=--no-such-option=1"]);
+    ran.expect(1, &["mysqld did not start"]);
 }

@@ -449,6 +449,8 @@ pub enum LabCommand {
     Replay(LabReplayFlags),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
     Ablation(lab::ablation::AblationArgs),
+    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
+    Compare(lab::compare::CompareArgs),
     /// Keep a server's log from its first statement on, for replay
     Record(lab::cli::RecordArgs),
     /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
@@ -601,6 +603,7 @@ mod tests {
             "lab replay a --grain transactions --dependency-tracking writeset-session --tracker-rules stock --history-size 25000 \
              --wait scheduler --preserve-commit-order OFF --decoders 0 --hand-off event --worker-queue-events 16384",
             "lab ablation a.index --load l.index --from stock --only wait --rounds 3 --json",
+            "lab compare a.index --load l.index --rounds 1 --only mysql --first 100 --memory 256M --mysqld-option=--x=1 --json",
             "lab record --source mysql://h --out /new",
             "lab tpcc prepare --server mysql://h --warehouses 2",
             "lab tpcc run --server mysql://h --warehouses 2 --terminals 4 --duration 60s --style procedures",
