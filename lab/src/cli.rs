@@ -14,6 +14,7 @@ use source::ConnectOptions;
 use crate::ablation::{self, AblationArgs};
 use crate::compare::CompareArgs;
 use crate::generate::{self, GenerateOptions};
+use crate::log_server::{self, SourceArgs};
 use crate::record::{self, RecordOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
 
@@ -33,6 +34,8 @@ pub enum LabCommand {
     Ablation(AblationArgs),
     /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
     Compare(CompareArgs),
+    /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
+    Source(SourceArgs),
 }
 
 /// `lab tpcc` commands.
@@ -220,6 +223,16 @@ pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
                 write!(out, "{report}")?;
             }
             return Ok(report.is_equal());
+        }
+        LabCommand::Source(args) => {
+            let stop = stop_at_signals()?;
+            let password = std::env::var("MYSQL_PWD").ok();
+            // Whoever reads the lines does so while we serve; where nobody does any more, that is no reason to end.
+            let told = |line: &str| {
+                let mut out = std::io::stdout().lock();
+                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            };
+            log_server::serve(args, password, &stop, &told)?;
         }
         LabCommand::Generate(args) => {
             let report = generate::generate(&GenerateOptions {

@@ -9,6 +9,8 @@ pub mod cli;
 pub mod compare;
 pub mod generate;
 pub mod hash;
+pub mod log_server;
+pub mod pace;
 pub mod record;
 pub mod replay;
 pub mod tpcc;

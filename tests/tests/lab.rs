@@ -1,10 +1,15 @@
 //! The laboratory against real servers: what it generates is what a server could have written.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
+use base::GtidSet;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use whole_program_tests::{Ran, Server, folder, slipstream_with};
+use whole_program_tests::{Ran, Replica, Server, binary, folder, slipstream_with, wait_for};
 
 /// As root, who has no password.
 fn slipstream(arguments: &[&str]) -> Ran {
@@ -76,6 +81,8 @@ fn a_generated_log_gives_a_stock_server_the_same_rows() {
 struct TinyLog {
     load: String,
     run: String,
+    /// All that is in it.
+    gtids: GtidSet,
     work: PathBuf,
 }
 
@@ -99,7 +106,8 @@ fn tiny_log(name: &str, transactions: u32) -> TinyLog {
         std::fs::copy(server.dir().join(file), work.join(file)).unwrap();
         work.join(file).display().to_string()
     };
-    TinyLog { load: keep("binlog.000001"), run: keep("binlog.000002"), work }
+    let (load, run) = (keep("binlog.000001"), keep("binlog.000002"));
+    TinyLog { load, run, gtids: server.gtid_executed(), work }
 }
 
 /// `lab compare` with one round; its report, and what it said.
@@ -169,7 +177,161 @@ fn a_contender_that_ends_otherwise_fails_the_comparison() {
     assert!(difference.contains("tpcc.history") && !difference.contains("tpcc.stock"), "{difference}");
     assert_eq!(rows[0]["times_ours"], Value::Null, "ours was left out");
 
+    interrupted(&log);
+
     // A server that does not come up.
     let (_, ran) = compare(&log, &["--only", "relaxed", "--mysqld-option=--no-such-option=1"]);
     ran.expect(1, &["mysqld did not start"]);
+}
+
+/// An interrupt while a server runs ends it, and removes everything.
+fn interrupted(log: &TinyLog) {
+    let bench = log.work.join("interrupted");
+    let mut command = Command::new(binary());
+    command.args([
+        "lab",
+        "compare",
+        "--no-defaults",
+        "--only",
+        "durable",
+        "--rounds",
+        "99",
+        "--load",
+        &log.load,
+        &log.run,
+    ]);
+    command.arg("--folder").arg(&bench).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
+    wait_for("a server", || (servers_on(&bench) > 0).then_some(()), String::new);
+    kill_process(pid, Signal::INT).unwrap();
+    Ran::from(child.wait_with_output().unwrap()).expect(1, &["interrupted"]);
+    assert!(!bench.exists());
+    assert_eq!(servers_on(&bench), 0);
+}
+
+/// `lab source` in the background, killed when dropped.
+struct LogSource {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl LogSource {
+    fn start(log: &TinyLog, options: &[&str]) -> LogSource {
+        let mut command = Command::new(binary());
+        command.args(["lab", "source", "--no-defaults", "--load", &log.load, &log.run]).args(options);
+        command.env("MYSQL_PWD", "repl").stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut source = LogSource { child, lines, address: String::new() };
+        let line = source.line();
+        let address = line.strip_prefix("listening on ").and_then(|rest| rest.split_once(": ")).expect(&line).0;
+        source.address = address.to_owned();
+        source
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Reads lines up to one that holds a text.
+    fn said(&mut self, text: &str) -> String {
+        loop {
+            let line = self.line();
+            assert!(!line.is_empty(), "the source ended before it said {text:?}");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Ends it by a signal, in order.
+    fn stop(mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for LogSource {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Our replica and a stock one follow a served log to its end, and hold what `lab replay` makes of it. A second start of ours
+/// asks for what it lacks: nothing. mysqlbinlog reads it too, by file and position.
+#[test]
+fn replicas_follow_a_served_log() {
+    let log = tiny_log("served", 150);
+    let replay = log.work.join("replay").display().to_string();
+    let wanted = slipstream(&["lab", "replay", "--hash", "--folder", &replay, "--load", &log.load, &log.run]);
+    let wanted = last_line(&wanted.expect(0, &[]).out);
+    let goal = log.gtids.clone();
+    // A second or two of the run, so that the pace is seen; the load goes at full speed.
+    let started = Instant::now();
+    let mut source = LogSource::start(&log, &["--listen", "127.0.0.1:0", "--rate", "100"]);
+    let url = format!("mysql://repl@{}", source.address);
+
+    let data = log.work.join("ours");
+    let mut ours = Replica::start(&url, &data, &[]);
+    let status =
+        ours.wait_until("the log's end", |status| goal.is_subset_of(&whole_program_tests::replica::executed(status)));
+    // The commit times are this run's: those recorded are older than the source.
+    let lag_us = status["lag"]["overall"]["max_us"].as_u64().unwrap();
+    assert!(u128::from(lag_us) < started.elapsed().as_micros(), "{status}");
+    let said = source.said("sent the log");
+    let rate = said.rsplit_once(": ").and_then(|(_, rates)| rates.split_once(", ")).expect(&said).1;
+    let rate: f64 = rate.trim().trim_end_matches(" transactions/s").parse().unwrap();
+    assert!(rate <= 101.0, "{said}");
+
+    let stock = Server::start("servedstock", &[]);
+    let (host, port) = source.address.rsplit_once(':').unwrap();
+    stock.sql(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='{host}', SOURCE_PORT={port}, SOURCE_USER='repl', SOURCE_PASSWORD='repl', \
+         SOURCE_AUTO_POSITION=1, SOURCE_HEARTBEAT_PERIOD=0.2; START REPLICA;"
+    ));
+    let state = || {
+        stock.sql("SELECT CONCAT(@@GLOBAL.gtid_executed, ' ', (SELECT GROUP_CONCAT(LAST_ERROR_MESSAGE) FROM performance_schema.replication_connection_status))")
+    };
+    wait_for("the stock replica", || goal.is_subset_of(&stock.gtid_executed()).then_some(()), state);
+    let theirs = slipstream(&["lab", "hash", &stock.url("root")]);
+    assert_eq!(last_line(&theirs.expect(0, &[]).out), wanted, "the stock replica's rows");
+    ours.stop();
+
+    // Ours, as the hash sees it: its rows equal the stock replica's.
+    let mut ours = Replica::start(&url, &data, &[]);
+    ours.wait_until("the source", |status| status["source"]["state"] == "connected");
+    let verified = slipstream(&["verify", "--data", ours.data(), "--source", &stock.url("root")]);
+    verified.expect(0, &[]);
+    ours.stop();
+
+    let out = log.work.join("copied-").display().to_string();
+    let copied = stock.mysqlbinlog(&[
+        "-R",
+        "--protocol=TCP",
+        &format!("--host={host}"),
+        &format!("--port={port}"),
+        "--user=repl",
+        "--password=repl",
+        "--ssl-mode=DISABLED",
+        "--raw",
+        &format!("--result-file={out}"),
+        "binlog.000002",
+    ]);
+    copied.expect(0, &[]);
+    let (there, here) =
+        (std::fs::metadata(&log.run).unwrap().len(), std::fs::metadata(format!("{out}binlog.000002")).unwrap().len());
+    assert_eq!(there, here, "the copy's length");
+    // A wrong password is refused.
+    let refused = slipstream_with(&["check", "--source", &url], |command| {
+        command.env("MYSQL_PWD", "wrong");
+    });
+    assert_ne!(refused.code, 0, "{}", refused.out);
+    refused.expect(refused.code, &["Access denied"]);
+    source.stop();
 }
