@@ -2,9 +2,10 @@
 //!
 //! In: text and bytes that name transactions, tables and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
 //! `LogPosition`, `SequenceNumber`, `ReplicationFilters`) and the project's limits. Never here: I/O, threads, MySQL event formats.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod allocator;
 mod buffer;
 pub mod filters;
 mod gtid;

@@ -462,7 +462,7 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
     let cores = replica::cores();
     let plan = options.memory.map(|memory| MemoryPlan::of(memory, options.pipeline.queue_memory));
     if let Some(plan) = plan {
-        crate::allocator::suit(plan.limit_bytes);
+        base::allocator::suit(plan.limit_bytes);
     }
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
