@@ -764,6 +764,8 @@ fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope
                 return ColumnSource::Unknown { what, column: None };
             }
         },
+        // Not the first member, as in a row that gives no value: the error value (`Field::reset`; seen on 9.7).
+        true if !options.strict && column.ty.code == code::ENUM => Some(vec![0; usize::from(column.ty.meta)]),
         true if !options.strict => default_value::implicit(&column.ty),
         _ => None,
     };

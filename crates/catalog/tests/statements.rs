@@ -52,6 +52,17 @@ fn changed(effect: &DdlEffect) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     }
 }
 
+/// NULL in an ENUM that becomes NOT NULL is its error value from then on, not its first member (seen on 9.7).
+#[test]
+fn null_in_an_enum_that_is_not_null_any_more() {
+    let catalog = with(&["create database d", "create table t (id int primary key, e enum('a', 'b'), s set('a'))"]);
+    let sql = b"alter table t modify e enum('a', 'b', 'c') not null, modify s set('a') not null";
+    let DdlEffect::Changed { rewritten, .. } = catalog.apply(&context(), sql).unwrap().effect else { panic!() };
+    for source in &rewritten[0].sources[1..] {
+        assert!(matches!(source, ColumnSource::Converted { null: Some(zero), .. } if *zero == [0]), "{source:?}");
+    }
+}
+
 /// What a 9.7 server made of columns that CHANGE to TEXT beside CONVERT TO: another class than the one that is named.
 #[test]
 fn text_beside_convert_to_has_the_class_of_the_old_column() {
