@@ -294,7 +294,7 @@ const KINDS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn columns_of_every_kind_are_equal_or_refused() {
-    let server = Server::start("kinds", &[]);
+    let server = Server::start_unsynced("kinds", &[]);
     let data = folder("kinds");
     let mut replica = Replica::follow(&server, &data, &[]);
     let mut refused = Vec::new();
