@@ -162,10 +162,19 @@ impl<'a> Bench<'a> {
         serde_json::from_str(&fs::read_to_string(&out)?).context("the report of lab replay")
     }
 
+    /// A data folder with nothing in it, made once.
+    fn empty(&self) -> Result<PathBuf> {
+        let data = self.at("empty");
+        if !data.exists() {
+            self.programs()?.initialise(&data, self.stop)?;
+        }
+        Ok(data)
+    }
+
     /// A data folder with the load in it, which rounds begin from.
     pub fn load_stock(&mut self) -> Result<()> {
         let data = self.at("loaded");
-        self.programs()?.initialise(&data, self.stop)?;
+        copy_folder(&self.empty()?, &data)?;
         let load = Log { goal: logs::goal(&self.load)?, files: self.load.clone(), reference: Reference::default() };
         let options: Vec<String> = [
             "--skip-log-bin",
@@ -278,11 +287,7 @@ impl<'a> Bench<'a> {
     }
 
     fn copy(&self, log: &Log, data: &Path) -> Result<Sample> {
-        let empty = self.at("empty");
-        if !empty.exists() {
-            self.programs()?.initialise(&empty, self.stop)?;
-        }
-        copy_folder(&empty, data)?;
+        copy_folder(&self.empty()?, data)?;
         let served = logs::place(&log.files, data, SERVED)?;
         let options = [format!("--log-bin={SERVED}"), "--binlog-expire-logs-seconds=0".into()];
         let server = self.server(data, &options)?;
