@@ -59,13 +59,15 @@ serve() {
     read -r address transactions < <(sed -n 's/^listening on \([^ ]*\): \([0-9]*\) transactions.*/\1 \2/p' "$out")
 }
 
-# Follows until all transactions are visible.
+# follow SECTION KEY OPTIONS…: follows until this number of the report says that all transactions are in.
 follow() {
+    local section=$1 key=$2
+    shift 2
     # shellcheck disable=SC2086
-    "$slipstream" replica --no-defaults --source "mysql://replica@$address" --data "$work/data" ${SERVED_REPLICA:-} \
+    "$slipstream" replica --no-defaults --source "mysql://replica@$address" --data "$work/data" ${SERVED_REPLICA:-} "$@" \
         >>"$work/replica.log" 2>&1 &
     replica_pid=$!
-    until [ "$(status_json | number position - watermark)" = "$transactions" ]; do
+    until [ "$(status_json | number "$section" - "$key")" = "$transactions" ]; do
         kill -0 "$replica_pid" 2>/dev/null || die "the replica ended by itself"
         kill -0 "$source_pid" 2>/dev/null || die "the source ended by itself"
         sleep 0.2
@@ -81,10 +83,11 @@ finish() {
 }
 
 serve load "$load"
-follow
+# Durable, so that nothing of the load is replayed again: its lag would be the figure.
+follow store last_cut --cut-interval 1s
 finish
 serve run --load "$load" "$@" "$run"
-follow
+follow position watermark
 status=$(status_json)
 lag() { printf '%s' "$status" | number lag overall "$1"; }
 sed -n 's/^connection.*: sent the log: /sent: /p' "$work/run.out"
