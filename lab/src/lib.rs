@@ -10,4 +10,5 @@ pub mod generate;
 pub mod hash;
 pub mod record;
 pub mod replay;
+pub mod synthesize;
 pub mod tpcc;

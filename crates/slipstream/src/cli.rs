@@ -457,6 +457,8 @@ pub enum LabCommand {
     Record(lab::cli::RecordArgs),
     /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
     Generate(lab::cli::GenerateArgs),
+    /// Write a log like TPC-C's from a seed, without a server: for benchmarks
+    Synthesize(lab::cli::SynthesizeArgs),
     /// Hash what a server holds, as `lab replay --hash` does
     Hash(lab::cli::HashArgs),
     /// TPC-C against any MySQL-protocol server
