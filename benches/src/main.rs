@@ -66,8 +66,7 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("{report}");
         return Ok(ExitCode::SUCCESS);
     }
-    let baseline = Baseline::read(&arguments.baseline)?;
-    let compared = report.compare(&baseline);
+    let compared = report.compare(Baseline::read(&arguments.baseline)?.as_ref());
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&compared)?);
     } else {

@@ -34,13 +34,17 @@ pub struct Entry {
 }
 
 impl Baseline {
-    /// From a file.
+    /// From a file; None where there is none.
     ///
     /// # Errors
-    /// When it is not there or no baseline.
-    pub fn read(path: &Path) -> anyhow::Result<Baseline> {
-        let text = std::fs::read(path).with_context(|| format!("{}; --write-baseline makes it", path.display()))?;
-        serde_json::from_slice(&text).with_context(|| path.display().to_string())
+    /// When it cannot be read or is no baseline.
+    pub fn read(path: &Path) -> anyhow::Result<Option<Baseline>> {
+        let text = match std::fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        serde_json::from_slice(&text).map(Some).with_context(|| path.display().to_string())
     }
 }
 
@@ -115,7 +119,11 @@ impl Report {
 
     /// With ratios and marks.
     #[must_use]
-    pub fn compare(mut self, baseline: &Baseline) -> Report {
+    pub fn compare(mut self, baseline: Option<&Baseline>) -> Report {
+        let Some(baseline) = baseline else {
+            self.notes.push("no baseline, nothing compared; --write-baseline makes it".into());
+            return self;
+        };
         if !self.counted {
             self.notes
                 .push("no valgrind: instructions not counted, nothing compared (apt-get install valgrind)".into());

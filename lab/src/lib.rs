@@ -6,8 +6,11 @@
 
 pub mod ablation;
 pub mod cli;
+pub mod compare;
 pub mod generate;
 pub mod hash;
+pub mod log_server;
+pub mod pace;
 pub mod record;
 pub mod replay;
 pub mod synthesize;

@@ -453,6 +453,10 @@ pub enum LabCommand {
     Replay(LabReplayFlags),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
     Ablation(lab::ablation::AblationArgs),
+    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
+    Compare(lab::compare::CompareArgs),
+    /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
+    Source(lab::log_server::SourceArgs),
     /// Keep a server's log from its first statement on, for replay
     Record(lab::cli::RecordArgs),
     /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
@@ -607,6 +611,8 @@ mod tests {
             "lab replay a --grain transactions --dependency-tracking writeset-session --tracker-rules stock --history-size 25000 \
              --wait scheduler --preserve-commit-order OFF --decoders 0 --hand-off event --worker-queue-events 16384",
             "lab ablation a.index --load l.index --from stock --only wait --rounds 3 --json",
+            "lab compare a.index --load l.index --rounds 1 --only mysql --first 100 --memory 256M --mysqld-option=--x=1 --json",
+            "lab source a.index --load l.index --listen 127.0.0.1:0 --rate 5000",
             "lab record --source mysql://h --out /new",
             "lab tpcc prepare --server mysql://h --warehouses 2",
             "lab tpcc run --server mysql://h --warehouses 2 --terminals 4 --duration 60s --style procedures",

@@ -102,6 +102,14 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Ablation(arguments))
         }
+        Command::Lab(LabCommand::Compare(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Compare(arguments))
+        }
+        Command::Lab(LabCommand::Source(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Source(arguments))
+        }
         Command::Lab(LabCommand::Tpcc(command)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Tpcc(command))

@@ -380,7 +380,7 @@ fn settings(options: &ReplayOptions) -> String {
     )
 }
 
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
         .lines()
