@@ -3,13 +3,15 @@
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
 
-.PHONY: help check lint build test fuzz-short soak demo
+.PHONY: help check lint build test fuzz-short soak demo bench dist
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
 	@echo "make build   $(SLIPSTREAM_BIN)"
 	@echo "make demo    a real MySQL primary, a replica, TPC-C, verify (needs nothing but Rust and a C compiler)"
 	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
+	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
+	@echo "make dist    a profile-guided build, archived with checksums (needs llvm-profdata)"
 	@echo "make soak    the full forms; not in CI"
 
 check: lint
@@ -43,3 +45,10 @@ soak: lint build
 
 demo: build
 	demo/demo.sh
+
+# The stages' instructions a row beside the baseline's; a stage with more than 3 % above it is marked and fails.
+bench:
+	cargo run --release --locked -p stage_benches
+
+dist:
+	benches/dist

@@ -13,4 +13,5 @@ pub mod log_server;
 pub mod pace;
 pub mod record;
 pub mod replay;
+pub mod synthesize;
 pub mod tpcc;

@@ -90,6 +90,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Generate(arguments))
         }
+        Command::Lab(LabCommand::Synthesize(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Synthesize(arguments))
+        }
         Command::Lab(LabCommand::Hash(arguments)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Hash(arguments))

@@ -350,6 +350,7 @@ impl Replica {
                 store: Arc::new(Store::new(apply::lanes_for(2), Catalog::new(lower_case_table_names))),
                 cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                affinity: base::ThreadAffinity::default(),
             },
         );
         pipeline.publisher.hold();
