@@ -8,6 +8,8 @@ pub mod ablation;
 pub mod cli;
 pub mod generate;
 pub mod hash;
+mod log_files;
 pub mod record;
 pub mod replay;
+pub mod shapes;
 pub mod tpcc;

@@ -2,6 +2,7 @@
 //!
 //! In: files. Out: the relay log's appends. Never here: replay.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,9 +24,27 @@ pub struct Feeder {
     thread: Option<std::thread::JoinHandle<anyhow::Result<()>>>,
 }
 
+/// How fast a log is fed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// So many times as fast as the source committed.
+    Source(f64),
+    /// So many transactions a second.
+    Rate(f64),
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::Source(factor) => write!(f, "{factor} times the source's pace"),
+            Pace::Rate(per_second) => write!(f, "{per_second} transactions/s"),
+        }
+    }
+}
+
 struct Job {
     files: Vec<PathBuf>,
-    pace: Option<f64>,
+    pace: Option<Pace>,
     done: Sender<Fed>,
 }
 
@@ -36,6 +55,9 @@ pub struct Fed {
     pub transactions: u64,
     /// Bytes of log.
     pub bytes: u64,
+    /// Of the last job, when paced: the most that a transaction was fed behind its time, µs. Its commit time is the moment
+    /// it is fed, so that this is no part of its lag.
+    pub late_us_max: u64,
 }
 
 impl Feeder {
@@ -52,12 +74,12 @@ impl Feeder {
         Ok(Feeder { jobs, thread: Some(thread) })
     }
 
-    /// Feeds files and returns once all of it is in the relay log (synced or not). `pace`: that many times as fast as
-    /// the source committed, each transaction with the moment it is fed as its commit time; None: as fast as it goes.
+    /// Feeds files and returns once all of it is in the relay log (synced or not). Paced, each transaction has the moment
+    /// it is fed as its commit time; None: as fast as it goes.
     ///
     /// # Errors
     /// When a file cannot be read or the relay log not be written; the feeder is of no use then.
-    pub fn feed(&mut self, files: &[PathBuf], pace: Option<f64>) -> anyhow::Result<Fed> {
+    pub fn feed(&mut self, files: &[PathBuf], pace: Option<Pace>) -> anyhow::Result<Fed> {
         let (done, fed) = bounded(1);
         let sent = self.jobs.send(Job { files: files.to_vec(), pace, done });
         match sent.ok().and_then(|()| fed.recv().ok()) {
@@ -92,7 +114,8 @@ fn receive(writer: RelayWriter, work: &Receiver<Job>) -> anyhow::Result<()> {
         }
         let (transactions, bytes) = intake.taken();
         // Nobody waits any more only when the whole replay failed.
-        let _ = job.done.send(Fed { transactions, bytes });
+        let late_us_max = pacer.map_or(0, |pacer| pacer.late_max.as_micros() as u64);
+        let _ = job.done.send(Fed { transactions, bytes, late_us_max });
     }
     intake.finish()?.close()?;
     Ok(())
@@ -128,6 +151,21 @@ pub fn feed(intake: &mut Intake, path: &Path, mut pacer: Option<&mut Pacer>) -> 
     Ok(())
 }
 
+/// Transactions in binlog files.
+///
+/// # Errors
+/// When one cannot be read.
+pub(crate) fn count_transactions(files: &[PathBuf]) -> anyhow::Result<u64> {
+    let mut count = 0;
+    for path in files {
+        let mut file = BinlogFile::open(path)?.without_verification();
+        while let Some(event) = file.next_event()? {
+            count += u64::from(is_gtid(event.bytes));
+        }
+    }
+    Ok(count)
+}
+
 fn is_gtid(event: &[u8]) -> bool {
     let code = event.get(4).copied().unwrap_or_default();
     matches!(code, event_type::GTID | event_type::ANONYMOUS_GTID | event_type::GTID_TAGGED)
@@ -135,16 +173,20 @@ fn is_gtid(event: &[u8]) -> bool {
 
 /// Holds each transaction back until its time has come, and gives it that time.
 pub struct Pacer {
-    factor: f64,
+    pace: Pace,
     /// When the first one was fed, and its recorded commit time in µs.
     started: Option<(Instant, u64)>,
+    /// Transactions fed.
+    fed: u64,
+    /// The most that one was fed behind its time.
+    late_max: Duration,
 }
 
 impl Pacer {
-    /// `factor` times as fast as the source committed.
+    /// Nothing is fed yet.
     #[must_use]
-    pub fn new(factor: f64) -> Pacer {
-        Pacer { factor, started: None }
+    pub fn new(pace: Pace) -> Pacer {
+        Pacer { pace, started: None, fed: 0, late_max: Duration::ZERO }
     }
 
     /// Waits for the moment of a transaction and gives back its first event with that moment as its commit times.
@@ -154,8 +196,14 @@ impl Pacer {
         let mut gtid = GtidEvent::parse(header.event_type, body)?;
         let recorded_us = gtid.immediate_commit_timestamp_us;
         let (start, first_us) = *self.started.get_or_insert_with(|| (Instant::now(), recorded_us));
-        let due = Duration::from_secs_f64(recorded_us.saturating_sub(first_us) as f64 / 1e6 / self.factor);
-        if due > start.elapsed() + EARLY {
+        let due = Duration::from_secs_f64(match self.pace {
+            Pace::Source(factor) => recorded_us.saturating_sub(first_us) as f64 / 1e6 / factor,
+            Pace::Rate(per_second) => self.fed as f64 / per_second,
+        });
+        self.fed += 1;
+        let elapsed = start.elapsed();
+        self.late_max = self.late_max.max(elapsed.saturating_sub(due));
+        if due > elapsed + EARLY {
             // As a source does that has nothing more to send.
             intake.flush()?;
             while let Some(wait) = due.checked_sub(start.elapsed()) {
