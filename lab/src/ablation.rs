@@ -216,7 +216,7 @@ fn compare(
 }
 
 /// The middle one; of an even number the lower one of the two in the middle.
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }

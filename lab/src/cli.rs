@@ -2,14 +2,19 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use source::ConnectOptions;
 
 use crate::ablation::{self, AblationArgs};
+use crate::compare::CompareArgs;
 use crate::generate::{self, GenerateOptions};
+use crate::log_server::{self, SourceArgs};
 use crate::record::{self, RecordOptions};
 use crate::shapes::{self, MakeOptions, Shape, Tracking};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
@@ -30,6 +35,10 @@ pub enum LabCommand {
     Hash(HashArgs),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
     Ablation(AblationArgs),
+    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
+    Compare(CompareArgs),
+    /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
+    Source(SourceArgs),
 }
 
 /// `lab tpcc` commands.
@@ -82,6 +91,9 @@ pub struct TpccArgs {
     /// Connections loading at once
     #[arg(long, default_value_t = 4)]
     pub load_threads: usize,
+    /// Set in every session first: NAME=VALUE, comma between, as binlog_row_image=MINIMAL,binlog_transaction_compression=ON
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub session_variables: Vec<String>,
     /// How long a terminal tries to reach a lost server again
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub reconnect_for: Duration,
@@ -184,6 +196,7 @@ impl TpccArgs {
             foreign_keys: self.foreign_keys,
             load_threads: self.load_threads,
             reconnect_for: self.reconnect_for,
+            session_variables: self.session_variables.iter().map(|text| variable(text)).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -242,6 +255,26 @@ pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
             })?;
             writeln!(out, "{report}")?;
         }
+        LabCommand::Compare(args) => {
+            let stop = stop_at_signals()?;
+            let report = crate::compare::compare(args, &stop, &mut |line| eprintln!("{line}"))?;
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                write!(out, "{report}")?;
+            }
+            return Ok(report.is_equal());
+        }
+        LabCommand::Source(args) => {
+            let stop = stop_at_signals()?;
+            let password = std::env::var("MYSQL_PWD").ok();
+            // Whoever reads the lines does so while we serve; where nobody does any more, that is no reason to end.
+            let told = |line: &str| {
+                let mut out = std::io::stdout().lock();
+                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            };
+            log_server::serve(args, password, &stop, &told)?;
+        }
         LabCommand::Generate(args) => {
             let report = generate::generate(&GenerateOptions {
                 load: args.load.clone(),
@@ -256,12 +289,38 @@ pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
     Ok(true)
 }
 
+/// A flag that INT, TERM and HUP raise: what runs in folders and processes of its own ends in order.
+fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signal handlers")?;
+    }
+    Ok(stop)
+}
+
 fn server(url: &str) -> anyhow::Result<ConnectOptions> {
     let mut options = ConnectOptions::from_url(url).context("the server's URL")?;
     if options.password.is_none() {
         options.password = std::env::var("MYSQL_PWD").ok();
     }
     Ok(options)
+}
+
+/// `NAME=VALUE` as a name and a literal. Nothing else gets into the statement.
+fn variable(text: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) =
+        text.split_once('=').with_context(|| format!("--session-variables: '{text}' is not NAME=VALUE"))?;
+    let is_name =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_value = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    };
+    if !is_name(name.trim()) || !is_value(value.trim()) {
+        bail!("--session-variables: '{text}': a name and a number or word");
+    }
+    let value = value.trim();
+    let literal = if value.parse::<f64>().is_ok() { value.to_owned() } else { format!("'{value}'") };
+    Ok((name.trim().to_owned(), literal))
 }
 
 fn parse_duration(text: &str) -> anyhow::Result<Duration> {
@@ -293,6 +352,16 @@ mod tests {
         assert_eq!(parse_duration("10m").unwrap(), Duration::from_secs(600));
         assert_eq!(parse_duration("2h").unwrap(), Duration::from_secs(7200));
         assert!(parse_duration("5d").is_err() && parse_duration("s").is_err() && parse_duration("-1s").is_err());
+    }
+
+    #[test]
+    fn session_variables_are_names_and_literals() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(variable("binlog_row_image=MINIMAL").unwrap(), pair("binlog_row_image", "'MINIMAL'"));
+        assert_eq!(variable(" a = 12").unwrap(), pair("a", "12"));
+        for bad in ["a", "a=", "=1", "a=1;DROP TABLE t", "a='x'", "a b=1"] {
+            assert!(variable(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

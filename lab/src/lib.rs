@@ -6,9 +6,12 @@
 
 pub mod ablation;
 pub mod cli;
+pub mod compare;
 pub mod generate;
 pub mod hash;
 mod log_files;
+pub mod log_server;
+pub mod pace;
 pub mod record;
 pub mod replay;
 pub mod shapes;

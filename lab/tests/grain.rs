@@ -323,7 +323,7 @@ fn a_full_queue_is_waited_for() {
 fn the_relay_log_is_synced_as_told() {
     let with = |policy| {
         let report = run(|o| {
-            (o.relay_sync, o.pace) = (policy, Some(Pace::Source(4.0)));
+            (o.relay_sync, o.pace) = (policy, Some(Pace::Factor(4.0)));
             o.grain = Grain::Transactions(TransactionOptions::default());
         });
         report.relay_syncs

@@ -121,7 +121,7 @@ fn load_and_measured_logs_are_counted_apart_and_end_the_same_everywhere() {
 #[test]
 fn a_paced_log_takes_the_source_s_time_and_has_a_lag() {
     let folder = tempfile::tempdir().unwrap();
-    let report = run(folder.path(), |options| options.pace = Some(Pace::Source(2.0)));
+    let report = run(folder.path(), |options| options.pace = Some(Pace::Factor(2.0)));
     let recorded_s = (UPDATES - 1) as f64 * APART_US as f64 / 1e6;
     assert!(report.measured.wall_s >= recorded_s / 2.0, "{report}");
     let lag = report.lag.unwrap();
@@ -132,7 +132,8 @@ fn a_paced_log_takes_the_source_s_time_and_has_a_lag() {
 #[test]
 fn a_rate_is_kept_and_the_lag_told_by_thirds() {
     let folder = tempfile::tempdir().unwrap();
-    let report = run(folder.path(), |options| (options.pace, options.samples) = (Some(Pace::Rate(3_000.0)), true));
+    let report =
+        run(folder.path(), |options| (options.pace, options.samples) = (Some(Pace::Transactions(3_000.0)), true));
     assert!(report.measured.wall_s >= (UPDATES - 1) as f64 / 3_000.0, "{report}");
     let lag = report.lag.unwrap();
     let third = UPDATES as u64 / 3;

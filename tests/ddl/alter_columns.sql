@@ -570,3 +570,45 @@ CREATE TABLE {t} (id INT PRIMARY KEY, a INT); INSERT INTO {t} VALUES (1, 1), (2,
 ALTER TABLE {t} ADD c TIMESTAMP FIRST, ADD d TIMESTAMP NOT NULL, ADD e TIMESTAMP NULL
 ----
 UPDATE {t} SET a = 5 WHERE id = 1; SET SESSION explicit_defaults_for_timestamp = DEFAULT, sql_mode = DEFAULT
+
+== dates that the session of the ALTER TABLE does not take : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, d DATE, dt DATETIME(6), v VARCHAR(40), KEY (d), KEY (a, dt)); SET SESSION sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO {t} VALUES (1, 1, '2024-02-30', '2024-04-31 10:59:59.6', '2024-02-30'), (2, 2, '2024-02-00', '2024-12-00 01:00:00.6', '2024-00-10 10:00:00.5'), (3, 3, '2024-02-29', '2023-12-31 23:59:59.999999', '0000-00-00'), (4, 4, NULL, '9999-12-31 23:59:59.9', '2024-02-29 12:30:30.7'), (5, 5, '0000-00-00', '0000-00-00', NULL), (6, 6, '0000-00-05', '0000-12-31 23:59:59.9999', '0000-00-05')
+----
+SET SESSION sql_mode = ''; ALTER TABLE {t} MODIFY dt DATETIME(1), MODIFY v DATETIME(2)
+----
+UPDATE {t} SET a = a + 1 WHERE d = 0; UPDATE {t} SET d = '2020-02-02' WHERE id = 1; DELETE FROM {t} WHERE id = 5; SET SESSION sql_mode = DEFAULT
+
+== dates kept by a session that takes them, rounded up to the next second : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, x DATETIME(6), v VARCHAR(40)); SET SESSION sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO {t} (id, x) VALUES (1, '2024-04-31 10:59:59.6'), (2, '0000-06-05 10:00:00.7'), (3, '0000-02-28 23:59:59.9'), (4, '2023-02-31 01:02:03.5'), (5, '2024-02-31 01:02:03.4'), (6, '9999-12-31 23:59:59.9'), (7, '2024-12-00 01:00:00.6'); UPDATE {t} SET v = x
+----
+ALTER TABLE {t} MODIFY x DATETIME, MODIFY v DATE
+----
+UPDATE {t} SET v = NULL WHERE id = 2; SET SESSION sql_mode = DEFAULT
+
+== dates of columns that a copying ALTER TABLE does not name : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, d DATE, dt DATETIME, ts TIMESTAMP NULL, KEY (d)); SET SESSION sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO {t} VALUES (1, 1, '2024-02-30', '2024-04-31 10:00:00', '2024-01-01'), (2, 2, '2024-02-00', '2024-00-00 10:00:00', NULL), (3, 3, '2024-02-29', NULL, '2024-01-01'); SET SESSION sql_mode = 'NO_ZERO_IN_DATE'
+----
+ALTER TABLE {t} MODIFY a BIGINT
+----
+INSERT INTO {t} VALUES (4, 4, '2024-02-29', NULL, NULL); UPDATE {t} SET a = 9 WHERE id < 3; DELETE FROM {t} WHERE d = 0 AND id = 2; SET SESSION sql_mode = DEFAULT
+
+== dates where CREATE INDEX copies the table, then work in place : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, a INT, d DATE); SET SESSION sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO {t} VALUES (1, 1, '2024-02-30'), (2, 2, '2024-02-00')
+----
+SET SESSION sql_mode = ''; CREATE INDEX i ON {t} (d) ALGORITHM = COPY; UPDATE {t} SET a = 5 WHERE d = 0; SET SESSION sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO {t} VALUES (3, 3, '2024-06-31'); SET SESSION sql_mode = ''
+----
+ALTER TABLE {t} FORCE; ALTER TABLE {t} ADD x INT FIRST, DROP a, ADD KEY (x), COMMENT = 'in place', CHANGE d e DATE AFTER id; UPDATE {t} SET x = 1; SET SESSION sql_mode = DEFAULT
+
+== dates in a primary key that a copying ALTER TABLE makes zero : replayed
+CREATE TABLE {t} (d DATE, id INT, a INT, PRIMARY KEY (d, id)); SET SESSION sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO {t} VALUES ('2024-02-30', 1, 1), ('2024-02-29', 1, 2), ('2024-06-31', 2, 3)
+----
+SET SESSION sql_mode = ''; ALTER TABLE {t} ADD b INT DEFAULT 3, ALGORITHM = COPY
+----
+UPDATE {t} SET a = 7 WHERE d = 0 AND id = 2; DELETE FROM {t} WHERE d = '2024-02-29'; SET SESSION sql_mode = DEFAULT
+
+== dates of a table without a key, DROP PRIMARY KEY : replayed
+CREATE TABLE {t} (id INT PRIMARY KEY, d DATE, g INT AS (MONTH(d)) STORED); SET SESSION sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO {t} (id, d) VALUES (1, '2024-02-28'), (2, '2024-02-29')
+----
+SET SESSION sql_mode = ''; ALTER TABLE {t} DROP PRIMARY KEY; ALTER TABLE {t} MODIFY id BIGINT
+----
+DELETE FROM {t} WHERE id = 1; SET SESSION sql_mode = DEFAULT

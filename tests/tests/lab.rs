@@ -1,7 +1,15 @@
 //! The laboratory against real servers: what it generates is what a server could have written.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use whole_program_tests::{Ran, Server, folder, slipstream_with};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use base::GtidSet;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use whole_program_tests::{Ran, Replica, Server, binary, folder, slipstream_with, wait_for};
 
 /// As root, who has no password.
 fn slipstream(arguments: &[&str]) -> Ran {
@@ -110,4 +118,268 @@ fn a_made_log_gives_a_stock_server_the_same_rows() {
         stock.sql("DROP DATABASE shapes; RESET BINARY LOGS AND GTIDS");
     }
     stock.stop();
+}
+
+/// A tiny TPC-C log of a server that is gone: its load and its run.
+struct TinyLog {
+    load: String,
+    run: String,
+    /// All that is in it.
+    gtids: GtidSet,
+    work: PathBuf,
+}
+
+/// MINIMAL images and compression are set for the sessions of the run, as the README says.
+fn tiny_log(name: &str, transactions: u32) -> TinyLog {
+    let server = Server::start(name, &[]);
+    let url = server.url("root");
+    let common = ["--server", &url, "--warehouses", "1", "--scale", "0.01"];
+    slipstream(&[&["lab", "tpcc", "prepare"][..], &common].concat()).expect(0, &[]);
+    server.sql("FLUSH BINARY LOGS");
+    let count = transactions.to_string();
+    let variables = "binlog_row_image=MINIMAL,binlog_transaction_compression=ON";
+    let run = ["lab", "tpcc", "run", "--write-transactions", &count, "--session-variables", variables];
+    slipstream(&[&run[..], &common].concat()).expect(0, &[]);
+    server.sql("FLUSH BINARY LOGS");
+    let events = server.sql("SHOW BINLOG EVENTS IN 'binlog.000002' LIMIT 40");
+    assert!(events.contains("Transaction_payload"), "{events}");
+    let work = folder(name);
+    std::fs::create_dir_all(&work).unwrap();
+    let keep = |file: &str| {
+        std::fs::copy(server.dir().join(file), work.join(file)).unwrap();
+        work.join(file).display().to_string()
+    };
+    let (load, run) = (keep("binlog.000001"), keep("binlog.000002"));
+    TinyLog { load, run, gtids: server.gtid_executed(), work }
+}
+
+/// `lab compare` with one round; its report, and what it said.
+fn compare(log: &TinyLog, more: &[&str]) -> (Value, Ran) {
+    let bench = log.work.join("bench");
+    let bench_text = bench.display().to_string();
+    let fixed = ["lab", "compare", "--rounds", "1", "--json", "--folder", &bench_text, "--buffer-pool", "64M"];
+    let ran = slipstream(&[&fixed[..], &["--load", &log.load, &log.run], more].concat());
+    assert!(!bench.exists(), "left behind: {}\n{}", bench.display(), ran.err);
+    assert_eq!(servers_on(&bench), 0, "a server was left running");
+    (serde_json::from_str(&ran.out).unwrap_or(Value::Null), ran)
+}
+
+/// Processes whose command line names a folder.
+fn servers_on(folder: &Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let name = folder.display().to_string();
+    lines.filter(|line| String::from_utf8_lossy(line).contains(&format!("--datadir={name}"))).count()
+}
+
+/// Every contender replays a tiny log and ends with the same rows; each row says what it stands for.
+#[test]
+fn all_contenders_end_with_the_same_rows() {
+    let log = tiny_log("compare", 300);
+    let (report, ran) = compare(&log, &["--memory", "64M", "--first", "200"]);
+    ran.expect(0, &[]);
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["contender"].as_str().unwrap()).collect();
+    let wanted = [
+        "slipstream",
+        "slipstream --memory 64M",
+        "slipstream, as stock",
+        "mysql applier, defaults",
+        "mysql applier, durable",
+        "mysql applier, relaxed",
+        "mysqlbinlog | mysql",
+        "mysqlbinlog --raw",
+    ];
+    assert_eq!(names, wanted, "{}", ran.out);
+    assert_eq!(report["first_part"]["transactions"], 200, "{}", ran.out);
+    // One New-Order in a hundred is rolled back.
+    assert!(report["log"]["write_transactions"].as_u64() > Some(200), "{}", ran.out);
+    for row in rows {
+        let name = row["contender"].as_str().unwrap();
+        assert_eq!(row["difference"], Value::Null, "{row}");
+        for figure in ["median_s", "write_transactions_per_s", "rows_per_s", "mb_per_s", "times_ours", "peak_rss_bytes"]
+        {
+            assert!(row[figure].as_f64().unwrap() > 0.0, "{name} {figure}: {row}");
+        }
+        let part = name.starts_with("mysql applier") || name == "mysqlbinlog | mysql";
+        assert_eq!(row["first_transactions"].is_null(), !part, "{row}");
+        assert!(!row["store_synced"].as_str().unwrap().is_empty());
+    }
+}
+
+/// A stock server that leaves out one table does not end as ours does: the command says which table, and fails. Nothing is
+/// left behind then either.
+#[test]
+fn a_contender_that_ends_otherwise_fails_the_comparison() {
+    let log = tiny_log("differ", 60);
+    let planted = "--mysqld-option=--replicate-ignore-table=tpcc.history";
+    let (report, ran) = compare(&log, &["--only", "relaxed", planted]);
+    ran.expect(1, &["the check does not hold"]);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{}", ran.out);
+    let difference = rows[0]["difference"].as_str().unwrap();
+    assert!(difference.contains("tpcc.history") && !difference.contains("tpcc.stock"), "{difference}");
+    assert_eq!(rows[0]["times_ours"], Value::Null, "ours was left out");
+
+    interrupted(&log);
+
+    // A server that does not come up.
+    let (_, ran) = compare(&log, &["--only", "relaxed", "--mysqld-option=--no-such-option=1"]);
+    ran.expect(1, &["mysqld did not start"]);
+}
+
+/// An interrupt while a server runs ends it, and removes everything.
+fn interrupted(log: &TinyLog) {
+    let bench = log.work.join("interrupted");
+    let mut command = Command::new(binary());
+    command.args([
+        "lab",
+        "compare",
+        "--no-defaults",
+        "--only",
+        "durable",
+        "--rounds",
+        "99",
+        "--load",
+        &log.load,
+        &log.run,
+    ]);
+    command.arg("--folder").arg(&bench).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
+    wait_for("a server", || (servers_on(&bench) > 0).then_some(()), String::new);
+    kill_process(pid, Signal::INT).unwrap();
+    Ran::from(child.wait_with_output().unwrap()).expect(1, &["interrupted"]);
+    assert!(!bench.exists());
+    assert_eq!(servers_on(&bench), 0);
+}
+
+/// `lab source` in the background, killed when dropped.
+struct LogSource {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl LogSource {
+    fn start(log: &TinyLog, options: &[&str]) -> LogSource {
+        let mut command = Command::new(binary());
+        command.args(["lab", "source", "--no-defaults", "--load", &log.load, &log.run]).args(options);
+        command.env("MYSQL_PWD", "repl").stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut source = LogSource { child, lines, address: String::new() };
+        let line = source.line();
+        let address = line.strip_prefix("listening on ").and_then(|rest| rest.split_once(": ")).expect(&line).0;
+        source.address = address.to_owned();
+        source
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Reads lines up to one that holds a text.
+    fn said(&mut self, text: &str) -> String {
+        loop {
+            let line = self.line();
+            assert!(!line.is_empty(), "the source ended before it said {text:?}");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Ends it by a signal, in order.
+    fn stop(mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for LogSource {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What `lab replay` makes of the load and a run.
+fn replayed(log: &TinyLog, run: &str) -> String {
+    let folder = log.work.join("replay").display().to_string();
+    let ran = slipstream(&["lab", "replay", "--hash", "--folder", &folder, "--load", &log.load, run]);
+    last_line(&ran.expect(0, &[]).out)
+}
+
+/// Our replica and a stock one follow a served log to its end, and hold what `lab replay` makes of it. A second start of ours
+/// asks for what it lacks: nothing. mysqlbinlog reads it too, by file and position.
+#[test]
+fn replicas_follow_a_served_log() {
+    let log = tiny_log("served", 150);
+    let wanted = replayed(&log, &log.run);
+    let goal = log.gtids.clone();
+    // A second or two of the run, so that the pace is seen; the load goes at full speed.
+    let started = Instant::now();
+    let mut source = LogSource::start(&log, &["--listen", "127.0.0.1:0", "--rate", "100"]);
+    let url = format!("mysql://repl@{}", source.address);
+
+    let data = log.work.join("ours");
+    let mut ours = Replica::start(&url, &data, &[]);
+    let status =
+        ours.wait_until("the log's end", |status| goal.is_subset_of(&whole_program_tests::replica::executed(status)));
+    // The commit times are this run's: those recorded are older than the source.
+    let lag_us = status["lag"]["overall"]["max_us"].as_u64().unwrap();
+    assert!(u128::from(lag_us) < started.elapsed().as_micros(), "{status}");
+    let said = source.said("sent the log");
+    let rate = said.rsplit_once(": ").and_then(|(_, rates)| rates.split_once(", ")).expect(&said).1;
+    let rate: f64 = rate.trim().trim_end_matches(" transactions/s").parse().unwrap();
+    assert!(rate <= 101.0, "{said}");
+
+    let stock = Server::start("servedstock", &[]);
+    let (host, port) = source.address.rsplit_once(':').unwrap();
+    stock.sql(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='{host}', SOURCE_PORT={port}, SOURCE_USER='repl', SOURCE_PASSWORD='repl', \
+         SOURCE_AUTO_POSITION=1, SOURCE_SSL=0, SOURCE_HEARTBEAT_PERIOD=0.2; START REPLICA;"
+    ));
+    let state = || {
+        stock.sql("SELECT CONCAT(@@GLOBAL.gtid_executed, ' ', (SELECT GROUP_CONCAT(LAST_ERROR_MESSAGE) FROM performance_schema.replication_connection_status))")
+    };
+    wait_for("the stock replica", || goal.is_subset_of(&stock.gtid_executed()).then_some(()), state);
+    let theirs = slipstream(&["lab", "hash", &stock.url("root")]);
+    assert_eq!(last_line(&theirs.expect(0, &[]).out), wanted, "the stock replica's rows");
+    ours.stop();
+
+    // Ours, as the hash sees it: its rows equal the stock replica's.
+    let mut ours = Replica::start(&url, &data, &[]);
+    ours.wait_until("the source", |status| status["source"]["state"] == "connected");
+    let verified = slipstream(&["verify", "--data", ours.data(), "--source", &stock.url("root")]);
+    verified.expect(0, &[]);
+    ours.stop();
+
+    let out = log.work.join("copied-").display().to_string();
+    let copied = stock.mysqlbinlog(&[
+        "-R",
+        "--protocol=TCP",
+        &format!("--host={host}"),
+        &format!("--port={port}"),
+        "--user=repl",
+        "--password=repl",
+        "--ssl-mode=DISABLED",
+        "--raw",
+        &format!("--result-file={out}"),
+        "binlog.000002",
+    ]);
+    copied.expect(0, &[]);
+    // Its transactions are the log's, with other commit times.
+    assert_eq!(replayed(&log, &format!("{out}binlog.000002")), wanted, "the copy's rows");
+    // A wrong password is refused.
+    let refused = slipstream_with(&["check", "--source", &url], |command| {
+        command.env("MYSQL_PWD", "wrong");
+    });
+    assert_ne!(refused.code, 0, "{}", refused.out);
+    refused.expect(refused.code, &["Access denied"]);
+    source.stop();
 }

@@ -8,7 +8,9 @@ use crate::error::Problem;
 use crate::lexer::Tok;
 use crate::parser::Parser;
 use crate::partition;
-use crate::syntax::{AlterAction, CharsetSpec, KeyKind, PartitionAction, Position, Statement, TableOptions, TableSpec};
+use crate::syntax::{
+    AlterAction, CharsetSpec, KeyKind, PartitionAction, Position, Statement, TableName, TableOptions, TableSpec,
+};
 
 /// Behind CREATE, at `[UNIQUE|FULLTEXT|SPATIAL] INDEX`.
 pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
@@ -30,8 +32,7 @@ pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem
     parser.expect_word("ON")?;
     let name = parser.table_name()?;
     let key = create::key_rest(parser, kind, Some(index_name))?;
-    while algorithm_or_lock(parser)? {}
-    Ok(Statement::AlterTable { name, actions: vec![AlterAction::AddKey(key)] })
+    index_statement(parser, name, AlterAction::AddKey(key))
 }
 
 /// Behind DROP INDEX.
@@ -39,19 +40,30 @@ pub(crate) fn drop_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> 
     let index_name = parser.name()?;
     parser.expect_word("ON")?;
     let name = parser.table_name()?;
-    while algorithm_or_lock(parser)? {}
-    Ok(Statement::AlterTable { name, actions: vec![AlterAction::DropKey(index_name)] })
+    index_statement(parser, name, AlterAction::DropKey(index_name))
 }
 
-/// ALGORITHM and LOCK say how the source went about it, not what it did.
-fn algorithm_or_lock(parser: &mut Parser<'_>) -> Result<bool, Problem> {
+/// The end of CREATE INDEX and DROP INDEX.
+fn index_statement(parser: &mut Parser<'_>, name: TableName, action: AlterAction) -> Result<Statement, Problem> {
+    let mut actions = vec![action];
+    actions.extend(std::iter::from_fn(|| algorithm_or_lock(parser).transpose()).collect::<Result<Vec<_>, _>>()?);
+    Ok(Statement::AlterTable { name, actions })
+}
+
+/// ALGORITHM and LOCK say how the source went about it.
+fn algorithm_or_lock(parser: &mut Parser<'_>) -> Result<Option<AlterAction>, Problem> {
     if !parser.is_any_word(&["ALGORITHM", "LOCK"])? {
-        return Ok(false);
+        return Ok(None);
     }
     parser.take()?;
     parser.eat_punct(b'=')?;
+    let action = match parser.word_upper()?.as_str() {
+        "COPY" => AlterAction::Copies,
+        "INPLACE" | "INSTANT" | "NONE" => AlterAction::InPlace,
+        _ => AlterAction::Nothing,
+    };
     parser.take()?;
-    Ok(true)
+    Ok(Some(action))
 }
 
 /// Behind ALTER TABLE.
@@ -71,8 +83,8 @@ pub(crate) fn alter_table(parser: &mut Parser<'_>) -> Result<Statement, Problem>
 }
 
 fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
-    if algorithm_or_lock(parser)? {
-        return Ok(AlterAction::Nothing);
+    if let Some(action) = algorithm_or_lock(parser)? {
+        return Ok(action);
     }
     let word = parser.word_upper()?;
     match word.as_str() {
@@ -115,9 +127,13 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         "WITH" | "WITHOUT" => {
             parser.take()?;
             parser.expect_word("VALIDATION")?;
-            Ok(AlterAction::Nothing)
+            Ok(if word == "WITH" { AlterAction::Copies } else { AlterAction::Nothing })
         }
-        "FORCE" | "SECONDARY_LOAD" | "SECONDARY_UNLOAD" => {
+        "FORCE" => {
+            parser.take()?;
+            Ok(AlterAction::Rebuilds)
+        }
+        "SECONDARY_LOAD" | "SECONDARY_UNLOAD" => {
             parser.take()?;
             Ok(AlterAction::Nothing)
         }
@@ -162,7 +178,7 @@ fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     }
     match create::key_element(parser)? {
         Some(Element::Key(key)) => return Ok(AlterAction::AddKey(key)),
-        Some(Element::Check) => return Ok(AlterAction::Nothing),
+        Some(Element::Check) => return Ok(AlterAction::Copies),
         None => {}
     }
     parser.eat_word("COLUMN")?;
@@ -313,9 +329,10 @@ fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         "CHECK" | "CONSTRAINT" => {
             parser.take()?;
             parser.name()?;
-            parser.eat_word("NOT")?;
+            // What was enforced already would not be copied; checks are not known here.
+            let action = if parser.eat_word("NOT")? { AlterAction::Nothing } else { AlterAction::Copies };
             parser.expect_word("ENFORCED")?;
-            Ok(AlterAction::Nothing)
+            Ok(action)
         }
         _ => {
             parser.eat_word("COLUMN")?;
@@ -366,7 +383,7 @@ fn order_by(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             _ => false,
         };
         if !(parser.is_punct(b',')? && column_follows) {
-            return Ok(AlterAction::Nothing);
+            return Ok(AlterAction::Copies);
         }
         parser.take()?;
     }
@@ -393,9 +410,12 @@ mod tests {
     fn what_is_carried_out() {
         assert!(matches!(
             actions("create unique index i using btree on t (a(3), (b+1) desc) comment 'x' lock=none")[..],
-            [AlterAction::AddKey(KeySpec { kind: KeyKind::Unique, .. })]
+            [AlterAction::AddKey(KeySpec { kind: KeyKind::Unique, .. }), AlterAction::InPlace]
         ));
-        assert_eq!(actions("drop index i on d.t algorithm = inplace"), [AlterAction::DropKey("i".to_owned())]);
+        assert_eq!(
+            actions("drop index i on d.t algorithm = inplace lock default"),
+            [AlterAction::DropKey("i".to_owned()), AlterAction::InPlace, AlterAction::Nothing]
+        );
         assert_eq!(actions("alter table t add key (a), drop index b, rename to c, alter index d invisible, comment='x', auto_increment=7 row_format=compact, engine=innodb").len(), 8);
         assert_eq!(actions("alter table t add constraint c foreign key (a) references p (b) on delete cascade, drop foreign key d, add check (a>1), drop check c, drop constraint e, disable keys").len(), 6);
         assert_eq!(
@@ -431,7 +451,7 @@ mod tests {
         assert_eq!(
             actions("alter table t order by a, `b` desc, c, drop column x, rename column y to z"),
             [
-                AlterAction::Nothing,
+                AlterAction::Copies,
                 AlterAction::DropColumn("x".into()),
                 AlterAction::RenameColumn { from: "y".into(), to: "z".into() }
             ]

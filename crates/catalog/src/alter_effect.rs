@@ -7,8 +7,9 @@
 //! that have a new place and new columns, then keys.
 
 use values::ColumnType;
-use values::convert::{Conversion, ConvertOptions};
+use values::convert::{Conversion, ConvertOptions, DateRules};
 
+use crate::alter_algorithm;
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::default_value;
@@ -35,6 +36,8 @@ pub(crate) struct Altered {
     /// Columns with a new name, for foreign keys that refer to them.
     pub(crate) renamed_columns: Vec<(String, String)>,
     pub(crate) rows: RowsEffect,
+    /// New columns that may hold other values than before although their type says the same: dates that became zero.
+    pub(crate) revalued: Vec<usize>,
     pub(crate) partitions: Option<PartitionsEffect>,
 }
 
@@ -105,8 +108,10 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     define::settle_keys(&mut table);
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
     let partitions = partition_effect(old, &mut table, actions, scope)?;
-    let rows = rows_effect(old, &table, &origins, scope);
-    Ok(Altered { table, rename_to, renamed_columns: renamed, rows, partitions })
+    let copies = alter_algorithm::copies(old, &table, &origins, actions, scope);
+    let dates = if copies { date_rules(scope) } else { DateRules::default() };
+    let (rows, revalued) = rows_effect(old, &table, &origins, dates, scope);
+    Ok(Altered { table, rename_to, renamed_columns: renamed, rows, revalued, partitions })
 }
 
 fn no_column<T>(table: &TableDef, name: &str) -> Result<T, Problem> {
@@ -574,15 +579,29 @@ fn converted_default(old: &ColumnType, new: &ColumnType, image: &[u8]) -> Column
     }
 }
 
-fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope: &Scope<'_>) -> RowsEffect {
+/// What becomes of the rows, and [`Altered::revalued`].
+fn rows_effect(
+    old: &TableDef,
+    new: &TableDef,
+    origins: &[Option<usize>],
+    dates: DateRules,
+    scope: &Scope<'_>,
+) -> (RowsEffect, Vec<usize>) {
     let mut sources: Vec<ColumnSource> = Vec::with_capacity(origins.len());
     // Columns that generated ones may have been computed from and whose values are others now.
     let mut changed: Vec<&str> = Vec::new();
+    // And those whose dates may become zero: name, old position, how.
+    let mut dated: Vec<(&str, usize, ConvertOptions)> = Vec::new();
     for (column, origin) in new.columns.iter().zip(origins) {
         let source = match origin.and_then(|at| Some((at, old.columns.get(at)?))) {
             Some((at, before)) => {
-                let source = from_old(at, before, column, scope);
-                if column.generated.is_none() && !keeps_value(&source, before, column) {
+                let source = from_old(at, before, column, dates, scope);
+                if let ColumnSource::Converted { options, null: None, .. } = &source
+                    && before.ty == column.ty
+                    && before.name == column.name
+                {
+                    dated.push((&column.name, at, *options));
+                } else if column.generated.is_none() && !keeps_value(&source, before, column) {
                     changed.extend([before.name.as_str(), column.name.as_str()]);
                 }
                 source
@@ -597,6 +616,15 @@ fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope:
             let what = format!("the generated column `{}` over columns of another type", column.name);
             *source = ColumnSource::Unknown { what, column: None };
             changed.push(&column.name);
+            continue;
+        }
+        let read = |(name, at, options): &(&str, usize, ConvertOptions)| {
+            (*name != column.name && may_read(column, name)).then_some((*at, *options))
+        };
+        let same: Vec<_> = dated.iter().filter_map(read).collect();
+        if let (Some(_), Some(at), false) = (column.generated, *origin, same.is_empty()) {
+            let what = format!("the generated column `{}` over a date that became zero", column.name);
+            *source = ColumnSource::KeptWhile { column: at, same, what };
         }
     }
     let in_place = |(at, source): (usize, &ColumnSource)| *source == ColumnSource::Kept(at);
@@ -606,18 +634,22 @@ fn rows_effect(old: &TableDef, new: &TableDef, origins: &[Option<usize>], scope:
     // Entries of secondary indexes are made from images read as the definition says.
     let unchanged = same_layout && !types_differ && (same_identity || old.identity == new.identity);
     if unchanged && same_order(old, new) {
-        return RowsEffect::Unchanged;
+        return (RowsEffect::Unchanged, Vec::new());
     }
-    let lossless = sources.iter().zip(&new.columns).all(|(source, column)| is_lossless(source, column, old));
-    let keyed = old.identity != Identity::WholeImage;
-    if keyed && same_identity && lossless && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
-        return RowsEffect::ReadAnew(OlderLayout {
-            since: old.layout_since,
-            types: old.column_types(),
-            to_next: sources,
-        });
+    let loss = |(source, column): (&ColumnSource, &Column)| loss_of(source, column, old);
+    let losses: Vec<Loss> = sources.iter().zip(&new.columns).map(loss).collect();
+    let revalued: Vec<usize> = (0..losses.len()).filter(|at| losses.get(*at) == Some(&Loss::Dates)).collect();
+    let same_keys = match &new.identity {
+        Identity::Columns(columns) => columns.iter().all(|column| !revalued.contains(column)),
+        Identity::WholeImage => false,
+    };
+    let keyed = old.identity != Identity::WholeImage && same_keys;
+    let can_wait = !losses.contains(&Loss::Values);
+    if keyed && same_identity && can_wait && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
+        let layout = OlderLayout { since: old.layout_since, types: old.column_types(), to_next: sources };
+        return (RowsEffect::ReadAnew(layout), revalued);
     }
-    RowsEffect::Rewritten(sources)
+    (RowsEffect::Rewritten(sources), revalued)
 }
 
 /// Whether a generated column's expression may read the column of this name: it stands somewhere in its text.
@@ -636,16 +668,30 @@ fn same_order(old: &TableDef, new: &TableDef) -> bool {
     parts(old) == parts(new)
 }
 
-fn is_lossless(source: &ColumnSource, column: &Column, old: &TableDef) -> bool {
+/// What a column's values may lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Nothing,
+    /// Dates that the session does not take become zero: no error, and no row becomes another's.
+    Dates,
+    /// Anything else: it has to show at once.
+    Values,
+}
+
+fn loss_of(source: &ColumnSource, column: &Column, old: &TableDef) -> Loss {
     match source {
-        ColumnSource::Kept(_) | ColumnSource::Constant(_) | ColumnSource::Null => true,
-        ColumnSource::Converted { column: at, options, null } => {
-            null.is_none()
-                && old.columns.get(*at).is_some_and(|before| {
-                    Conversion::new(&before.ty, &column.ty, *options).is_ok_and(|conversion| conversion.is_lossless())
-                })
+        ColumnSource::Kept(_) | ColumnSource::Constant(_) | ColumnSource::Null => Loss::Nothing,
+        ColumnSource::Converted { column: at, options, null: None } => {
+            let before = old.columns.get(*at);
+            match before.map(|before| Conversion::new(&before.ty, &column.ty, *options)) {
+                Some(Ok(conversion)) if conversion.is_lossless() => Loss::Nothing,
+                Some(Ok(conversion)) if conversion.is_lossless_but_for_dates() => Loss::Dates,
+                _ => Loss::Values,
+            }
         }
-        ColumnSource::Unknown { .. } => false,
+        ColumnSource::Converted { null: Some(_), .. }
+        | ColumnSource::KeptWhile { .. }
+        | ColumnSource::Unknown { .. } => Loss::Values,
     }
 }
 
@@ -666,14 +712,14 @@ fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool 
     }
 }
 
-fn from_old(at: usize, before: &Column, column: &Column, scope: &Scope<'_>) -> ColumnSource {
+fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope: &Scope<'_>) -> ColumnSource {
     let computed_alike =
         before.generated == column.generated && before.ty == column.ty && before.expression == column.expression;
     if column.generated.is_some() && !computed_alike {
         let what = format!("the values of the generated column `{}`", column.name);
         return ColumnSource::Unknown { what, column: None };
     }
-    let options = convert_options(before, scope);
+    let options = convert_options(before, dates, scope);
     let null = match before.nullable && !column.nullable {
         // Whatever the mode, what was NULL becomes the statement's time (`do_copy_timestamp`, sql/field_conv.cc).
         true if column.ty.code == code::TIMESTAMP2 => match statement_time(column, scope) {
@@ -693,14 +739,29 @@ fn from_old(at: usize, before: &Column, column: &Column, scope: &Scope<'_>) -> C
     ColumnSource::Converted { column: at, options, null }
 }
 
-fn convert_options(before: &Column, scope: &Scope<'_>) -> ConvertOptions {
+/// Whether `sql_mode` makes a value that does not fit an error.
+pub(crate) fn is_strict(scope: &Scope<'_>) -> bool {
+    scope.context.sql_mode & (sql_mode::STRICT_TRANS_TABLES | sql_mode::STRICT_ALL_TABLES) != 0
+}
+
+/// The dates that a statement which copies its table does not take.
+fn date_rules(scope: &Scope<'_>) -> DateRules {
+    let mode = scope.context.sql_mode;
+    DateRules {
+        day_must_exist: mode & sql_mode::ALLOW_INVALID_DATES == 0,
+        no_zero_in_date: mode & sql_mode::NO_ZERO_IN_DATE != 0,
+    }
+}
+
+fn convert_options(before: &Column, dates: DateRules, scope: &Scope<'_>) -> ConvertOptions {
     let mode = |bits: u64| scope.context.sql_mode & bits != 0;
     ConvertOptions {
-        strict: mode(sql_mode::STRICT_TRANS_TABLES | sql_mode::STRICT_ALL_TABLES),
+        strict: is_strict(scope),
         truncate_fraction: mode(sql_mode::TIME_TRUNCATE_FRACTIONAL),
         pad_char: mode(sql_mode::PAD_CHAR_TO_FULL_LENGTH),
         offset_seconds: scope.context.time_zone.as_deref().and_then(default_value::offset_seconds),
         zerofill_width: before.display.zerofill_width,
+        dates,
     }
 }
 

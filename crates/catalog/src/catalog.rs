@@ -743,7 +743,7 @@ impl<'a> Change<'a> {
             // What changed so far must be seen by the rename, which also touches the children.
             new = self.renamed(&Arc::new(new), to)?;
         }
-        index_set::renew_changed(&old, &mut new);
+        index_set::renew_changed(&old, &mut new, &altered.revalued);
         if new == *old && matches!(altered.rows, RowsEffect::Unchanged) && altered.partitions.is_none() {
             return Ok(Done::Nothing(DdlEffect::NoEffect("rows and definition stay as they are")));
         }

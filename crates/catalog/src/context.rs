@@ -53,6 +53,8 @@ pub struct StatementContext {
     pub server_version: Option<u32>,
     /// When the statement began at the source, µs since 1970: what CURRENT_TIMESTAMP is in it.
     pub timestamp_us: Option<u64>,
+    /// `foreign_key_checks` is off.
+    pub no_foreign_key_checks: bool,
     /// The transaction, as text; empty where there is none.
     pub gtid: String,
     /// The operator's filters: databases that the statement names are called here what these say.

@@ -519,6 +519,10 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
             parser.eat_punct(b'=')?;
             parser.parenthesised()?;
         }
+        "KEY_BLOCK_SIZE" | "ROW_FORMAT" => {
+            option_value(parser, &word)?;
+            options.row_format = true;
+        }
         "AUTO_INCREMENT"
         | "AUTOEXTEND_SIZE"
         | "AVG_ROW_LENGTH"
@@ -529,12 +533,10 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
         | "DELAY_KEY_WRITE"
         | "ENCRYPTION"
         | "INSERT_METHOD"
-        | "KEY_BLOCK_SIZE"
         | "MAX_ROWS"
         | "MIN_ROWS"
         | "PACK_KEYS"
         | "PASSWORD"
-        | "ROW_FORMAT"
         | "STATS_AUTO_RECALC"
         | "STATS_PERSISTENT"
         | "STATS_SAMPLE_PAGES"
@@ -542,18 +544,22 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
         | "STORAGE"
         | "SECONDARY_ENGINE"
         | "ENGINE_ATTRIBUTE"
-        | "SECONDARY_ENGINE_ATTRIBUTE" => {
-            parser.take()?;
-            parser.eat_punct(b'=')?;
-            match parser.peek()? {
-                Tok::Word(_) | Tok::Quoted(_) | Tok::Str { .. } | Tok::Number(_) | Tok::Bytes { .. } => {}
-                _ => return parser.wrong(format!("a value for {word} expected")),
-            }
-            parser.take()?;
-        }
+        | "SECONDARY_ENGINE_ATTRIBUTE" => option_value(parser, &word)?,
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// An option's word and value, neither of which matters here.
+fn option_value(parser: &mut Parser<'_>, word: &str) -> Result<(), Problem> {
+    parser.take()?;
+    parser.eat_punct(b'=')?;
+    match parser.peek()? {
+        Tok::Word(_) | Tok::Quoted(_) | Tok::Str { .. } | Tok::Number(_) | Tok::Bytes { .. } => {}
+        _ => return parser.wrong(format!("a value for {word} expected")),
+    }
+    parser.take()?;
+    Ok(())
 }
 
 /// Everything from PARTITION on, kept as text; rows carry their partition's number, nothing here needs the rule.

@@ -282,15 +282,15 @@ fn entries_of(table: &TableDef, key: &Key) -> Option<Vec<SortKeyColumn>> {
 }
 
 /// Gives a new id to every key whose entries are not what they were under its old one: its columns have another type,
-/// collation, direction or may be NULL now, or it began or ceased to be kept.
-pub(crate) fn renew_changed(old: &TableDef, new: &mut TableDef) {
+/// collation, direction or may be NULL now, or is among the `revalued` ones, or it began or ceased to be kept.
+pub(crate) fn renew_changed(old: &TableDef, new: &mut TableDef, revalued: &[usize]) {
     let entries: Vec<_> = new.keys.iter().map(|key| entries_of(new, key)).collect();
     let changed = |key: &Key, now: &Option<Vec<SortKeyColumn>>| {
         let before = old.keys.iter().find(|before| before.id == key.id && key.id != 0);
         before.is_some_and(|before| entries_of(old, before) != *now)
     };
     for (key, now) in new.keys.iter_mut().zip(&entries) {
-        if changed(key, now) {
+        if changed(key, now) || key.parts.iter().any(|part| revalued.contains(&part.column)) {
             key.id = 0;
         }
     }
@@ -351,12 +351,14 @@ mod tests {
         let catalog = catalog(&["CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9), KEY a (a), KEY b (b))"]);
         let old = catalog.table("d", "t").unwrap();
         let mut new = TableDef::clone(old);
-        renew_changed(old, &mut new);
+        renew_changed(old, &mut new, &[]);
         assert_eq!(new, **old);
         new.columns[1].nullable = false;
-        renew_changed(old, &mut new);
-        let id = |name: &str| new.key(name).unwrap().id;
-        assert_eq!((id("a"), id("b"), new.index_ids_given), (4, 3, 4));
+        renew_changed(old, &mut new, &[]);
+        let ids = |new: &TableDef| (new.key("a").unwrap().id, new.key("b").unwrap().id, new.index_ids_given);
+        assert_eq!(ids(&new), (4, 3, 4));
+        renew_changed(old, &mut new, &[2]);
+        assert_eq!(ids(&new), (4, 5, 5));
     }
 
     #[test]

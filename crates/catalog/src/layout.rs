@@ -25,6 +25,16 @@ pub enum ColumnSource {
         /// What NULL becomes; None: it stays NULL.
         null: Option<Vec<u8>>,
     },
+    /// The bytes of a generated column, as [`ColumnSource::Kept`], where what it reads is not changed by its conversion;
+    /// not known else.
+    KeptWhile {
+        /// Its position.
+        column: usize,
+        /// Positions of what it reads, with the conversions.
+        same: Vec<(usize, ConvertOptions)>,
+        /// What is not known.
+        what: String,
+    },
     /// These stored bytes in every row.
     Constant(Vec<u8>),
     /// NULL in every row.
@@ -54,6 +64,7 @@ pub struct OlderLayout {
 enum Step {
     Kept(usize),
     Converted { column: usize, conversion: Conversion, null: Option<Vec<u8>> },
+    KeptWhile { column: usize, same: Vec<(usize, Conversion)>, what: String },
     Constant(Vec<u8>),
     Null,
     Unknown { what: String, column: Option<usize> },
@@ -89,6 +100,16 @@ impl RowConversion {
                     None => Step::Unknown { what: "a column that is not there".to_owned(), column: None },
                 }
             }
+            ColumnSource::KeptWhile { column, same, what } => {
+                let conversion = |(at, options): &(usize, ConvertOptions)| {
+                    let from = from.get(*at)?;
+                    Some((*at, Conversion::new(from, from, *options).ok()?))
+                };
+                match same.iter().map(conversion).collect() {
+                    Some(same) => Step::KeptWhile { column: *column, same, what: what.clone() },
+                    None => Step::Unknown { what: what.clone(), column: None },
+                }
+            }
             ColumnSource::Constant(bytes) => Step::Constant(bytes.clone()),
             ColumnSource::Null => Step::Null,
             ColumnSource::Unknown { what, column } => Step::Unknown { what: what.clone(), column: *column },
@@ -120,6 +141,19 @@ impl RowConversion {
                     }
                     None => put(null.as_deref(), out),
                 },
+                Step::KeptWhile { column, same, what } => {
+                    for (at, conversion) in same {
+                        let Some(bytes) = stored(*at) else { continue };
+                        let end = out.len();
+                        conversion.append(bytes, out)?;
+                        let changed = out.get(end..) != Some(bytes);
+                        out.truncate(end);
+                        if changed {
+                            return Err(ValueError::Unsupported { what: what.clone().into_boxed_str() });
+                        }
+                    }
+                    put(stored(*column), out)
+                }
                 Step::Unknown { column: Some(column), .. } if stored(*column).is_none() => true,
                 Step::Unknown { what, .. } => {
                     return Err(ValueError::Unsupported { what: what.clone().into_boxed_str() });
@@ -205,6 +239,7 @@ impl RowVersions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use values::convert::DateRules;
     use values::type_code as t;
 
     #[test]
@@ -243,6 +278,28 @@ mod tests {
         let mut out = Vec::new();
         wider.append(&[0, 7, 0, 0, 0, 0xff], &mut Vec::new(), &mut out).unwrap();
         assert_eq!(out, [0, 0xff, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn a_generated_column_is_kept_while_its_date_is() {
+        let (int, date) = (ColumnType::new(t::LONG, 0), ColumnType::new(t::DATE, 0));
+        let dates = DateRules { day_must_exist: true, no_zero_in_date: false };
+        let options = ConvertOptions { dates, ..ConvertOptions::default() };
+        let sources = [
+            ColumnSource::KeptWhile { column: 0, same: vec![(1, options)], what: "x".to_owned() },
+            ColumnSource::Converted { column: 1, options, null: None },
+        ];
+        let types = [int, date];
+        let conversion = RowConversion::new(&types, &types, &sources);
+        let stored = |day: u32| (2024 << 9 | 2 << 5 | day).to_le_bytes();
+        let row = |day: u32| [&[0, 2, 0, 0, 0][..], &stored(day)[..3]].concat();
+        let mut out = Vec::new();
+        conversion.append(&row(29), &mut Vec::new(), &mut out).unwrap();
+        assert_eq!(out, row(29));
+        conversion.append(&row(30), &mut Vec::new(), &mut out).unwrap_err();
+        out.clear();
+        conversion.append(&[0b10, 2, 0, 0, 0], &mut Vec::new(), &mut out).unwrap();
+        assert_eq!(out, [0b10, 2, 0, 0, 0]);
     }
 
     #[test]

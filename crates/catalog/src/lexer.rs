@@ -11,6 +11,8 @@ pub(crate) mod sql_mode {
     pub(crate) const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
     pub(crate) const STRICT_TRANS_TABLES: u64 = 1 << 21;
     pub(crate) const STRICT_ALL_TABLES: u64 = 1 << 22;
+    pub(crate) const NO_ZERO_IN_DATE: u64 = 1 << 23;
+    pub(crate) const ALLOW_INVALID_DATES: u64 = 1 << 25;
     pub(crate) const PAD_CHAR_TO_FULL_LENGTH: u64 = 1 << 31;
     pub(crate) const TIME_TRUNCATE_FRACTIONAL: u64 = 1 << 32;
 }

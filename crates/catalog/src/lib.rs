@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod alter;
+mod alter_algorithm;
 mod alter_effect;
 mod catalog;
 mod charset;

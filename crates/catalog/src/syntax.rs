@@ -78,6 +78,8 @@ pub(crate) struct TableOptions {
     pub(crate) comment: Option<String>,
     pub(crate) engine: Option<String>,
     pub(crate) partition_by: Option<String>,
+    /// ROW_FORMAT or KEY_BLOCK_SIZE is among them.
+    pub(crate) row_format: bool,
 }
 
 /// `CHARACTER SET` and `COLLATE` as far as given.
@@ -256,6 +258,12 @@ pub(crate) enum AlterAction {
     /// Table options: those that a definition here holds.
     Options(TableOptions),
     Partitions(PartitionAction),
+    /// ALGORITHM=COPY, and clauses that the server carries out in no other way. See `alter_algorithm`.
+    Copies,
+    /// ALGORITHM=INPLACE or INSTANT and LOCK=NONE: the server copies no table then, it refuses the statement.
+    InPlace,
+    /// FORCE: rows are written anew with the bytes they have, where the engine can.
+    Rebuilds,
     /// Says nothing about rows or definitions: named for messages.
     Nothing,
 }

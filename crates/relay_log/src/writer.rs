@@ -395,6 +395,8 @@ impl RelayWriter {
             let _ = disk.remove(&path);
             return Err(io(e));
         }
+        // Its name must be durable before the index has it: else a power cut can keep the index and lose the name.
+        disk.sync_folder(&self.shared.dir)?;
         // The index makes it count: until then a crash leaves a file that the next start deletes. When this fails the
         // index may name the file or not, so it stays.
         let shared = Arc::clone(&self.shared);

@@ -566,6 +566,9 @@ pub(crate) fn context_of(
         time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
         server_version: statement.server_version,
         timestamp_us: Some(statement.timestamp_us),
+        no_foreign_key_checks: status
+            .flags2
+            .is_some_and(|flags| flags & binlog::QueryStatus::NO_FOREIGN_KEY_CHECKS != 0),
         gtid: statement.gtid.map(|gtid| gtid.to_string()).unwrap_or_default(),
         names,
     }

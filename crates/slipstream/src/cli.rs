@@ -449,6 +449,10 @@ pub enum LabCommand {
     Replay(LabReplayFlags),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
     Ablation(lab::ablation::AblationArgs),
+    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
+    Compare(lab::compare::CompareArgs),
+    /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
+    Source(lab::log_server::SourceArgs),
     /// Keep a server's log from its first statement on, for replay
     Record(lab::cli::RecordArgs),
     /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
@@ -609,6 +613,8 @@ mod tests {
             "lab replay a --grain transactions --dependency-tracking writeset-session --tracker-rules stock --history-size 25000 \
              --wait scheduler --preserve-commit-order OFF --decoders 0 --hand-off event --worker-queue-events 16384",
             "lab ablation a.index --load l.index --from stock --only wait --rounds 3 --json",
+            "lab compare a.index --load l.index --rounds 1 --only mysql --first 100 --memory 256M --mysqld-option=--x=1 --json",
+            "lab source a.index --load l.index --listen 127.0.0.1:0 --rate 5000",
             "lab record --source mysql://h --out /new",
             "lab make --out /new --transactions 5 --rate 100 --dependency-tracking commit-order huge --change delete --huge-rows 7",
             "lab make --out /new zipf --theta 1.2 --rows 10",

@@ -463,6 +463,9 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
     let scratch = std::env::temp_dir().join(format!("slipstream-lab-replay-{}", std::process::id()));
     let cores = replica::cores();
     let plan = options.memory.map(|memory| MemoryPlan::of(memory, options.pipeline.queue_memory));
+    if let Some(plan) = plan {
+        crate::allocator::suit(plan.limit_bytes);
+    }
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
         load: options.load.clone(),

@@ -2,9 +2,10 @@
 //!
 //! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for people, JSON for
 //! scripts, an exit code. Never here: anything of the log's format, of rows, or of the wire.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod allocator;
 pub mod cli;
 pub mod config;
 pub mod control;

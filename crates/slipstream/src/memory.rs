@@ -22,7 +22,7 @@ pub struct MemoryPlan {
 }
 
 /// What the allocator keeps of memory that was freed, and what belongs to nobody (code, stacks, filters of the tree):
-/// seen were 110 to 130 MB, whatever the limit. A quarter of small limits; the 20 % that resident memory may be above
+/// seen were 110 to 130 MB, whatever the limit (`allocator` has it return more where little is allowed). A quarter of small limits; the 20 % that resident memory may be above
 /// the limit take the rest.
 const KEPT_BY_ALLOCATOR: u64 = 96 << 20;
 

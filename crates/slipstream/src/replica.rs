@@ -185,6 +185,7 @@ impl Replica {
     ) -> Result<Replica, Failure> {
         let began = Instant::now();
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
+        crate::allocator::suit(memory.limit_bytes);
         table_copy::note_abandoned(folder)?;
         let opening = Opening { config, folder, lock, memory };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =

@@ -102,6 +102,14 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Ablation(arguments))
         }
+        Command::Lab(LabCommand::Compare(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Compare(arguments))
+        }
+        Command::Lab(LabCommand::Source(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Source(arguments))
+        }
         Command::Lab(LabCommand::Tpcc(command)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Tpcc(command))
@@ -485,7 +493,7 @@ fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> 
             return Err(Failure::usage(format!("{name}: a number above 0")));
         }
     }
-    let pace = flags.pace.map(lab::replay::Pace::Source).or(flags.rate.map(lab::replay::Pace::Rate));
+    let pace = flags.pace.map(lab::replay::Pace::Factor).or(flags.rate.map(lab::replay::Pace::Transactions));
     let grain = flags.grain.grain().map_err(|reason| Failure::usage(reason.to_string()))?;
     let scheduler_decodes = flags.pipeline.decoders.as_deref().is_some_and(|given| given.parse() == Ok(0));
     if scheduler_decodes && grain == lab::replay::Grain::Rows {

@@ -14,7 +14,7 @@ use catalog::{Catalog, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::beneath::{Base, BaseKind};
 use crate::disk::{CutFacts, Disk, Run};
-use crate::entries::{CutRow, TableEntries, gathered_bytes_max};
+use crate::entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::entry::{self, head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
@@ -323,7 +323,9 @@ pub(crate) fn write<'a>(
         Layer::Memory(generation) => generation.bytes(),
         Layer::Spill(_) => 0,
     });
-    let gathered_bytes_max = gathered_bytes_max(bytes.sum());
+    let bytes_max = gathered_bytes_max(bytes.sum());
+    let scratch =
+        to.scratch.map(|folder| Scratch { folder: folder.to_owned(), kept: to.disk.kept().clone(), bytes_max });
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
     let mut tables: Vec<_> = point.catalog.tables().chain(to.copied).collect();
     tables.sort_unstable_by_key(|table| table.id);
@@ -331,7 +333,7 @@ pub(crate) fn write<'a>(
     for table in tables {
         let order = KeyOrder::of(table);
         let streams = streams(layers, table.id, &order, point.sequence);
-        let (rows, entries) = write_table(to, &mut run, table, &order, streams, gathered_bytes_max)?;
+        let (rows, entries) = write_table(to, &mut run, table, &order, streams, scratch.as_ref())?;
         report.entries += rows;
         report.index_entries += entries;
     }
@@ -360,12 +362,11 @@ fn write_table(
     table: &TableDef,
     order: &KeyOrder,
     streams: Vec<Stream<'_>>,
-    gathered_bytes_max: usize,
+    scratch: Option<&Scratch>,
 ) -> Result<(u64, u64), StoreError> {
     let damaged = || to.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
     let mut entries = order.indexes().and_then(|set| {
         let extents = to.indexes.extents(table, set);
-        let scratch = to.scratch.map(|scratch| (scratch, gathered_bytes_max));
         TableEntries::new(table, set, extents, to.indexes.is_new(table), scratch)
     });
     let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);

@@ -17,7 +17,9 @@ use base::{GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, TableId};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
-use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, Guard, SequenceNumberCounter, Slice};
+use lsm_tree::{
+    AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter, Slice,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::DeadRows;
@@ -101,10 +103,31 @@ pub struct DiskOptions {
     pub cache_bytes: u64,
 }
 
+/// What trees keep open together: the store's, and those in the scratch folder, of which there may be hundreds while a
+/// huge transaction is open. A bound of each would bound nothing.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    blocks: Arc<Cache>,
+    files: Arc<DescriptorTable>,
+}
+
+/// Files kept open.
+const FILES_OPEN_MAX: usize = 256;
+
+impl Kept {
+    pub(crate) fn new(options: DiskOptions) -> Kept {
+        Kept {
+            blocks: Arc::new(Cache::with_capacity_bytes(options.cache_bytes)),
+            files: Arc::new(DescriptorTable::new(FILES_OPEN_MAX)),
+        }
+    }
+}
+
 /// See the module.
 pub struct Disk {
     folder: PathBuf,
     tree: AnyTree,
+    kept: Kept,
     counter: SequenceNumberCounter,
     /// What new readers read at. Changed under `ending` only.
     read_at: AtomicU64,
@@ -143,12 +166,13 @@ impl Disk {
     /// # Errors
     /// When its files are damaged, of another version, or cannot be read.
     pub fn open(folder: &Path, options: DiskOptions) -> Result<(Disk, Option<Recovered>), StoreError> {
-        let disk = Disk::open_tree(folder, options)?;
+        let kept = Kept::new(options);
+        let disk = Disk::open_tree(folder, &kept)?;
         let recovered = disk.recover()?;
         if recovered.is_none() && disk.tree.table_count() > 0 {
             drop(disk);
             fs::remove_dir_all(folder).map_err(|error| StoreError::io(folder, &error))?;
-            return Ok((Disk::open_tree(folder, options)?, None));
+            return Ok((Disk::open_tree(folder, &kept)?, None));
         }
         if let Some(recovered) = &recovered {
             disk.dead.set_alive(&recovered.catalog);
@@ -164,17 +188,29 @@ impl Disk {
         if !folder.is_dir() {
             return Ok(None);
         }
-        let disk = Disk::open_tree(folder, options)?;
+        let disk = Disk::open_tree(folder, &Kept::new(options))?;
         Ok(disk.recover()?.map(|recovered| (disk, recovered)))
     }
 
-    fn open_tree(folder: &Path, options: DiskOptions) -> Result<Disk, StoreError> {
+    /// A new tree for what outgrows memory; whatever lies in the folder is removed.
+    pub(crate) fn open_scratch(folder: &Path, kept: &Kept) -> Result<Disk, StoreError> {
+        remove_folder(folder)?;
+        Disk::open_tree(folder, kept)
+    }
+
+    /// What trees beside this one share with it.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn open_tree(folder: &Path, kept: &Kept) -> Result<Disk, StoreError> {
         fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, &error))?;
         let counter = SequenceNumberCounter::default();
         let visible = SequenceNumberCounter::default();
         let dead = Arc::new(DeadRows::default());
         let config = Config::new(folder, counter.clone(), visible.clone())
-            .use_cache(Arc::new(Cache::with_capacity_bytes(options.cache_bytes)))
+            .use_cache(Arc::clone(&kept.blocks))
+            .use_descriptor_table(Some(Arc::clone(&kept.files)))
             .data_block_size_policy(BlockSizePolicy::all(8 * 1024))
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
@@ -191,6 +227,7 @@ impl Disk {
         Ok(Disk {
             folder: folder.to_owned(),
             tree,
+            kept: kept.clone(),
             read_at: AtomicU64::new(counter.get()),
             counter,
             ending: Mutex::new(()),

@@ -4,13 +4,13 @@
 //! Never here: an entry of an index whose fill has not come to its row (the fill will); more in memory than
 //! [`gathered_bytes_max`] says (what is above goes through a tree in the scratch folder).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use catalog::{ConversionBuffers, IndexSet, RowVersions, TableDef, TableId};
 
 use crate::beneath::{BaseKind, entry_change};
-use crate::disk::{Disk, DiskOptions, L0_RUNS_MAX, Run, remove_folder};
+use crate::disk::{Disk, Kept, L0_RUNS_MAX, Run, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::Extent;
@@ -18,8 +18,15 @@ use crate::index_state::Extent;
 /// Entries held in memory while they are gathered: a quarter of what the generations take that are cut, within these.
 const GATHERED_BYTES_MIN: u64 = 4 << 20;
 const GATHERED_BYTES_MAX: u64 = 64 << 20;
-/// Blocks of the scratch tree kept in memory.
-const SCRATCH_CACHE_BYTES: u64 = 8 << 20;
+/// Where entries go that are more than memory is for them.
+#[derive(Clone)]
+pub(crate) struct Scratch {
+    /// Folder of its own.
+    pub folder: PathBuf,
+    pub kept: Kept,
+    /// Bytes of entries held in memory.
+    pub bytes_max: usize,
+}
 
 /// How much of entries may be held where rows take `bytes` in memory.
 pub(crate) fn gathered_bytes_max(bytes: u64) -> usize {
@@ -55,19 +62,23 @@ pub(crate) struct TableEntries {
 }
 
 impl TableEntries {
-    /// `extents`: how far each index of the set is kept. `scratch`: where to put what is above so many bytes. None when no
-    /// index is kept.
+    /// `extents`: how far each index of the set is kept. `scratch`: its folder holds one for each table. None when no index
+    /// is kept.
     pub(crate) fn new(
         table: &TableDef,
         indexes: &Arc<IndexSet>,
         extents: Vec<Extent>,
         is_new: bool,
-        scratch: Option<(&Path, usize)>,
+        scratch: Option<&Scratch>,
     ) -> Option<TableEntries> {
         if extents.iter().all(|extent| matches!(extent, Extent::Nothing)) {
             return None;
         }
-        let scratch = scratch.map(|(scratch, bytes)| (scratch.join(format!("entries-{}", table.id)), bytes));
+        let scratch = scratch.map(|scratch| Scratch {
+            folder: scratch.folder.join(format!("entries-{}", table.id)),
+            kept: scratch.kept.clone(),
+            bytes_max: scratch.bytes_max,
+        });
         Some(TableEntries {
             table: table.id,
             versions: RowVersions::of(table),
@@ -132,8 +143,7 @@ pub(crate) struct Sorter {
     bytes: Vec<u8>,
     /// First bytes behind the table id, place, length of the key; behind the key lies what came with it.
     places: Vec<(u64, usize, usize)>,
-    folder: Option<PathBuf>,
-    bytes_max: usize,
+    scratch: Option<Scratch>,
     overflow: Option<Disk>,
 }
 
@@ -142,7 +152,7 @@ impl Drop for Sorter {
         if let Some(disk) = self.overflow.take() {
             drop(disk);
             // What stays is removed at the next start.
-            let _ = self.folder.as_deref().map(remove_folder);
+            let _ = self.scratch.as_ref().map(|scratch| remove_folder(&scratch.folder));
         }
     }
 }
@@ -150,10 +160,9 @@ impl Drop for Sorter {
 const NO_LEN: u16 = u16::MAX;
 
 impl Sorter {
-    /// `scratch`: where to put what is above so many bytes; without, all stays in memory.
-    pub(crate) fn new(scratch: Option<(PathBuf, usize)>) -> Sorter {
-        let (folder, bytes_max) = scratch.map_or((None, usize::MAX), |(folder, bytes)| (Some(folder), bytes));
-        Sorter { bytes: Vec::new(), places: Vec::new(), folder, bytes_max, overflow: None }
+    /// Without `scratch` all stays in memory.
+    pub(crate) fn new(scratch: Option<Scratch>) -> Sorter {
+        Sorter { bytes: Vec::new(), places: Vec::new(), scratch, overflow: None }
     }
 
     /// Bytes held in memory.
@@ -167,7 +176,7 @@ impl Sorter {
         let own_len = own_len.map_or(NO_LEN, |len| len as u16);
         self.bytes.extend_from_slice(&own_len.to_le_bytes());
         self.places.push((entry::head_of(key.get(4..).unwrap_or(&[])), at, key.len()));
-        if self.held() > self.bytes_max {
+        if self.scratch.as_ref().is_some_and(|scratch| self.held() > scratch.bytes_max) {
             self.flush()?;
         }
         Ok(())
@@ -182,13 +191,12 @@ impl Sorter {
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
-        let Some(folder) = self.folder.clone() else { return Ok(()) };
+        let Some(scratch) = &self.scratch else { return Ok(()) };
         if self.places.is_empty() {
             return Ok(());
         }
         if self.overflow.is_none() {
-            remove_folder(&folder)?;
-            self.overflow = Some(Disk::open(&folder, DiskOptions { cache_bytes: SCRATCH_CACHE_BYTES })?.0);
+            self.overflow = Some(Disk::open_scratch(&scratch.folder, &scratch.kept)?);
         }
         self.sort();
         let Some(disk) = &self.overflow else { return Ok(()) };
@@ -245,6 +253,7 @@ fn own_len(bytes: &[u8; 2]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::DiskOptions;
 
     #[test]
     fn what_outgrows_memory_comes_out_in_the_same_order() {
@@ -254,7 +263,8 @@ mod tests {
         expected.sort();
         for spills in [false, true] {
             let bytes_max = if spills { 10_000 } else { usize::MAX };
-            let mut sorter = Sorter::new(Some((folder.path().join("entries"), bytes_max)));
+            let kept = Kept::new(DiskOptions { cache_bytes: 1 << 20 });
+            let mut sorter = Sorter::new(Some(Scratch { folder: folder.path().join("entries"), kept, bytes_max }));
             for i in 0..2000 {
                 sorter.push(&key(i), (i % 3 != 0).then_some(3)).unwrap();
             }

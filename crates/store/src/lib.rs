@@ -271,8 +271,10 @@ impl Store {
         self.cut_state().sequence
     }
 
-    fn scratch_for_check(&self) -> Option<(PathBuf, usize)> {
-        self.scratch.as_ref().map(|scratch| (scratch.join("check"), entries::gathered_bytes_max(0)))
+    fn scratch_for_check(&self) -> Option<entries::Scratch> {
+        let (folder, disk) = (self.scratch.as_ref()?.join("check"), self.disk.as_ref()?);
+        let bytes_max = entries::gathered_bytes_max(0);
+        Some(entries::Scratch { folder, kept: disk.kept().clone(), bytes_max })
     }
 
     fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {
@@ -378,9 +380,9 @@ impl Store {
     /// # Errors
     /// When the scratch folder cannot be written.
     pub fn spill(&self, sealed: &Arc<Generation>, sequence: u64, catalog: &Catalog) -> Result<(), StoreError> {
-        let Some(scratch) = &self.scratch else { return Ok(()) };
+        let (Some(scratch), Some(tree)) = (&self.scratch, &self.disk) else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
-        let (disk, _) = Disk::open(&folder, DiskOptions { cache_bytes: SPILL_CACHE_BYTES })?;
+        let disk = Disk::open_scratch(&folder, tree.kept())?;
         cut::spill(&disk, sealed, catalog)?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();
@@ -455,9 +457,6 @@ impl Store {
         stats
     }
 }
-
-/// Blocks of a spilled generation kept in memory.
-const SPILL_CACHE_BYTES: u64 = 8 << 20;
 
 fn balance_of(generation: &Generation, table: TableId) -> i64 {
     (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)).map(|lane| lane.balance(table)).sum()

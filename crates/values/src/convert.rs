@@ -27,6 +27,36 @@ pub struct ConvertOptions {
     pub offset_seconds: Option<i32>,
     /// Digits that ZEROFILL shows at least; 0 without.
     pub zerofill_width: u16,
+    /// What the statement takes for a date.
+    #[serde(default, skip_serializing_if = "DateRules::is_none")]
+    pub dates: DateRules,
+}
+
+/// Which dates a statement that copies its table does not take: they become zero, date and time, in DATE, DATETIME and
+/// TIMESTAMP columns, those whose type stays included; in strict mode they were errors at the source (`check_date`,
+/// sql-common/my_time.cc; seen on 9.7). The zero date itself is always taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DateRules {
+    /// `sql_mode` is without ALLOW_INVALID_DATES: the day must be one of its month's.
+    pub day_must_exist: bool,
+    /// `sql_mode` has NO_ZERO_IN_DATE: neither month nor day may be 0.
+    pub no_zero_in_date: bool,
+}
+
+impl DateRules {
+    /// Every date is taken.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == DateRules::default()
+    }
+
+    /// Whether they take a date that is not zero.
+    pub(crate) fn take(self, value: &DateTime) -> bool {
+        if value.month == 0 || value.day == 0 {
+            return !self.no_zero_in_date;
+        }
+        !self.day_must_exist || value.is_calendar_day()
+    }
 }
 
 /// A known conversion between two types.
@@ -44,6 +74,8 @@ enum Kind {
     Same,
     /// The same value in a wider form: nothing can be lost, whatever the value.
     Wider,
+    /// Like one of the two above, but for dates that [`DateRules`] do not take.
+    Dates,
     /// Depends on the value.
     Each,
 }
@@ -73,9 +105,13 @@ impl Conversion {
     pub fn new(from: &ColumnType, to: &ColumnType, options: ConvertOptions) -> Result<Conversion, ValueError> {
         from.check()?;
         to.check()?;
-        let kind = if is_same(from, to) {
+        let (same, wider) = (is_same(from, to), is_wider(from, to));
+        let looks_at_dates = !options.strict && !options.dates.is_none() && matches!(from.code, t::DATE | t::DATETIME2);
+        let kind = if looks_at_dates && (same || wider) {
+            Kind::Dates
+        } else if same {
             Kind::Same
-        } else if is_wider(from, to) {
+        } else if wider {
             Kind::Wider
         } else if is_known(from, to, &options) {
             Kind::Each
@@ -94,6 +130,12 @@ impl Conversion {
     /// Every value of the old type has one of the new type, and different ones stay different.
     #[must_use]
     pub fn is_lossless(&self) -> bool {
+        matches!(self.kind, Kind::Same | Kind::Wider)
+    }
+
+    /// As [`Conversion::is_lossless`], but for dates that become zero.
+    #[must_use]
+    pub fn is_lossless_but_for_dates(&self) -> bool {
         self.kind != Kind::Each
     }
 
@@ -267,29 +309,59 @@ impl Conversion {
             _ => DateTime::from_timestamp(from.meta, stored)?,
         };
         let (from_utc, to_utc) = (from.code == t::TIMESTAMP2, to.code == t::TIMESTAMP2);
-        if from_utc != to_utc && !value.is_zero() {
-            let offset = i64::from(self.options.offset_seconds.ok_or_else(no_time_zone)?);
-            value =
-                value.shifted(if from_utc { offset } else { -offset }).ok_or(ValueError::Invalid { what: "date" })?;
-        }
-        match to.code {
-            t::DATE => self.fraction_of_date(value, 0)?.push_date(out),
-            t::DATETIME2 => self.fraction_of_date(value, to.meta)?.push_datetime(to.meta, out),
-            t::TIMESTAMP2 => self.fraction_of_date(value, to.meta)?.push_timestamp(to.meta, out),
-            _ => {
-                let DateTime { hour, minute, second, micros, .. } = value;
-                self.fraction_of_time(Time { negative: false, hour, minute, second, micros })?.push(to.meta, out)
+        if to.code == t::TIME2 {
+            if from_utc {
+                value = self.shifted(value, 1)?.ok_or(ValueError::Invalid { what: "TIMESTAMP" })?;
             }
+            let DateTime { hour, minute, second, micros, .. } = value;
+            return self.fraction_of_time(Time { negative: false, hour, minute, second, micros })?.push(to.meta, out);
+        }
+        let mut taken = value.is_zero_date() || self.options.dates.take(&value);
+        if from_utc != to_utc && taken && !value.is_zero() {
+            match self.shifted(value, if from_utc { 1 } else { -1 })? {
+                Some(shifted) => value = shifted,
+                None => taken = false,
+            }
+        }
+        self.store_date(value, taken, out)
+    }
+
+    /// A time in UTC as local time (`sign` 1) or the other way round (-1); None where it has none.
+    fn shifted(&self, value: DateTime, sign: i64) -> Result<Option<DateTime>, ValueError> {
+        if value.is_zero() {
+            return Ok(Some(value));
+        }
+        let offset = i64::from(self.options.offset_seconds.ok_or_else(no_time_zone)?);
+        Ok(value.shifted(sign * offset))
+    }
+
+    /// Into a DATE, DATETIME or (in UTC) TIMESTAMP column, the fraction rounded. Zero where the date is not `taken`, where
+    /// a second more is needed and leads nowhere, and in a TIMESTAMP that cannot hold it.
+    pub(crate) fn store_date(&self, value: DateTime, taken: bool, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let to = &self.to;
+        let digits = if to.code == t::DATE { 0 } else { to.meta };
+        let rounded = taken.then(|| self.fraction_of_date(value, digits)).flatten();
+        let fits = |value: &DateTime| to.code != t::TIMESTAMP2 || value.is_zero() || value.is_timestamp();
+        let stored = match rounded.filter(fits) {
+            Some(value) => value,
+            None if self.options.strict => {
+                let mut shown = Vec::new();
+                value.write(6, &mut shown);
+                return Err(self.does_not_fit(String::from_utf8_lossy(&shown)));
+            }
+            None => DateTime::default(),
+        };
+        match to.code {
+            t::DATE => stored.push_date(out),
+            t::TIMESTAMP2 => stored.push_timestamp(to.meta, out),
+            _ => stored.push_datetime(to.meta, out),
         }
     }
 
-    fn fraction_of_date(&self, value: DateTime, digits: u16) -> Result<DateTime, ValueError> {
+    fn fraction_of_date(&self, value: DateTime, digits: u16) -> Option<DateTime> {
         let (micros, carry) = self.fraction(value.micros, digits);
         let value = DateTime { micros, ..value };
-        if !carry {
-            return Ok(value);
-        }
-        value.shifted(1).ok_or(ValueError::Invalid { what: "date to be rounded" })
+        if carry { value.next_second() } else { Some(value) }
     }
 
     fn fraction_of_time(&self, value: Time) -> Result<Time, ValueError> {

@@ -251,11 +251,10 @@ fn plain(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(
     let value = shown.trim_matches(' ');
     match to.code {
         t::DATE | t::DATETIME2 => {
-            let value = date_time(value).filter(|value| value.is_calendar_day()).ok_or_else(not_plain)?;
-            if !value.is_whole_for(to.meta) || (to.code == t::DATE && !value.is_midnight()) {
-                return Err(not_plain());
-            }
-            if to.code == t::DATE { value.push_date(out) } else { value.push_datetime(to.meta, out) }
+            let value = date_time(value).ok_or_else(not_plain)?;
+            // Of a text the time of day counts too: 00:00:01 of no day is not zero.
+            let taken = value.is_zero() || conversion.options.dates.take(&value);
+            conversion.store_date(value, taken, out)
         }
         t::TIME2 => {
             let (negative, rest) = value.strip_prefix('-').map_or((false, value), |rest| (true, rest));

@@ -194,10 +194,6 @@ impl DateTime {
         *self == DateTime::default()
     }
 
-    pub(crate) fn is_midnight(&self) -> bool {
-        self.hour == 0 && self.minute == 0 && self.second == 0 && self.micros == 0
-    }
-
     /// Whether so many fractional digits hold it without rounding.
     pub(crate) fn is_whole_for(&self, digits: u16) -> bool {
         self.micros.is_multiple_of(10u32.pow(u32::from(6 - digits.min(6))))
@@ -223,20 +219,49 @@ impl DateTime {
         (moved.year <= 9999).then_some(moved)
     }
 
-    fn is_zero_date(&self) -> bool {
+    /// A second later. A day beyond its month counts on into the next one, as in the server's day numbers
+    /// (`calc_daynr`). None where month or day is 0 and past the year 9999.
+    pub(crate) fn next_second(mut self) -> Option<DateTime> {
+        if self.month == 0 || self.day == 0 {
+            return None;
+        }
+        let of_day = self.hour * 3600 + self.minute * 60 + self.second + 1;
+        self.day += of_day / DAY_SECONDS;
+        (self.hour, self.minute, self.second) = (of_day / 3600 % 24, of_day / 60 % 60, of_day % 60);
+        let days = self.days_of_month();
+        if self.day > days {
+            (self.month, self.day) = (self.month + 1, self.day - days);
+        }
+        if self.month > 12 {
+            (self.year, self.month) = (self.year + 1, 1);
+        }
+        (self.year <= 9999).then_some(self)
+    }
+
+    /// No date; the time of day may be any.
+    pub(crate) fn is_zero_date(&self) -> bool {
         self.year == 0 && self.month == 0 && self.day == 0
     }
 
     /// Whether the day exists.
     pub(crate) fn is_calendar_day(&self) -> bool {
+        (1..=self.days_of_month()).contains(&self.day)
+    }
+
+    /// 0 for a month that does not exist. The year 0 is no leap year (`calc_days_in_year`, sql-common/my_time.cc).
+    fn days_of_month(&self) -> u32 {
         let leap = self.year.is_multiple_of(4) && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400));
-        let days = match self.month {
+        match self.month {
             4 | 6 | 9 | 11 => 30,
-            2 => 28 + u32::from(leap),
+            2 => 28 + u32::from(leap && self.year > 0),
             1..=12 => 31,
-            _ => return false,
-        };
-        (1..=days).contains(&self.day)
+            _ => 0,
+        }
+    }
+
+    /// Whether a TIMESTAMP holds this time in UTC: 1970-01-01 00:00:01 to 2038-01-19 03:14:07.
+    pub(crate) fn is_timestamp(&self) -> bool {
+        self.seconds().is_ok_and(|seconds| (1..=i32::MAX as u32).contains(&seconds))
     }
 
     fn seconds(&self) -> Result<u32, ValueError> {

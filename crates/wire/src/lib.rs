@@ -14,6 +14,7 @@ pub mod read;
 pub mod response;
 pub mod row;
 pub mod rsa;
+pub mod server;
 
 /// What can be wrong with bytes from a peer, or with what we were asked to send.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

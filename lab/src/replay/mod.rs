@@ -23,7 +23,8 @@ use observe::{LagDivision, ProcessFacts, ThreadCpu, Work};
 use relay_log::{RelayLog, RelayOptions, RelaySync, SyncPolicy};
 use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
 
-pub use feed::{Pace, feed};
+pub use crate::pace::Pace;
+pub use feed::feed;
 pub use grain::Grain;
 pub use report::{PacedLag, Phase, ReadRates, ReplayReport, StageCost, TransactionReport};
 pub use samples::Sample;
@@ -399,7 +400,7 @@ fn settings(options: &ReplayOptions) -> String {
     )
 }
 
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
         .lines()

@@ -92,7 +92,8 @@ const CONDITIONS: [(&str, &str); 4] = [
 
 pub(crate) fn check(options: &TpccOptions) -> Result<CheckReport> {
     let server = options.connect_options()?;
-    let mut session = Session::connect(&server, Some(&options.database)).context("connecting")?;
+    let mut session =
+        Session::connect(&server, Some(&options.database), &options.session_variables).context("connecting")?;
     // One snapshot for all four: a check beside a running load is sound.
     session.text("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
     let mut conditions = Vec::new();

@@ -32,7 +32,7 @@ pub(crate) fn prepare(options: &TpccOptions, out: &mut dyn Write) -> Result<()> 
             population.items, population.customers, options.scale
         )?;
     }
-    let mut session = Session::connect(&server, None).context("connecting to load")?;
+    let mut session = Session::connect(&server, None, &options.session_variables).context("connecting to load")?;
     let database = &options.database;
     session.text(&format!("DROP DATABASE IF EXISTS {database}"))?;
     session.text(&format!("CREATE DATABASE {database}"))?;
@@ -84,7 +84,7 @@ fn load_warehouses(
                         return;
                     }
                     let started = Instant::now();
-                    let result = Session::connect(server, Some(&options.database))
+                    let result = Session::connect(server, Some(&options.database), &options.session_variables)
                         .context("connecting to load")
                         .and_then(|mut session| load_warehouse(&mut session, population, options.seed, warehouse))
                         .with_context(|| format!("loading warehouse {warehouse}"))

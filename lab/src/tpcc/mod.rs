@@ -80,6 +80,8 @@ pub struct TpccOptions {
     pub load_threads: usize,
     /// How long a terminal tries to reach a lost server again before the run fails.
     pub reconnect_for: Duration,
+    /// Set in every session that writes, before anything else: names and literals.
+    pub session_variables: Vec<(String, String)>,
 }
 
 impl TpccOptions {
@@ -97,6 +99,7 @@ impl TpccOptions {
             foreign_keys: false,
             load_threads: 4,
             reconnect_for: Duration::from_secs(30),
+            session_variables: Vec::new(),
         }
     }
 

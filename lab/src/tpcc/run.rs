@@ -70,7 +70,8 @@ pub(crate) fn run(options: &TpccOptions, out: &mut dyn Write) -> Result<TpccRepo
 
 /// What was loaded decides what is asked for.
 fn find_population(options: &TpccOptions, server: &ConnectOptions) -> Result<Population> {
-    let mut session = Session::connect(server, Some(&options.database)).context("connecting")?;
+    let mut session =
+        Session::connect(server, Some(&options.database), &options.session_variables).context("connecting")?;
     let population = Population {
         warehouses: u32::try_from(session.number("SELECT COUNT(*) FROM warehouse")?)?,
         items: session.number("SELECT COUNT(*) FROM item")?,
@@ -149,7 +150,7 @@ impl Course<'_> {
     fn connect(&self, tally: &mut Tally) -> Result<Session> {
         let deadline = Instant::now() + self.options.reconnect_for;
         loop {
-            match Session::connect(&self.server, Some(&self.options.database)) {
+            match Session::connect(&self.server, Some(&self.options.database), &self.options.session_variables) {
                 Ok(session) => return Ok(session),
                 Err(error) if error_ends(&error, deadline) => return Err(error).context("connecting a terminal"),
                 Err(error) => {

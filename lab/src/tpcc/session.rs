@@ -88,11 +88,20 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects; `database` is used when given.
-    pub(crate) fn connect(options: &ConnectOptions, database: Option<&str>) -> Result<Self, SourceError> {
+    /// Connects; `database` is used when given. The variables, names and literals, are set first.
+    pub(crate) fn connect(
+        options: &ConnectOptions,
+        database: Option<&str>,
+        variables: &[(String, String)],
+    ) -> Result<Self, SourceError> {
         let mut options = options.clone();
         options.database = database.map(str::to_owned);
-        Ok(Session { connection: Connection::connect(&options)?, statements: HashMap::new() })
+        let mut connection = Connection::connect(&options)?;
+        if !variables.is_empty() {
+            let list: Vec<String> = variables.iter().map(|(name, value)| format!("SESSION {name} = {value}")).collect();
+            connection.exec(&format!("SET {}", list.join(", ")))?;
+        }
+        Ok(Session { connection, statements: HashMap::new() })
     }
 
     /// A statement as text, without rows.

@@ -1,0 +1,107 @@
+//! Which ALTER TABLE statements the source carried out by copying the table (`alter_copies.txt`): a session that refuses
+//! invalid dates then makes them zero in every column, so that these columns do not keep their bytes here.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use catalog::{Catalog, ColumnSource, DdlEffect, StatementContext};
+
+const STRICT_TRANS_TABLES: u64 = 1 << 21;
+const ALLOW_INVALID_DATES: u64 = 1 << 25;
+
+fn context(sql_mode: u64) -> StatementContext {
+    StatementContext { default_db: "d".to_owned(), sql_mode, ..StatementContext::default() }
+}
+
+fn with_table(table: &str) -> Catalog {
+    let parent = "create table p (id int primary key)";
+    ["create database d character set utf8mb4", parent, table].iter().fold(Catalog::new(0), |catalog, sql| {
+        catalog.apply(&context(0), sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}")).catalog
+    })
+}
+
+/// Whether the values of column `d` are looked at.
+fn looks_at_dates(catalog: &Catalog, sql_mode: u64, sql: &str) -> bool {
+    let before = catalog.table("d", "t").unwrap().clone();
+    let d = before.column_index("d").unwrap();
+    let outcome = catalog.apply(&context(sql_mode), sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let converts = |source: &ColumnSource| matches!(source, ColumnSource::Converted { column, .. } if *column == d);
+    match outcome.effect {
+        DdlEffect::Changed { rewritten, altered, .. } => {
+            let read_anew = altered.iter().filter(|table| table.layout_since > before.layout_since);
+            let sources = read_anew.filter_map(|table| table.older_layouts.last()).map(|layout| &layout.to_next);
+            rewritten.iter().map(|rewrite| &rewrite.sources).chain(sources).flatten().any(converts)
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn as_the_server_decides() {
+    let (mut columns, mut compared, mut wrong) = ("", 0, Vec::new());
+    for line in include_str!("alter_copies.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let field = |at: usize| fields.get(at).copied().unwrap_or_default();
+        if field(0) == "columns" {
+            columns = field(1);
+            continue;
+        }
+        let catalog = with_table(&format!("create table t ({columns}, {}) {}", field(2), field(3)));
+        let sql_mode = if field(4) == "STRICT_TRANS_TABLES" { STRICT_TRANS_TABLES } else { 0 };
+        let looks = looks_at_dates(&catalog, sql_mode, &format!("alter table t {}", field(1)));
+        if looks != (field(0) == "COPY") {
+            wrong.push(line);
+        }
+        compared += 1;
+    }
+    assert!(wrong.is_empty(), "{} of {compared} decided otherwise:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > 250, "{compared} forms");
+}
+
+#[test]
+fn dates_that_the_session_takes_are_not_looked_at() {
+    let catalog = with_table("create table t (id int primary key, a int, d date, dt datetime, key (d), key (a))");
+    let copy = "alter table t modify a bigint";
+    assert!(looks_at_dates(&catalog, 0, copy));
+    assert!(!looks_at_dates(&catalog, ALLOW_INVALID_DATES, copy));
+    assert!(!looks_at_dates(&catalog, STRICT_TRANS_TABLES, copy));
+    assert!(!looks_at_dates(&catalog, 0, "alter table t force"));
+    assert!(looks_at_dates(&catalog, 0, "create index i on t (a) algorithm=copy"));
+    assert!(!looks_at_dates(&catalog, 0, "create index i on t (a) algorithm=inplace"));
+    let unchecked = StatementContext { no_foreign_key_checks: true, ..context(0) };
+    let key = "alter table t add foreign key (a) references p (id)";
+    assert!(looks_at_dates(&catalog, 0, key));
+    let after = catalog.apply(&unchecked, key.as_bytes()).unwrap().catalog;
+    assert!(after.table("d", "t").unwrap().older_layouts.is_empty());
+}
+
+/// What is computed from a date is as it was unless the date became zero: only then is the table copied again.
+#[test]
+fn a_generated_column_over_a_date() {
+    let table =
+        "create table t (id int primary key, a int, d date, g int as (month(d)) stored, h int as (a + 1) stored)";
+    let catalog = with_table(table);
+    let outcome = catalog.apply(&context(0), b"alter table t add b int, algorithm=copy").unwrap();
+    let DdlEffect::Changed { rewritten, .. } = outcome.effect else { panic!("{:?}", outcome.effect) };
+    let sources = &rewritten[0].sources;
+    assert!(matches!(&sources[3], ColumnSource::KeptWhile { column: 3, same, .. } if same[0].0 == 2), "{sources:?}");
+    assert_eq!(sources[4], ColumnSource::Kept(4));
+}
+
+/// Rows are read anew when somebody wants them; only an index of such a column is filled again, and a table whose key holds
+/// one is written anew.
+#[test]
+fn what_dates_cost() {
+    let catalog = with_table("create table t (id int primary key, a int, d date, key d (d), key a (a))");
+    let of = |catalog: &Catalog| catalog.table("d", "t").unwrap().clone();
+    let sql = b"alter table t add b int, algorithm=copy";
+    let (before, after) = (of(&catalog), of(&catalog.apply(&context(0), sql).unwrap().catalog));
+    assert_eq!((after.id, after.older_layouts.len()), (before.id, 1));
+    let key = |table: &catalog::TableDef, name: &str| table.keys.iter().find(|key| key.name == name).unwrap().id;
+    assert_eq!(key(&before, "a"), key(&after, "a"));
+    assert_ne!(key(&before, "d"), key(&after, "d"));
+    for table in ["create table t (id int, d date, primary key (id, d))", "create table t (id int, d date)"] {
+        let catalog = with_table(table);
+        let after = catalog.apply(&context(0), sql).unwrap();
+        assert_ne!(of(&after.catalog).id, of(&catalog).id, "{table}");
+    }
+}

@@ -1,0 +1,171 @@
+//! What a comparison found, as values and as a table.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::contenders::Traits;
+
+/// A log's content.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LogFacts {
+    /// Transactions, those without rows included.
+    pub transactions: u64,
+    /// Transactions that change rows.
+    pub write_transactions: u64,
+    /// Row changes.
+    pub rows: u64,
+    /// Bytes of binlog.
+    pub bytes: u64,
+    /// Hash of the rows at its end, as `lab hash` computes it.
+    pub hash: String,
+}
+
+/// One contender.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub contender: String,
+    /// What is set, beyond what all have.
+    pub settings: String,
+    /// Transactions of the part it replayed; None: the whole log.
+    pub first_transactions: Option<u64>,
+    /// Wall seconds of each round, of what it replayed.
+    pub wall_s: Vec<f64>,
+    /// Their median; of a part it is scaled to the whole log by bytes.
+    pub median_s: f64,
+    /// Write transactions a second.
+    pub write_transactions_per_s: f64,
+    /// Row changes a second.
+    pub rows_per_s: f64,
+    /// Megabytes (10^6) of log a second.
+    pub mb_per_s: f64,
+    /// Its median seconds over those of the first contender of ours: how many times as long it takes. None where ours is
+    /// left out.
+    pub times_ours: Option<f64>,
+    /// Median of CPU seconds, servers and clients together, of what it replayed.
+    pub cpu_s: f64,
+    /// The largest peak of resident memory, bytes: ours and the servers, not their clients.
+    pub peak_rss_bytes: u64,
+    /// What is true of it.
+    #[serde(flatten)]
+    pub traits: Traits,
+    /// What differs at its end from our replay of the same log; None: nothing.
+    pub difference: Option<String>,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct CompareReport {
+    /// By contender.
+    pub rows: Vec<Row>,
+    /// The log measured.
+    pub log: LogFacts,
+    /// Its first part, where a contender replays only that.
+    pub first_part: Option<LogFacts>,
+    /// Contenders that are not in the table, and why.
+    pub left_out: Vec<String>,
+    /// Rounds.
+    pub rounds: u32,
+    /// The stock server's version; None without one.
+    pub mysql_version: Option<String>,
+    /// Options that every stock server had.
+    pub mysql_common: String,
+    /// What ran it.
+    pub machine: String,
+    /// Load average of the last minute at the start and at the end.
+    pub load_average: [String; 2],
+}
+
+impl CompareReport {
+    /// Whether all ended with the same rows, or bytes.
+    #[must_use]
+    pub fn is_equal(&self) -> bool {
+        self.rows.iter().all(|row| row.difference.is_none())
+    }
+}
+
+impl fmt::Display for CompareReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<27} {:>10} {:>8} {:>10} {:>8} {:>7} {:>8} {:>8}  {:<16} {:<18} {:<8} {:<10} in order",
+            "contender",
+            "seconds",
+            "tx/s",
+            "rows/s",
+            "MB/s",
+            "× ours",
+            "CPU s",
+            "peak MB",
+            "log synced",
+            "store synced",
+            "indexes",
+            "readers"
+        )?;
+        for row in &self.rows {
+            row.line(f)?;
+        }
+        let LogFacts { write_transactions, rows, bytes, hash, .. } = &self.log;
+        writeln!(f, "log: {write_transactions} write transactions, {rows} row changes, {:.1} MB", *bytes as f64 / 1e6)?;
+        if let Some(part) = &self.first_part {
+            writeln!(
+                f,
+                "~ replayed the first {} transactions only ({} with rows, {:.1} MB); seconds are scaled by bytes",
+                part.transactions,
+                part.write_transactions,
+                part.bytes as f64 / 1e6
+            )?;
+        }
+        if self.mysql_version.is_some() {
+            writeln!(
+                f,
+                "the appliers' relay log lies there, synced, before the clock starts: they do not write it, ours does"
+            )?;
+        }
+        for row in self.rows.iter().filter(|row| !row.settings.is_empty()) {
+            writeln!(f, "  {}: {}", row.contender, row.settings)?;
+        }
+        if let Some(version) = &self.mysql_version {
+            writeln!(f, "  mysql {version}, all: {}", self.mysql_common)?;
+        }
+        for line in &self.left_out {
+            writeln!(f, "left out: {line}")?;
+        }
+        for row in &self.rows {
+            if let Some(difference) = &row.difference {
+                writeln!(f, "DIFFERENT: {}: {difference}", row.contender)?;
+            }
+        }
+        if self.is_equal() {
+            writeln!(f, "equal: every contender ended with the same; result hash {hash}")?;
+        }
+        let [before, after] = &self.load_average;
+        writeln!(f, "medians of {}; {}, load {before} to {after}", self.rounds, self.machine)
+    }
+}
+
+impl Row {
+    fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scaled = if self.first_transactions.is_some() { "~" } else { "" };
+        let ratio = self.times_ours.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        writeln!(
+            f,
+            "{:<27} {:>10} {:>8.0} {:>10.0} {:>8.1} {:>7} {:>8.2} {:>8.0}  {:<16} {:<18} {:<8} {:<10} {}{}",
+            self.contender,
+            format!("{scaled}{:.3}", self.median_s),
+            self.write_transactions_per_s,
+            self.rows_per_s,
+            self.mb_per_s,
+            format!("{scaled}{ratio}"),
+            self.cpu_s,
+            self.peak_rss_bytes as f64 / 1e6,
+            self.traits.source_log_synced,
+            self.traits.store_synced,
+            self.traits.indexes,
+            self.traits.readers,
+            self.traits.visible_in_order,
+            if self.difference.is_some() { "  DIFFERENT" } else { "" }
+        )
+    }
+}

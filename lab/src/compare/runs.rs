@@ -1,0 +1,450 @@
+//! One run of one contender, from a folder made for it to the hash of what it left.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use compare::TableHash;
+use serde_json::Value;
+use source::Connection;
+
+use super::CompareArgs;
+use super::contenders::{Contender, How};
+use super::logs::{self, Goal};
+use super::report::LogFacts;
+use super::servers::{PATIENCE, Programs, Running, Server, copy_folder, ended_children_cpu_s};
+
+/// How long one question for the end of replay waits at the server, seconds, before we look for failures and signals.
+const ASK_S: f64 = 0.5;
+/// Base name of the relay log files that are put in place.
+const RELAY: &str = "relay-log";
+/// Base name of the binary log files that the copy limit's server serves.
+const SERVED: &str = "served";
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sample {
+    pub wall_s: f64,
+    pub cpu_s: f64,
+    pub peak_rss_bytes: u64,
+    /// Of ours, as its report says them.
+    pub settings: Option<String>,
+    pub difference: Option<String>,
+}
+
+/// What our replay of a log ended with.
+#[derive(Clone, Debug, Default)]
+struct Reference {
+    hash: String,
+    tables: Vec<TableHash>,
+}
+
+/// A log to replay: its files, and what must come out.
+#[derive(Debug, Default)]
+struct Log {
+    files: Vec<PathBuf>,
+    goal: Goal,
+    reference: Reference,
+}
+
+/// The folder everything happens in, removed when this is dropped.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Logs, folders and servers of a comparison.
+pub(super) struct Bench<'a> {
+    scratch: Scratch,
+    program: PathBuf,
+    programs: Option<&'a Programs>,
+    stop: &'a AtomicBool,
+    load: Vec<PathBuf>,
+    whole: Log,
+    part: Log,
+    server_id: u32,
+    buffer_pool: String,
+    more_options: Vec<String>,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(args: &CompareArgs, programs: Option<&'a Programs>, stop: &'a AtomicBool) -> Result<Bench<'a>> {
+        let (load, files) = (crate::replay::expand(&args.load)?, crate::replay::expand(&args.logs)?);
+        let goal = logs::goal(&files)?;
+        ensure!(goal.transactions > 0, "no transaction in the log");
+        let folder = std::env::temp_dir().join(format!("slipstream-lab-compare-{}", std::process::id()));
+        let folder = args.folder.clone().unwrap_or(folder);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        ensure!(fs::read_dir(&folder)?.next().is_none(), "folder {} is not empty", folder.display());
+        let folder = fs::canonicalize(&folder)?;
+        let load_ids = logs::goal(&load)?.server_ids;
+        let mut server_id = 4_294_000_002;
+        while goal.server_ids.contains(&server_id) || load_ids.contains(&server_id) {
+            server_id += 1;
+        }
+        Ok(Bench {
+            scratch: Scratch(folder),
+            program: std::env::current_exe().context("our own program")?,
+            programs,
+            stop,
+            load,
+            whole: Log { files, goal, reference: Reference::default() },
+            part: Log::default(),
+            server_id,
+            buffer_pool: args.buffer_pool.clone(),
+            more_options: args.mysqld_option.clone(),
+        })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.scratch.0.join(name)
+    }
+
+    fn programs(&self) -> Result<&'a Programs> {
+        self.programs.context("no mysqld")
+    }
+
+    /// Removes the folder and says where that failed.
+    pub fn remove(self) -> Result<()> {
+        fs::remove_dir_all(&self.scratch.0).with_context(|| format!("cannot remove {}", self.scratch.0.display()))
+    }
+
+    /// Cuts the log behind so many transactions, for those that replay a part.
+    pub fn cut_first_part(&mut self, transactions: u64) -> Result<()> {
+        let files = logs::first_part(&self.whole.files, transactions, &self.at("first-part"))?;
+        self.part = Log { goal: logs::goal(&files)?, files, reference: Reference::default() };
+        Ok(())
+    }
+
+    fn log(&self, part: bool) -> &Log {
+        if part { &self.part } else { &self.whole }
+    }
+
+    /// Replays the log, or its first part, with ours: what is in it, and what must come out.
+    pub fn reference(&mut self, part: bool) -> Result<LogFacts> {
+        let report = self.replay(part, &[])?;
+        let measured = report.get("measured").cloned().unwrap_or_default();
+        let number = |name: &str| measured.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let reference = reference_of(&report)?;
+        let facts = LogFacts {
+            transactions: number("transactions"),
+            write_transactions: number("write_transactions"),
+            rows: number("rows"),
+            bytes: number("bytes"),
+            hash: reference.hash.clone(),
+        };
+        let log = if part { &mut self.part } else { &mut self.whole };
+        log.reference = reference;
+        Ok(facts)
+    }
+
+    /// `lab replay` as a process of its own; its report.
+    fn replay(&self, part: bool, arguments: &[String]) -> Result<Value> {
+        let (out, err) = (self.at("replay.json"), self.at("replay.err"));
+        let mut command = Command::new(&self.program);
+        command.args(["lab", "replay", "--no-defaults", "--json", "--hash", "--folder"]).arg(self.at("replay"));
+        for file in &self.load {
+            command.arg("--load").arg(file);
+        }
+        command.args(arguments).args(&self.log(part).files);
+        command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
+        let status = Running::start(&mut command, "lab replay")?.wait(self.stop)?;
+        if !status.success() {
+            bail!("our replay failed ({status}): {}", fs::read_to_string(&err).unwrap_or_default().trim());
+        }
+        serde_json::from_str(&fs::read_to_string(&out)?).context("the report of lab replay")
+    }
+
+    /// A data folder with the load in it, which rounds begin from.
+    pub fn load_stock(&mut self) -> Result<()> {
+        let data = self.at("loaded");
+        self.programs()?.initialise(&data, self.stop)?;
+        let load = Log { goal: logs::goal(&self.load)?, files: self.load.clone(), reference: Reference::default() };
+        let options: Vec<String> = [
+            "--skip-log-bin",
+            "--log-replica-updates=OFF",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-doublewrite=OFF",
+            // What rounds read into their buffer pool before the clock starts.
+            "--innodb-buffer-pool-dump-pct=100",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        if !load.files.is_empty() {
+            logs::place(&load.files, &data, RELAY)?;
+        }
+        let server = self.server(&data, &options)?;
+        if !load.files.is_empty() {
+            let mut connection = server.connect()?;
+            start_applier(&mut connection)?;
+            self.wait_applied(&mut connection, &load.goal)?;
+            connection.exec("STOP REPLICA")?;
+            connection.exec("RESET REPLICA ALL")?;
+        }
+        server.shut_down(self.stop)?;
+        let _ = fs::remove_file(data.join("auto.cnf"));
+        for entry in fs::read_dir(&data)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(RELAY) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Options of all stock servers.
+    pub fn common_options(&self) -> Vec<String> {
+        let mut options = vec![
+            format!("--innodb-buffer-pool-size={}", self.buffer_pool),
+            "--gtid-mode=ON".into(),
+            "--enforce-gtid-consistency=ON".into(),
+            "--max-allowed-packet=1G".into(),
+            format!("--relay-log={RELAY}"),
+            "--relay-log-purge=OFF".into(),
+            "--skip-replica-start".into(),
+            format!("--server-id={}", self.server_id),
+        ];
+        options.extend(self.more_options.iter().cloned());
+        options
+    }
+
+    fn server(&self, data: &Path, options: &[String]) -> Result<Server> {
+        let options = [&self.common_options(), options].concat();
+        Server::start(self.programs()?, data, &options, self.stop)
+    }
+
+    /// One run.
+    pub fn run(&self, contender: &Contender) -> Result<Sample> {
+        let log = self.log(contender.first_part);
+        let data = self.at("server");
+        let sample = match &contender.how {
+            How::Slipstream(arguments) => {
+                let report = self.replay(contender.first_part, arguments)?;
+                our_sample(&report, &log.reference)
+            }
+            How::Applier(options) => self.applier(log, options, &data),
+            How::Client(options) => self.client(log, options, &data),
+            How::Copy => self.copy(log, &data),
+        };
+        if data.exists() {
+            fs::remove_dir_all(&data)?;
+        }
+        sample
+    }
+
+    fn applier(&self, log: &Log, options: &[String], data: &Path) -> Result<Sample> {
+        copy_folder(&self.at("loaded"), data)?;
+        logs::place(&log.files, data, RELAY)?;
+        let server = self.server(data, options)?;
+        let mut connection = server.connect()?;
+        self.warm(&mut connection)?;
+        configure_applier(&mut connection)?;
+        let (cpu, started) = (server.cpu_s(), Instant::now());
+        connection.exec("START REPLICA SQL_THREAD")?;
+        self.wait_applied(&mut connection, &log.goal)?;
+        let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), server.cpu_s() - cpu);
+        self.stock_sample(&server, wall_s, cpu_s, log)
+    }
+
+    fn client(&self, log: &Log, options: &[String], data: &Path) -> Result<Sample> {
+        copy_folder(&self.at("loaded"), data)?;
+        let server = self.server(data, options)?;
+        self.warm(&mut server.connect()?)?;
+        let (reader_err, client_err) = (self.at("mysqlbinlog.err"), self.at("mysql.err"));
+        let mut reader = self.programs()?.command("mysqlbinlog")?;
+        reader.args(&log.files).stdout(Stdio::piped()).stderr(File::create(&reader_err)?);
+        let mut client = self.programs()?.command("mysql")?;
+        client.args(server.client_options()).arg("--binary-mode").stderr(File::create(&client_err)?);
+        let (cpu, children, started) = (server.cpu_s(), ended_children_cpu_s(), Instant::now());
+        let mut reader = Running::start(&mut reader, "mysqlbinlog")?;
+        client.stdin(reader.stdout().context("mysqlbinlog has no output")?);
+        let client = Running::start(&mut client, "mysql")?.wait(self.stop)?;
+        let reader = reader.wait(self.stop)?;
+        let wall_s = started.elapsed().as_secs_f64();
+        let cpu_s = server.cpu_s() - cpu + ended_children_cpu_s() - children;
+        for (status, what, err) in [(reader, "mysqlbinlog", reader_err), (client, "mysql", client_err)] {
+            if !status.success() {
+                bail!("{what} failed ({status}): {}", fs::read_to_string(err).unwrap_or_default().trim());
+            }
+        }
+        self.stock_sample(&server, wall_s, cpu_s, log)
+    }
+
+    fn copy(&self, log: &Log, data: &Path) -> Result<Sample> {
+        let empty = self.at("empty");
+        if !empty.exists() {
+            self.programs()?.initialise(&empty, self.stop)?;
+        }
+        copy_folder(&empty, data)?;
+        let served = logs::place(&log.files, data, SERVED)?;
+        let options = [format!("--log-bin={SERVED}"), "--binlog-expire-logs-seconds=0".into()];
+        let server = self.server(data, &options)?;
+        let out = self.at("copied");
+        let _ = fs::remove_dir_all(&out);
+        fs::create_dir_all(&out)?;
+        let err = self.at("mysqlbinlog.err");
+        let mut reader = self.programs()?.command("mysqlbinlog")?;
+        reader.args(server.client_options()).args(["--read-from-remote-server", "--raw"]).stderr(File::create(&err)?);
+        let mut prefix = std::ffi::OsString::from("--result-file=");
+        prefix.push(out.join(""));
+        reader.arg(prefix);
+        let names: Vec<&std::ffi::OsStr> = served.iter().filter_map(|path| path.file_name()).collect();
+        reader.args(&names);
+        let (cpu, children, started) = (server.cpu_s(), ended_children_cpu_s(), Instant::now());
+        let status = Running::start(&mut reader, "mysqlbinlog")?.wait(self.stop)?;
+        let wall_s = started.elapsed().as_secs_f64();
+        let cpu_s = server.cpu_s() - cpu + ended_children_cpu_s() - children;
+        if !status.success() {
+            bail!("mysqlbinlog failed ({status}): {}", fs::read_to_string(err).unwrap_or_default().trim());
+        }
+        let copies: Vec<PathBuf> = names.iter().map(|name| out.join(name)).collect();
+        let (there, here) = (logs::bytes_hash(&log.files)?, logs::bytes_hash(&copies)?);
+        let difference = (there != here).then(|| format!("the copy's bytes hash to {here}, the log's to {there}"));
+        let peak_rss_bytes = server.peak_rss_bytes();
+        drop(server);
+        fs::remove_dir_all(&out)?;
+        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings: None, difference })
+    }
+
+    /// Hashes what a server holds, and compares.
+    fn stock_sample(&self, server: &Server, wall_s: f64, cpu_s: f64, log: &Log) -> Result<Sample> {
+        let peak_rss_bytes = server.peak_rss_bytes();
+        let report = crate::hash::hash(&server.address(), &[])?;
+        let found = Reference { hash: report.hash, tables: report.tables };
+        let difference = difference(&log.reference, &found);
+        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings: None, difference })
+    }
+
+    /// Waits until the buffer pool holds what it held when the load was done.
+    fn warm(&self, connection: &mut Connection) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let status = connection.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_load_status'")?;
+            let status = status.text(0, 1).unwrap_or_default();
+            if !status.starts_with("Loaded") && !status.starts_with("Loading") {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "the buffer pool is not warm after {PATIENCE:?}: {status}");
+            super::servers::check_stop(self.stop)?;
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until a server has executed all of it; an error when its applier stopped before.
+    fn wait_applied(&self, connection: &mut Connection, goal: &Goal) -> Result<()> {
+        let set = goal.gtids.to_string().replace('\n', "");
+        loop {
+            let left = connection.query_value(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {ASK_S})"))?;
+            if left.as_deref() == Some("0") {
+                return Ok(());
+            }
+            let status = connection.query("SHOW REPLICA STATUS")?;
+            let text = |name: &str| status.column(name).and_then(|at| status.text(0, at)).unwrap_or_default();
+            if text("Replica_SQL_Running") != "Yes" {
+                bail!("MySQL's applier stopped: {} {}", text("Last_SQL_Errno"), text("Last_SQL_Error"));
+            }
+            super::servers::check_stop(self.stop)?;
+        }
+    }
+}
+
+/// Tells a server that its relay log is the files put in place.
+fn configure_applier(connection: &mut Connection) -> Result<()> {
+    connection.exec(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='none', SOURCE_USER='none', SOURCE_AUTO_POSITION=0, \
+         RELAY_LOG_FILE='{RELAY}.000001', RELAY_LOG_POS=4"
+    ))?;
+    Ok(())
+}
+
+fn start_applier(connection: &mut Connection) -> Result<()> {
+    configure_applier(connection)?;
+    connection.exec("START REPLICA SQL_THREAD")?;
+    Ok(())
+}
+
+fn reference_of(report: &Value) -> Result<Reference> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let hash = text(report, "hash");
+    ensure!(!hash.is_empty(), "our replay gave no hash");
+    let tables = report.get("tables").and_then(Value::as_array).into_iter().flatten();
+    let tables = tables.map(|table| TableHash {
+        db: text(table, "db"),
+        table: text(table, "table"),
+        rows: table.get("rows").and_then(Value::as_u64).unwrap_or(0),
+        hash: text(table, "hash"),
+    });
+    Ok(Reference { tables: tables.collect(), hash })
+}
+
+fn our_sample(report: &Value, wanted: &Reference) -> Result<Sample> {
+    let number = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or(0.0);
+    let stages = report.get("stages").and_then(Value::as_array).into_iter().flatten();
+    Ok(Sample {
+        wall_s: number(report.get("measured").and_then(|measured| measured.get("wall_s"))),
+        cpu_s: stages.map(|stage| number(stage.get("cpu_s"))).sum(),
+        peak_rss_bytes: report.get("peak_rss_bytes").and_then(Value::as_u64).unwrap_or(0),
+        settings: report.get("settings").and_then(Value::as_str).map(str::to_owned),
+        difference: difference(wanted, &reference_of(report)?),
+    })
+}
+
+/// Which tables differ; None where none does.
+fn difference(wanted: &Reference, found: &Reference) -> Option<String> {
+    if wanted.hash == found.hash {
+        return None;
+    }
+    let name = |table: &TableHash| format!("{}.{}", table.db, table.table);
+    let mut differing = Vec::new();
+    for table in &wanted.tables {
+        match found.tables.iter().find(|other| (&other.db, &other.table) == (&table.db, &table.table)) {
+            Some(other) if other == table => {}
+            Some(other) if other.rows == table.rows => differing.push(format!("{} has other values", name(table))),
+            Some(other) => {
+                differing.push(format!("{} has {} rows where ours has {}", name(table), other.rows, table.rows));
+            }
+            None => differing.push(format!("{} is not there", name(table))),
+        }
+    }
+    let known =
+        |table: &&TableHash| wanted.tables.iter().any(|other| (&other.db, &other.table) == (&table.db, &table.table));
+    differing.extend(
+        found.tables.iter().filter(|table| !known(table)).map(|table| format!("{} is only there", name(table))),
+    );
+    Some(format!("hash {} instead of {}: {}", found.hash, wanted.hash, differing.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(hash: &str, tables: &[(&str, u64, &str)]) -> Reference {
+        let table = |&(table, rows, hash): &(&str, u64, &str)| TableHash {
+            db: "d".into(),
+            table: table.into(),
+            rows,
+            hash: hash.into(),
+        };
+        Reference { hash: hash.into(), tables: tables.iter().map(table).collect() }
+    }
+
+    #[test]
+    fn a_difference_names_its_tables() {
+        let wanted = state("1", &[("a", 1, "x"), ("b", 2, "y"), ("c", 3, "z"), ("f", 4, "u")]);
+        assert_eq!(difference(&wanted, &wanted), None);
+        let found = state("2", &[("a", 1, "x"), ("b", 2, "w"), ("e", 1, "v"), ("f", 3, "u")]);
+        let text = difference(&wanted, &found).unwrap();
+        for part in ["d.b has other values", "d.c is not there", "d.f has 3 rows where ours has 4", "d.e is only there"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("d.a"), "{text}");
+    }
+}

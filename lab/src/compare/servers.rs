@@ -1,0 +1,446 @@
+//! Stock MySQL servers of this machine: where their programs are, and running one on a folder of its own.
+//!
+//! In: a folder with programs, or what PATH and the testbed have. Out: servers on free ports that are gone, whatever
+//! happens, when their value is. Never here: a server that somebody else started, or a file outside the folder given.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use source::{ConnectOptions, Connection, SslMode};
+
+/// How often a wait looks again.
+const LOOK: Duration = Duration::from_millis(2);
+/// A server that is not up, or not down, after so long has failed: recovery on a slow disk takes tens of seconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
+/// Ports somebody else took between choosing and binding, before we give up.
+const PORT_TRIES: u32 = 5;
+/// Clock ticks a second in /proc; the same on every Linux this builds for.
+const USER_HZ: f64 = 100.0;
+
+/// MySQL's programs.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    mysqld: PathBuf,
+    folders: Vec<PathBuf>,
+    base: PathBuf,
+    /// The unpacked prefix's own loader and its libraries; empty for an installed server.
+    loader: Vec<OsString>,
+    /// Where an unpacked server finds its messages, character sets and plugins.
+    share: Vec<OsString>,
+}
+
+impl Programs {
+    /// Those in `folder`, or else, as testbed/mysql looks for them: SLIPSTREAM_TEST_MYSQLD, a mysqld on PATH that is no
+    /// MariaDB, the testbed's unpacked prefix. `None` where there are none of the last three.
+    ///
+    /// # Errors
+    /// When a folder is given and holds no mysqld.
+    pub fn find(folder: Option<&Path>) -> Result<Option<Programs>> {
+        if let Some(folder) = folder {
+            let mysqld = folder.join("mysqld");
+            ensure!(mysqld.is_file(), "no mysqld in {}", folder.display());
+            return Programs::of(&mysqld).map(Some);
+        }
+        if let Some(named) = std::env::var_os("SLIPSTREAM_TEST_MYSQLD").filter(|name| !name.is_empty()) {
+            return Programs::of(Path::new(&named)).map(Some);
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        for found in std::env::split_paths(&path).map(|folder| folder.join("mysqld")).filter(|path| path.is_file()) {
+            let programs = Programs::of(&found)?;
+            if programs.version().is_ok_and(|version| !version.contains("MariaDB")) {
+                return Ok(Some(programs));
+            }
+        }
+        let prefix = testbed_prefix();
+        match prefix {
+            Some(prefix) if prefix.join("READY").exists() => Programs::of(&prefix.join("usr/sbin/mysqld")).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn of(mysqld: &Path) -> Result<Programs> {
+        let mysqld = fs::canonicalize(mysqld).with_context(|| format!("no mysqld at {}", mysqld.display()))?;
+        let folder = mysqld.parent().unwrap_or(Path::new("/")).to_owned();
+        let base = folder.parent().unwrap_or(Path::new("/")).to_owned();
+        let mut programs = Programs {
+            folders: vec![folder, base.join("bin"), base.join("sbin")],
+            mysqld,
+            base: base.clone(),
+            loader: Vec::new(),
+            share: Vec::new(),
+        };
+        // An unpacked prefix is run with its own loader: its libc is newer than the machine's.
+        if let Some(prefix) = base.parent().filter(|prefix| prefix.join("READY").exists()) {
+            programs.use_prefix(prefix)?;
+        }
+        Ok(programs)
+    }
+
+    fn use_prefix(&mut self, prefix: &Path) -> Result<()> {
+        let subfolders = |folder: PathBuf| -> Vec<PathBuf> {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+        };
+        let mut libraries: Vec<PathBuf> =
+            ["usr/lib", "lib"].iter().flat_map(|at| subfolders(prefix.join(at))).collect();
+        libraries.retain(|path| path.to_string_lossy().contains("-linux-gnu"));
+        libraries.push(prefix.join("usr/lib/mysql/private"));
+        let is_loader = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux")) && path.exists()
+        };
+        let files = libraries.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        let loader = files.map(|entry| entry.path()).find(is_loader);
+        let loader = loader.with_context(|| format!("no program loader in {}", prefix.display()))?;
+        let path = std::env::join_paths(libraries.iter().filter(|folder| folder.is_dir()))?;
+        self.loader = vec![loader.into(), "--library-path".into(), path];
+        let share = prefix.join("usr/share/mysql");
+        for (option, at) in [
+            ("--lc-messages-dir=", share.clone()),
+            ("--character-sets-dir=", share.join("charsets")),
+            ("--plugin-dir=", prefix.join("usr/lib/mysql/plugin")),
+        ] {
+            let mut option = OsString::from(option);
+            option.push(at);
+            self.share.push(option);
+        }
+        Ok(())
+    }
+
+    /// A program by name, with no option file.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn command(&self, name: &str) -> Result<Command> {
+        let found = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+        let path = match found {
+            Some(path) => path,
+            None => bail!("no program {name} beside {}", self.mysqld.display()),
+        };
+        let mut command = match self.loader.split_first() {
+            Some((loader, arguments)) => {
+                let mut command = Command::new(loader);
+                command.args(arguments).arg(path);
+                command
+            }
+            None => Command::new(path),
+        };
+        command.arg("--no-defaults").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    /// As `mysqld --version` says, without the program's name.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn version(&self) -> Result<String> {
+        let output = self.command("mysqld")?.arg("--version").stdout(Stdio::piped()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.split_once("Ver ").map_or(text.as_str(), |(_, version)| version);
+        Ok(version.trim().to_owned())
+    }
+
+    fn mysqld(&self, data: &Path) -> Result<Command> {
+        let mut command = self.command("mysqld")?;
+        if rustix::process::getuid().is_root() {
+            command.arg("--user=root");
+        }
+        command.arg(path_option("--datadir=", data)).arg(path_option("--basedir=", &self.base)).args(&self.share);
+        Ok(command)
+    }
+
+    /// Makes a data folder with nothing in it but `root`, who has no password.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn initialise(&self, data: &Path, stop: &AtomicBool) -> Result<()> {
+        fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
+        // From 127.0.0.1 too, where names are not resolved.
+        let users = "CREATE USER IF NOT EXISTS 'root'@'127.0.0.1';\n\
+                     GRANT ALL PRIVILEGES ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;\n";
+        let (init, log) = (data.with_extension("init.sql"), data.with_extension("init.log"));
+        fs::write(&init, users)?;
+        let mut command = self.mysqld(data)?;
+        command.arg("--initialize-insecure").arg(path_option("--init-file=", &init)).stderr(File::create(&log)?);
+        let status = Running::start(&mut command, "mysqld --initialize")?.wait(stop)?;
+        if !status.success() {
+            bail!("mysqld --initialize failed ({status}): {}", errors_in(&log));
+        }
+        // Copies of the folder are servers of their own.
+        let _ = fs::remove_file(data.join("auto.cnf"));
+        Ok(())
+    }
+}
+
+fn testbed_prefix() -> Option<PathBuf> {
+    if let Some(testbed) = std::env::var_os("SLIPSTREAM_TESTBED") {
+        return Some(Path::new(&testbed).join("mysql"));
+    }
+    let cache = match std::env::var_os("XDG_CACHE_HOME") {
+        Some(cache) => PathBuf::from(cache),
+        None => Path::new(&std::env::var_os("HOME")?).join(".cache"),
+    };
+    Some(cache.join("slipstream/testbed/mysql"))
+}
+
+fn path_option(option: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(option);
+    text.push(path);
+    text
+}
+
+/// The last error lines of a server's log.
+fn errors_in(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let errors: Vec<&str> = text.lines().filter(|line| line.contains("ERROR") || line.contains("rror:")).collect();
+    let last = errors.get(errors.len().saturating_sub(5)..).unwrap_or_default();
+    if last.is_empty() { format!("see {}", log.display()) } else { last.join("; ") }
+}
+
+/// A program that is killed when this is dropped before its end.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    what: String,
+}
+
+impl Running {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(command: &mut Command, what: &str) -> Result<Running> {
+        let child = command.spawn().with_context(|| format!("cannot run {what}"))?;
+        Ok(Running { child, what: what.to_owned() })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its standard output, where that is a pipe; once.
+    pub fn stdout(&mut self) -> Option<std::process::ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// How it ended; None while it runs.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When `stop` is raised first; it is killed then.
+    pub fn wait(mut self, stop: &AtomicBool) -> Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            check_stop(stop).with_context(|| self.what.clone())?;
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// An error once `stop` is raised.
+///
+/// # Errors
+/// Then.
+pub fn check_stop(stop: &AtomicBool) -> Result<()> {
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+    Ok(())
+}
+
+/// A running mysqld; killed when dropped, which leaves its folder as after a crash.
+#[derive(Debug)]
+pub struct Server {
+    process: Running,
+    data: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    /// Starts one on a data folder and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not come up; with what its log says.
+    pub fn start(programs: &Programs, data: &Path, options: &[String], stop: &AtomicBool) -> Result<Server> {
+        let mut tries = 1;
+        loop {
+            let port = free_port()?;
+            match Server::start_on(programs, data, options, port, stop) {
+                Ok(server) => return Ok(server),
+                Err(error) if tries < PORT_TRIES && format!("{error:#}").contains("port:") => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn start_on(programs: &Programs, data: &Path, options: &[String], port: u16, stop: &AtomicBool) -> Result<Server> {
+        let log = data.with_extension("log");
+        let _ = fs::remove_file(&log);
+        let mut command = programs.mysqld(data)?;
+        command.args(["--bind-address=127.0.0.1", "--socket=mysqld.sock", "--pid-file=mysqld.pid"]);
+        command.args(["--loose-mysqlx=OFF", "--secure-file-priv=NULL"]);
+        command.arg(format!("--port={port}")).arg(path_option("--log-error=", &log)).args(options);
+        // A relative socket's path is short whatever the folder's is.
+        command.current_dir(data).stderr(File::create(data.with_extension("stderr"))?);
+        let mut server = Server { process: Running::start(&mut command, "mysqld")?, data: data.to_owned(), port };
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Ok(mut connection) = server.connect() {
+                connection.exec("DO 1")?;
+                return Ok(server);
+            }
+            if let Some(status) = server.process.ended()? {
+                bail!("mysqld did not start ({status}): {}", errors_in(&log));
+            }
+            ensure!(Instant::now() < until, "mysqld does not answer after {PATIENCE:?}: {}", errors_in(&log));
+            check_stop(stop)?;
+            std::thread::sleep(10 * LOOK);
+        }
+    }
+
+    /// How to reach it as root.
+    #[must_use]
+    pub fn address(&self) -> ConnectOptions {
+        ConnectOptions { port: self.port, ssl_mode: SslMode::Disabled, ..ConnectOptions::default() }
+    }
+
+    /// A connection as root.
+    ///
+    /// # Errors
+    /// When there is none to be had.
+    pub fn connect(&self) -> Result<Connection> {
+        Ok(Connection::connect(&self.address())?)
+    }
+
+    /// Options with which MySQL's clients reach it: TCP, in clear.
+    #[must_use]
+    pub fn client_options(&self) -> Vec<String> {
+        let port = format!("--port={}", self.port);
+        ["--protocol=TCP", "--host=127.0.0.1", "--user=root", "--ssl-mode=DISABLED"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain([port])
+            .collect()
+    }
+
+    /// CPU seconds it has used.
+    #[must_use]
+    pub fn cpu_s(&self) -> f64 {
+        cpu_ticks(&format!("/proc/{}/stat", self.process.pid()), 11) / USER_HZ
+    }
+
+    /// Its peak resident memory, bytes.
+    #[must_use]
+    pub fn peak_rss_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
+    }
+
+    /// Shuts it down in order.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn shut_down(mut self, stop: &AtomicBool) -> Result<()> {
+        let pid = i32::try_from(self.process.pid()).ok().and_then(Pid::from_raw).context("no process id")?;
+        kill_process(pid, Signal::TERM)?;
+        let until = Instant::now() + PATIENCE;
+        while self.process.ended()?.is_none() {
+            ensure!(Instant::now() < until, "mysqld does not stop after {PATIENCE:?}: {}", self.data.display());
+            check_stop(stop)?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+/// CPU seconds of this process's children that have ended and were waited for.
+#[must_use]
+pub fn ended_children_cpu_s() -> f64 {
+    cpu_ticks("/proc/self/stat", 13) / USER_HZ
+}
+
+/// The sum of two numbers in a /proc stat file: user and system time from the `first` field behind the name on.
+fn cpu_ticks(path: &str, first: usize) -> f64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split_whitespace().skip(first).take(2).filter_map(|field| field.parse::<f64>().ok()).sum()
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0)).context("no free port")?.local_addr()?.port())
+}
+
+/// Copies a stopped server's folder.
+///
+/// # Errors
+/// When a file cannot be copied.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_folder(&path, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &target).with_context(|| format!("cannot copy {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_server_is_refused_by_name() {
+        let error = Programs::find(Some(Path::new("/nowhere/at/all"))).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+    }
+
+    #[test]
+    fn a_raised_flag_ends_a_wait_and_the_program() {
+        let stop = AtomicBool::new(true);
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do sleep 1; done"]);
+        let running = Running::start(&mut command, "a loop").unwrap();
+        let stat = format!("/proc/{}/stat", running.pid());
+        assert!(format!("{:#}", running.wait(&stop).unwrap_err()).contains("interrupted"));
+        assert!(!Path::new(&stat).exists());
+    }
+
+    #[test]
+    fn ticks_are_read_behind_the_name() {
+        let path = std::env::temp_dir().join(format!("slipstream-ticks-{}", std::process::id()));
+        fs::write(&path, "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 40 2 5 6 0 0").unwrap();
+        let path_text = path.display().to_string();
+        assert!((cpu_ticks(&path_text, 11) - 42.0).abs() < 0.1 && (cpu_ticks(&path_text, 13) - 11.0).abs() < 0.1);
+        fs::remove_file(&path).unwrap();
+    }
+}

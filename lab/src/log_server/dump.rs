@@ -1,0 +1,319 @@
+//! The dump: the files' events as a source sends them, each transaction at its moment.
+//!
+//! Mirrors what MySQL's Binlog_sender does (sql/rpl_binlog_sender.cc): a Rotate event of its own names each file; the format
+//! description goes without the mark that the file is in use; transactions that the replica has are left out, and a
+//! heartbeat says so when one follows that it lacks; at the end of the log heartbeats show that the source lives.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use base::GtidSet;
+use binlog::reader::BinlogFile;
+use binlog::writer::{BinlogWriter, relocate};
+use binlog::{ChecksumAlgorithm, Rotate, event_type};
+use wire::command::{DUMP_HEARTBEAT_V2, DUMP_NON_BLOCK};
+use wire::packet;
+use wire::read::put_lenenc;
+use wire::server::put_eof;
+
+use super::files::{Log, LogFile};
+use super::session::Session;
+use crate::pace::{Opening, Pace, Pacer, opens};
+
+/// Bytes gathered for one write.
+const WRITE_BYTES: usize = 256 << 10;
+/// The longest sleep between two looks at `stop` and at the heartbeat's time.
+const LOOK: Duration = Duration::from_millis(20);
+/// An event of the dump that is in no file.
+const FLAG_ARTIFICIAL: u16 = 0x20;
+/// Where in a format description event its flags and its time of creation stand.
+const FLAGS_AT: usize = 17;
+const CREATED_AT: usize = 19 + 2 + 50;
+
+/// Where a dump begins.
+#[derive(Clone, Debug)]
+pub(super) enum Start {
+    /// At the first transaction outside the set.
+    Behind(GtidSet),
+    /// At an event of a file; no name: of the first one.
+    Place { file: String, position: u32 },
+}
+
+/// One part of the log as it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    started: Instant,
+    transactions: u64,
+    bytes: u64,
+}
+
+impl Part {
+    fn new() -> Part {
+        Part { started: Instant::now(), transactions: 0, bytes: 0 }
+    }
+}
+
+/// One dump under way.
+pub(super) struct Dump<'s, 'a> {
+    session: &'s mut Session<'a>,
+    log: &'a Log,
+    replica: u32,
+    non_block: bool,
+    heartbeat_v2: bool,
+    heartbeat_period: Duration,
+    /// Events that are in no file carry checksums: the log's do, and the replica knows them.
+    own_checksum: ChecksumAlgorithm,
+    out: Vec<u8>,
+    sequence: u8,
+    /// The file under way, and the end of the last event sent or left out.
+    file: String,
+    position: u64,
+    last_write: Instant,
+    part: Part,
+}
+
+impl<'s, 'a> Dump<'s, 'a> {
+    pub fn new(session: &'s mut Session<'a>, flags: u16, replica: u32, sequence: u8) -> Dump<'s, 'a> {
+        let text = |name: &str| session.variables.get(name).cloned().flatten();
+        let period_ns = text("source_heartbeat_period").or_else(|| text("master_heartbeat_period"));
+        let checksum = text("source_binlog_checksum").or_else(|| text("master_binlog_checksum"));
+        let knows_checksums = checksum.is_some_and(|checksum| !checksum.eq_ignore_ascii_case("NONE"));
+        let log = session.shared.log;
+        Dump {
+            log,
+            replica,
+            non_block: flags & DUMP_NON_BLOCK != 0,
+            heartbeat_v2: flags & DUMP_HEARTBEAT_V2 != 0,
+            heartbeat_period: Duration::from_nanos(period_ns.and_then(|ns| ns.parse().ok()).unwrap_or(0)),
+            own_checksum: if knows_checksums { log.checksum } else { ChecksumAlgorithm::None },
+            out: Vec::with_capacity(2 * WRITE_BYTES),
+            sequence,
+            file: String::new(),
+            position: 0,
+            last_write: Instant::now(),
+            part: Part::new(),
+            session,
+        }
+    }
+
+    /// Sends the log from `start` on, and stays until the replica leaves. `Err` inside: why it is refused.
+    pub fn run(mut self, start: &Start) -> Result<Result<(), String>> {
+        let (first, position, executed) = match start {
+            Start::Behind(executed) => match self.log.first_file(executed) {
+                Some(first) => (first, 4, Some(executed)),
+                None => {
+                    return Ok(Err(format!(
+                        "Cannot replicate because the source purged required binary logs: the log served begins behind {}",
+                        self.log.purged
+                    )));
+                }
+            },
+            Start::Place { file, position } => {
+                let found = self.log.files.iter().position(|known| file.is_empty() || known.name == *file);
+                let Some(first) = found else {
+                    return Ok(Err("Could not find first log file name in binary log index file".into()));
+                };
+                (first, u64::from(*position).max(4), None)
+            }
+        };
+        let (log, pace) = (self.log, self.session.shared.pace);
+        let mut pacer = Pacer::new(Pace::Unbound);
+        let mut in_load = true;
+        for (number, file) in log.files.iter().enumerate().skip(first) {
+            if in_load && !file.load {
+                self.tell("load")?;
+                (in_load, pacer) = (false, Pacer::new(pace));
+            }
+            let next = log.files.get(number + 1).map(|next| next.name.as_str());
+            let from = if number == first { position } else { 4 };
+            self.send_file(file, from, next, executed, &mut pacer)?;
+        }
+        self.tell("log")?;
+        self.end()?;
+        Ok(Ok(()))
+    }
+
+    fn send_file(
+        &mut self,
+        file: &LogFile,
+        from: u64,
+        next: Option<&str>,
+        executed: Option<&GtidSet>,
+        pacer: &mut Pacer,
+    ) -> Result<()> {
+        self.file.clone_from(&file.name);
+        self.position = from;
+        let rotate = self.artificial(event_type::ROTATE, FLAG_ARTIFICIAL, 0, |out| {
+            out.extend_from_slice(&from.to_le_bytes());
+            out.extend_from_slice(file.name.as_bytes());
+        });
+        self.send(&rotate);
+        let mut reader = BinlogFile::open(&file.path)?.without_verification();
+        if from > 4 {
+            if let Some(format) = reader.next_event()? {
+                self.send_format(format.bytes, true, format.checksum);
+            }
+            reader.seek(from)?;
+        }
+        let (mut left_out, mut behind_left_out) = (false, false);
+        while let Some(event) = reader.next_event()? {
+            let end = event.end_offset();
+            let opens = opens(event.bytes);
+            let opening = if opens { Some(Opening::parse(event.bytes, event.checksum)?) } else { None };
+            if let Some(opening) = &opening {
+                let has = |executed: &GtidSet| opening.gtid.gtid.is_some_and(|gtid| executed.contains(&gtid));
+                left_out = executed.is_some_and(has);
+            }
+            let ends_file = matches!(event.header.event_type, event_type::ROTATE | event_type::STOP);
+            if left_out && !ends_file {
+                (self.position, behind_left_out) = (end, true);
+                continue;
+            }
+            if std::mem::take(&mut behind_left_out) {
+                self.heartbeat();
+            }
+            pacer.count(event.bytes.len());
+            match opening {
+                Some(opening) => {
+                    let restamped = pacer.hold(opening, &mut |wait| self.idle(wait))?;
+                    self.send(&restamped);
+                    self.part.transactions += 1;
+                }
+                None if event.header.event_type == event_type::FORMAT_DESCRIPTION => {
+                    self.send_format(event.bytes, false, event.checksum);
+                }
+                // Where the files given go on otherwise than the recorded ones, the dump's own Rotate event says how.
+                None if event.header.event_type == event_type::ROTATE
+                    && next.map(str::as_bytes) != Some(Rotate::parse(event.body()?)?.file) => {}
+                None => self.send(event.bytes),
+            }
+            self.position = end;
+            self.part.bytes += event.bytes.len() as u64;
+            if self.out.len() >= WRITE_BYTES {
+                self.flush()?;
+            }
+        }
+        if behind_left_out {
+            self.heartbeat();
+        }
+        Ok(())
+    }
+
+    /// A format description. In front of a place inside the file it stands nowhere, and no server has just started.
+    fn send_format(&mut self, event: &[u8], inside: bool, checksum: ChecksumAlgorithm) {
+        let mut event = event.to_vec();
+        if let Some(flags) = event.get_mut(FLAGS_AT) {
+            *flags &= !1;
+        }
+        if inside {
+            if let Some(created) = event.get_mut(CREATED_AT..CREATED_AT + 4) {
+                created.fill(0);
+            }
+            relocate(&mut event, 0, checksum);
+        }
+        self.send(&event);
+    }
+
+    /// An event that is in no file, with the end position given.
+    fn artificial(&self, kind: u8, flags: u16, log_pos: u64, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut writer = BinlogWriter::new(self.log.server_id, self.own_checksum, 0);
+        writer.event(kind, flags, body);
+        let mut event = writer.take();
+        relocate(&mut event, log_pos, self.own_checksum);
+        event
+    }
+
+    fn heartbeat(&mut self) {
+        let (kind, file, position) = (
+            if self.heartbeat_v2 { event_type::HEARTBEAT_V2 } else { event_type::HEARTBEAT },
+            self.file.as_bytes(),
+            self.position,
+        );
+        let event = self.artificial(kind, 0, position, |out| {
+            if kind == event_type::HEARTBEAT {
+                out.extend_from_slice(file);
+                return;
+            }
+            // Fields by number, length and value: 1 the file, 2 the position, 0 the end.
+            out.push(1);
+            put_lenenc(out, file.len() as u64);
+            out.extend_from_slice(file);
+            let mut value = Vec::new();
+            put_lenenc(&mut value, position);
+            out.push(2);
+            put_lenenc(out, value.len() as u64);
+            out.extend_from_slice(&value);
+            out.push(0);
+        });
+        self.send(&event);
+    }
+
+    fn send(&mut self, event: &[u8]) {
+        let at = packet::start(&mut self.out);
+        self.out.push(0);
+        self.out.extend_from_slice(event);
+        packet::finish(&mut self.out, at, &mut self.sequence);
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if !self.out.is_empty() {
+            self.session.write(&self.out)?;
+            self.out.clear();
+            // One huge event must not keep its memory for the life of the dump.
+            self.out.shrink_to(8 * WRITE_BYTES);
+            self.last_write = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Nothing to send for so long, or for less.
+    fn idle(&mut self, wait: Duration) -> Result<()> {
+        self.flush()?;
+        ensure!(!self.session.shared.stop.load(Ordering::Relaxed), "stopped");
+        std::thread::sleep(wait.min(LOOK));
+        self.heartbeat_if_due()
+    }
+
+    fn heartbeat_if_due(&mut self) -> Result<()> {
+        if !self.heartbeat_period.is_zero() && self.last_write.elapsed() >= self.heartbeat_period {
+            self.heartbeat();
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The end of the log: of the dump too, or heartbeats until the replica leaves.
+    fn end(&mut self) -> Result<()> {
+        if self.non_block {
+            let at = packet::start(&mut self.out);
+            put_eof(&mut self.out);
+            packet::finish(&mut self.out, at, &mut self.sequence);
+            return self.flush();
+        }
+        while !self.session.shared.stop.load(Ordering::Relaxed) && !self.session.is_gone() {
+            self.heartbeat_if_due()?;
+        }
+        Ok(())
+    }
+
+    /// Says how fast a part was sent: until the last byte of it was given to the system.
+    fn tell(&mut self, what: &str) -> Result<()> {
+        self.flush()?;
+        let part = std::mem::replace(&mut self.part, Part::new());
+        if part.bytes > 0 {
+            let seconds = part.started.elapsed().as_secs_f64().max(1e-9);
+            (self.session.shared.told)(&format!(
+                "connection {}, server id {}: sent the {what}: {} transactions, {:.1} MB in {seconds:.3} s: {:.1} MB/s, {:.0} \
+                 transactions/s",
+                self.session.number,
+                self.replica,
+                part.transactions,
+                part.bytes as f64 / 1e6,
+                part.bytes as f64 / 1e6 / seconds,
+                part.transactions as f64 / seconds
+            ));
+        }
+        Ok(())
+    }
+}
