@@ -145,6 +145,7 @@ pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Resu
         check_images: CheckImages::Sample,
         relay_sync: SyncPolicy::default(),
         pace: None,
+        samples: false,
         reads: 0,
         hash: true,
     };

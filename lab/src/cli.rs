@@ -1,4 +1,4 @@
-//! The command line of `slipstream lab tpcc …` and `slipstream lab record`, for the program crate to hang in.
+//! The command line of the `slipstream lab …` commands but `lab replay`, for the program crate to hang in.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use crate::compare::CompareArgs;
 use crate::generate::{self, GenerateOptions};
 use crate::log_server::{self, SourceArgs};
 use crate::record::{self, RecordOptions};
+use crate::shapes::{self, MakeOptions, Shape, Tracking};
 use crate::synthesize::{self, SynthesizeOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
 
@@ -31,6 +32,8 @@ pub enum LabCommand {
     Generate(GenerateArgs),
     /// Write a log like TPC-C's from a seed, without a server: for benchmarks
     Synthesize(SynthesizeArgs),
+    /// Write a log of a shape that is hard to replay: hot rows, a huge transaction, rows without a key
+    Make(MakeArgs),
     /// Hash what a server holds, as `lab replay --hash` does
     Hash(HashArgs),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
@@ -159,6 +162,32 @@ pub struct SynthesizeArgs {
     pub transactions: u64,
 }
 
+/// Options of `lab make`.
+#[derive(Debug, Clone, Args)]
+pub struct MakeArgs {
+    /// New folder for the files; load.index and run.index list them
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Transactions of the run, a huge one not counted
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub transactions: u64,
+    /// Commits a second, by their timestamps
+    #[arg(long, default_value_t = 10_000.0, value_name = "TPS")]
+    pub rate: f64,
+    /// How the source tracks dependencies
+    #[arg(long, value_enum, default_value = "writeset")]
+    pub dependency_tracking: Tracking,
+    /// Same seed, same log
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// End a file behind so many MiB
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub file_mib: u64,
+    /// The kind of transactions
+    #[command(subcommand)]
+    pub shape: Shape,
+}
+
 /// Options of `lab hash`.
 #[derive(Debug, Clone, Args)]
 pub struct HashArgs {
@@ -244,6 +273,18 @@ pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
                 write!(out, "{report}")?;
             }
             return Ok(report.is_equal());
+        }
+        LabCommand::Make(args) => {
+            let report = shapes::make(&MakeOptions {
+                shape: args.shape.clone(),
+                transactions: args.transactions,
+                rate: args.rate,
+                tracking: args.dependency_tracking,
+                seed: args.seed,
+                out: args.out.clone(),
+                file_bytes: args.file_mib << 20,
+            })?;
+            writeln!(out, "{report}")?;
         }
         LabCommand::Compare(args) => {
             let stop = stop_at_signals()?;

@@ -9,27 +9,24 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use base::{Gtid, GtidSet, Tag, Uuid};
+use base::{Gtid, Tag, Uuid};
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
 use binlog::{
-    EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind, RowsEvent, RowsKind, TableMapEvent,
-    TransactionPayload, event_type,
+    EventHeader, GtidEvent, QueryEvent, QueryKind, RowsEvent, RowsKind, TableMapEvent, TransactionPayload, event_type,
 };
 use catalog::{Catalog, DdlEffect, StatementContext, TableDef};
 use serde::Serialize;
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout};
 
+use crate::log_files::LogFiles;
+
 /// Columns whose names end like this hold a warehouse's number.
 const WAREHOUSE_SUFFIX: &str = "w_id";
-/// Bytes gathered before they are written.
-const WRITE_BYTES: usize = 1 << 20;
 /// One compressed transaction of the recorded log, unpacked.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
@@ -90,10 +87,6 @@ pub fn generate(options: &GenerateOptions) -> anyhow::Result<GenerateReport> {
     let (Some(first), false) = (load.first(), logs.is_empty()) else {
         bail!("one log of a load (--load) and one of a run at least");
     };
-    std::fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
-    if std::fs::read_dir(&options.out)?.next().is_some() {
-        bail!("folder {} is not empty", options.out.display());
-    }
     let format = BinlogFile::open(first)?.format().clone();
     let mut generator = Generator {
         catalog: Catalog::new(0),
@@ -101,15 +94,15 @@ pub fn generate(options: &GenerateOptions) -> anyhow::Result<GenerateReport> {
         warehouses: 0,
         offsets: Vec::new(),
         report: GenerateReport::default(),
-        output: Output::new(&options.out, options.file_bytes, format),
+        output: Output::new(LogFiles::create(&options.out, options.file_bytes, format)?),
     };
     let load_span_us = generator.repeat(&load, options.repeat, Part::Load, 0)?;
-    generator.output.end_file(true)?;
-    generator.report.load_files = generator.output.index("load.index", 0)?;
+    generator.output.files.end_file(true)?;
+    generator.report.load_files = generator.output.files.index("load.index", 0)?;
     generator.repeat(&logs, options.repeat, Part::Run, load_span_us)?;
-    generator.output.end_file(false)?;
-    generator.report.run_files = generator.output.index("run.index", generator.report.load_files)?;
-    generator.report.bytes = generator.output.bytes;
+    generator.output.files.end_file(false)?;
+    generator.report.run_files = generator.output.files.index("run.index", generator.report.load_files)?;
+    generator.report.bytes = generator.output.files.bytes();
     generator.report.warehouses = generator.warehouses;
     Ok(generator.report)
 }
@@ -392,16 +385,10 @@ impl Transaction {
     }
 }
 
-/// The files.
+/// The files, with clocks that go on.
 struct Output {
-    folder: PathBuf,
-    file_bytes: u64,
-    format: FormatDescription,
-    open: Option<(File, BinlogWriter)>,
-    names: Vec<String>,
-    executed: GtidSet,
+    files: LogFiles,
     numbers: HashMap<(Uuid, Tag), u64>,
-    bytes: u64,
     /// Transactions written before the open file, and in all: clocks count from 1 in each file.
     before_file: i64,
     written: i64,
@@ -410,20 +397,8 @@ struct Output {
 }
 
 impl Output {
-    fn new(folder: &Path, file_bytes: u64, format: FormatDescription) -> Output {
-        Output {
-            folder: folder.to_owned(),
-            file_bytes,
-            format,
-            open: None,
-            names: Vec::new(),
-            executed: GtidSet::new(),
-            numbers: HashMap::new(),
-            bytes: 0,
-            before_file: 0,
-            written: 0,
-            clocks: Vec::new(),
-        }
+    fn new(files: LogFiles) -> Output {
+        Output { files, numbers: HashMap::new(), before_file: 0, written: 0, clocks: Vec::new() }
     }
 
     /// An input file begins: nothing in it may run before what is written is done.
@@ -450,17 +425,15 @@ impl Output {
 
     fn transaction(&mut self, transaction: Transaction, shift_us: u64) -> anyhow::Result<()> {
         let Transaction { header, mut gtid, events, compressed, .. } = transaction;
-        if self.open.as_ref().is_some_and(|(_, writer)| writer.position() >= self.file_bytes) {
-            self.end_file(true)?;
-        }
         let parent = usize::try_from(gtid.last_committed).unwrap_or(0);
         let parent = self.clocks.get(parent).or(self.clocks.last()).copied().unwrap_or(0);
+        let shift_s = (shift_us / 1_000_000) as u32;
+        let timestamp = header.timestamp.saturating_add(shift_s);
+        if self.files.open(header.server_id, timestamp)? {
+            self.before_file = self.written;
+        }
         self.written += 1;
         self.note_clock(gtid.sequence_number, self.written);
-        let shift_s = (shift_us / 1_000_000) as u32;
-        if self.open.is_none() {
-            self.begin_file(header.server_id, header.timestamp.saturating_add(shift_s))?;
-        }
         gtid.last_committed = (parent - self.before_file).max(0);
         gtid.sequence_number = self.written - self.before_file;
         gtid.immediate_commit_timestamp_us += shift_us;
@@ -469,11 +442,11 @@ impl Output {
             let number = self.numbers.entry((id.uuid, id.tag)).or_insert(0);
             *number += 1;
             *id = Gtid { gno: *number, ..*id };
-            self.executed.add(*id);
+            self.files.executed(*id);
         }
-        let Some((_, writer)) = &mut self.open else { return Ok(()) };
+        let writer = self.files.writer()?;
         writer.set_server_id(header.server_id);
-        writer.set_timestamp(header.timestamp.saturating_add(shift_s));
+        writer.set_timestamp(timestamp);
         let write = |writer: &mut BinlogWriter| {
             for event in &events {
                 writer.set_timestamp(event.header.timestamp.saturating_add(shift_s));
@@ -485,52 +458,6 @@ impl Output {
         } else {
             writer.transaction(&gtid, write);
         }
-        if writer.bytes().len() >= WRITE_BYTES {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    fn begin_file(&mut self, server_id: u32, timestamp: u32) -> anyhow::Result<()> {
-        let name = format!("binlog.{:06}", self.names.len() + 1);
-        let path = self.folder.join(&name);
-        let file = File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        let mut writer = BinlogWriter::start_file(server_id, timestamp, &self.format);
-        writer.previous_gtids(&self.executed);
-        self.names.push(name);
-        self.open = Some((file, writer));
-        self.before_file = self.written - 1;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> anyhow::Result<()> {
-        let Some((file, writer)) = &mut self.open else { return Ok(()) };
-        let bytes = writer.take();
-        self.bytes += bytes.len() as u64;
-        file.write_all(&bytes).with_context(|| format!("cannot write to {}", self.folder.display()))
-    }
-
-    /// Ends the open file: with a pointer to the next one, or as a server does that stops.
-    fn end_file(&mut self, goes_on: bool) -> anyhow::Result<()> {
-        let next = format!("binlog.{:06}", self.names.len() + 1);
-        if let Some((_, writer)) = &mut self.open {
-            if goes_on {
-                writer.rotate(next.as_bytes(), 4);
-            } else {
-                writer.stop();
-            }
-        }
-        self.flush()?;
-        self.open = None;
-        Ok(())
-    }
-
-    /// Writes an index of the files from number `from` on; how many they are.
-    fn index(&self, name: &str, from: usize) -> anyhow::Result<usize> {
-        let names = self.names.get(from..).unwrap_or_default();
-        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
-        let path = self.folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(names.len())
+        self.files.write_gathered()
     }
 }

@@ -3,6 +3,7 @@
 //! In: the first event of each transaction. Out: a wait, and the event with fresh commit times and a checksum made anew. Never
 //! here: a wait inside a transaction, or an event of another length (all positions in a file count on it).
 
+use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
@@ -24,6 +25,17 @@ pub enum Pace {
     Transactions(f64),
     /// That many bytes of log a second.
     Bytes(f64),
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::Unbound => f.write_str("as fast as it goes"),
+            Pace::Factor(factor) => write!(f, "{factor} times the source's pace"),
+            Pace::Transactions(per_second) => write!(f, "{per_second} transactions/s"),
+            Pace::Bytes(per_second) => write!(f, "{per_second} bytes/s"),
+        }
+    }
 }
 
 /// The first event of a transaction.
@@ -86,18 +98,27 @@ pub struct Pacer {
     started: Option<(Instant, u64)>,
     transactions: u64,
     bytes: u64,
+    /// The most that a transaction went on behind its moment.
+    late_max: Duration,
 }
 
 impl Pacer {
     /// Begins with the first transaction it is asked for.
     #[must_use]
     pub fn new(pace: Pace) -> Pacer {
-        Pacer { pace, started: None, transactions: 0, bytes: 0 }
+        Pacer { pace, started: None, transactions: 0, bytes: 0, late_max: Duration::ZERO }
     }
 
     /// Bytes of log have gone on: what [`Pace::Bytes`] counts.
     pub fn count(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
+    }
+
+    /// The most that a transaction went on behind its moment: that is no part of its lag, for its commit time is when it
+    /// goes on.
+    #[must_use]
+    pub fn late_max(&self) -> Duration {
+        self.late_max
     }
 
     /// Waits for the moment of a transaction and gives back its first event with that moment as its commit times.
@@ -110,7 +131,9 @@ impl Pacer {
         let (start, first_us) = *self.started.get_or_insert_with(|| (Instant::now(), recorded_us));
         let due = self.due(recorded_us.saturating_sub(first_us));
         self.transactions += 1;
-        if due > start.elapsed() + EARLY {
+        let elapsed = start.elapsed();
+        self.late_max = self.late_max.max(elapsed.saturating_sub(due));
+        if due > elapsed + EARLY {
             while let Some(wait) = due.checked_sub(start.elapsed()) {
                 waiting(wait)?;
             }

@@ -9,7 +9,7 @@ use base::{Gtid, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent};
 use lab::ablation::{AblationArgs, Base, ablation};
-use lab::replay::{Grain, ReplayOptions, ReplayReport, TransactionReport, grain, replay};
+use lab::replay::{Grain, Pace, ReplayOptions, ReplayReport, TransactionReport, grain, replay};
 use relay_log::SyncPolicy;
 use schedule::trackers::{Rules, TrackerKind, TrackerOptions};
 use store::CheckImages;
@@ -185,6 +185,7 @@ fn options(folder: &Path) -> ReplayOptions {
         check_images: CheckImages::All,
         relay_sync: SyncPolicy::default(),
         pace: None,
+        samples: false,
         reads: 0,
         hash: true,
     }
@@ -323,7 +324,7 @@ fn a_full_queue_is_waited_for() {
 fn the_relay_log_is_synced_as_told() {
     let with = |policy| {
         let report = run(|o| {
-            (o.relay_sync, o.pace) = (policy, Some(4.0));
+            (o.relay_sync, o.pace) = (policy, Some(Pace::Factor(4.0)));
             o.grain = Grain::Transactions(TransactionOptions::default());
         });
         report.relay_syncs

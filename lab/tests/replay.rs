@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use base::{Gtid, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
-use lab::replay::{OnDisk, ReplayOptions, ReplayReport, replay};
+use lab::replay::{OnDisk, Pace, ReplayOptions, ReplayReport, replay};
 use relay_log::SyncPolicy;
 use store::CheckImages;
 
@@ -88,6 +88,7 @@ fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
         check_images: CheckImages::All,
         relay_sync: SyncPolicy::default(),
         pace: None,
+        samples: false,
         reads: 2000,
         hash: true,
     };
@@ -121,10 +122,27 @@ fn load_and_measured_logs_are_counted_apart_and_end_the_same_everywhere() {
 #[test]
 fn a_paced_log_takes_the_source_s_time_and_has_a_lag() {
     let folder = tempfile::tempdir().unwrap();
-    let report = run(folder.path(), |options| options.pace = Some(2.0));
+    let report = run(folder.path(), |options| options.pace = Some(Pace::Factor(2.0)));
     let recorded_s = (UPDATES - 1) as f64 * APART_US as f64 / 1e6;
     assert!(report.measured.wall_s >= recorded_s / 2.0, "{report}");
     let lag = report.lag.unwrap();
     // Recorded commit times lie a year back; fed ones now.
-    assert!(lag.transactions == UPDATES as u64 && lag.p50_us < 60_000_000, "{lag:?}");
+    assert!(lag.all.transactions == UPDATES as u64 && lag.all.p50_us < 60_000_000, "{lag:?}");
+}
+
+#[test]
+fn a_rate_is_kept_and_the_lag_told_by_thirds() {
+    let folder = tempfile::tempdir().unwrap();
+    let report =
+        run(folder.path(), |options| (options.pace, options.samples) = (Some(Pace::Transactions(3_000.0)), true));
+    assert!(report.measured.wall_s >= (UPDATES - 1) as f64 / 3_000.0, "{report}");
+    let lag = report.lag.unwrap();
+    let third = UPDATES as u64 / 3;
+    let parts = &lag.parts;
+    assert_eq!((parts.small_first_third.transactions, parts.small_last_third.transactions), (third, third));
+    assert_eq!((parts.small.transactions, parts.large.transactions), (UPDATES as u64, 0));
+    assert_eq!(report.rows_by_worker.iter().sum::<u64>(), UPDATES as u64);
+    let last = report.samples.last().unwrap();
+    assert_eq!((last.transactions, last.rows_applied), (UPDATES as u64 + 3, (UPDATES + ROWS) as u64));
+    assert!(report.samples.iter().all(|sample| sample.rss_bytes > 0));
 }

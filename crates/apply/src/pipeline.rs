@@ -143,6 +143,8 @@ pub struct Pipeline {
     pub barriers: Arc<AtomicUsize>,
     /// Pieces sequenced.
     pub pieces: Arc<AtomicU64>,
+    /// Row changes that each worker took; empty under the grain of transactions.
+    pub rows_by_worker: Vec<Arc<AtomicU64>>,
     cut_state: Arc<CutState>,
     rewrites: Arc<RewriteState>,
     copier: TableCopier,
@@ -247,7 +249,7 @@ impl Pipeline {
             writes: StatementWrites::default(),
         };
         let (copier, commands) = beside::channel();
-        let mut threads = Vec::new();
+        let (mut threads, mut rows_by_worker) = (Vec::new(), Vec::new());
 
         let (to_decode, from_split) = bounded::<Piece>(QUEUE_PIECES);
         threads.push(spawn("split", &control, {
@@ -331,6 +333,7 @@ impl Pipeline {
                         Arc::clone(&barriers),
                         Arc::clone(&ending),
                     );
+                    rows_by_worker.push(worker.rows());
                     let working = working.clone();
                     threads.push(spawn(&format!("apply-{i}"), &control, move || {
                         let _working = working;
@@ -369,6 +372,7 @@ impl Pipeline {
             gate,
             barriers,
             pieces,
+            rows_by_worker,
             cut_state,
             rewrites,
             copier,

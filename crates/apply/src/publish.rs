@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::{Gtid, GtidSet, LogPosition, SequenceNumber};
-use observe::{LagMeter, RateMeter, Work, now_us};
+use observe::{LagMeter, LagSample, RateMeter, Work, now_us};
 use schedule::{SequencedPiece, Stop, StopClass};
 use store::Store;
 
@@ -41,7 +41,7 @@ struct Shown {
     last_gtid: Option<Gtid>,
     position: Option<LogPosition>,
     /// Kept for its memory.
-    lags: Vec<u64>,
+    lags: Vec<LagSample>,
 }
 
 enum Hold {
@@ -302,7 +302,8 @@ impl Publisher {
         let difference = self.clock_difference_us.load(Ordering::Relaxed);
         let source_now = now.saturating_add_signed(difference);
         lags.clear();
-        lags.extend(members.iter().filter(|m| m.commit_us > 0).map(|m| source_now.saturating_sub(m.commit_us)));
+        let timed = members.iter().filter(|m| m.commit_us > 0);
+        lags.extend(timed.map(|m| LagSample { lag_us: source_now.saturating_sub(m.commit_us), rows: m.rows }));
         self.lag.record(lags, now);
         let own = || members.iter().filter(|m| !m.copied);
         let work = Work {

@@ -3,7 +3,7 @@
 //! In: sequenced pieces. Out: versions in its lanes, counts of events applied. Never here: a wait for another lane,
 //! but at a barrier, and there never for a worker that is gone; a row of a transaction that must not become visible.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -111,6 +111,8 @@ pub struct Worker {
     lanes: Vec<usize>,
     barriers: Arc<AtomicUsize>,
     ending: Arc<Ending>,
+    /// Row changes this worker took, told once a piece.
+    rows: Arc<AtomicU64>,
     counts: LedgerBatch,
     tables: Vec<TableId>,
     /// Images moved and merged at a barrier.
@@ -143,6 +145,7 @@ impl Worker {
             lanes,
             barriers,
             ending,
+            rows: Arc::default(),
             counts: LedgerBatch::new(),
             tables: Vec::new(),
             moved: Vec::new(),
@@ -150,6 +153,12 @@ impl Worker {
             parent: Vec::new(),
             follows: true,
         }
+    }
+
+    /// Row changes it took so far, at barriers too.
+    #[must_use]
+    pub fn rows(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.rows)
     }
 
     /// Takes one piece, waiting at its barrier; the last worker to finish it publishes it.
@@ -222,12 +231,14 @@ impl Worker {
         }
         let mut limit = self.publisher.limit();
         let oldest_needed = self.store.visibility().oldest_needed();
+        let mut rows = 0;
         for at in 0..self.lanes.len() {
             let Some(&lane_index) = self.lanes.get(at) else { continue };
             let Some(ops) = decoded.lanes.get(lane_index) else { continue };
             if ops.is_empty() && piece.dropped.is_empty() {
                 continue;
             }
+            rows += ops.len() as u64;
             let Some(mut lane) = layers.active.lane_mut(lane_index) else { continue };
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
@@ -257,6 +268,7 @@ impl Worker {
             }
             lane.tidy(self.tables.iter().copied(), oldest_needed);
         }
+        self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -304,6 +316,7 @@ impl Worker {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
+        self.rows.fetch_add(ops.len() as u64, Ordering::Relaxed);
         // What was applied before is through, so a failure there is known.
         let mut limit = self.publisher.limit();
         for op in ops {

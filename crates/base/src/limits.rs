@@ -6,6 +6,10 @@ pub const EVENT_LEN_MAX: usize = (1 << 30) + (1 << 20);
 /// A transaction above this travels in slices, so that one transaction never needs its whole size in memory.
 pub const TRANSACTION_SLICE_BYTES: usize = 16 << 20;
 
+/// Slices of a transaction whose Gtid event says beforehand that it is above `TRANSACTION_SLICE_BYTES`: small enough that one is
+/// received while another is decoded and a third applied, large enough that what each costs all workers is nothing.
+pub const LARGE_SLICE_BYTES: usize = 1 << 20;
+
 /// Target size of a batch of whole transactions: large enough to make hand-over costs vanish per row, small enough
 /// that several batches per worker fit into the second-level cache's reach and memory stays fine-grained.
 pub const BATCH_BYTES: usize = 256 << 10;

@@ -180,9 +180,15 @@ impl BinlogWriter {
     pub fn transaction(&mut self, gtid: &GtidEvent, events: impl FnOnce(&mut BinlogWriter)) {
         let mut inner = self.inner(self.checksum);
         events(&mut inner);
-        let gtid = self.with_length(gtid, inner.out.len() as u64);
-        self.gtid(&gtid);
+        self.open_transaction(gtid, inner.out.len() as u64);
         self.append_relocated(inner.out);
+    }
+
+    /// Opens a transaction whose events follow one by one, for those that are not to be held in memory as a whole: the
+    /// Gtid event, with the `transaction_length` that `rest` bytes of events behind it make.
+    pub fn open_transaction(&mut self, gtid: &GtidEvent, rest: u64) {
+        let gtid = self.with_length(gtid, rest);
+        self.gtid(&gtid);
     }
 
     /// A whole transaction as the Gtid event and one compressed payload with the events `events` writes.

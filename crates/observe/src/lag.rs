@@ -31,6 +31,38 @@ pub struct LagSummary {
     pub max_us: u64,
 }
 
+/// One transaction that became visible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LagSample {
+    /// From its commit to its visibility, microseconds.
+    pub lag_us: u64,
+    /// Rows it changed.
+    pub rows: u64,
+}
+
+/// How a measurement is divided: see [`LagMeter::divide`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LagDivision {
+    /// A transaction of so many rows or more is a large one.
+    pub large_rows: u64,
+    /// Transactions of the measurement, large ones included: its parts are thirds of that.
+    pub transactions: u64,
+}
+
+/// Lag of a divided measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LagParts {
+    /// Of all transactions below the limit of rows: those that have nothing to do with a large one but to come behind it.
+    pub small: LagSummary,
+    /// Of those in the first third of the log.
+    pub small_first_third: LagSummary,
+    /// Of those in the last third.
+    pub small_last_third: LagSummary,
+    /// Of the others.
+    pub large: LagSummary,
+}
+
 /// Histograms over the whole run and over the last complete seconds. One lock, taken once a batch.
 #[derive(Debug)]
 pub struct LagMeter {
@@ -44,6 +76,28 @@ struct State {
     seconds: Vec<(u64, Slot)>,
     /// The last transaction's lag and the moment it was recorded.
     last: Option<(u64, u64)>,
+    /// Only while somebody asked for it.
+    divided: Option<Box<Divided>>,
+}
+
+#[derive(Debug)]
+struct Divided {
+    division: LagDivision,
+    recorded: u64,
+    large: Slot,
+    thirds: [Slot; 3],
+}
+
+impl Divided {
+    fn record(&mut self, sample: LagSample) {
+        let third = self.recorded.saturating_mul(3) / self.division.transactions.max(1);
+        self.recorded += 1;
+        if sample.rows >= self.division.large_rows {
+            self.large.record(sample.lag_us);
+        } else if let Some(slot) = self.thirds.get_mut(third.min(2) as usize) {
+            slot.record(sample.lag_us);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -105,27 +159,30 @@ impl LagMeter {
     #[must_use]
     pub fn new() -> LagMeter {
         let seconds = (0..SLOTS).map(|_| (0, Slot::new())).collect();
-        LagMeter { state: Mutex::new(State { overall: Slot::new(), seconds, last: None }) }
+        LagMeter { state: Mutex::new(State { overall: Slot::new(), seconds, last: None, divided: None }) }
     }
 
     /// Records the lags of a batch that became visible at `now_us` (wall clock, microseconds).
-    pub fn record(&self, lags_us: &[u64], now_us: u64) {
-        let Some(last) = lags_us.last() else { return };
+    pub fn record(&self, samples: &[LagSample], now_us: u64) {
+        let Some(last) = samples.last() else { return };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
-        state.last = Some((*last, now_us));
+        state.last = Some((last.lag_us, now_us));
         let second = now_us / SECOND_US;
         if let Some((of_second, slot)) = state.seconds.get_mut((second % SLOTS as u64) as usize) {
             if *of_second != second {
                 *of_second = second;
                 slot.clear();
             }
-            for lag_us in lags_us {
-                slot.record(*lag_us);
+            for sample in samples {
+                slot.record(sample.lag_us);
             }
         }
-        for lag_us in lags_us {
-            state.overall.record(*lag_us);
+        for sample in samples {
+            state.overall.record(sample.lag_us);
+        }
+        if let Some(divided) = &mut state.divided {
+            samples.iter().for_each(|sample| divided.record(*sample));
         }
     }
 
@@ -135,6 +192,30 @@ impl LagMeter {
         state.overall.clear();
         state.seconds.iter_mut().for_each(|(_, slot)| slot.clear());
         state.last = None;
+        state.divided = None;
+    }
+
+    /// Forgets all that was recorded, and keeps what follows divided as well.
+    pub fn divide(&self, division: LagDivision) {
+        self.clear();
+        let (large, thirds) = (Slot::new(), [Slot::new(), Slot::new(), Slot::new()]);
+        let divided = Divided { division, recorded: 0, large, thirds };
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).divided = Some(Box::new(divided));
+    }
+
+    /// What was recorded since [`LagMeter::divide`]; None when that was not asked for.
+    #[must_use]
+    pub fn parts(&self) -> Option<LagParts> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Divided { large, thirds: [first, middle, last], .. } = state.divided.as_deref()?;
+        let mut small = Slot::new();
+        [first, middle, last].into_iter().for_each(|third| small.merge(third));
+        Some(LagParts {
+            small: small.summary(),
+            small_first_third: first.summary(),
+            small_last_third: last.summary(),
+            large: large.summary(),
+        })
     }
 
     /// Over the whole run.
@@ -169,6 +250,11 @@ impl LagMeter {
 mod tests {
     use super::*;
 
+    fn record(meter: &LagMeter, lags_us: &[u64], now_us: u64) {
+        let samples: Vec<LagSample> = lags_us.iter().map(|lag_us| LagSample { lag_us: *lag_us, rows: 1 }).collect();
+        meter.record(&samples, now_us);
+    }
+
     #[test]
     fn bounds_are_accepted_by_the_library() {
         assert!(Slot::new().histogram.is_some());
@@ -178,7 +264,7 @@ mod tests {
     fn percentiles_of_a_known_row() {
         let meter = LagMeter::new();
         let lags: Vec<u64> = (1..=1000).map(|n| n * 100).collect();
-        meter.record(&lags, 5 * SECOND_US);
+        record(&meter, &lags, 5 * SECOND_US);
         let summary = meter.overall();
         assert_eq!(summary.transactions, 1000);
         assert_eq!(summary.max_us, 100_000);
@@ -192,7 +278,7 @@ mod tests {
     fn windows_hold_complete_seconds_only() {
         let meter = LagMeter::new();
         for second in 100..130 {
-            meter.record(&[second], second * SECOND_US + 7);
+            record(&meter, &[second], second * SECOND_US + 7);
         }
         let now_us = 129 * SECOND_US + 500_000;
         assert_eq!(meter.last_seconds(1, now_us).max_us, 128);
@@ -205,8 +291,30 @@ mod tests {
     #[test]
     fn the_maximum_is_exact_beyond_a_week() {
         let meter = LagMeter::new();
-        meter.record(&[0, u64::MAX], 0);
+        record(&meter, &[0, u64::MAX], 0);
         assert_eq!(meter.overall().max_us, u64::MAX);
         assert_eq!(meter.overall().transactions, 2);
+    }
+
+    #[test]
+    fn a_divided_measurement_has_thirds_and_large_ones_apart() {
+        let meter = LagMeter::new();
+        record(&meter, &[9_000_000], 0);
+        assert_eq!(meter.parts(), None);
+        meter.divide(LagDivision { large_rows: 100, transactions: 9 });
+        for (lag_us, rows) in [(1, 1), (2, 99), (3, 0), (10, 1), (50_000, 100), (20, 1), (100, 1), (200, 1), (300, 1)] {
+            meter.record(&[LagSample { lag_us, rows }], 0);
+        }
+        let parts = meter.parts().unwrap();
+        assert_eq!((parts.small.transactions, parts.small.max_us), (8, 300));
+        assert_eq!((parts.small_first_third.transactions, parts.small_first_third.max_us), (3, 3));
+        assert_eq!((parts.small_last_third.transactions, parts.small_last_third.p50_us), (3, 200));
+        assert_eq!((parts.large.transactions, parts.large.max_us), (1, 50_000));
+        assert_eq!(meter.overall().transactions, 9, "what came before was forgotten");
+        // More than was announced belongs to the last third.
+        record(&meter, &[400], 0);
+        assert_eq!(meter.parts().unwrap().small_last_third.max_us, 400);
+        meter.clear();
+        assert_eq!(meter.parts(), None);
     }
 }

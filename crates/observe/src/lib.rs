@@ -15,7 +15,7 @@ mod render;
 mod status;
 pub mod time;
 
-pub use lag::{LagMeter, LagSummary};
+pub use lag::{LagDivision, LagMeter, LagParts, LagSample, LagSummary};
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES};
 pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};

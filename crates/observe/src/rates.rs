@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 const SLOTS: usize = 11;
 const SECOND_US: u64 = 1_000_000;
+/// Seconds, the running one included, that tell how fast work goes just now.
+const SPEED_SECONDS: u64 = 5;
+/// A speed over less than this says little, microseconds.
+const SPEED_US_MIN: u64 = SECOND_US / 5;
 
 /// Amounts of replayed work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +52,16 @@ pub struct RateMeter {
 #[derive(Debug, Default)]
 struct State {
     total: Work,
-    seconds: [(u64, Work); SLOTS],
+    seconds: [Second; SLOTS],
+}
+
+#[derive(Debug, Default)]
+struct Second {
+    /// Since 1970.
+    number: u64,
+    /// When its first batch was finished, microseconds.
+    first_us: u64,
+    amount: Work,
 }
 
 impl RateMeter {
@@ -63,11 +76,11 @@ impl RateMeter {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.total.add(work);
         let second = now_us / SECOND_US;
-        if let Some((of_second, amount)) = state.seconds.get_mut((second % SLOTS as u64) as usize) {
-            if *of_second != second {
-                (*of_second, *amount) = (second, Work::default());
+        if let Some(slot) = state.seconds.get_mut((second % SLOTS as u64) as usize) {
+            if slot.number != second {
+                *slot = Second { number: second, first_us: now_us, amount: Work::default() };
             }
-            amount.add(work);
+            slot.amount.add(work);
         }
     }
 
@@ -84,9 +97,9 @@ impl RateMeter {
         let this_second = now_us / SECOND_US;
         let first = this_second.saturating_sub(seconds);
         let mut sum = Work::default();
-        for (second, amount) in &self.state.lock().unwrap_or_else(PoisonError::into_inner).seconds {
-            if (first..this_second).contains(second) {
-                sum.add(*amount);
+        for slot in &self.state.lock().unwrap_or_else(PoisonError::into_inner).seconds {
+            if (first..this_second).contains(&slot.number) {
+                sum.add(slot.amount);
             }
         }
         let per_second = |amount: u64| amount as f64 / seconds as f64;
@@ -95,6 +108,19 @@ impl RateMeter {
             rows_per_s: per_second(sum.rows),
             bytes_per_s: per_second(sum.bytes),
         }
+    }
+
+    /// Bytes a second just now: over the last five seconds, or since the first batch in them. None when there was none, or
+    /// it is too short ago to tell.
+    #[must_use]
+    pub fn bytes_per_s_now(&self, now_us: u64) -> Option<f64> {
+        let this_second = now_us / SECOND_US;
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = |slot: &&Second| slot.number <= this_second && slot.number + SPEED_SECONDS > this_second;
+        let since_us = state.seconds.iter().filter(recent).map(|slot| slot.first_us).min()?;
+        let elapsed_us = now_us.checked_sub(since_us).filter(|elapsed_us| *elapsed_us >= SPEED_US_MIN)?;
+        let bytes: u64 = state.seconds.iter().filter(recent).map(|slot| slot.amount.bytes).sum();
+        (bytes > 0).then_some(bytes as f64 * 1e6 / elapsed_us as f64)
     }
 }
 
@@ -115,5 +141,22 @@ mod tests {
         assert_eq!(meter.last_seconds(10, now_us).rows_per_s, 645.0);
         assert_eq!(meter.last_seconds(1, 90 * SECOND_US), RateSample::default());
         assert_eq!(meter.total().transactions, (50..70).sum::<u64>());
+    }
+
+    #[test]
+    fn the_speed_just_now_counts_from_the_first_batch() {
+        let meter = RateMeter::new();
+        let batch = |bytes| Work { bytes, ..Work::default() };
+        assert_eq!(meter.bytes_per_s_now(100 * SECOND_US), None);
+        // Idle before, then 1000 bytes every 100 ms from 100.5 s on.
+        for step in 0..30 {
+            meter.add(batch(1000), 100 * SECOND_US + 500_000 + step * 100_000);
+        }
+        let at = |now_us| meter.bytes_per_s_now(now_us).unwrap();
+        assert!((at(103 * SECOND_US + 500_000) - 10_000.0).abs() < 1.0);
+        assert_eq!(meter.bytes_per_s_now(100 * SECOND_US + 500_001), None, "too short");
+        // A stall shows, and in the end nothing is known.
+        assert!(at(104 * SECOND_US + 900_000) < 7_000.0);
+        assert_eq!(meter.bytes_per_s_now(109 * SECOND_US), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::ledger::{Category, LedgerSnapshot};
-use crate::status::{ConnectionState, StatusReport};
+use crate::status::{Backlog, ConnectionState, StatusReport};
 
 /// Width of the label column: the longest is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
@@ -13,6 +13,18 @@ const EVENT: usize = 22;
 
 /// GTID sets above this are cut in the text form; `--json` has them whole.
 const GTID_TEXT_MAX: usize = 600;
+
+impl Backlog {
+    /// One line.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{} transactions, {}", count_text(self.transactions), bytes_text(self.bytes));
+        if let Some(catch_up_us) = self.catch_up_us {
+            let _ = write!(text, ", caught up in about {}", duration_text(catch_up_us));
+        }
+        text
+    }
+}
 
 impl StatusReport {
     /// What `slipstream status` prints.
@@ -105,9 +117,7 @@ impl StatusReport {
             }
             line(text, "Clock", &clock);
         }
-        let backlog =
-            format!("{} transactions, {}", count_text(self.backlog.transactions), bytes_text(self.backlog.bytes));
-        line(text, "Backlog", &backlog);
+        line(text, "Backlog", &self.backlog.to_text());
         let (now, mean) = (self.rates.last_1s, self.rates.last_10s);
         let rates = format!(
             "{} tx/s, {} rows/s, {}/s  (10 s: {} tx/s, {} rows/s)",

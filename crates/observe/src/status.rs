@@ -167,6 +167,20 @@ pub struct Backlog {
     pub transactions: u64,
     /// Bytes of relay log.
     pub bytes: u64,
+    /// How long until all of it and what comes meanwhile is visible, at the speeds of the last five seconds, microseconds;
+    /// none when replay is less than a second behind or does not get nearer.
+    pub catch_up_us: Option<u64>,
+}
+
+impl Backlog {
+    /// See [`Backlog::catch_up_us`]: for so many bytes of backlog, bytes replayed and bytes received a second.
+    #[must_use]
+    pub fn catch_up_us_of(bytes: u64, replayed_per_s: f64, received_per_s: f64) -> Option<u64> {
+        let nearer_per_s = replayed_per_s - received_per_s;
+        // Beyond a year it is noise.
+        let seconds = Some(bytes as f64 / nearer_per_s).filter(|_| nearer_per_s > 0.0)?;
+        (seconds < 3.2e7).then_some((seconds * 1e6) as u64)
+    }
 }
 
 /// Work per second, and in all.
@@ -370,5 +384,17 @@ mod tests {
         assert_eq!(back, report);
         let sparse: StatusReport = serde_json::from_str("{\"running\":true}").unwrap();
         assert!(sparse.running && sparse.pid.is_none());
+    }
+
+    #[test]
+    fn a_backlog_that_shrinks_has_an_end() {
+        assert_eq!(Backlog::catch_up_us_of(600, 50.0, 20.0), Some(20_000_000));
+        for (replayed, received) in [(50.0, 50.0), (20.0, 50.0), (1e-9, 0.0)] {
+            assert_eq!(Backlog::catch_up_us_of(600, replayed, received), None);
+        }
+        let mut backlog = Backlog { transactions: 7, bytes: 600, catch_up_us: None };
+        assert!(!backlog.to_text().contains("caught up"), "{}", backlog.to_text());
+        backlog.catch_up_us = Some(20_000_000);
+        assert!(backlog.to_text().contains(", caught up in about 20"), "{}", backlog.to_text());
     }
 }

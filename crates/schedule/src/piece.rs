@@ -32,6 +32,8 @@ pub struct Begun {
     pub commit_us: u64,
     /// Version of the server that ran it, where the event says.
     pub server_version: Option<u32>,
+    /// Bytes of its events, where the event says; 0 when not. Nothing may rely on it.
+    pub bytes: u64,
 }
 
 impl Begun {
@@ -40,6 +42,7 @@ impl Begun {
             gtid: event.gtid,
             commit_us: event.immediate_commit_timestamp_us,
             server_version: event.original_server_version.or(event.immediate_server_version),
+            bytes: event.transaction_length.unwrap_or(0),
         }
     }
 }

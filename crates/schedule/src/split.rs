@@ -1,13 +1,13 @@
 //! Split: finds transaction boundaries by event headers and hands on pieces of whole transactions.
 //!
 //! In: chunks of a relay log without the files' magic numbers, cut anywhere. Out: pieces cut at transaction
-//! boundaries, at every statement that is not part of the transaction bracket, and every 16 MiB inside a transaction
-//! that is larger. Never here: bodies other than those of Query, Format_description, Gtid and the head of
+//! boundaries, at every statement that is not part of the transaction bracket, and in slices inside a transaction
+//! above 16 MiB. Never here: bodies other than those of Query, Format_description, Gtid and the head of
 //! Transaction_payload; a piece of what lies behind a byte that cannot be read (all before it is handed on).
 
 use std::sync::Arc;
 
-use base::limits::{BATCH_BYTES, EVENT_LEN_MAX, TRANSACTION_SLICE_BYTES};
+use base::limits::{BATCH_BYTES, EVENT_LEN_MAX, LARGE_SLICE_BYTES, TRANSACTION_SLICE_BYTES};
 use base::{Buffer, LogPosition};
 use binlog::{
     BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind,
@@ -26,7 +26,8 @@ const JOIN_BYTES: usize = 64 << 10;
 pub struct SplitOptions {
     /// Size from which a piece of whole transactions is handed on, bytes; what payloads expand to counts.
     pub batch_bytes: usize,
-    /// Size from which an open transaction is handed on in slices, bytes.
+    /// Size from which an open transaction is handed on in slices, bytes; `LARGE_SLICE_BYTES` at most where its Gtid event
+    /// says that it is larger than this.
     pub slice_bytes: usize,
 }
 
@@ -290,11 +291,18 @@ impl Splitter {
             self.walk.next = at + len;
             if ends {
                 self.end_transaction(planned);
-            } else if self.walk.next - self.walk.whole >= self.options.slice_bytes && self.walk.phase == Phase::Open {
+            } else if self.walk.phase == Phase::Open && self.walk.next - self.walk.whole >= self.slice_bytes() {
                 self.slice(data, planned);
             }
         }
         Ok(())
+    }
+
+    /// From which size on the open transaction is cut. One that says that it will be cut anyhow is cut small, so that
+    /// receiving, decoding and applying it go on at the same time.
+    fn slice_bytes(&self) -> usize {
+        let slice_bytes = self.options.slice_bytes;
+        if self.walk.begun.bytes > slice_bytes as u64 { slice_bytes.min(LARGE_SLICE_BYTES) } else { slice_bytes }
     }
 
     fn end_transaction(&mut self, planned: &mut Planned) {

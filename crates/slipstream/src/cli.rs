@@ -463,6 +463,8 @@ pub enum LabCommand {
     Generate(lab::cli::GenerateArgs),
     /// Write a log like TPC-C's from a seed, without a server: for benchmarks
     Synthesize(lab::cli::SynthesizeArgs),
+    /// Write a log of a shape that is hard to replay: hot rows, a huge transaction, rows without a key
+    Make(lab::cli::MakeArgs),
     /// Hash what a server holds, as `lab replay --hash` does
     Hash(lab::cli::HashArgs),
     /// TPC-C against any MySQL-protocol server
@@ -482,6 +484,12 @@ pub struct LabReplayFlags {
     /// Feed the measured logs F times as fast as the source committed, with fresh commit times, and print the lag
     #[arg(long, value_name = "F")]
     pub pace: Option<f64>,
+    /// The same with TPS transactions a second, whatever the source's pace was
+    #[arg(long, value_name = "TPS", conflicts_with = "pace")]
+    pub rate: Option<f64>,
+    /// Memory, queue and progress every 100 ms of the measured phase, in the JSON document
+    #[arg(long, requires = "json")]
+    pub samples: bool,
     /// Measure reading too, outside of the timed part: everything, then N random keys; again after full compaction
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_value_t = 0,
           default_missing_value = "1000000")]
@@ -614,6 +622,9 @@ mod tests {
             "lab compare a.index --load l.index --rounds 1 --only mysql --first 100 --memory 256M --mysqld-option=--x=1 --json",
             "lab source a.index --load l.index --listen 127.0.0.1:0 --rate 5000",
             "lab record --source mysql://h --out /new",
+            "lab make --out /new --transactions 5 --rate 100 --dependency-tracking commit-order huge --change delete --huge-rows 7",
+            "lab make --out /new zipf --theta 1.2 --rows 10",
+            "lab replay a --rate 5000 --json --samples",
             "lab tpcc prepare --server mysql://h --warehouses 2",
             "lab tpcc run --server mysql://h --warehouses 2 --terminals 4 --duration 60s --style procedures",
             "lab tpcc check --server mysql://h --warehouses 2",

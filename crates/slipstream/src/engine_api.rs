@@ -75,8 +75,10 @@ pub struct LabReplayOptions {
     pub logs: Vec<PathBuf>,
     /// Logs replayed before, timed apart.
     pub load: Vec<PathBuf>,
-    /// Times as fast as the source committed; none = full speed.
-    pub pace: Option<f64>,
+    /// How fast the measured logs are fed; none = full speed.
+    pub pace: Option<lab::replay::Pace>,
+    /// Samples of memory and progress in the report.
+    pub samples: bool,
     /// Reads by key to measure; 0: none.
     pub reads: u64,
     /// Folder for relay log and store; none = a temporary one.
@@ -468,6 +470,7 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
         logs: options.logs.clone(),
         load: options.load.clone(),
         pace: options.pace,
+        samples: options.samples,
         reads: options.reads,
         folder: options.folder.clone().unwrap_or(scratch),
         workers: if options.pipeline.workers == 0 { cores } else { options.pipeline.workers },

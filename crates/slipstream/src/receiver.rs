@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use base::{GtidSet, LogPosition, Uuid};
 use binlog::reader::BinlogFile;
 use observe::fail_point::{self, Phase};
-use observe::{ConnectionState, now_us};
+use observe::{ConnectionState, Work, now_us};
 use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
 use source::preflight::{self, PreflightInput, Severity};
 use source::{ConnectOptions, Connection, DumpRefusal, DumpRequest, DumpStream, SourceError, start_dump};
@@ -25,6 +25,8 @@ use crate::replica::{Link, relay_failure, shown_set};
 
 /// First pause before connecting again; doubles up to `connect_retry`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// Bytes of a file after which its progress is told.
+const PROGRESS_BYTES: u64 = 4 << 20;
 /// How long an acknowledgement waits for our sync before the source's own timeout is the better judge.
 const SYNC_WAIT: Duration = Duration::from_secs(60);
 /// How often the clocks are compared.
@@ -60,6 +62,8 @@ pub struct Receiver {
     server_uuid: Uuid,
     link: Arc<Link>,
     intake: Intake,
+    /// Bytes of it that `Link::received` knows.
+    counted_bytes: u64,
     feed: Feed,
     lower_case_table_names: u8,
     facts_file: PathBuf,
@@ -89,6 +93,7 @@ impl Receiver {
             server_uuid: folder.server_uuid(),
             link: Arc::clone(link),
             intake: Intake::new(writer, start),
+            counted_bytes: 0,
             feed: Feed::Files(Vec::new()),
             lower_case_table_names: 0,
             facts_file: folder.path().join(FACTS_FILE),
@@ -351,9 +356,12 @@ impl Receiver {
         Ok(())
     }
 
-    fn note_progress(&self) {
+    fn note_progress(&mut self) {
+        let (now, taken_bytes) = (now_us(), self.intake.taken().1);
+        let bytes = taken_bytes.saturating_sub(std::mem::replace(&mut self.counted_bytes, taken_bytes));
+        self.link.received.add(Work { bytes, ..Work::default() }, now);
         let mut state = self.link.lock();
-        state.last_received_us = now_us();
+        state.last_received_us = now;
         state.received_transactions = self.intake.taken().0;
         state.source_position = Some(self.intake.source_position().to_string());
         let retrieved = self.intake.writer().retrieved();
@@ -388,6 +396,9 @@ impl Receiver {
                 failure.text = format!("{name} at offset {offset}: {}", failure.text);
                 failure
             })?;
+            if self.intake.taken().1 - self.counted_bytes >= PROGRESS_BYTES {
+                self.note_progress();
+            }
             if self.stopping() {
                 return Ok(());
             }

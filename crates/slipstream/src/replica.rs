@@ -15,7 +15,8 @@ use catalog::Catalog;
 use observe::fail_point::{self, Phase};
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
-    ProcessFacts, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, now_us, utc_text,
+    ProcessFacts, RateMeter, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, now_us,
+    utc_text,
 };
 use relay_log::{
     OnDamage, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayShared, RelaySync as RelaySyncHandle,
@@ -42,6 +43,8 @@ pub struct Link {
     pub clock_difference_us: Arc<AtomicI64>,
     /// Half the round trip of that measurement.
     pub clock_error_us: AtomicU64,
+    /// Bytes of log received.
+    pub received: RateMeter,
     /// The receiver must end.
     pub stopping: AtomicBool,
 }
@@ -87,6 +90,7 @@ impl Link {
             state: Mutex::new(LinkState::default()),
             clock_difference_us: Arc::new(AtomicI64::new(0)),
             clock_error_us: AtomicU64::new(0),
+            received: RateMeter::new(),
             stopping: AtomicBool::new(false),
         })
     }
@@ -473,6 +477,16 @@ impl Replica {
         }
     }
 
+    fn backlog(&self, transactions: u64, queue_bytes: u64, lag_us: Option<u64>, now_us: u64) -> Backlog {
+        let bytes = self.relay.unread_bytes() + queue_bytes;
+        // Nearer to the source, replay is as fast as the source and not as it can be.
+        let behind = transactions > 0 && lag_us.is_none_or(|lag_us| lag_us >= 1_000_000) && !self.pipeline.is_paused();
+        let replayed = if behind { self.pipeline.rates.bytes_per_s_now(now_us) } else { None };
+        let received_per_s = self.link.received.bytes_per_s_now(now_us).unwrap_or(0.0);
+        let catch_up_us = replayed.and_then(|per_s| Backlog::catch_up_us_of(bytes, per_s, received_per_s));
+        Backlog { transactions, bytes, catch_up_us }
+    }
+
     /// What `slipstream status` shows.
     #[must_use]
     pub fn status(&self) -> StatusReport {
@@ -568,7 +582,7 @@ impl Replica {
                 clock_error_us: (link.clock_measured_us > 0).then(|| self.link.clock_error_us.load(Ordering::Relaxed)),
                 clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
             },
-            backlog: Backlog { transactions: waiting, bytes: self.relay.unread_bytes() + queue_bytes },
+            backlog: self.backlog(waiting, queue_bytes, current_us, now),
             rates: RatesReport {
                 last_1s: self.pipeline.rates.last_seconds(1, now),
                 last_10s: self.pipeline.rates.last_seconds(10, now),
@@ -671,7 +685,7 @@ impl ReadOnly {
                 executed: visible.executed.to_string(),
                 to_skip: self.skip.current().subtract(&visible.executed).to_string(),
             },
-            backlog: Backlog { transactions: self.retrieved.subtract(&visible.executed).count(), bytes: 0 },
+            backlog: Backlog { transactions: self.retrieved.subtract(&visible.executed).count(), ..Backlog::default() },
             position: PositionReport {
                 relay_executed: Some(self.pipeline.position().to_string()),
                 watermark: visible.sequence.0,

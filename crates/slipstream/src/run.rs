@@ -94,6 +94,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Synthesize(arguments))
         }
+        Command::Lab(LabCommand::Make(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Make(arguments))
+        }
         Command::Lab(LabCommand::Hash(arguments)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Hash(arguments))
@@ -488,9 +492,12 @@ fn stop(data: &Path) -> Result<(), Failure> {
 
 fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> Result<(), Failure> {
     let settings = settings(files, &flags.pipeline.pairs(), None)?;
-    if flags.pace.is_some_and(|pace| !(pace.is_finite() && pace > 0.0)) {
-        return Err(Failure::usage("--pace: a number above 0".to_owned()));
+    for (name, given) in [("--pace", flags.pace), ("--rate", flags.rate)] {
+        if given.is_some_and(|number| !(number.is_finite() && number > 0.0)) {
+            return Err(Failure::usage(format!("{name}: a number above 0")));
+        }
     }
+    let pace = flags.pace.map(lab::replay::Pace::Factor).or(flags.rate.map(lab::replay::Pace::Transactions));
     let grain = flags.grain.grain().map_err(|reason| Failure::usage(reason.to_string()))?;
     let scheduler_decodes = flags.pipeline.decoders.as_deref().is_some_and(|given| given.parse() == Ok(0));
     if scheduler_decodes && grain == lab::replay::Grain::Rows {
@@ -502,7 +509,8 @@ fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> 
         scheduler_decodes,
         logs: flags.logs,
         load: flags.load,
-        pace: flags.pace,
+        pace,
+        samples: flags.samples,
         reads: flags.reads,
         folder: flags.folder,
         memory: flags

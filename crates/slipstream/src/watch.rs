@@ -126,7 +126,7 @@ fn block(report: &StatusReport) -> String {
         report.last_error.as_ref().map_or(String::new(), |error| format!("Last_Error  {}\n", printable(&error.text)));
     format!(
         "{}  {}\nReplica_IO  {}   Replica_SQL  {}, {}\nReplay      {:>9} tx/s   {:>11} rows/s   {:>10}/s\n\
-         Lag (1 s)   {}\nLag (10 s)  {}\nBacklog     {} transactions, {}\nPosition    {}\nMemory      {}\n{error}",
+         Lag (1 s)   {}\nLag (10 s)  {}\nBacklog     {}\nPosition    {}\nMemory      {}\n{error}",
         report.at,
         printable(&report.source.uri),
         report.source.state.as_mysql(),
@@ -137,8 +137,7 @@ fn block(report: &StatusReport) -> String {
         bytes_text(rates.bytes_per_s as u64),
         lag(second),
         lag(ten),
-        count_text(report.backlog.transactions),
-        bytes_text(report.backlog.bytes),
+        report.backlog.to_text(),
         position(report),
         bytes_text(report.memory.rss_bytes),
     )

@@ -51,7 +51,14 @@ pub(crate) struct Header {
     pub deleted: bool,
     /// Version of the table's definition that the image was written under; below 2^31.
     pub definition: u32,
+    /// Nobody can see it any more, and no chain leads to it.
+    pub dead: bool,
 }
+
+/// Highest bit of the key's length: the record is dead. A key is far shorter.
+const DEAD: u32 = 1 << 31;
+/// Where the key's length stands.
+const KEY_LEN_AT: usize = 20;
 
 /// Lowest bit of the last field: the row is gone. The others are the definition's version.
 const DELETED: u32 = 1;
@@ -69,10 +76,11 @@ impl Header {
             prev: RecordRef(u64_at(0)),
             sequence: u64_at(8),
             slot: u32_at(16),
-            key_len: u32_at(20),
+            key_len: u32_at(KEY_LEN_AT) & !DEAD,
             image_len: u32_at(24),
             deleted: u32_at(28) & DELETED != 0,
             definition: u32_at(28) >> 1,
+            dead: u32_at(KEY_LEN_AT) & DEAD != 0,
         }
     }
 
@@ -81,7 +89,8 @@ impl Header {
         out[0..8].copy_from_slice(&self.prev.0.to_le_bytes());
         out[8..16].copy_from_slice(&self.sequence.to_le_bytes());
         out[16..20].copy_from_slice(&self.slot.to_le_bytes());
-        out[20..24].copy_from_slice(&self.key_len.to_le_bytes());
+        let dead = if self.dead { DEAD } else { 0 };
+        out[KEY_LEN_AT..KEY_LEN_AT + 4].copy_from_slice(&(self.key_len | dead).to_le_bytes());
         out[24..28].copy_from_slice(&self.image_len.to_le_bytes());
         out[28..32].copy_from_slice(&(self.definition << 1 | u32::from(self.deleted)).to_le_bytes());
         out
@@ -203,10 +212,13 @@ impl Arena {
         self.segments[at.segment()].bytes[offset..offset + 8].copy_from_slice(&prev.0.to_le_bytes());
     }
 
-    /// Counts a record as dead.
+    /// Marks a record as dead and counts its bytes.
     pub(crate) fn mark_dead(&mut self, at: RecordRef, header: &Header) {
         let len = header.record_len();
-        self.segments[at.segment()].dead += len;
+        let segment = &mut self.segments[at.segment()];
+        // The highest bit of four bytes, the lowest first.
+        segment.bytes[at.offset() + KEY_LEN_AT + 3] |= (DEAD >> 24) as u8;
+        segment.dead += len;
         self.dead += len;
     }
 
@@ -233,17 +245,21 @@ impl Arena {
         best.map(|(index, _)| index)
     }
 
-    /// The records of a segment, in the order they were written.
-    pub(crate) fn records_of(&self, segment: usize) -> Vec<RecordRef> {
-        let len = self.segments[segment].bytes.len();
-        let mut all = Vec::new();
-        let mut offset = 0;
-        while offset < len {
-            let at = RecordRef::new(segment, offset);
-            offset += self.header(at).record_len();
-            all.push(at);
+    /// The first record of a segment from `offset` on that is not dead, and where the one behind it begins.
+    pub(crate) fn next_live(&self, segment: usize, mut offset: usize) -> Option<(RecordRef, Header, usize)> {
+        let Segment { bytes, dead, .. } = &self.segments[segment];
+        if *dead == bytes.len() {
+            return None;
         }
-        all
+        while offset < bytes.len() {
+            let at = RecordRef::new(segment, offset);
+            let header = self.header(at);
+            offset += header.record_len();
+            if !header.dead {
+                return Some((at, header, offset));
+            }
+        }
+        None
     }
 
     /// The next record in the order they were written, moved ones by the time they were moved.

@@ -21,7 +21,7 @@ pub struct Feeder {
 
 struct Job {
     files: Vec<PathBuf>,
-    pace: Option<f64>,
+    pace: Option<Pace>,
     done: Sender<Fed>,
 }
 
@@ -32,6 +32,9 @@ pub struct Fed {
     pub transactions: u64,
     /// Bytes of log.
     pub bytes: u64,
+    /// Of the last job, when paced: the most that a transaction was fed behind its time, µs. Its commit time is the moment
+    /// it is fed, so that this is no part of its lag.
+    pub late_us_max: u64,
 }
 
 impl Feeder {
@@ -45,12 +48,12 @@ impl Feeder {
         Ok(Feeder { jobs, thread: Some(thread) })
     }
 
-    /// Feeds files and returns once all of it is in the relay log (synced or not). `pace`: that many times as fast as
-    /// the source committed, each transaction with the moment it is fed as its commit time; None: as fast as it goes.
+    /// Feeds files and returns once all of it is in the relay log (synced or not). Paced, each transaction has the moment
+    /// it is fed as its commit time; None: as fast as it goes.
     ///
     /// # Errors
     /// When a file cannot be read or the relay log not be written; the feeder is of no use then.
-    pub fn feed(&mut self, files: &[PathBuf], pace: Option<f64>) -> anyhow::Result<Fed> {
+    pub fn feed(&mut self, files: &[PathBuf], pace: Option<Pace>) -> anyhow::Result<Fed> {
         let (done, fed) = bounded(1);
         let sent = self.jobs.send(Job { files: files.to_vec(), pace, done });
         match sent.ok().and_then(|()| fed.recv().ok()) {
@@ -79,13 +82,14 @@ impl Feeder {
 fn receive(writer: RelayWriter, work: &Receiver<Job>) -> anyhow::Result<()> {
     let mut intake = Intake::new(writer, LogPosition { file: std::sync::Arc::from(""), offset: 4 });
     for job in work {
-        let mut pacer = job.pace.map(|factor| Pacer::new(Pace::Factor(factor)));
+        let mut pacer = job.pace.map(Pacer::new);
         for path in &job.files {
             feed(&mut intake, path, pacer.as_mut())?;
         }
         let (transactions, bytes) = intake.taken();
         // Nobody waits any more only when the whole replay failed.
-        let _ = job.done.send(Fed { transactions, bytes });
+        let late_us_max = pacer.map_or(0, |pacer| pacer.late_max().as_micros() as u64);
+        let _ = job.done.send(Fed { transactions, bytes, late_us_max });
     }
     intake.finish()?.close()?;
     Ok(())
@@ -125,4 +129,19 @@ pub fn feed(intake: &mut Intake, path: &Path, mut pacer: Option<&mut Pacer>) -> 
     }
     intake.flush()?;
     Ok(())
+}
+
+/// Transactions in binlog files.
+///
+/// # Errors
+/// When one cannot be read.
+pub(crate) fn count_transactions(files: &[PathBuf]) -> anyhow::Result<u64> {
+    let mut count = 0;
+    for path in files {
+        let mut file = BinlogFile::open(path)?.without_verification();
+        while let Some(event) = file.next_event()? {
+            count += u64::from(opens(event.bytes));
+        }
+    }
+    Ok(count)
 }

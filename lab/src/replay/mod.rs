@@ -8,6 +8,7 @@ pub mod feed;
 pub mod grain;
 mod reads;
 mod report;
+mod samples;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -19,15 +20,18 @@ use anyhow::{Context, bail};
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
 use base::ThreadAffinity;
 use base::limits::TRANSACTION_SLICE_BYTES;
-use observe::{ProcessFacts, ThreadCpu, Work};
+use observe::{LagDivision, ProcessFacts, ThreadCpu, Work};
 use relay_log::{RelayLog, RelayOptions, RelaySync, SyncPolicy};
 use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
 
+pub use crate::pace::Pace;
 pub use feed::feed;
 pub use grain::Grain;
-pub use report::{Phase, ReadRates, ReplayReport, StageCost, TransactionReport};
+pub use report::{PacedLag, Phase, ReadRates, ReplayReport, StageCost, TransactionReport};
+pub use samples::Sample;
 
 use feed::{Fed, Feeder};
+use samples::Sampler;
 
 /// What to replay, and how.
 #[derive(Clone, Debug)]
@@ -56,8 +60,10 @@ pub struct ReplayOptions {
     pub check_images: CheckImages,
     /// When the relay log is synced.
     pub relay_sync: SyncPolicy,
-    /// The measured logs are fed that many times as fast as the source committed; None: at full speed.
-    pub pace: Option<f64>,
+    /// How fast the measured logs are fed; None: at full speed.
+    pub pace: Option<Pace>,
+    /// Whether memory and progress of the measured phase are sampled for the report.
+    pub samples: bool,
     /// Reads by key to measure, besides a full read, before a full compaction and after (outside the timed part); 0:
     /// none, and no compaction.
     pub reads: u64,
@@ -75,6 +81,9 @@ pub struct OnDisk {
     /// Blocks of the tree.
     pub cache_bytes: u64,
 }
+
+/// Lag is told apart for transactions of so many rows.
+const LARGE_ROWS: u64 = 1000;
 
 /// How often a wait looks again.
 const LOOK: Duration = Duration::from_micros(500);
@@ -129,7 +138,6 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
     let load_average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mut run = Run::start(options)?;
     let mut report = ReplayReport {
-        pace: options.pace,
         settings: settings(options),
         machine: machine(),
         load_average: load_average.split_whitespace().next().unwrap_or("?").to_string(),
@@ -139,11 +147,25 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
         report.load = Some(run.phase(load, None)?.0);
     }
     let orders_before = count_orders(&run.pipeline.store)?;
-    run.pipeline.lag.clear();
+    if options.pace.is_some() {
+        let transactions = feed::count_transactions(logs)?;
+        run.pipeline.lag.divide(LagDivision { large_rows: LARGE_ROWS, transactions });
+    }
+    let rows_before = run.rows_by_worker();
+    let sampler = if options.samples { Some(Sampler::start(&run.pipeline)?) } else { None };
     let (measured, stages) = run.phase(logs, options.pace)?;
+    report.samples = sampler.map(Sampler::finish).unwrap_or_default();
+    report.rows_by_worker = run.rows_by_worker().iter().zip(rows_before).map(|(now, before)| now - before).collect();
     report.compaction_debt_bytes = run.pipeline.store.stats().disk.map_or(0, |disk| disk.l0_bytes);
     report.peak_rss_bytes = ProcessFacts::read().rss_peak_bytes;
-    report.lag = options.pace.map(|_| run.pipeline.lag.overall());
+    report.lag = options.pace.map(|pace| PacedLag {
+        pace: pace.to_string(),
+        transactions_per_s: measured.transactions as f64 / measured.wall_s,
+        fed_late_us_max: run.fed.late_us_max,
+        large_rows: LARGE_ROWS,
+        all: run.pipeline.lag.overall(),
+        parts: run.pipeline.lag.parts().unwrap_or_default(),
+    });
     report.write_transactions_per_s = measured.write_transactions_per_s();
     report.rows_per_s = measured.rows as f64 / measured.wall_s;
     report.mb_per_s = measured.bytes as f64 / 1e6 / measured.wall_s;
@@ -208,7 +230,7 @@ impl Run {
     }
 
     /// Feeds files, waits until all of it is visible and the relay log synced, then for a cut that holds it.
-    fn phase(&mut self, logs: &[PathBuf], pace: Option<f64>) -> anyhow::Result<(Phase, Vec<StageCost>)> {
+    fn phase(&mut self, logs: &[PathBuf], pace: Option<Pace>) -> anyhow::Result<(Phase, Vec<StageCost>)> {
         let (before, started) = (self.mark(), Instant::now());
         let fed = match self.feeder.feed(logs, pace) {
             Ok(fed) => fed,
@@ -241,6 +263,10 @@ impl Run {
             written_bytes: after.written_bytes - before.written_bytes,
         };
         Ok((phase, stage_costs(&before.threads, &after.threads, wall_s, rows)))
+    }
+
+    fn rows_by_worker(&self) -> Vec<u64> {
+        self.pipeline.rows_by_worker.iter().map(|rows| rows.load(Ordering::Relaxed)).collect()
     }
 
     fn mark(&self) -> Mark {

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use observe::LagSummary;
+use observe::{LagParts, LagSummary};
 use serde::Serialize;
+
+use super::samples::Sample;
 
 /// One stage's cost while a phase ran.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -152,6 +154,60 @@ impl fmt::Display for TransactionReport {
     }
 }
 
+/// Lag of a log that was fed at a given pace.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PacedLag {
+    /// The pace, in words.
+    pub pace: String,
+    /// Transactions a second that it came to.
+    pub transactions_per_s: f64,
+    /// The most that a transaction was fed behind its time, µs. It is no part of the lag: a transaction's commit time is the
+    /// moment it is fed. A feeder that comes later and later means that the pace is above what the machine can do.
+    pub fed_late_us_max: u64,
+    /// From how many rows on a transaction is a large one.
+    pub large_rows: u64,
+    /// Of all transactions.
+    pub all: LagSummary,
+    /// Of small ones, by thirds of the log, and of large ones.
+    pub parts: LagParts,
+}
+
+impl fmt::Display for PacedLag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |us: u64| us as f64 / 1e3;
+        let line = |lag: &LagSummary| {
+            format!(
+                "p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms, max {:.2} ms",
+                ms(lag.p50_us),
+                ms(lag.p99_us),
+                ms(lag.p999_us),
+                ms(lag.max_us)
+            )
+        };
+        writeln!(
+            f,
+            "  {}: {:.0} transactions/s, fed {:.2} ms late at most; lag {}",
+            self.pace,
+            self.transactions_per_s,
+            ms(self.fed_late_us_max),
+            line(&self.all)
+        )?;
+        writeln!(f, "    first third  {}", line(&self.parts.small_first_third))?;
+        writeln!(f, "    last third   {}", line(&self.parts.small_last_third))?;
+        if self.parts.large.transactions > 0 {
+            let (rows, large) = (self.large_rows, &self.parts.large);
+            writeln!(
+                f,
+                "    below {rows} rows  {} transactions: {}",
+                self.parts.small.transactions,
+                line(&self.parts.small)
+            )?;
+            writeln!(f, "    {rows} rows or more  {} transactions: {}", large.transactions, line(large))?;
+        }
+        Ok(())
+    }
+}
+
 /// What came out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReplayReport {
@@ -169,10 +225,12 @@ pub struct ReplayReport {
     pub tpmc_equivalent: Option<f64>,
     /// CPU and waits by stage in the measured phase.
     pub stages: Vec<StageCost>,
-    /// How many times as fast as the source the log was fed; None: at full speed.
-    pub pace: Option<f64>,
-    /// Lag of the measured phase's transactions when paced.
-    pub lag: Option<LagSummary>,
+    /// Lag of the measured phase's transactions when paced; None: at full speed.
+    pub lag: Option<PacedLag>,
+    /// Row changes that each apply worker took in the measured phase; empty under the grain of transactions.
+    pub rows_by_worker: Vec<u64>,
+    /// Memory and progress of the measured phase; empty when not asked for.
+    pub samples: Vec<Sample>,
     /// Peak resident memory of the process, bytes.
     pub peak_rss_bytes: u64,
     /// Times that split waited for memory.
@@ -246,16 +304,11 @@ impl fmt::Display for ReplayReport {
                 stage.cpu_s, stage.ns_per_row, stage.core_wait_s, stage.blocked_s
             )?;
         }
-        if let (Some(pace), Some(lag)) = (self.pace, &self.lag) {
-            let ms = |us: u64| us as f64 / 1e3;
-            writeln!(
-                f,
-                "  {pace} times the source's pace: lag p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms, max {:.2} ms",
-                ms(lag.p50_us),
-                ms(lag.p99_us),
-                ms(lag.p999_us),
-                ms(lag.max_us)
-            )?;
+        if let Some(lag) = &self.lag {
+            write!(f, "{lag}")?;
+        }
+        if !self.rows_by_worker.is_empty() {
+            writeln!(f, "  row changes by worker: {:?}", self.rows_by_worker)?;
         }
         writeln!(
             f,

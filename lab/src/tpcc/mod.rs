@@ -5,7 +5,7 @@
 
 mod check;
 mod load;
-mod random;
+pub(crate) mod random;
 mod report;
 mod run;
 pub(crate) mod schema;

@@ -1,0 +1,82 @@
+//! How large transactions are cut.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use base::limits::{LARGE_SLICE_BYTES, TRANSACTION_SLICE_BYTES};
+use base::{Gtid, Tag, Uuid};
+use binlog::writer::BinlogWriter;
+use binlog::{ChecksumAlgorithm, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
+use schedule::{MemoryGate, Splitter};
+
+const EVENT_BYTES: usize = 8192;
+
+/// Lengths of the pieces of a transaction of about so many bytes, and whether each is an unfinished one.
+fn pieces(bytes: usize, says_its_length: bool) -> Vec<(usize, bool)> {
+    let gtid = GtidEvent::new(Some(Gtid { uuid: Uuid([4; 16]), tag: Tag::EMPTY, gno: 1 }), 0, 1);
+    let events = |writer: &mut BinlogWriter| {
+        writer.statement(b"d", b"BEGIN");
+        writer.table_map(&TableMapEvent {
+            table_id: 9,
+            flags: 1,
+            db: b"d",
+            table: b"t",
+            column_types: &[3],
+            metadata: &[],
+            null_bitmap: &[0],
+            optional: &[],
+        });
+        for _ in 0..bytes / EVENT_BYTES {
+            writer.rows(&RowsEvent {
+                kind: RowsKind::Write,
+                table_id: 9,
+                flags: 0,
+                partition: None,
+                column_count: 1,
+                before_columns: &[],
+                after_columns: &[1],
+                rows: &[0; EVENT_BYTES],
+            });
+        }
+        writer.xid(1);
+    };
+    let mut writer = BinlogWriter::new(1, ChecksumAlgorithm::None, 4);
+    if says_its_length {
+        writer.transaction(&gtid, events);
+    } else {
+        writer.gtid(&gtid);
+        events(&mut writer);
+    }
+    let (mut found, mut splitter) = (Vec::new(), Splitter::new(MemoryGate::new(1 << 30)));
+    let whole = writer.take();
+    let mut offset = 4;
+    for chunk in whole.chunks(300_000) {
+        let data = Arc::new(chunk.to_vec().into());
+        let emit = &mut |piece: schedule::Piece| {
+            found.push((piece.end - piece.start, piece.unfinished));
+            true
+        };
+        splitter.step(&Arc::from("f"), offset, &data, true, emit).unwrap();
+        offset += chunk.len() as u64;
+    }
+    splitter.end_of_file().unwrap();
+    assert_eq!(found.iter().map(|(len, _)| len).sum::<usize>(), whole.len());
+    found
+}
+
+#[test]
+fn one_that_says_that_it_is_large_is_cut_small_from_its_first_slice_on() {
+    let found = pieces(TRANSACTION_SLICE_BYTES + (2 << 20), true);
+    let (last, slices) = found.split_last().unwrap();
+    assert!(!last.1 && slices.len() >= 17, "{found:?}");
+    let size = LARGE_SLICE_BYTES..LARGE_SLICE_BYTES + 2 * EVENT_BYTES;
+    assert!(slices.iter().all(|(len, unfinished)| *unfinished && size.contains(len)), "{found:?}");
+}
+
+#[test]
+fn others_are_whole_up_to_the_size_of_a_slice() {
+    assert_eq!(pieces(TRANSACTION_SLICE_BYTES / 2, true).len(), 1);
+    let found = pieces(TRANSACTION_SLICE_BYTES + (2 << 20), false);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].0 >= TRANSACTION_SLICE_BYTES && found[0].1 && !found[1].1);
+}

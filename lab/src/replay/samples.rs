@@ -1,0 +1,69 @@
+//! Memory and progress of a replay while it runs, every 100 ms.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use apply::Pipeline;
+use observe::ProcessFacts;
+use serde::Serialize;
+
+/// Between two samples.
+const APART: Duration = Duration::from_millis(100);
+
+/// One moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// Since the phase began, milliseconds.
+    pub at_ms: u64,
+    /// Resident memory of the process, bytes.
+    pub rss_bytes: u64,
+    /// Bytes between split and publish.
+    pub queue_bytes: u64,
+    /// Transactions visible.
+    pub transactions: u64,
+    /// Row changes that the workers took, visible or not.
+    pub rows_applied: u64,
+}
+
+/// The thread `sample`.
+pub(crate) struct Sampler {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Sample>>,
+}
+
+impl Sampler {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When there can be no more threads.
+    pub(crate) fn start(pipeline: &Pipeline) -> std::io::Result<Sampler> {
+        let (ended, started) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        let (gate, rates) = (Arc::clone(&pipeline.gate), Arc::clone(&pipeline.rates));
+        let (over, by_worker) = (Arc::clone(&ended), pipeline.rows_by_worker.clone());
+        let look = move || Sample {
+            at_ms: started.elapsed().as_millis() as u64,
+            rss_bytes: ProcessFacts::read().rss_bytes,
+            queue_bytes: gate.used(),
+            transactions: rates.total().transactions,
+            rows_applied: by_worker.iter().map(|rows| rows.load(Ordering::Relaxed)).sum(),
+        };
+        let thread = std::thread::Builder::new().name("sample".into()).spawn(move || {
+            let mut samples = vec![look()];
+            while !over.load(Ordering::Relaxed) {
+                std::thread::park_timeout(APART);
+                samples.push(look());
+            }
+            samples
+        })?;
+        Ok(Sampler { ended, thread })
+    }
+
+    /// Takes a last one and ends.
+    pub(crate) fn finish(self) -> Vec<Sample> {
+        self.ended.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
