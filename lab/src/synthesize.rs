@@ -674,6 +674,7 @@ mod tests {
             relay_sync: relay_log::SyncPolicy::default(),
             pace: None,
             reads: 0,
+            samples: false,
             hash: true,
         })
         .unwrap();
