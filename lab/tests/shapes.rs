@@ -56,6 +56,7 @@ fn replayed(logs: &Path, folder: &Path, grain: Grain, on_disk: Option<OnDisk>) -
         folder: folder.to_owned(),
         workers: 2,
         decoders: 1,
+        affinity: base::ThreadAffinity::default(),
         grain,
         memory_bytes: 8 << 20,
         hot_bytes_max: None,
@@ -195,6 +196,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                     after_cut: Box::new(|_, _| {}),
                 }),
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                affinity: base::ThreadAffinity::default(),
             },
             SplitOptions { batch_bytes: 64 << 10, slice_bytes: 128 << 10 },
         );
