@@ -197,6 +197,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                     after_cut: Box::new(|_, _| {}),
                 }),
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                affinity: base::ThreadAffinity::default(),
             },
             SplitOptions { batch_bytes: 64 << 10, slice_bytes: 128 << 10 },
         );
