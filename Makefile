@@ -3,13 +3,15 @@
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
 
-.PHONY: help check lint build test fuzz-short soak demo
+.PHONY: help check lint build test fuzz-short soak demo bench dist
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
 	@echo "make build   $(SLIPSTREAM_BIN)"
 	@echo "make demo    a real MySQL primary, a replica, TPC-C, verify (needs nothing but Rust and a C compiler)"
 	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
+	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
+	@echo "make dist    a profile-guided build, archived with checksums (needs llvm-profdata)"
 	@echo "make soak    the full forms; not in CI"
 
 check: lint
@@ -23,11 +25,10 @@ build:
 	cargo build --release --locked -p slipstream
 
 # SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. The whole-program tests start the release
-# build: what is tested is what is shipped.
+# build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features.
 test: lint build
 	testbed/mysql install
-	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short cargo test --workspace --exclude whole_program_tests --locked -- --test-threads=2
-	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short cargo test --locked -p whole_program_tests -- --test-threads=2
+	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short cargo test --workspace --locked -- --test-threads=2
 	$(MAKE) fuzz-short
 
 # fuzz/run SECONDS: every target for that long, from its corpus.
@@ -44,3 +45,10 @@ soak: lint build
 
 demo: build
 	demo/demo.sh
+
+# The stages' instructions a row beside the baseline's; a stage with more than 3 % above it is marked and fails.
+bench:
+	cargo run --release --locked -p stage_benches
+
+dist:
+	benches/dist

@@ -137,6 +137,7 @@ pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Resu
         folder: args.folder.clone().unwrap_or(scratch),
         workers: args.workers.unwrap_or(cores),
         decoders: base_decoders,
+        affinity: base::ThreadAffinity::default(),
         grain: Grain::Transactions(transactions),
         memory_bytes: 256 << 20,
         hot_bytes_max: None,

@@ -17,6 +17,7 @@ use crate::generate::{self, GenerateOptions};
 use crate::log_server::{self, SourceArgs};
 use crate::record::{self, RecordOptions};
 use crate::shapes::{self, MakeOptions, Shape, Tracking};
+use crate::synthesize::{self, SynthesizeOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
 
 /// `lab` commands that work on a server.
@@ -31,6 +32,8 @@ pub enum LabCommand {
     Generate(GenerateArgs),
     /// Write a log of a shape that is hard to replay: hot rows, a huge transaction, rows without a key
     Make(MakeArgs),
+    /// Write a log like TPC-C's from a seed, without a server: for benchmarks
+    Synthesize(SynthesizeArgs),
     /// Hash what a server holds, as `lab replay --hash` does
     Hash(HashArgs),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
@@ -162,6 +165,29 @@ pub struct MakeArgs {
     pub shape: Shape,
 }
 
+/// Options of `lab synthesize`.
+#[derive(Debug, Clone, Args)]
+pub struct SynthesizeArgs {
+    /// New folder for binlog.000001 (the load) and binlog.000002 (the run)
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Same seed, same bytes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Warehouses
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub warehouses: u32,
+    /// Rows of STOCK for each warehouse
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub items: u32,
+    /// Customers of each of a warehouse's ten districts
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub customers: u32,
+    /// Transactions of the run
+    #[arg(long, default_value_t = 20_000)]
+    pub transactions: u64,
+}
+
 /// Options of `lab hash`.
 #[derive(Debug, Clone, Args)]
 pub struct HashArgs {
@@ -233,6 +259,11 @@ pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
             } else {
                 writeln!(out, "{report}")?;
             }
+        }
+        LabCommand::Synthesize(args) => {
+            let SynthesizeArgs { seed, warehouses, items, customers, transactions, .. } = *args;
+            let options = SynthesizeOptions { seed, warehouses, items, customers, transactions };
+            writeln!(out, "{}", synthesize::synthesize(&args.out, options)?)?;
         }
         LabCommand::Ablation(args) => {
             let report = ablation::ablation(args, &mut |line| eprintln!("{line}"))?;

@@ -15,4 +15,5 @@ pub mod pace;
 pub mod record;
 pub mod replay;
 pub mod shapes;
+pub mod synthesize;
 pub mod tpcc;

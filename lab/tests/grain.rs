@@ -177,6 +177,7 @@ fn options(folder: &Path) -> ReplayOptions {
         folder: folder.join("replay"),
         workers: 4,
         decoders: 1,
+        affinity: base::ThreadAffinity::default(),
         grain: Grain::Rows,
         memory_bytes: 64 << 20,
         hot_bytes_max: None,

@@ -80,6 +80,7 @@ fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
         folder: folder.join("replay"),
         workers: 2,
         decoders: 1,
+        affinity: base::ThreadAffinity::default(),
         grain: lab::replay::Grain::Rows,
         memory_bytes: 64 << 20,
         hot_bytes_max: None,

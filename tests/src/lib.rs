@@ -104,6 +104,27 @@ fn janitor(path: &Path) -> Child {
     command.spawn().unwrap()
 }
 
+/// The last of the CPUs this process may run on, and all of them, as the kernel lists them.
+pub fn allowed_cpus() -> (String, String) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = cpus_allowed(&status).unwrap();
+    (list.rsplit([',', '-']).next().unwrap().to_owned(), list)
+}
+
+/// The CPUs a process's thread of this name may run on, as the kernel lists them; None where there is no such thread.
+pub fn cpus_of_thread(process: u32, thread: &str) -> Option<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let of = |folder: PathBuf| {
+        let name = std::fs::read_to_string(folder.join("comm")).ok()?;
+        (name.trim_end() == thread).then(|| std::fs::read_to_string(folder.join("status")).ok())?
+    };
+    tasks.flatten().find_map(|task| cpus_allowed(&of(task.path())?))
+}
+
+fn cpus_allowed(status: &str) -> Option<String> {
+    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
+}
+
 /// A new folder name below `scratch`.
 pub fn folder(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -23,6 +23,14 @@ impl Server {
         Server::start_with("mysql", name, options).unwrap_or_else(|error| panic!("no server: {error}"))
     }
 
+    /// A MySQL server that does not wait for its disk at each commit, and loses nothing when it is killed: for tests of what
+    /// is replayed, not of when the source sends it.
+    #[must_use]
+    pub fn start_unsynced(name: &str, options: &[&str]) -> Server {
+        let unsynced = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"];
+        Server::start(name, &[&unsynced[..], options].concat())
+    }
+
     /// A MariaDB server; None, with a message, where there is none to be had.
     #[must_use]
     pub fn mariadb(name: &str) -> Option<Server> {
@@ -42,11 +50,11 @@ impl Server {
         Ok(server)
     }
 
-    /// One server that the tests of this process share while any of them holds it.
+    /// One server, not synced, that the tests of this process share while any of them holds it.
     pub fn shared(place: &'static Mutex<Weak<Server>>, name: &str, options: &[&str]) -> Arc<Server> {
         let mut place = place.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         place.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Server::start(name, options));
+            let server = Arc::new(Server::start_unsynced(name, options));
             *place = Arc::downgrade(&server);
             server
         })

@@ -68,7 +68,7 @@ fn without_moment(line: &str) -> String {
 
 /// Plays what a replica printed on a fresh server and compares.
 fn made_again(name: &str, text: &str, wanted: &str) {
-    let other = Server::start(name, &[]);
+    let other = Server::start_unsynced(name, &[]);
     other.sql("CREATE DATABASE d COLLATE utf8mb4_general_ci; CREATE DATABASE e; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20)); DROP USER repl");
     // Root is there already.
     let users: Vec<&str> = text
@@ -83,7 +83,7 @@ fn made_again(name: &str, text: &str, wanted: &str) {
 
 #[test]
 fn from_the_log_and_from_a_copy() {
-    let server = Server::start("definitions", &[]);
+    let server = Server::start_unsynced("definitions", &[]);
     let data = folder("definitions");
     let mut replica = Replica::follow(&server, &data, &[]);
     server.sql(MADE);

@@ -55,7 +55,7 @@ fn random_statements() {
     let seconds = number("SLIPSTREAM_DIFFERENTIAL_SECONDS").unwrap_or_else(|| {
         match std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() {
             Ok("soak") => 3600,
-            Ok("short") => 75,
+            Ok("short") => 36,
             _ => 8,
         }
     });
@@ -66,7 +66,13 @@ fn random_statements() {
     let end = Instant::now() + Duration::from_secs(seconds);
     let first = fixed.unwrap_or(1);
     // Another server and another replica now and then.
-    let each = Duration::from_secs(if fixed.is_some() { seconds } else { seconds.min(25.max(seconds / 24)) });
+    let each = match (fixed, gates) {
+        (Some(_), _) => seconds,
+        // One with little DDL, one with more, one with much.
+        (None, true) => seconds.div_ceil(3),
+        (None, false) => seconds.min(25.max(seconds / 24)),
+    };
+    let each = Duration::from_secs(each);
     let mut seed = first;
     loop {
         let options = Options {

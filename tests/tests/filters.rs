@@ -111,8 +111,8 @@ fn verify_all(server: &Server, data: &str) -> String {
 
 #[test]
 fn as_mysqls_own_replica() {
-    let server = Server::start("filters", &[]);
-    let stock = Server::start("stock", &["--server-id=4711"]);
+    let server = Server::start_unsynced("filters", &[]);
+    let stock = Server::start_unsynced("stock", &["--server-id=4711"]);
     server.sql(LOG);
     for case in CASES {
         let given = options(case.1);
@@ -175,7 +175,7 @@ fn replay_tables(server: &Server, replica: &mut Replica) {
 
 #[test]
 fn tables_that_change_sides_are_copied_or_go() {
-    let server = Server::start("sides", &[]);
+    let server = Server::start_unsynced("sides", &[]);
     server.sql("CREATE DATABASE d; GRANT RELOAD, XA_RECOVER_ADMIN, LOCK TABLES ON *.* TO repl");
     let given = ["--replicate-wild-do-table=d.t%", "--replicate-rewrite-db=d->e", "--replicate-wild-do-table=e.t%"];
     let mut replica = Replica::follow(&server, &folder("sides"), &given);
@@ -227,7 +227,7 @@ fn wrong_rules_are_told() {
 
 #[test]
 fn verify_names_tables_as_they_are_here() {
-    let server = Server::start("named", &[]);
+    let server = Server::start_unsynced("named", &[]);
     server.sql("CREATE DATABASE a; CREATE TABLE a.t (id INT PRIMARY KEY); USE a; INSERT INTO t VALUES (1)");
     let mut replica = Replica::follow(&server, &folder("named"), &["--replicate-rewrite-db=a->b"]);
     replica.catch_up(&server);

@@ -5,7 +5,9 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 
-use whole_program_tests::{Ran, Replica, Server, assert_equal, folder, length, shop, slipstream, slipstream_with};
+use whole_program_tests::{
+    Ran, Replica, Server, allowed_cpus, assert_equal, cpus_of_thread, folder, length, shop, slipstream, slipstream_with,
+};
 
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 
@@ -54,8 +56,14 @@ fn every_format_under_sysbench_and_the_shop() {
     server.sql("CREATE DATABASE sbtest");
     server.sql(&shop::schema("shop"));
     // More threads than cores and little memory: pieces meet in every order.
-    let options = ["--replica-parallel-workers=5", "--decoders=3", "--queue-memory=32M"];
+    let (last, list) = allowed_cpus();
+    let affinity = format!("--thread-affinity=apply={list},cut={last},compact={last},relay-sync={last}");
+    let options = ["--replica-parallel-workers=5", "--decoders=3", "--queue-memory=32M", &affinity];
     let mut replica = Replica::follow(&server, &folder("formats"), &options);
+    let threads = [("apply-0", &list), ("apply-4", &list), ("cut", &last), ("compact", &last), ("relay-sync", &last)];
+    for (thread, cpus) in threads.into_iter().chain([("receive", &list), ("decode-2", &list), ("sequence", &list)]) {
+        assert_eq!(cpus_of_thread(replica.pid(), thread).as_ref(), Some(cpus), "{thread}");
+    }
     let with_sysbench = sysbench(&server, "prepare", &[]).is_some();
     for round in 0..length(1, 8) {
         for (n, format) in FORMATS.iter().enumerate() {
@@ -294,7 +302,7 @@ const KINDS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn columns_of_every_kind_are_equal_or_refused() {
-    let server = Server::start("kinds", &[]);
+    let server = Server::start_unsynced("kinds", &[]);
     let data = folder("kinds");
     let mut replica = Replica::follow(&server, &data, &[]);
     let mut refused = Vec::new();

@@ -75,7 +75,7 @@ fn settings_privileges_and_server_ids() {
 
 #[test]
 fn purged_and_errant() {
-    let server = Server::start("purged", &[]);
+    let server = Server::start_unsynced("purged", &[]);
     let mut early = Replica::follow(&server, &folder("early"), &[]);
     server.sql("CREATE DATABASE p; CREATE TABLE p.t (id INT PRIMARY KEY); INSERT INTO p.t VALUES (1)");
     early.catch_up(&server);

@@ -12,7 +12,7 @@ const CHECKSUMS: &str = "CREATE DATABASE percona; CREATE TABLE percona.checksums
 
 /// A server whose account may copy a table.
 fn server(name: &str) -> Server {
-    let server = Server::start(name, &[]);
+    let server = Server::start_unsynced(name, &[]);
     server.sql(
         "GRANT XA_RECOVER_ADMIN, LOCK TABLES ON *.* TO repl; CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(50));
          INSERT INTO t VALUES (1,'a'),(2,'b'),(3,'c'),(4,'d'); CREATE TABLE u (a INT, b VARCHAR(50)); INSERT INTO u VALUES (1,'x'),(1,'x')",

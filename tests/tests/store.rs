@@ -10,7 +10,7 @@ use whole_program_tests::{
 
 /// A server whose log does not reach back: rows in every kind of table, its binary logs purged.
 fn old_server(name: &str) -> Server {
-    let server = Server::start(name, &[]);
+    let server = Server::start_unsynced(name, &[]);
     server.sql(&shop::schema("old"));
     server.sql(&shop::schema("live"));
     for n in 0..4 {
@@ -26,7 +26,7 @@ fn old_server(name: &str) -> Server {
          (WITH RECURSIVE s (n) AS (SELECT 10 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n FROM s) x; \
          CREATE VIEW more.seen AS SELECT a FROM more.wide; \
          FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'; \
-         GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl",
+         GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl;          SET GLOBAL sync_binlog = 1, innodb_flush_log_at_trx_commit = 1",
     );
     server
 }

@@ -327,6 +327,6 @@ fn cascades_in_the_log() {
 /// As before 9.6: the engine changes child rows, and the log does not hold it.
 #[test]
 fn cascades_that_are_not_in_the_log() {
-    let server = Server::start("native", &["--innodb-native-foreign-keys=ON"]);
+    let server = Server::start_unsynced("native", &["--innodb-native-foreign-keys=ON"]);
     cascades(&server, "native", CASCADES);
 }

@@ -341,6 +341,9 @@ impl Cutter {
                     if !self.put_away(&sealed)? {
                         return Ok(());
                     }
+                    // The last who held it, but for snapshots: most of what it took is free now.
+                    drop(sealed);
+                    base::allocator::give_back();
                     self.state.one_less();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -500,6 +503,7 @@ pub fn compact(store: &Store, ending: &Ending, kicked: &Receiver<()>) -> Result<
             if !store.compact()? {
                 break;
             }
+            base::allocator::give_back();
         }
     }
     Ok(())

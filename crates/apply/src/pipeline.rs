@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::{LogPosition, ReplicationFilters};
+use base::{LogPosition, ReplicationFilters, ThreadAffinity};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, never, select};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
@@ -54,6 +54,8 @@ pub struct PipelineOptions {
     pub cuts: Option<CutOptions>,
     /// Source clock minus ours, µs.
     pub clock_difference_us: Arc<AtomicI64>,
+    /// CPUs of the threads.
+    pub affinity: ThreadAffinity,
 }
 
 /// CPU time of one stage's thread.
@@ -78,6 +80,7 @@ pub(crate) struct Control {
     pub(crate) ending: Arc<Ending>,
     pub(crate) gate: Arc<MemoryGate>,
     shared: Arc<SharedCatalog>,
+    affinity: ThreadAffinity,
     paused: Mutex<bool>,
     resumed: Condvar,
     fault: Mutex<Option<Stop>>,
@@ -225,6 +228,7 @@ impl Pipeline {
             ending: Arc::clone(&ending),
             gate: Arc::clone(&gate),
             shared: Arc::clone(&shared),
+            affinity: options.affinity,
             paused: Mutex::new(false),
             resumed: Condvar::new(),
             fault: Mutex::new(None),
@@ -503,6 +507,7 @@ impl Drop for Pipeline {
 }
 
 pub(crate) fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let affinity = &control.affinity;
     let control = Arc::clone(control);
     let stage = name.to_string();
     let body = move || {
@@ -516,7 +521,7 @@ pub(crate) fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Se
         let cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
         control.stages.lock().unwrap_or_else(PoisonError::into_inner).push(StageTime { stage, cpu_ns });
     };
-    match std::thread::Builder::new().name(name.to_string()).spawn(body) {
+    match affinity.spawn(name, body) {
         Ok(handle) => handle,
         Err(error) => panic!("cannot start thread {name}: {error}"),
     }

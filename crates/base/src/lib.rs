@@ -1,10 +1,14 @@
 //! Identities and limits that every stage shares.
 //!
 //! In: text and bytes that name transactions, tables and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
-//! `LogPosition`, `SequenceNumber`, `ReplicationFilters`) and the project's limits. Never here: I/O, threads, MySQL event formats.
-#![forbid(unsafe_code)]
+//! `LogPosition`, `SequenceNumber`, `ReplicationFilters`) and the project's limits. Never here: I/O, MySQL event formats, threads (but for
+//! starting one on the CPUs it may run on, [`ThreadAffinity`]).
+// But for `allocator`.
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod affinity;
+pub mod allocator;
 mod buffer;
 pub mod filters;
 mod gtid;
@@ -14,6 +18,7 @@ pub mod limits;
 mod position;
 mod prepared;
 
+pub use affinity::ThreadAffinity;
 pub use buffer::{Buffer, BufferPool};
 pub use filters::ReplicationFilters;
 pub use gtid::{Gtid, GtidError, Tag, Uuid};

@@ -11,7 +11,7 @@ use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use crate::alter_algorithm;
 use crate::charset::{self, Collation};
-use crate::column_type;
+use crate::column_type::{self, blob_length_bytes};
 use crate::default_value;
 use crate::define::{self, Scope};
 use crate::error::Problem;
@@ -19,7 +19,7 @@ use crate::layout::{ColumnSource, OlderLayout};
 use crate::lexer::sql_mode;
 use crate::partition::{self, PartitionChoice, Partitioning};
 use crate::syntax::{
-    AlterAction, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
+    AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
 };
 use crate::table::{Column, ColumnDefault, GeneratedKind, Identity, OmittedValue, TableDef, code, same_name};
@@ -236,7 +236,14 @@ impl<'a> Edit<'a> {
     }
 
     fn changed(&self, origin: usize, spec: &ColumnSpec) -> Result<Draft, Problem> {
-        let column = self.defined(spec)?;
+        let mut column = self.defined(spec)?;
+        if self.convert.is_some()
+            && matches!(spec.ty.base, BaseType::Text(0..=3) | BaseType::Blob(0..=3))
+            && spec.ty.len.is_none()
+            && let Some(before) = self.old.columns.get(origin)
+        {
+            column.ty.meta = text_class(before, &column.ty)?;
+        }
         let silent = spec.default.is_none() && define::is_silent_timestamp(&column);
         Ok(Draft { column, origin: Some(origin), silent })
     }
@@ -536,25 +543,19 @@ fn converted_type(ty: &ColumnType, to: Collation) -> Result<ColumnType, Problem>
     let (old_width, new_width) = (u64::from(from.mbmaxlen), u64::from(to.mbmaxlen));
     let mut new = ty.clone();
     new.collation = to.id;
-    let blob = |bytes: u64| match bytes {
-        0..=0xff => 1,
-        0x100..=0xffff => 2,
-        0x1_0000..=0xff_ffff => 3,
-        _ => 4,
-    };
     match ty.code {
         code::CHAR => new.meta = u16::try_from(u64::from(ty.meta) / old_width * new_width).unwrap_or(u16::MAX),
         code::VARCHAR => {
             let bytes = u64::from(ty.meta) / old_width * new_width;
             match u16::try_from(bytes) {
                 Ok(bytes) => new.meta = bytes,
-                Err(_) => (new.code, new.meta) = (code::BLOB, blob(bytes)),
+                Err(_) => (new.code, new.meta) = (code::BLOB, blob_length_bytes(bytes)),
             }
         }
         code::BLOB => {
             let bytes = (1u64 << (8 * ty.meta.clamp(1, 4))) - 1;
             if old_width != new_width {
-                new.meta = blob(bytes / old_width * new_width);
+                new.meta = blob_length_bytes(bytes / old_width * new_width);
             }
         }
         _ => {
@@ -566,6 +567,40 @@ fn converted_type(ty: &ColumnType, to: Collation) -> Result<ColumnType, Problem>
         }
     }
     Ok(new)
+}
+
+/// Length bytes of a TEXT or BLOB that a column becomes by CHANGE or MODIFY beside CONVERT TO, where neither a length nor
+/// LONGTEXT is said: whatever size is named, the class follows from how long the old column's text can be, which is taken
+/// for bytes of its character set (seen on 9.7). Of numbers and times only those widths matter that leave TINYTEXT.
+fn text_class(before: &Column, to: &ColumnType) -> Result<u16, Problem> {
+    let charset = |collation: u16| {
+        charset::by_id(collation).ok_or_else(|| Problem::NotSupported(format!("collation {collation}")))
+    };
+    let old = &before.ty;
+    let is_text = matches!(old.code, code::CHAR | code::VARCHAR | code::BLOB | code::ENUM | code::SET);
+    let from = if is_text { Some(charset(old.collation)?) } else { None };
+    let old_width = from.map_or(1, |from| u64::from(from.mbmaxlen));
+    let name = from.map_or("binary", |from| from.charset);
+    let members: Vec<u64> = (old.members.iter())
+        .map(|member| charset::to_unicode(member, name).map_or(member.len(), |text| text.chars().count()) as u64)
+        .collect();
+    let len = match old.code {
+        code::CHAR | code::VARCHAR => u64::from(old.meta) / old_width,
+        code::BLOB => (1u64 << (8 * old.meta.clamp(1, 4))) - 1,
+        code::ENUM => members.iter().max().copied().unwrap_or(0),
+        // Commas stand between.
+        code::SET => members.iter().sum::<u64>() + members.len().saturating_sub(1) as u64,
+        code::JSON | code::GEOMETRY => u64::from(u32::MAX),
+        code::BIT => u64::from(old.meta),
+        // A sign, and a point where there are decimals.
+        code::DECIMAL => {
+            let (precision, scale) = old.precision_and_scale();
+            u64::from(precision) + u64::from(scale > 0) + u64::from(!old.unsigned)
+        }
+        code::VECTOR => return Problem::unsupported("a VECTOR that becomes TEXT beside CONVERT TO"),
+        _ => 0,
+    };
+    Ok(blob_length_bytes(len / old_width * u64::from(charset(to.collation)?.mbmaxlen)))
 }
 
 /// A default in the column's new type.
@@ -729,6 +764,8 @@ fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope
                 return ColumnSource::Unknown { what, column: None };
             }
         },
+        // Not the first member, as in a row that gives no value: the error value (`Field::reset`; seen on 9.7).
+        true if !options.strict && column.ty.code == code::ENUM => Some(vec![0; usize::from(column.ty.meta)]),
         true if !options.strict => default_value::implicit(&column.ty),
         _ => None,
     };

@@ -141,7 +141,7 @@ pub(crate) fn resolve(
 }
 
 /// Length bytes of the smallest BLOB type that holds `bytes`.
-fn blob_length_bytes(bytes: u64) -> u16 {
+pub(crate) fn blob_length_bytes(bytes: u64) -> u16 {
     match bytes {
         0..=0xff => 1,
         0x100..=0xffff => 2,

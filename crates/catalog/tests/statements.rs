@@ -52,6 +52,77 @@ fn changed(effect: &DdlEffect) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     }
 }
 
+/// NULL in an ENUM that becomes NOT NULL is its error value from then on, not its first member (seen on 9.7).
+#[test]
+fn null_in_an_enum_that_is_not_null_any_more() {
+    let catalog = with(&["create database d", "create table t (id int primary key, e enum('a', 'b'), s set('a'))"]);
+    let sql = b"alter table t modify e enum('a', 'b', 'c') not null, modify s set('a') not null";
+    let DdlEffect::Changed { rewritten, .. } = catalog.apply(&context(), sql).unwrap().effect else { panic!() };
+    for source in &rewritten[0].sources[1..] {
+        assert!(matches!(source, ColumnSource::Converted { null: Some(zero), .. } if *zero == [0]), "{source:?}");
+    }
+}
+
+/// What a 9.7 server made of columns that CHANGE to TEXT beside CONVERT TO: another class than the one that is named.
+#[test]
+fn text_beside_convert_to_has_the_class_of_the_old_column() {
+    let (a61, a62, a63, a64, a190, a192) =
+        ("a".repeat(61), "a".repeat(62), "a".repeat(63), "a".repeat(64), "a".repeat(190), "a".repeat(192));
+    let cases = [
+        ("varchar(6)", "text", 1, 1),
+        ("varchar(63)", "text", 1, 1),
+        ("varchar(64)", "text", 2, 1),
+        ("varchar(191) character set utf8mb3", "text", 1, 1),
+        ("varchar(192) character set utf8mb3", "mediumtext", 2, 1),
+        ("varchar(193) character set utf8mb3", "tinytext", 2, 1),
+        ("varchar(255) character set utf8mb4", "text", 1, 1),
+        ("varchar(256) character set utf8mb4", "text", 2, 1),
+        ("varchar(20000)", "text", 3, 2),
+        ("tinytext", "mediumtext", 2, 1),
+        ("text", "tinytext", 3, 2),
+        ("mediumtext", "text", 4, 3),
+        ("tinytext character set utf8mb3", "text", 2, 1),
+        ("text character set utf8mb3", "text", 3, 2),
+        ("text character set utf8mb4", "text", 2, 2),
+        ("blob", "text", 3, 2),
+        ("tinyblob", "text", 2, 1),
+        ("varbinary(64)", "text", 2, 1),
+        ("binary(64)", "text", 2, 1),
+        ("char(64) character set utf8mb3", "text", 1, 1),
+        ("json", "text", 4, 4),
+        ("geometry", "text", 4, 4),
+        ("decimal(65,30)", "text", 2, 1),
+        ("decimal(62,0)", "text", 1, 1),
+        ("bit(64)", "text", 2, 1),
+        ("bit(63)", "text", 1, 1),
+        ("datetime(6)", "text", 1, 1),
+        ("int", "mediumtext", 1, 1),
+        ("int", "longtext", 4, 4),
+        ("mediumtext", "text(10)", 1, 1),
+        ("varchar(6)", "text(300)", 2, 2),
+        (&format!("enum('{a63}')"), "text", 1, 1),
+        (&format!("enum('{a64}')"), "text", 2, 1),
+        (&format!("enum('{a190}') character set utf8mb3"), "text", 1, 1),
+        (&format!("enum('{a192}') character set utf8mb3"), "text", 2, 1),
+        (&format!("set('{a61}','b')"), "text", 1, 1),
+        (&format!("set('{a62}','b')"), "text", 2, 1),
+    ];
+    for (old, new, utf8mb4, latin1) in cases {
+        let table = format!("create table t (id int, b {old}) character set latin1");
+        for (charset, class) in [("utf8mb4", utf8mb4), ("latin1", latin1)] {
+            let mut catalog = with(&["create database d", &table]);
+            effect(&mut catalog, &format!("alter table t change b c {new}, convert to character set {charset}"));
+            let column = &catalog.table("d", "t").unwrap().columns[1];
+            assert_eq!(column.ty.meta, class, "{old} to {new} in {charset}");
+        }
+    }
+    let mut catalog = with(&["create database d", "create table t (id int, b varchar(6)) character set latin1"]);
+    effect(&mut catalog, "alter table t modify b blob, convert to character set utf8mb4");
+    assert_eq!(catalog.table("d", "t").unwrap().columns[1].ty.meta, 1);
+    effect(&mut catalog, "alter table t modify b text, add x text, default character set latin1");
+    assert_eq!(catalog.table("d", "t").unwrap().columns[1].ty.meta, 2);
+}
+
 #[test]
 fn ids_are_fresh_and_never_reused() {
     let mut catalog = with(&["create database d", "create table t (a int)"]);

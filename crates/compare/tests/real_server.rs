@@ -116,6 +116,7 @@ impl Replica {
                 store: Arc::new(store::Store::new(apply::lanes_for(2), catalog::Catalog::new(0))),
                 cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                affinity: base::ThreadAffinity::default(),
             },
         );
         let connection = Connection::connect(&server.options("repl")).unwrap();

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Buffer, Gtid, GtidSet, LogPosition};
+use base::{Buffer, Gtid, GtidSet, LogPosition, ThreadAffinity};
 
 pub use damage::Damage;
 pub use disk::{DiskOperation, DiskWatch};
@@ -97,6 +97,8 @@ pub struct RelayOptions {
     /// Bytes of all kept files from which the writer waits before a transaction until a purge frees some; 0: no limit
     /// (default). MySQL's relay_log_space_limit.
     pub space_limit_bytes: u64,
+    /// CPUs of the thread `relay-sync` (default: all that are allowed).
+    pub affinity: ThreadAffinity,
     /// Asked before each change on disk (default: none). For tests.
     pub disk_watch: Option<DiskWatch>,
 }
@@ -126,6 +128,7 @@ impl RelayOptions {
             resume_at: None,
             on_damage: OnDamage::Refuse,
             space_limit_bytes: 0,
+            affinity: ThreadAffinity::default(),
             disk_watch: None,
         }
     }

@@ -36,9 +36,9 @@ impl RelayLog {
     pub fn open(options: RelayOptions) -> Result<(RelayWriter, Recovery), RelayError> {
         let (mut writer, recovery) = RelayLog::open_without_sync(&options)?;
         let syncer = Syncer::new(writer.shared());
-        let thread = std::thread::Builder::new()
-            .name("relay-sync".into())
-            .spawn(move || syncer.run())
+        let thread = options
+            .affinity
+            .spawn("relay-sync", move || syncer.run())
             .map_err(|e| RelayError::io("start a thread for", &options.dir, &e))?;
         writer.thread = Some(thread);
         Ok((writer, recovery))

@@ -167,6 +167,10 @@ option_flags! {
         /// Decoding threads [default: 0 = by the machine's cores]
         #[arg(value_name = "N", help_heading = "Pipeline")]
         decoders,
+        /// CPUs of the stages' threads, STAGE=CPUS[,...]: receive=0,apply=0-1,3,cut=2; all= for the stages not named
+        /// [default: any] (the VCPU of a resource group)
+        #[arg(value_name = "LIST", visible_alias = "cpu-affinity", help_heading = "Pipeline")]
+        thread_affinity,
         /// Bound of the memory that queued work may take, bytes [default: 256M] (replica_pending_jobs_size_max)
         #[arg(value_name = "SIZE", visible_alias = "replica-pending-jobs-size-max", help_heading = "Pipeline")]
         queue_memory,
@@ -459,6 +463,8 @@ pub enum LabCommand {
     Generate(lab::cli::GenerateArgs),
     /// Write a log of a shape that is hard to replay: hot rows, a huge transaction, rows without a key
     Make(lab::cli::MakeArgs),
+    /// Write a log like TPC-C's from a seed, without a server: for benchmarks
+    Synthesize(lab::cli::SynthesizeArgs),
     /// Hash what a server holds, as `lab replay --hash` does
     Hash(lab::cli::HashArgs),
     /// TPC-C against any MySQL-protocol server

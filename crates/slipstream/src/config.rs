@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::GtidSet;
 use base::filters::{FILTER_OPTIONS, ReplicationFilters};
+use base::{GtidSet, ThreadAffinity};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -63,6 +63,7 @@ const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("check-images", &[], false),
     ("replica-parallel-workers", &["workers", "slave-parallel-workers"], false),
     ("decoders", &[], false),
+    ("thread-affinity", &["cpu-affinity"], false),
     ("queue-memory", &["replica-pending-jobs-size-max", "slave-pending-jobs-size-max"], false),
     ("log-error", &["log-file"], false),
     ("log-format", &[], false),
@@ -282,7 +283,7 @@ impl Default for LogConfig {
 }
 
 /// Threads and memory of the pipeline, shared by `replica` and `lab replay`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineConfig {
     /// Apply workers (each has its lanes); 0 = by the machine's cores.
     pub workers: usize,
@@ -292,11 +293,19 @@ pub struct PipelineConfig {
     pub queue_memory: u64,
     /// How often old rows are compared with before images.
     pub check_images: CheckImages,
+    /// Which CPUs the stages' threads run on.
+    pub affinity: ThreadAffinity,
 }
 
 impl Default for PipelineConfig {
     fn default() -> Self {
-        PipelineConfig { workers: 0, decoders: 0, queue_memory: 256 << 20, check_images: CheckImages::Sample }
+        PipelineConfig {
+            workers: 0,
+            decoders: 0,
+            queue_memory: 256 << 20,
+            check_images: CheckImages::Sample,
+            affinity: ThreadAffinity::default(),
+        }
     }
 }
 
@@ -521,6 +530,7 @@ impl Settings {
             "check-images" => self.pipeline.check_images = parse_check_images(value)?,
             "replica-parallel-workers" => self.pipeline.workers = parse_number(value, 0, 1024)? as usize,
             "decoders" => self.pipeline.decoders = parse_number(value, 0, 1024)? as usize,
+            "thread-affinity" => self.pipeline.affinity = ThreadAffinity::parse(value).map_err(|e| e.to_string())?,
             "queue-memory" => self.pipeline.queue_memory = bytes_within(value, 32 << 20, 1 << 50)?,
             // Each rule adds to those before, from whichever place.
             rule if FILTER_OPTIONS.contains(&rule) => self.filters.add(rule, value)?,
@@ -555,7 +565,7 @@ impl Settings {
     /// Threads and memory.
     #[must_use]
     pub fn pipeline(&self) -> PipelineConfig {
-        self.pipeline
+        self.pipeline.clone()
     }
 
     /// When the relay log is synced.
@@ -644,7 +654,7 @@ impl Settings {
             semi_sync,
             filters: Arc::new(self.filters.clone()),
             skip: self.skip.clone(),
-            pipeline: self.pipeline,
+            pipeline: self.pipeline.clone(),
             log: self.log.clone(),
         })
     }
@@ -899,6 +909,10 @@ mod tests {
             ("queue-memory=1K", "t.cnf:2: queue-memory: '1K' is not from"),
             ("source=mysqlx://u:secret@h", "t.cnf:2: source: 'mysqlx://u:***@h' is neither"),
             ("replica-net-timeout=0", "t.cnf:2: replica-net-timeout: must be above 0"),
+            (
+                "thread_affinity=apply=9999",
+                "t.cnf:2: thread-affinity: CPU 9999 of apply does not exist or is not allowed",
+            ),
         ] {
             let failure = from_text(&format!("[slipstream]\n{line}\n")).unwrap_err();
             assert!(failure.text.starts_with(wanted), "{}", failure.text);

@@ -464,7 +464,7 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
     let cores = replica::cores();
     let plan = options.memory.map(|memory| MemoryPlan::of(memory, options.pipeline.queue_memory));
     if let Some(plan) = plan {
-        crate::allocator::suit(plan.limit_bytes);
+        base::allocator::suit(plan.limit_bytes);
     }
     let report = lab::replay::replay(&lab::replay::ReplayOptions {
         logs: options.logs.clone(),
@@ -479,6 +479,7 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
             0 => (cores / 2).max(1),
             decoders => decoders,
         },
+        affinity: options.pipeline.affinity.clone(),
         grain: options.grain,
         memory_bytes: plan.map_or(options.pipeline.queue_memory, |plan| plan.queue_bytes),
         hot_bytes_max: plan.map(|plan| plan.hot_bytes),

@@ -2,10 +2,9 @@
 //!
 //! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for people, JSON for
 //! scripts, an exit code. Never here: anything of the log's format, of rows, or of the wire.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod allocator;
 pub mod cli;
 pub mod config;
 pub mod control;

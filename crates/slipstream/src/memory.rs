@@ -22,8 +22,8 @@ pub struct MemoryPlan {
 }
 
 /// What the allocator keeps of memory that was freed, and what belongs to nobody (code, stacks, filters of the tree):
-/// seen were 110 to 130 MB, whatever the limit (`allocator` has it return more where little is allowed). A quarter of small limits; the 20 % that resident memory may be above
-/// the limit take the rest.
+/// seen were 110 to 130 MB with limits of 256 MiB and more. A quarter of smaller limits, where `base::allocator` has more
+/// given back; the 20 % that resident memory may be above the limit take the rest.
 const KEPT_BY_ALLOCATOR: u64 = 96 << 20;
 
 impl MemoryPlan {
@@ -31,7 +31,7 @@ impl MemoryPlan {
     #[must_use]
     pub fn of(memory: u64, queue_memory: u64) -> MemoryPlan {
         let limit_bytes = if memory == 0 { machine_bytes() / 4 } else { memory };
-        let shared = limit_bytes - KEPT_BY_ALLOCATOR.min(limit_bytes / 4);
+        let shared = limit_bytes - if limit_bytes < 256 << 20 { limit_bytes / 4 } else { KEPT_BY_ALLOCATOR };
         MemoryPlan {
             limit_bytes,
             queue_bytes: queue_memory.min(shared / 8),

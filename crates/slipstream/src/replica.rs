@@ -185,7 +185,7 @@ impl Replica {
     ) -> Result<Replica, Failure> {
         let began = Instant::now();
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
-        crate::allocator::suit(memory.limit_bytes);
+        base::allocator::suit(memory.limit_bytes);
         table_copy::note_abandoned(folder)?;
         let opening = Opening { config, folder, lock, memory };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =
@@ -224,6 +224,7 @@ impl Replica {
                 store,
                 cuts: Some(cuts),
                 clock_difference_us: Arc::clone(&link.clock_difference_us),
+                affinity: config.pipeline.affinity.clone(),
             },
         );
         if let SourceSpec::Server(_) = config.source {
@@ -645,6 +646,7 @@ impl ReadOnly {
                 store: Arc::new(store),
                 cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                affinity: base::ThreadAffinity::default(),
             },
         );
         while !pipeline.is_finished() {
@@ -836,6 +838,7 @@ impl Opening<'_> {
         let link = Link::new();
         let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
         let mut options = RelayOptions::new(folder.relay_log());
+        options.affinity = config.pipeline.affinity.clone();
         if let Some(recovered) = &recovered {
             options.executed.clone_from(&recovered.executed);
             options.resume_at = recovered_position(recovered);
@@ -874,9 +877,10 @@ impl Opening<'_> {
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
         let lower_case_table_names = receiver.lower_case_table_names();
-        let receiver = std::thread::Builder::new()
-            .name("receive".into())
-            .spawn(move || receiver.run())
+        let receiver = config
+            .pipeline
+            .affinity
+            .spawn("receive", move || receiver.run())
             .map_err(|e| Failure::error(format!("cannot start a thread: {e}")))?;
         Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver })
     }

@@ -94,6 +94,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             lab_command(&lab::cli::LabCommand::Make(arguments))
         }
+        Command::Lab(LabCommand::Synthesize(arguments)) => {
+            drop(out);
+            lab_command(&lab::cli::LabCommand::Synthesize(arguments))
+        }
         Command::Lab(LabCommand::Hash(arguments)) => {
             drop(out);
             lab_command(&lab::cli::LabCommand::Hash(arguments))

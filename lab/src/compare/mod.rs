@@ -102,7 +102,8 @@ pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)
     let first_part = match with_part {
         true => {
             bench.cut_first_part(args.first.unwrap_or(log.transactions / PART).clamp(1, log.transactions.max(1)))?;
-            Some(bench.reference(true)?)
+            // A part that is all of it is no part.
+            Some(bench.reference(true)?).filter(|part| part.bytes < log.bytes)
         }
         false => None,
     };
@@ -144,7 +145,7 @@ pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)
 
 fn row(contender: &Contender, samples: &[Sample], report: &CompareReport) -> Result<Row> {
     ensure!(!samples.is_empty(), "no run of {}", contender.name);
-    let part = report.first_part.as_ref().filter(|part| contender.first_part && part.bytes < report.log.bytes);
+    let part = report.first_part.as_ref().filter(|_| contender.first_part);
     let facts = part.unwrap_or(&report.log);
     let wall_s: Vec<f64> = samples.iter().map(|sample| sample.wall_s).collect();
     let seconds = median(&mut wall_s.clone());

@@ -19,6 +19,8 @@ use super::servers::{PATIENCE, Programs, Running, Server, copy_folder, ended_chi
 
 /// How long one question for the end of replay waits at the server, seconds, before we look for failures and signals.
 const ASK_S: f64 = 0.5;
+/// The program that runs, whatever has been built in its place meanwhile: all rounds are of the same one.
+const OURSELVES: &str = "/proc/self/exe";
 /// Base name of the relay log files that are put in place.
 const RELAY: &str = "relay-log";
 /// Base name of the binary log files that the copy limit's server serves.
@@ -63,7 +65,6 @@ impl Drop for Scratch {
 /// Logs, folders and servers of a comparison.
 pub(super) struct Bench<'a> {
     scratch: Scratch,
-    program: PathBuf,
     programs: Option<&'a Programs>,
     stop: &'a AtomicBool,
     load: Vec<PathBuf>,
@@ -91,7 +92,6 @@ impl<'a> Bench<'a> {
         }
         Ok(Bench {
             scratch: Scratch(folder),
-            program: std::env::current_exe().context("our own program")?,
             programs,
             stop,
             load,
@@ -148,7 +148,7 @@ impl<'a> Bench<'a> {
     /// `lab replay` as a process of its own; its report.
     fn replay(&self, part: bool, arguments: &[String]) -> Result<Value> {
         let (out, err) = (self.at("replay.json"), self.at("replay.err"));
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(OURSELVES);
         command.args(["lab", "replay", "--no-defaults", "--json", "--hash", "--folder"]).arg(self.at("replay"));
         for file in &self.load {
             command.arg("--load").arg(file);
@@ -162,10 +162,19 @@ impl<'a> Bench<'a> {
         serde_json::from_str(&fs::read_to_string(&out)?).context("the report of lab replay")
     }
 
+    /// A data folder with nothing in it, made once.
+    fn empty(&self) -> Result<PathBuf> {
+        let data = self.at("empty");
+        if !data.exists() {
+            self.programs()?.initialise(&data, self.stop)?;
+        }
+        Ok(data)
+    }
+
     /// A data folder with the load in it, which rounds begin from.
     pub fn load_stock(&mut self) -> Result<()> {
         let data = self.at("loaded");
-        self.programs()?.initialise(&data, self.stop)?;
+        copy_folder(&self.empty()?, &data, self.stop)?;
         let load = Log { goal: logs::goal(&self.load)?, files: self.load.clone(), reference: Reference::default() };
         let options: Vec<String> = [
             "--skip-log-bin",
@@ -240,7 +249,7 @@ impl<'a> Bench<'a> {
     }
 
     fn applier(&self, log: &Log, options: &[String], data: &Path) -> Result<Sample> {
-        copy_folder(&self.at("loaded"), data)?;
+        copy_folder(&self.at("loaded"), data, self.stop)?;
         logs::place(&log.files, data, RELAY)?;
         let server = self.server(data, options)?;
         let mut connection = server.connect()?;
@@ -254,7 +263,7 @@ impl<'a> Bench<'a> {
     }
 
     fn client(&self, log: &Log, options: &[String], data: &Path) -> Result<Sample> {
-        copy_folder(&self.at("loaded"), data)?;
+        copy_folder(&self.at("loaded"), data, self.stop)?;
         let server = self.server(data, options)?;
         self.warm(&mut server.connect()?)?;
         let (reader_err, client_err) = (self.at("mysqlbinlog.err"), self.at("mysql.err"));
@@ -278,11 +287,7 @@ impl<'a> Bench<'a> {
     }
 
     fn copy(&self, log: &Log, data: &Path) -> Result<Sample> {
-        let empty = self.at("empty");
-        if !empty.exists() {
-            self.programs()?.initialise(&empty, self.stop)?;
-        }
-        copy_folder(&empty, data)?;
+        copy_folder(&self.empty()?, data, self.stop)?;
         let served = logs::place(&log.files, data, SERVED)?;
         let options = [format!("--log-bin={SERVED}"), "--binlog-expire-logs-seconds=0".into()];
         let server = self.server(data, &options)?;

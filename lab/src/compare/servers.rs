@@ -398,15 +398,16 @@ fn free_port() -> Result<u16> {
 /// Copies a stopped server's folder.
 ///
 /// # Errors
-/// When a file cannot be copied.
-pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+/// When a file cannot be copied, or `stop` is raised first.
+pub fn copy_folder(from: &Path, to: &Path, stop: &AtomicBool) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        check_stop(stop)?;
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            copy_folder(&path, &target)?;
+            copy_folder(&path, &target, stop)?;
         } else if kind.is_file() {
             fs::copy(&path, &target).with_context(|| format!("cannot copy {}", path.display()))?;
         }

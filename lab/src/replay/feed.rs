@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use base::LogPosition;
+use base::{LogPosition, ThreadAffinity};
 use binlog::reader::BinlogFile;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use relay_log::{Intake, RelayWriter};
@@ -38,16 +38,13 @@ pub struct Fed {
 }
 
 impl Feeder {
-    /// Starts the thread.
+    /// Starts the thread, on the CPUs that `affinity` gives it.
     ///
     /// # Errors
     /// When there can be no more threads.
-    pub fn start(writer: RelayWriter) -> anyhow::Result<Feeder> {
+    pub fn start(writer: RelayWriter, affinity: &ThreadAffinity) -> anyhow::Result<Feeder> {
         let (jobs, work) = bounded::<Job>(1);
-        let thread = std::thread::Builder::new()
-            .name("receive".into())
-            .spawn(move || receive(writer, &work))
-            .context("cannot start a thread")?;
+        let thread = affinity.spawn("receive", move || receive(writer, &work)).context("cannot start a thread")?;
         Ok(Feeder { jobs, thread: Some(thread) })
     }
 

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
+use base::ThreadAffinity;
 use base::limits::TRANSACTION_SLICE_BYTES;
 use observe::{LagDivision, ProcessFacts, ThreadCpu, Work};
 use relay_log::{RelayLog, RelayOptions, RelaySync, SyncPolicy};
@@ -45,6 +46,8 @@ pub struct ReplayOptions {
     pub workers: usize,
     /// Decoders; 0, under the grain of transactions only: the scheduling thread decodes.
     pub decoders: usize,
+    /// CPUs of the threads.
+    pub affinity: ThreadAffinity,
     /// Who applies what.
     pub grain: Grain,
     /// Bytes in flight between split and publish.
@@ -198,6 +201,7 @@ impl Run {
     fn start(options: &ReplayOptions) -> anyhow::Result<Run> {
         let mut relay = RelayOptions::new(options.folder.join("relay-log"));
         relay.sync = options.relay_sync;
+        relay.affinity = options.affinity.clone();
         relay.hot_bytes_max = options.hot_bytes_max.unwrap_or(relay.hot_bytes_max);
         let (writer, _) = RelayLog::open(relay)?;
         let (mut tail, sync) = (writer.tail(), writer.sync());
@@ -214,6 +218,7 @@ impl Run {
             store,
             cuts: cut_options,
             clock_difference_us: Arc::new(AtomicI64::new(0)),
+            affinity: options.affinity.clone(),
         };
         let pipeline = match options.grain {
             Grain::Rows => Pipeline::start(source, pipeline_options),
@@ -221,7 +226,7 @@ impl Run {
                 Pipeline::start_transactions(source, pipeline_options, transactions, TRANSACTION_SLICE_BYTES)
             }
         };
-        Ok(Run { pipeline, feeder: Feeder::start(writer)?, sync, cuts, fed: Fed::default() })
+        Ok(Run { pipeline, feeder: Feeder::start(writer, &options.affinity)?, sync, cuts, fed: Fed::default() })
     }
 
     /// Feeds files, waits until all of it is visible and the relay log synced, then for a cut that holds it.
@@ -390,8 +395,9 @@ fn settings(options: &ReplayOptions) -> String {
             on_disk.generation_bytes / 1_000_000
         )
     });
+    let bound = if options.affinity.is_empty() { String::new() } else { format!("bound to {}, ", options.affinity) };
     format!(
-        "{}, {} workers, {} decoders, relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
+        "{}, {} workers, {} decoders, {bound}relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
         options.grain.text(),
         options.workers,
         options.decoders,

@@ -8,7 +8,7 @@ mod load;
 pub(crate) mod random;
 mod report;
 mod run;
-mod schema;
+pub(crate) mod schema;
 mod session;
 mod transactions;
 

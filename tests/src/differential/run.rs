@@ -106,7 +106,8 @@ fn files() -> String {
 /// A server for a run or for scripts of one.
 #[must_use]
 pub fn server(options: &[String]) -> Server {
-    let server = Server::start("differential", &options.iter().map(String::as_str).collect::<Vec<_>>());
+    let options = options.iter().map(String::as_str).collect::<Vec<_>>();
+    let server = Server::start_unsynced("differential", &options);
     // For tables that are copied again.
     server.sql("GRANT LOCK TABLES, RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%'");
     server

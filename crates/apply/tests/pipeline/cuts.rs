@@ -83,6 +83,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
                 after_cut: Box::new(|_, _| {}),
             }),
             clock_difference_us: Arc::new(AtomicI64::new(0)),
+            affinity: base::ThreadAffinity::default(),
         },
         setup.sizes,
     );
@@ -171,6 +172,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
                 }),
             }),
             clock_difference_us: Arc::new(AtomicI64::new(0)),
+            affinity: base::ThreadAffinity::default(),
         },
         SplitOptions { batch_bytes: 300, slice_bytes: 16 << 20 },
     );

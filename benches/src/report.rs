@@ -1,0 +1,182 @@
+//! The table, and the baseline it is compared with.
+//!
+//! Never here: a judgement of time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::pass::Figure;
+use crate::stages;
+
+/// More instructions than this share above the baseline are marked.
+const WORSE: f64 = 1.03;
+
+/// Instructions a row of an earlier run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// What built it: another compiler makes other instructions.
+    pub compiler: String,
+    /// Instructions a row and the result's hash by stage.
+    pub stages: BTreeMap<String, Entry>,
+}
+
+/// One stage of a baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Instructions a row, in user mode.
+    pub instructions_per_row: f64,
+    /// Of what the stage made.
+    pub hash: String,
+}
+
+impl Baseline {
+    /// From a file; None where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no baseline.
+    pub fn read(path: &Path) -> anyhow::Result<Option<Baseline>> {
+        let text = match std::fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        serde_json::from_slice(&text).map(Some).with_context(|| path.display().to_string())
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    machine: String,
+    load_average: String,
+    compiler: String,
+    /// Callgrind counted.
+    counted: bool,
+    stages: Vec<Row>,
+    notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    stage: String,
+    unit: &'static str,
+    rows: u64,
+    ns_per_row: f64,
+    instructions_per_row: Option<f64>,
+    /// Instructions over the baseline's.
+    ratio: Option<f64>,
+    worse: bool,
+    hash: String,
+}
+
+impl Report {
+    /// Of figures and, where they could be counted, instructions by stage.
+    #[must_use]
+    pub fn new(figures: Vec<Figure>, instructions: Option<BTreeMap<String, u64>>) -> Report {
+        let row = |figure: Figure| {
+            let per_row = |n: u64| n as f64 / figure.rows.max(1) as f64;
+            let counted = instructions.as_ref().and_then(|counts| counts.get(&figure.stage));
+            Row {
+                unit: stages::ALL.iter().find(|stage| stage.name == figure.stage).map_or("row", |stage| stage.unit),
+                ns_per_row: per_row(figure.ns),
+                instructions_per_row: counted.map(|n| per_row(*n)),
+                ratio: None,
+                worse: false,
+                rows: figure.rows,
+                hash: figure.hash.clone(),
+                stage: figure.stage.clone(),
+            }
+        };
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Report {
+            machine: machine(),
+            load_average: load.split_whitespace().take(3).collect::<Vec<_>>().join(" "),
+            compiler: compiler(),
+            counted: instructions.is_some(),
+            stages: figures.into_iter().map(row).collect(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// To be compared with later.
+    ///
+    /// # Errors
+    /// When no instructions were counted.
+    pub fn baseline(&self) -> anyhow::Result<Baseline> {
+        let entry = |row: &Row| {
+            let instructions = row.instructions_per_row.context("no instructions without valgrind")?;
+            // More digits would differ from run to run.
+            let instructions_per_row = (instructions * 10.0).round() / 10.0;
+            Ok((row.stage.clone(), Entry { instructions_per_row, hash: row.hash.clone() }))
+        };
+        let stages = self.stages.iter().map(entry).collect::<anyhow::Result<_>>()?;
+        Ok(Baseline { compiler: self.compiler.clone(), stages })
+    }
+
+    /// With ratios and marks.
+    #[must_use]
+    pub fn compare(mut self, baseline: Option<&Baseline>) -> Report {
+        let Some(baseline) = baseline else {
+            self.notes.push("no baseline, nothing compared; --write-baseline makes it".into());
+            return self;
+        };
+        if !self.counted {
+            self.notes
+                .push("no valgrind: instructions not counted, nothing compared (apt-get install valgrind)".into());
+        }
+        if baseline.compiler != self.compiler {
+            self.notes.push(format!("the baseline is of another compiler: {}", baseline.compiler));
+        }
+        for row in &mut self.stages {
+            let Some(before) = baseline.stages.get(&row.stage) else {
+                self.notes.push(format!("{}: not in the baseline", row.stage));
+                continue;
+            };
+            row.ratio = row.instructions_per_row.map(|now| now / before.instructions_per_row.max(1.0));
+            row.worse = row.ratio.is_some_and(|ratio| ratio > WORSE);
+            if before.hash != row.hash {
+                self.notes.push(format!("{}: another result than the baseline's", row.stage));
+            }
+        }
+        self
+    }
+
+    /// Whether a stage takes more instructions than it may.
+    #[must_use]
+    pub fn is_worse(&self) -> bool {
+        self.stages.iter().any(|row| row.worse)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, load {}, {}", self.machine, self.load_average, self.compiler)?;
+        let head = ("stage", "rows", "instructions/row", "baseline", "ns/row");
+        writeln!(f, "{:<12} {:>8} {:>17} {:>9} {:>9}  result", head.0, head.1, head.2, head.3, head.4)?;
+        for row in &self.stages {
+            let counted = row.instructions_per_row.map_or("-".into(), |n| format!("{n:.1}"));
+            let ratio = row.ratio.map_or("-".into(), |ratio| format!("{:+.1}%", (ratio - 1.0) * 100.0));
+            let mark = if row.worse { "  MORE INSTRUCTIONS" } else { "" };
+            let hash = row.hash.get(..16).unwrap_or(&row.hash);
+            let (stage, rows, ns) = (&row.stage, row.rows, row.ns_per_row);
+            writeln!(f, "{stage:<12} {rows:>8} {counted:>17} {ratio:>9} {ns:>9.0}  {hash} per {}{mark}", row.unit)?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+    }
+}
+
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|l| l.strip_prefix("model name").and_then(|l| l.split(':').nth(1)));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{}, {cores} cores", model.map_or("unknown processor", str::trim))
+}
+
+fn compiler() -> String {
+    let output = std::process::Command::new("rustc").arg("--version").output();
+    output.map_or("unknown compiler".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

@@ -1,0 +1,63 @@
+//! What is measured, by name, and the functions that callgrind finds it by.
+//!
+//! Never here: two such functions with the same body: the linker would make one of them.
+
+use std::hint::black_box;
+
+/// A stage that is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// Name of the function around it.
+    pub symbol: &'static str,
+    /// What is counted as a row.
+    pub unit: &'static str,
+    pub(crate) run: fn(&mut dyn FnMut()),
+}
+
+macro_rules! stages {
+    ($($constant:ident $function:ident $number:literal $name:literal $unit:literal)*) => {
+        $(
+            #[inline(never)]
+            fn $function(work: &mut dyn FnMut()) {
+                work();
+                // Keeps the call from becoming a jump, and the functions apart.
+                black_box($number);
+            }
+            #[doc = $name]
+            pub const $constant: Stage =
+                Stage { name: $name, symbol: stringify!($function), unit: $unit, run: $function };
+        )*
+        /// All, in the order data flows.
+        pub const ALL: &[Stage] = &[$($constant),*];
+    };
+}
+
+stages! {
+    CHECKSUM measured_checksum 1 "checksum" "row change"
+    RECEIVE measured_receive 2 "receive" "row change"
+    SPLIT measured_split 3 "split" "row change"
+    DECODE measured_decode 4 "decode" "row change"
+    SEQUENCE measured_sequence 5 "sequence" "row change"
+    APPLY measured_apply 6 "apply" "row change"
+    CUT measured_cut 7 "cut" "entry written"
+    COMPACT measured_compact 8 "compact" "entry read"
+    POINT_READ measured_point_read 9 "point-read" "row read"
+    RANGE_READ measured_range_read 10 "range-read" "row read"
+}
+
+impl Stage {
+    /// Its place among all.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        ALL.iter().position(|one| one.name == self.name).unwrap_or_default()
+    }
+
+    /// Runs it so that its instructions are counted, and times it; nanoseconds.
+    pub fn measure(&self, work: &mut dyn FnMut()) -> u64 {
+        let begun = std::time::Instant::now();
+        (self.run)(work);
+        u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
