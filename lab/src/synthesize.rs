@@ -673,6 +673,7 @@ mod tests {
             check_images: store::CheckImages::All,
             relay_sync: relay_log::SyncPolicy::default(),
             pace: None,
+            samples: false,
             reads: 0,
             hash: true,
         })
