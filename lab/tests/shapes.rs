@@ -65,6 +65,7 @@ fn replayed(logs: &Path, folder: &Path, grain: Grain, on_disk: Option<OnDisk>) -
         relay_sync: SyncPolicy::default(),
         pace: None,
         samples: false,
+        affinity: base::ThreadAffinity::default(),
         reads: 0,
         hash: true,
     })
@@ -183,6 +184,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
             PipelineOptions {
                 quarantine: false,
                 filters: Arc::default(),
+                affinity: base::ThreadAffinity::default(),
                 decoders: 1,
                 affinity: base::ThreadAffinity::default(),
                 workers: 2,
