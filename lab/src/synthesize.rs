@@ -675,7 +675,6 @@ mod tests {
             pace: None,
             samples: false,
             reads: 0,
-            samples: false,
             hash: true,
         })
         .unwrap();
