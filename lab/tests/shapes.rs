@@ -56,7 +56,6 @@ fn replayed(logs: &Path, folder: &Path, grain: Grain, on_disk: Option<OnDisk>) -
         folder: folder.to_owned(),
         workers: 2,
         decoders: 1,
-        affinity: base::ThreadAffinity::default(),
         grain,
         memory_bytes: 8 << 20,
         hot_bytes_max: None,
@@ -186,7 +185,6 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                 filters: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
                 decoders: 1,
-                affinity: base::ThreadAffinity::default(),
                 workers: 2,
                 memory_bytes: 1 << 20,
                 apply: ApplyOptions { check_images: CheckImages::All },
@@ -199,7 +197,6 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                     after_cut: Box::new(|_, _| {}),
                 }),
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
-                affinity: base::ThreadAffinity::default(),
             },
             SplitOptions { batch_bytes: 64 << 10, slice_bytes: 128 << 10 },
         );
