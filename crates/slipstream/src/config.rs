@@ -860,6 +860,7 @@ mod tests {
                 "memory" | "snapshot-memory" => "256M",
                 "copy-rate" => "10M",
                 "copy-lock" => "none",
+                "thread-affinity" => "apply=0",
                 "skip-gtids" => "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5",
                 "replicate-rewrite-db" => "a->b",
                 _ if name.starts_with("replicate-") && name.ends_with("table") => "d.t",
