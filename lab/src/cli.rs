@@ -23,10 +23,13 @@ use crate::tpcc::{self, Limit, Style, TpccOptions};
 /// `lab` commands that work on a server.
 #[derive(Debug, Clone, Subcommand)]
 pub enum LabCommand {
-    /// TPC-C against any MySQL-protocol server (no think time: not a TPC-C result)
-    #[command(subcommand)]
-    Tpcc(TpccCommand),
-    /// Keep a primary's binary log, from its first statement on, as files
+    /// Replay the same log with each mechanism on and off by turns; print medians and ratios
+    Ablation(AblationArgs),
+    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
+    Compare(CompareArgs),
+    /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
+    Source(SourceArgs),
+    /// Keep a server's log from its first statement on, for replay
     Record(RecordArgs),
     /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
     Generate(GenerateArgs),
@@ -36,12 +39,9 @@ pub enum LabCommand {
     Make(MakeArgs),
     /// Hash what a server holds, as `lab replay --hash` does
     Hash(HashArgs),
-    /// Replay the same log with each mechanism on and off by turns; print medians and ratios
-    Ablation(AblationArgs),
-    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
-    Compare(CompareArgs),
-    /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
-    Source(SourceArgs),
+    /// TPC-C against any MySQL-protocol server
+    #[command(subcommand)]
+    Tpcc(TpccCommand),
 }
 
 /// `lab tpcc` commands.

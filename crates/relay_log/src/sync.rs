@@ -3,9 +3,13 @@
 //! In: what the writer publishes, requests. Out: the synced position, the state file. Never here: a position announced
 //! before its bytes, its file's name and (where events carry no checksums) the state file are on disk.
 
+use std::fs::File;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
+
+use rustix::fs::Advice;
 
 use crate::shared::{RelayShared, Shared, SyncThread};
 use crate::state::State;
@@ -106,6 +110,8 @@ pub(crate) struct Syncer {
     state_interval: Duration,
     /// The state file is behind what is synced.
     state_is_behind: bool,
+    /// Up to here the system need not keep the log in memory.
+    dropped: RelayPosition,
 }
 
 enum Work {
@@ -124,6 +130,7 @@ impl Syncer {
             last_state_write: now,
             state_interval: STATE_INTERVAL,
             state_is_behind: false,
+            dropped: RelayPosition { file_number: 0, offset: 0 },
         }
     }
 
@@ -197,9 +204,9 @@ impl Syncer {
         if !self.delay.is_zero() {
             std::thread::sleep(self.delay);
         }
-        for (number, file) in files {
-            let path = self.shared.path(number);
-            self.shared.disk.sync_data(&file, &path).map_err(|e| RelayError::io("sync", &path, &e))?;
+        for (number, file) in &files {
+            let path = self.shared.path(*number);
+            self.shared.disk.sync_data(file, &path).map_err(|e| RelayError::io("sync", &path, &e))?;
         }
         if state_first {
             self.record(Some((target, cuts)))?;
@@ -215,10 +222,28 @@ impl Syncer {
         (state.synced, state.synced_whole) = (target.synced, target.whole);
         state.unsynced_bytes = state.unsynced_bytes.saturating_sub(bytes);
         state.unsynced.retain(|(number, _)| *number >= target.synced.file_number);
+        let read = state.tail;
         drop(state);
         self.shared.synced_condvar.notify_all();
+        if let Some(read) = read {
+            self.drop_behind(&files, target.synced.min(read));
+        }
         self.state_is_behind = !state_first;
         if self.last_state_write.elapsed() >= self.state_interval { self.write_state() } else { Ok(()) }
+    }
+
+    /// Tells the system that it need not keep in memory what is durable and was handed to the reader: nobody reads it
+    /// again while replay runs. The pages that come free take the next bytes, and other programs keep theirs.
+    fn drop_behind(&mut self, files: &[(u64, Arc<File>)], end: RelayPosition) {
+        for (number, file) in files.iter().filter(|(number, _)| *number <= end.file_number) {
+            let begin = if *number == self.dropped.file_number { self.dropped.offset } else { 0 };
+            let len = (*number == end.file_number).then(|| end.offset.saturating_sub(begin));
+            if len != Some(0) {
+                // Advice only: a system that does not take it loses nothing.
+                _ = rustix::fs::fadvise(file, begin, len.and_then(NonZeroU64::new), Advice::DontNeed);
+            }
+        }
+        self.dropped = end;
     }
 
     fn write_state(&mut self) -> Result<(), RelayError> {

@@ -451,25 +451,9 @@ pub struct CopyFlags {
 pub enum LabCommand {
     /// Replay recorded logs through the whole pipeline into a fresh store; print rates, CPU by stage and peak memory
     Replay(LabReplayFlags),
-    /// Replay the same log with each mechanism on and off by turns; print medians and ratios
-    Ablation(lab::ablation::AblationArgs),
-    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
-    Compare(lab::compare::CompareArgs),
-    /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
-    Source(lab::log_server::SourceArgs),
-    /// Keep a server's log from its first statement on, for replay
-    Record(lab::cli::RecordArgs),
-    /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
-    Generate(lab::cli::GenerateArgs),
-    /// Write a log like TPC-C's from a seed, without a server: for benchmarks
-    Synthesize(lab::cli::SynthesizeArgs),
-    /// Write a log of a shape that is hard to replay: hot rows, a huge transaction, rows without a key
-    Make(lab::cli::MakeArgs),
-    /// Hash what a server holds, as `lab replay --hash` does
-    Hash(lab::cli::HashArgs),
-    /// TPC-C against any MySQL-protocol server
-    #[command(subcommand)]
-    Tpcc(lab::cli::TpccCommand),
+    /// What needs nothing of this program.
+    #[command(flatten)]
+    Other(lab::cli::LabCommand),
 }
 
 /// `lab replay`.

@@ -82,41 +82,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
         Command::Lab(LabCommand::Replay(flags)) => lab_replay(files, flags, &mut out),
-        Command::Lab(LabCommand::Record(arguments)) => {
+        Command::Lab(LabCommand::Other(command)) => {
             drop(out);
-            lab_command(&lab::cli::LabCommand::Record(arguments))
-        }
-        Command::Lab(LabCommand::Generate(arguments)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Generate(arguments))
-        }
-        Command::Lab(LabCommand::Synthesize(arguments)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Synthesize(arguments))
-        }
-        Command::Lab(LabCommand::Make(arguments)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Make(arguments))
-        }
-        Command::Lab(LabCommand::Hash(arguments)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Hash(arguments))
-        }
-        Command::Lab(LabCommand::Ablation(arguments)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Ablation(arguments))
-        }
-        Command::Lab(LabCommand::Compare(arguments)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Compare(arguments))
-        }
-        Command::Lab(LabCommand::Source(arguments)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Source(arguments))
-        }
-        Command::Lab(LabCommand::Tpcc(command)) => {
-            drop(out);
-            lab_command(&lab::cli::LabCommand::Tpcc(command))
+            lab_command(&command)
         }
     }
 }
