@@ -228,7 +228,8 @@ fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Proble
             {
                 parser.take()?;
             }
-            return Ok(AlterAction::Nothing);
+            let remakes = matches!(word, "REBUILD" | "OPTIMIZE");
+            return Ok(if remakes { AlterAction::Remakes } else { AlterAction::Nothing });
         }
     }))
 }
@@ -283,7 +284,7 @@ fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         "CHECK" => {
             parser.take()?;
             parser.name()?;
-            Ok(AlterAction::Nothing)
+            Ok(AlterAction::Remakes)
         }
         "CONSTRAINT" => {
             parser.take()?;
@@ -330,7 +331,7 @@ fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.take()?;
             parser.name()?;
             // What was enforced already would not be copied; checks are not known here.
-            let action = if parser.eat_word("NOT")? { AlterAction::Nothing } else { AlterAction::Copies };
+            let action = if parser.eat_word("NOT")? { AlterAction::Remakes } else { AlterAction::Copies };
             parser.expect_word("ENFORCED")?;
             Ok(action)
         }
@@ -485,12 +486,12 @@ mod tests {
         assert!(matches!(of("alter table t partition by hash (a) partitions 4"), PartitionAction::By(_)));
         assert_eq!(of("alter table t remove partitioning"), PartitionAction::Remove);
         assert_eq!(of("alter table t reorganize partition"), PartitionAction::Renumber);
-        for sql in [
-            "alter table t rebuild partition p, q",
-            "alter table t optimize partition all",
-            "alter table t check partition p for upgrade",
+        for (sql, action) in [
+            ("alter table t rebuild partition p, q", AlterAction::Remakes),
+            ("alter table t optimize partition all", AlterAction::Remakes),
+            ("alter table t check partition p for upgrade", AlterAction::Nothing),
         ] {
-            assert_eq!(actions(sql), [AlterAction::Nothing], "{sql}");
+            assert_eq!(actions(sql), [action], "{sql}");
         }
     }
 

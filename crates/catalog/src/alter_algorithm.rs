@@ -86,6 +86,7 @@ fn of_the_definition_alone(old: &TableDef, new: &TableDef, origins: &[Option<usi
         | AlterAction::RenameKey { .. }
         | AlterAction::KeyVisibility { .. }
         | AlterAction::RenameTo(_)
+        | AlterAction::Remakes
         | AlterAction::Nothing => true,
         _ => false,
     };

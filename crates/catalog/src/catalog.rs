@@ -854,6 +854,7 @@ fn fresh(table: &TableDef, id: TableId) -> TableDef {
 fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
     let mut table = TableDef { db, name, foreign_keys: Vec::new(), ..fresh(source, id) };
     table.keys.iter_mut().for_each(|key| key.generated = false);
+    table.columns.iter_mut().for_each(define::read_default_anew);
     table
 }
 

@@ -3,6 +3,7 @@
 //! In: a [`TableSpec`] and the defaults of database and session. Out: a [`TableDef`]. Never here: the catalog's maps.
 
 use values::ColumnType;
+use values::text::{TextOptions, write_text};
 
 use crate::charset::{self, Collation};
 use crate::column_type;
@@ -350,4 +351,18 @@ pub(crate) fn settle_keys(table: &mut TableDef) {
     table.identity = identity::identity(&table.keys, &table.columns);
     table.hidden_columns = table.keys.iter().map(|key| key.expressions.len()).sum();
     index_set::give_ids(table);
+}
+/// What becomes of a column's default when the server makes a definition from another one (ALTER TABLE, CREATE TABLE …
+/// LIKE): it reads it from its text, which shows six digits of a FLOAT without decimals. 16777216 becomes 16777200.
+pub(crate) fn read_default_anew(column: &mut Column) {
+    if column.ty.code != code::FLOAT || column.display.decimals.is_some() {
+        return;
+    }
+    let ColumnDefault::Image(image) = &mut column.default else { return };
+    let mut text = Vec::new();
+    let shown = write_text(&column.ty, image, TextOptions::default(), &mut text);
+    let shown = shown.ok().and_then(|()| std::str::from_utf8(&text).ok()?.parse::<f64>().ok());
+    if let Some(shown) = shown {
+        *image = (shown as f32).to_le_bytes().to_vec();
+    }
 }

@@ -264,6 +264,8 @@ pub(crate) enum AlterAction {
     InPlace,
     /// FORCE: rows are written anew with the bytes they have, where the engine can.
     Rebuilds,
+    /// Changes what is not kept here (a CHECK, files of partitions); the server makes the definition anew.
+    Remakes,
     /// Says nothing about rows or definitions: named for messages.
     Nothing,
 }

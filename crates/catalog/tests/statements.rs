@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use catalog::{
-    Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Identity, Quarantined, ReferenceAction,
+    Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Identity, OmittedValue, Quarantined, ReferenceAction,
     StatementContext, TableDef, TableId,
 };
 use values::sort_key::SortKeyPlan;
@@ -509,6 +509,56 @@ fn too_many_layouts_are_written_anew() {
     }
     effect(&mut catalog, "alter table t add c32 int");
     assert!(id(&catalog, "t") != first && catalog.table("d", "t").unwrap().older_layouts.is_empty());
+}
+
+/// As 9.7.4 answered, for each of these statements.
+#[test]
+fn a_definition_made_anew_has_float_defaults_of_six_digits() {
+    let default = |catalog: &Catalog, table: &str, column: usize| {
+        let bytes = match catalog.table("d", table).unwrap().columns[column].omitted_value() {
+            OmittedValue::Image(bytes) => bytes,
+            other => panic!("{table}: {other:?}"),
+        };
+        match <[u8; 4]>::try_from(bytes.as_slice()) {
+            Ok(float) => f64::from(f32::from_le_bytes(float)),
+            Err(_) => f64::from_le_bytes(bytes.try_into().unwrap()),
+        }
+    };
+    let columns = "a INT, f FLOAT DEFAULT 16777217, g FLOAT(12,3) DEFAULT 1234567.875, d DOUBLE DEFAULT 16777217";
+    let by_key = "PARTITION BY KEY (a) PARTITIONS 2";
+    let made = [
+        ("", "ADD z INT, ALGORITHM=INSTANT", true),
+        ("", "ADD KEY (a)", true),
+        ("", "MODIFY a BIGINT", true),
+        ("", "COMMENT 'x'", true),
+        ("", "ALTER a SET DEFAULT 3", true),
+        ("", "ALTER a SET INVISIBLE", true),
+        ("", "FORCE", true),
+        ("", "ORDER BY a", true),
+        ("", "RENAME TO t2, COMMENT 'x'", true),
+        (by_key, "REBUILD PARTITION p0", true),
+        (by_key, "OPTIMIZE PARTITION p0", true),
+        (by_key, "ADD PARTITION PARTITIONS 1", true),
+        ("", "RENAME TO t2, LOCK=DEFAULT", false),
+        ("", "DISABLE KEYS", false),
+        ("", "MODIFY f FLOAT DEFAULT 16777217 AFTER a", false),
+        (by_key, "TRUNCATE PARTITION p0", false),
+        (by_key, "ANALYZE PARTITION p0", false),
+    ];
+    for (partitions, action, anew) in made {
+        let mut catalog = with(&["CREATE DATABASE d", &format!("CREATE TABLE t ({columns}) {partitions}")]);
+        effect(&mut catalog, &format!("ALTER TABLE t {action}"));
+        let table = if action.contains("RENAME") { "t2" } else { "t" };
+        assert_eq!(default(&catalog, table, 1), if anew { 16_777_200.0 } else { 16_777_216.0 }, "{action}");
+        assert_eq!(
+            (default(&catalog, table, 2), default(&catalog, table, 3)),
+            (1_234_567.875, 16_777_217.0),
+            "{action}"
+        );
+    }
+    let mut catalog = with(&["CREATE DATABASE d", &format!("CREATE TABLE t ({columns})"), "CREATE TABLE l LIKE t"]);
+    effect(&mut catalog, "RENAME TABLE t TO t2");
+    assert_eq!((default(&catalog, "t2", 1), default(&catalog, "l", 1)), (16_777_216.0, 16_777_200.0));
 }
 
 /// As schema tools exchange a table for its successor: the quarantine follows the name, the other table keeps its id.

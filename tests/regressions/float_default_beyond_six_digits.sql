@@ -1,0 +1,13 @@
+-- MINIMAL images leave out columns at their default. After most ALTER TABLEs the server has read FLOAT defaults from their text, of six digits.
+-- session 1
+SET SESSION binlog_row_image = MINIMAL;
+CREATE TABLE t (a INT, f FLOAT NULL DEFAULT 16777217, KEY (a, f));
+INSERT INTO t (a) VALUES (1);
+ALTER TABLE t MODIFY COLUMN a BIGINT NULL, LOCK=DEFAULT;
+INSERT INTO t (a) VALUES (2);
+CREATE TABLE l LIKE t;
+INSERT INTO l (a) VALUES (3);
+ALTER TABLE t RENAME TO u;
+INSERT INTO u (a) VALUES (4);
+ALTER TABLE u MODIFY COLUMN f FLOAT NULL DEFAULT 3.4028234e38 FIRST;
+INSERT INTO u (a) VALUES (5);
