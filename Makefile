@@ -3,7 +3,7 @@
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
 
-.PHONY: help check lint build test fuzz-short soak demo bench dist
+.PHONY: help check lint build test fuzz-short soak asan helgrind demo bench dist
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
@@ -12,6 +12,8 @@ help:
 	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
 	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
 	@echo "make dist    a profile-guided build, archived with checksums (needs llvm-profdata)"
+	@echo "make asan    base, store and apply under the address sanitizer (nightly toolchain; part of soak)"
+	@echo "make helgrind short replays under valgrind's race detector (part of soak)"
 	@echo "make soak    the full forms; not in CI"
 
 check: lint
@@ -42,6 +44,21 @@ soak: lint build
 	SLIPSTREAM_TEST_LENGTH=soak cargo test --release --locked -p simulation -- --test-threads=1 --nocapture
 	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak cargo test --locked -p whole_program_tests -- --test-threads=1 --include-ignored --nocapture
 	if [ -x fuzz/run ]; then fuzz/run 60; else echo "no fuzz targets"; fi
+	$(MAKE) asan
+	$(MAKE) helgrind
+
+# Memory faults and leaks in what is called from here (the tree, hash tables, channels, the allocator's calls), by the address
+# sanitizer. Other flags, so a folder of its own: 2 GB.
+host := $(shell rustc -vV | sed -n 's/^host: //p')
+asan:
+	@if cargo +nightly --version >/dev/null 2>&1; then \
+	    RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$(target_folder)/asan \
+	        cargo +nightly test --locked --target $(host) -p base -p store -p apply -- --test-threads=2; \
+	else echo "asan: skipped: no nightly toolchain (rustup toolchain install nightly)"; fi
+
+# Races between threads, in what is called from here too.
+helgrind:
+	tests/helgrind/run
 
 demo: build
 	demo/demo.sh

@@ -5,14 +5,16 @@
 //! all of it happens at transaction boundaries, by the thread that sequences; replay is held for no longer than
 //! `HOLD_MAX`; a change that does not fit ends the copy, not replay.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::{GtidSet, LogPosition};
 use catalog::{Catalog, TableDef, TableId};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use schedule::DecodedPiece;
+
+use crate::copy_track::CopyTrack;
 
 /// How long replay is held at most while the copy comes to its place.
 pub(crate) const HOLD_MAX: Duration = Duration::from_millis(500);
@@ -30,41 +32,6 @@ pub struct Boundary {
     pub catalog: Catalog,
     /// End of it in the relay log; None when nothing was sequenced since the start.
     pub end: Option<LogPosition>,
-}
-
-/// What became of the changes of a copied table.
-#[derive(Debug, Default)]
-pub struct CopyTrack {
-    /// Pieces handed on and not applied by all workers.
-    in_flight: AtomicU64,
-    failed: AtomicBool,
-    reason: Mutex<String>,
-}
-
-impl CopyTrack {
-    pub(crate) fn fail(&self, reason: String) {
-        let mut first = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.failed.swap(true, Ordering::AcqRel) {
-            *first = reason;
-        }
-    }
-
-    pub(crate) fn done(&self) {
-        self.in_flight.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether all that was handed on is applied.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.in_flight.load(Ordering::Acquire) == 0
-    }
-
-    /// What did not fit, if anything.
-    #[must_use]
-    pub fn reason(&self) -> Option<String> {
-        let reason = || self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.failed.load(Ordering::Acquire).then(reason)
-    }
 }
 
 pub(crate) enum Command {
@@ -141,7 +108,7 @@ impl TableCopier {
     /// # Errors
     /// As `look`.
     pub fn changes(&self, piece: DecodedPiece, track: &Arc<CopyTrack>, stop: &AtomicBool) -> Result<(), Refused> {
-        track.in_flight.fetch_add(1, Ordering::AcqRel);
+        track.handed_on();
         self.send(Command::Changes(Box::new(piece), Arc::clone(track)), stop)
     }
 

@@ -1,8 +1,9 @@
 //! How replay ends: asked to, or because a stage panicked. One value that all threads look at.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// After a request to stop, what is decoded already is applied for this long.
 const HAND_ON: Duration = Duration::from_secs(1);

@@ -8,16 +8,19 @@
 
 mod beside;
 mod cascade;
+mod copy_track;
 mod cutter;
 mod ending;
 mod pipeline;
 mod publish;
 mod rewrite;
 pub mod stages;
+mod sync;
 pub mod transactions;
 mod worker;
 
-pub use beside::{Boundary, CopyTrack, Refused, TableCopier};
+pub use beside::{Boundary, Refused, TableCopier};
+pub use copy_track::CopyTrack;
 pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};
 pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};

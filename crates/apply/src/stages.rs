@@ -14,7 +14,8 @@ use relay_log::{RelayError, TailItem};
 use schedule::{DecodedPiece, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use store::{PinnedLayers, Store};
 
-use crate::beside::{Boundary, CopyTrack};
+use crate::beside::Boundary;
+use crate::copy_track::CopyTrack;
 pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, class_of, pair};
 pub use crate::ending::Ending;
 pub use crate::publish::Publisher;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use base::SequenceNumber;
+use base::{Countdown, SequenceNumber};
 use binlog::PartialUpdateImage;
 use catalog::{Identity, TableId};
 use observe::{Category, Ledger, LedgerBatch};
@@ -20,8 +20,8 @@ use store::{
     WARM_ROWS, merge_json,
 };
 
-use crate::beside::CopyTrack;
 use crate::cascade::Cascade;
+use crate::copy_track::CopyTrack;
 use crate::cutter::class_of;
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -43,7 +43,8 @@ pub struct ApplyOptions {
 pub struct InFlight {
     piece: SequencedPiece,
     index: u64,
-    remaining: AtomicUsize,
+    /// Workers that have not finished it.
+    remaining: Countdown,
     /// Workers that reached the barrier, and whether it is passed.
     barrier: Option<(Mutex<(usize, bool)>, Condvar)>,
     workers: usize,
@@ -63,7 +64,7 @@ impl InFlight {
         InFlight {
             piece,
             index,
-            remaining: AtomicUsize::new(workers),
+            remaining: Countdown::new(workers),
             barrier,
             workers,
             layers,
@@ -198,7 +199,7 @@ impl Worker {
         if !self.counts.is_empty() {
             self.ledger.merge(&mut self.counts);
         }
-        if flight.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if flight.remaining.done() {
             self.publisher.complete(flight.index);
             if let Some(track) = &flight.copied {
                 track.done();
@@ -604,7 +605,7 @@ mod tests {
         assert!(!waits.is_finished());
         ending.break_off();
         waits.join().unwrap();
-        assert_eq!(flight.remaining.load(Ordering::Relaxed), 2, "a piece that not all applied counts as done");
+        assert_eq!(flight.remaining.open(), 2, "a piece that not all applied counts as done");
     }
 
     #[test]
@@ -617,6 +618,6 @@ mod tests {
                 scope.spawn(|| worker(&store, &ending).step(&flight));
             }
         });
-        assert_eq!(flight.remaining.load(Ordering::Relaxed), 0);
+        assert_eq!(flight.remaining.open(), 0);
     }
 }

@@ -10,6 +10,7 @@
 pub mod affinity;
 pub mod allocator;
 mod buffer;
+mod countdown;
 pub mod filters;
 mod gtid;
 mod gtid_set;
@@ -17,9 +18,11 @@ mod lanes;
 pub mod limits;
 mod position;
 mod prepared;
+mod sync;
 
 pub use affinity::ThreadAffinity;
 pub use buffer::{Buffer, BufferPool};
+pub use countdown::Countdown;
 pub use filters::ReplicationFilters;
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};

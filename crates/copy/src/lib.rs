@@ -54,6 +54,7 @@
 mod batch;
 mod chunk;
 mod definitions;
+mod ending;
 mod error;
 mod lock;
 mod options;
@@ -63,6 +64,7 @@ mod progress;
 mod rate;
 mod recorded;
 mod run;
+mod sync;
 mod table_reader;
 
 use std::sync::Arc;

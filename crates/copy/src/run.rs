@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::Countdown;
 use catalog::TableDef;
 use source::{Connection, Interrupter};
 
 use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges};
 use crate::definitions::{Name, is_unchanged};
+use crate::ending::Ending;
 use crate::error::{CopyError, at_table};
 use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::progress::{Progress, TableProgress, TableState};
@@ -56,7 +58,7 @@ pub(crate) struct Job {
     taken: Option<Vec<RowBatch>>,
     next: Mutex<Next>,
     /// Ranges being read, and 1 while `next` is not `Nothing`.
-    open: AtomicUsize,
+    open: Countdown,
     rows: AtomicU64,
     /// Why it is not copied.
     unsettled: Mutex<Option<String>>,
@@ -84,7 +86,7 @@ impl Job {
             created,
             taken,
             next: Mutex::new(Next::Begin),
-            open: AtomicUsize::new(1),
+            open: Countdown::new(1),
             rows: AtomicU64::new(0),
             unsettled: Mutex::new(None),
         }
@@ -114,7 +116,7 @@ impl Job {
         let range = format!("{}{}", ranges.hint(), ranges.condition(after.as_ref(), upto.as_ref()));
         if let Some(upto) = upto {
             *next = Next::After(upto);
-            self.open.fetch_add(1, Ordering::Relaxed);
+            self.open.add();
         }
         Ok(Some(range))
     }
@@ -154,7 +156,7 @@ struct Leaving<'a, 'r>(&'a Run<'r>);
 impl Drop for Leaving<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.state.ending.store(true, Ordering::Relaxed);
+            self.0.state.ending.end();
         }
         *self.0.lock(&self.0.state.running) -= 1;
         self.0.state.ended.notify_all();
@@ -169,8 +171,7 @@ pub(crate) struct RunState {
     pub ranges: AtomicU64,
     failure: Mutex<Option<CopyError>>,
     /// A thread failed, the flag was raised or time is over: all end.
-    ending: AtomicBool,
-    expired: AtomicBool,
+    ending: Ending,
     running: Mutex<usize>,
     ended: Condvar,
 }
@@ -230,10 +231,10 @@ impl Run<'_> {
             }
             let limited = self.options.lock != CopyLock::None;
             let too_old = limited && self.opened.elapsed() >= self.options.snapshot_max;
-            if too_old && !self.state.expired.swap(true, Ordering::Relaxed) {
-                self.state.ending.store(true, Ordering::Relaxed);
+            if too_old {
+                self.state.ending.expire();
             }
-            if self.lock(&self.state.failure).is_some() || self.state.expired.load(Ordering::Relaxed) {
+            if self.lock(&self.state.failure).is_some() || self.state.ending.is_expired() {
                 // A thread may wait in a read for rows that nobody needs any more.
                 interrupters.iter().for_each(Interrupter::shutdown);
             }
@@ -256,9 +257,9 @@ impl Run<'_> {
     fn fail(&self, error: CopyError) {
         let mut failure = self.lock(&self.state.failure);
         if failure.is_none() {
-            *failure = Some(if self.state.expired.load(Ordering::Relaxed) { self.too_old() } else { error });
+            *failure = Some(if self.state.ending.is_expired() { self.too_old() } else { error });
         }
-        self.state.ending.store(true, Ordering::Relaxed);
+        self.state.ending.end();
     }
 
     fn too_old(&self) -> CopyError {
@@ -274,7 +275,7 @@ impl Run<'_> {
     }
 
     fn check_ending(&self) -> Result<(), CopyError> {
-        if self.state.ending.load(Ordering::Relaxed) { Err(CopyError::Stopped) } else { Ok(()) }
+        if self.state.ending.is_ending() { Err(CopyError::Stopped) } else { Ok(()) }
     }
 
     /// One connection's work.
@@ -398,7 +399,7 @@ impl Run<'_> {
     /// One range less; with the last one the table is done.
     fn range_done(&self, job: &Job, progress: &TableProgress) -> Result<(), CopyError> {
         // The range at which a table is left out never ends.
-        if job.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if job.open.done() {
             let rows = job.rows.load(Ordering::Relaxed);
             self.sink.table_done(&job.reader.def, rows).map_err(|reason| sink_failed(&job.name, reason))?;
             progress.set(TableState::Done);

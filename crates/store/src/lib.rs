@@ -19,11 +19,13 @@ mod fill;
 mod index_state;
 mod lane;
 mod layers;
+mod marks;
 mod order;
 mod range;
 mod reader;
 mod scan;
 mod snapshot;
+mod sync;
 mod table;
 
 pub use copy::CopyWriter;

@@ -13,6 +13,7 @@ use catalog::Catalog;
 
 use crate::index_state::IndexStates;
 use crate::layers::{Generation, Layer, Layers, Spill};
+use crate::marks::{Marks, Pins};
 
 /// What is visible now.
 #[derive(Clone)]
@@ -29,11 +30,12 @@ struct State {
     watermark: WatermarkState,
     /// Catalogs of transactions that are not visible yet.
     coming: VecDeque<(SequenceNumber, Catalog)>,
-    pins: BTreeMap<u64, usize>,
+    /// Sequence numbers that snapshots were taken at.
+    pins: Pins,
     /// Changed under this lock only: a snapshot's watermark and layers belong together.
     layers: Arc<Layers>,
     /// Tree numbers that snapshots read at.
-    read_pins: BTreeMap<u64, usize>,
+    read_pins: Pins,
     /// Snapshots that can still be read, oldest first.
     held: BTreeMap<u64, HeldSnapshot>,
     snapshots: u64,
@@ -71,8 +73,7 @@ struct HeldSnapshot {
 pub struct Visibility {
     state: Mutex<State>,
     moved: Condvar,
-    watermark: AtomicU64,
-    oldest_needed: AtomicU64,
+    marks: Marks,
     held_bytes: AtomicU64,
 }
 
@@ -100,7 +101,7 @@ impl PinnedLayers {
         let mut state = store.visibility().lock();
         let layers = Arc::clone(&state.layers);
         if let Some((_, at)) = &layers.base {
-            *state.read_pins.entry(*at).or_insert(0) += 1;
+            state.read_pins.pin(*at);
         }
         drop(state);
         PinnedLayers { layers, store: Arc::clone(store) }
@@ -117,7 +118,7 @@ impl std::ops::Deref for PinnedLayers {
 impl Drop for PinnedLayers {
     fn drop(&mut self) {
         if let Some((_, at)) = &self.layers.base {
-            unpin(&mut self.store.visibility().lock().read_pins, *at);
+            self.store.visibility().lock().read_pins.unpin(*at);
         }
     }
 }
@@ -129,16 +130,15 @@ impl Visibility {
             state: Mutex::new(State {
                 watermark,
                 coming: VecDeque::new(),
-                pins: BTreeMap::new(),
+                pins: Pins::default(),
                 layers: Arc::new(layers),
-                read_pins: BTreeMap::new(),
+                read_pins: Pins::default(),
                 held: BTreeMap::new(),
                 snapshots: 0,
                 limits: SnapshotLimits::default(),
             }),
             moved: Condvar::new(),
-            watermark: AtomicU64::new(sequence),
-            oldest_needed: AtomicU64::new(sequence),
+            marks: Marks::new(sequence),
             held_bytes: AtomicU64::new(0),
         }
     }
@@ -219,7 +219,7 @@ impl Visibility {
     pub fn oldest_read(&self) -> u64 {
         let state = self.lock();
         let now = state.layers.base.as_ref().map_or(0, |(_, at)| *at);
-        state.read_pins.keys().next().map_or(now, |pin| now.min(*pin))
+        state.read_pins.oldest(now)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -229,13 +229,13 @@ impl Visibility {
     /// Highest visible sequence number.
     #[must_use]
     pub fn watermark(&self) -> SequenceNumber {
-        SequenceNumber(self.watermark.load(Ordering::Acquire))
+        SequenceNumber(self.marks.watermark())
     }
 
     /// Versions older than the newest one at or below this are seen by nobody. May lag behind the truth, never ahead.
     #[must_use]
     pub fn oldest_needed(&self) -> u64 {
-        self.oldest_needed.load(Ordering::Acquire)
+        self.marks.oldest_needed()
     }
 
     /// Announces the catalog as transaction `at` leaves it, before that transaction becomes visible.
@@ -257,8 +257,7 @@ impl Visibility {
                 state.watermark.catalog = catalog;
             }
         }
-        self.watermark.store(to.0, Ordering::Release);
-        self.oldest_needed.store(oldest(&state), Ordering::Release);
+        self.marks.advance(to.0, &state.pins);
         drop(state);
         self.moved.notify_all();
     }
@@ -308,7 +307,7 @@ impl Visibility {
             bytes = bytes_held(state);
         }
         self.held_bytes.store(bytes, Ordering::Relaxed);
-        self.oldest_needed.store(oldest(state), Ordering::Release);
+        self.marks.released(state.watermark.sequence.0, &state.pins);
     }
 }
 
@@ -337,23 +336,9 @@ fn generations(layers: &Layers) -> impl Iterator<Item = &Generation> {
 
 /// What it pinned may go.
 fn release(state: &mut State, snapshot: &HeldSnapshot) {
-    unpin(&mut state.pins, snapshot.sequence);
+    state.pins.unpin(snapshot.sequence);
     if let Some(at) = snapshot.read_at {
-        unpin(&mut state.read_pins, at);
-    }
-}
-
-fn oldest(state: &State) -> u64 {
-    let mark = state.watermark.sequence.0;
-    state.pins.keys().next().map_or(mark, |pin| mark.min(*pin))
-}
-
-fn unpin(pins: &mut BTreeMap<u64, usize>, at: u64) {
-    if let Some(count) = pins.get_mut(&at) {
-        *count -= 1;
-        if *count == 0 {
-            pins.remove(&at);
-        }
+        state.read_pins.unpin(at);
     }
 }
 
@@ -373,9 +358,9 @@ impl Snapshot {
         let layers = Arc::clone(&state.layers);
         let sequence = watermark.sequence.0;
         let read_at = layers.base.as_ref().map(|(_, at)| *at);
-        *state.pins.entry(sequence).or_insert(0) += 1;
+        state.pins.pin(sequence);
         if let Some(at) = read_at {
-            *state.read_pins.entry(at).or_insert(0) += 1;
+            state.read_pins.pin(at);
         }
         visibility.give_up(&mut state);
         state.snapshots += 1;
@@ -437,6 +422,6 @@ impl Drop for Snapshot {
             release(&mut state, &held);
             visibility.held_bytes.store(bytes_held(&state), Ordering::Relaxed);
         }
-        visibility.oldest_needed.store(oldest(&state), Ordering::Release);
+        visibility.marks.released(state.watermark.sequence.0, &state.pins);
     }
 }

@@ -5,11 +5,12 @@
 //! passes a transaction that is not done.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::ending::Ending;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// How long a wait lasts before it is looked whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);

@@ -1,0 +1,57 @@
+//! Every interleaving of the product's lock-free parts, by loom.
+//!
+//! In: the product's own source files, compiled here over loom's types ([`sync`] stands where `crate::sync` stands in their
+//! crates; there it is `std`). Out: whether any order in which threads run, and any value that the memory model lets a load
+//! see, breaks what the part promises. Never here: a copy of a part; a part that only locks and channels order.
+//!
+//! loom's timed waits never end by time: a wake-up that is lost is a deadlock, and reported. Every model must be able to fail:
+//! the tests run it again with an ordering taken away, a wake-up swallowed or the promise broken ([`Weakened`]), and
+//! expect it to find that.
+// For the files taken from elsewhere, of which models use a part.
+#![allow(dead_code)]
+
+mod models;
+pub mod sync;
+
+#[path = "../../../crates/copy/src/ending.rs"]
+mod copy_ending;
+#[path = "../../../crates/apply/src/copy_track.rs"]
+mod copy_track;
+#[path = "../../../crates/base/src/countdown.rs"]
+#[allow(missing_docs)]
+mod countdown;
+#[path = "../../../crates/apply/src/ending.rs"]
+mod ending;
+#[path = "../../../crates/apply/src/transactions/low_water_mark.rs"]
+mod low_water_mark;
+#[path = "../../../crates/store/src/marks.rs"]
+mod marks;
+
+pub use models::{
+    copy_that_expires, last_of_several, low_water_mark, low_water_mark_waiters, pins_in_two_steps,
+    snapshots_and_writers, tracked_changes, watermark_without_lock,
+};
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What is taken away from a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weakened {
+    /// Nothing.
+    No,
+    /// Stores and read-modify-writes release nothing.
+    NoRelease,
+    /// Loads and read-modify-writes acquire nothing.
+    NoAcquire,
+    /// Nobody who waits is woken.
+    NoWakeUp,
+}
+
+/// Whether loom finds an interleaving of `model` that breaks it, with something taken away.
+#[must_use]
+pub fn is_caught(weakened: Weakened, model: fn()) -> bool {
+    sync::weaken(weakened);
+    let found = catch_unwind(AssertUnwindSafe(|| loom::model(model))).is_err();
+    sync::weaken(Weakened::No);
+    found
+}

@@ -1,0 +1,201 @@
+//! One model a part: what its users do with it, and what they rely on.
+//!
+//! Data that the part hands from thread to thread is a relaxed atomic here: loom lets a load see every old value that no
+//! ordering of the part forbids.
+
+use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use loom::sync::{Arc, Mutex, RwLock};
+use loom::thread;
+
+use crate::copy_ending;
+use crate::copy_track::CopyTrack;
+use crate::countdown::Countdown;
+use crate::ending::Ending;
+use crate::low_water_mark::{LowWaterMark, Waited};
+use crate::marks::{Marks, Pins};
+
+/// As workers finish a piece (`apply`, `Worker::finish`) and connections a table (`copy`, `Run::range_done`): exactly one is the
+/// last, and it sees what each of them counted, a part added later too.
+pub fn last_of_several() {
+    let shared = Arc::new((Countdown::new(2), [AtomicU64::new(0), AtomicU64::new(0)], AtomicU64::new(0)));
+    let work = |shared: &(Countdown, [AtomicU64; 2], AtomicU64), me: usize, parts: u64| {
+        let (countdown, counted, last) = shared;
+        for part in 1..=parts {
+            if part < parts {
+                countdown.add();
+            }
+            counted[me].store(part, Relaxed);
+            if countdown.done() {
+                assert_eq!(counted[0].load(Relaxed), 2, "the last one misses what the first thread did");
+                assert_eq!(counted[1].load(Relaxed), 1, "the last one misses what the second thread did");
+                assert_eq!(last.fetch_add(1, Relaxed), 0, "two are the last");
+            }
+        }
+    };
+    let other = Arc::clone(&shared);
+    let second = thread::spawn(move || work(&other, 1, 1));
+    work(&shared, 0, 2);
+    let _ = second.join();
+    assert_eq!(shared.2.load(Relaxed), 1, "nobody is the last");
+}
+
+/// Two workers finish a piece of a copied table, in which the first finds a change that does not fit; the thread that leads the
+/// copy must not take it for whole (`slipstream`, `TableCopy::follow`).
+pub fn tracked_changes() {
+    let shared = Arc::new((CopyTrack::default(), Countdown::new(2)));
+    shared.0.handed_on();
+    let finish = |(track, workers): &(CopyTrack, Countdown)| {
+        if workers.done() {
+            track.done();
+        }
+    };
+    let (first, second) = (Arc::clone(&shared), Arc::clone(&shared));
+    let first = thread::spawn(move || {
+        first.0.fail("row not found".to_owned());
+        finish(&first);
+    });
+    let second = thread::spawn(move || finish(&second));
+    if shared.0.is_idle() {
+        assert_eq!(shared.0.reason().as_deref(), Some("row not found"), "a copy that lacks a change looks whole");
+    }
+    let _ = (first.join(), second.join());
+    assert!(shared.0.is_idle() && shared.0.reason().is_some());
+}
+
+/// Transactions end in any order; who waited for both sees what both did, by the lock or past it.
+pub fn low_water_mark() {
+    let shared = Arc::new((LowWaterMark::new(0), [AtomicU64::new(0), AtomicU64::new(0)]));
+    let workers = [1, 2].map(|number| {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            shared.1[number as usize - 1].store(number, Relaxed);
+            shared.0.finish(number);
+        })
+    });
+    assert_ne!(shared.0.wait(2, &Ending::default()), Waited::GivenUp);
+    for number in [1, 2] {
+        assert_eq!(shared.1[number as usize - 1].load(Relaxed), number, "the mark passed what is not seen");
+    }
+    workers.into_iter().for_each(|worker| drop(worker.join()));
+}
+
+/// Two wait for different numbers: both are woken, though the mark keeps the lowest awaited number only.
+pub fn low_water_mark_waiters() {
+    let mark = Arc::new(LowWaterMark::new(0));
+    let (waiting, finishing) = (Arc::clone(&mark), Arc::clone(&mark));
+    let waiter = thread::spawn(move || {
+        assert_ne!(waiting.wait(1, &Ending::default()), Waited::GivenUp);
+        assert!(waiting.low() >= 1);
+    });
+    let worker = thread::spawn(move || {
+        finishing.finish(2);
+        finishing.finish(1);
+    });
+    assert_ne!(mark.wait(2, &Ending::default()), Waited::GivenUp);
+    assert_eq!(mark.low(), 2);
+    let _ = (waiter.join(), worker.join());
+}
+
+/// Who reads the watermark without the lock sees what was done before it moved.
+pub fn watermark_without_lock() {
+    let shared = Arc::new((Marks::new(0), AtomicU64::new(0)));
+    let publisher = Arc::clone(&shared);
+    let publisher = thread::spawn(move || {
+        for number in 1..=2 {
+            publisher.1.store(number, Relaxed);
+            publisher.0.advance(number, &Pins::default());
+        }
+    });
+    let watermark = shared.0.watermark();
+    assert!(shared.1.load(Relaxed) >= watermark, "the watermark is ahead of what is applied");
+    let _ = publisher.join();
+}
+
+/// One row, its versions, and who may see them: as a lane drops versions when it appends (`store::Lane::apply`).
+struct Row {
+    marks: Marks,
+    /// The watermark and the pins: `Visibility`'s lock.
+    visible: Mutex<(u64, Pins)>,
+    versions: RwLock<Vec<u64>>,
+}
+
+impl Row {
+    fn new() -> Arc<Row> {
+        let visible = Mutex::new((1, Pins::default()));
+        Arc::new(Row { marks: Marks::new(1), visible, versions: RwLock::new(vec![1]) })
+    }
+
+    /// Appends version `number`, drops those that nobody needs, makes it visible.
+    fn write(&self, number: u64) {
+        let oldest = self.marks.oldest_needed();
+        if let Ok(mut versions) = self.versions.write() {
+            let kept = versions.iter().rposition(|version| *version <= oldest).unwrap_or(0);
+            versions.drain(..kept);
+            versions.push(number);
+        }
+        if let Ok(mut visible) = self.visible.lock() {
+            visible.0 = number;
+            self.marks.advance(number, &visible.1);
+        }
+    }
+
+    /// Every transaction writes the row, so a snapshot at n sees version n, neither less nor more.
+    fn check(&self, at: u64) {
+        let Ok(versions) = self.versions.read() else { return };
+        let seen = versions.iter().rev().find(|version| **version <= at);
+        assert_eq!(seen, Some(&at), "a snapshot at {at} finds {:?}", *versions);
+    }
+
+    fn drop_pin(&self, at: u64) {
+        if let Ok(mut visible) = self.visible.lock() {
+            visible.1.unpin(at);
+            self.marks.released(visible.0, &visible.1);
+        }
+    }
+}
+
+fn replay(row: &Arc<Row>) -> thread::JoinHandle<()> {
+    let row = Arc::clone(row);
+    thread::spawn(move || (2..=4).for_each(|number| row.write(number)))
+}
+
+/// A snapshot's row stays until it is dropped, while a worker writes it and drops old versions; one after the other.
+pub fn snapshots_and_writers() {
+    let row = Row::new();
+    let worker = replay(&row);
+    for _ in 0..2 {
+        let at = row.visible.lock().map_or(0, |mut visible| {
+            let at = visible.0;
+            visible.1.pin(at);
+            at
+        });
+        row.check(at);
+        row.drop_pin(at);
+    }
+    let _ = worker.join();
+    let needed = row.marks.oldest_needed();
+    assert_eq!(needed, 4, "old versions are kept for nobody");
+}
+
+/// The same, wrongly: the watermark is read without the lock and pinned after. To show that the model finds it.
+pub fn pins_in_two_steps() {
+    let row = Row::new();
+    let worker = replay(&row);
+    let at = row.marks.watermark();
+    if let Ok(mut visible) = row.visible.lock() {
+        visible.1.pin(at);
+    }
+    row.check(at);
+    let _ = worker.join();
+}
+
+/// A connection that ends because the snapshot is too old knows that it does (`copy`, `Run::fail`).
+pub fn copy_that_expires() {
+    let ending = Arc::new(copy_ending::Ending::default());
+    let watch = Arc::clone(&ending);
+    let watch = thread::spawn(move || watch.expire());
+    if ending.is_ending() {
+        assert!(ending.is_expired(), "a snapshot that is too old is told as a stop");
+    }
+    let _ = watch.join();
+}

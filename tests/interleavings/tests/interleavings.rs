@@ -1,0 +1,51 @@
+//! What holds in every interleaving, and that each model finds what would break it.
+
+use interleavings::{
+    Weakened, copy_that_expires, is_caught, last_of_several, low_water_mark, low_water_mark_waiters, pins_in_two_steps,
+    snapshots_and_writers, tracked_changes, watermark_without_lock,
+};
+
+fn holds_and_needs(model: fn(), needed: &[Weakened]) {
+    loom::model(model);
+    for weakened in needed {
+        assert!(is_caught(*weakened, model), "{weakened:?} was not noticed");
+    }
+}
+
+const BOTH: [Weakened; 2] = [Weakened::NoRelease, Weakened::NoAcquire];
+
+#[test]
+fn the_last_to_be_done_sees_what_all_did() {
+    holds_and_needs(last_of_several, &BOTH);
+}
+
+#[test]
+fn a_copy_that_lacks_a_change_never_looks_whole() {
+    holds_and_needs(tracked_changes, &BOTH);
+}
+
+#[test]
+fn who_waited_for_the_low_water_mark_sees_what_was_done_below_it() {
+    holds_and_needs(low_water_mark, &[Weakened::NoRelease, Weakened::NoAcquire, Weakened::NoWakeUp]);
+}
+
+#[test]
+fn waiters_for_different_numbers_are_woken_in_every_order() {
+    holds_and_needs(low_water_mark_waiters, &[Weakened::NoWakeUp]);
+}
+
+#[test]
+fn a_watermark_seen_without_the_lock_is_not_ahead_of_the_rows() {
+    holds_and_needs(watermark_without_lock, &BOTH);
+}
+
+#[test]
+fn a_snapshot_keeps_its_version_while_workers_drop_old_ones() {
+    holds_and_needs(snapshots_and_writers, &[]);
+    assert!(is_caught(Weakened::No, pins_in_two_steps), "a pin that comes too late was not noticed");
+}
+
+#[test]
+fn a_copy_that_is_too_old_is_told_so() {
+    holds_and_needs(copy_that_expires, &BOTH);
+}
