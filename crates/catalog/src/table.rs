@@ -137,7 +137,7 @@ pub enum OmittedValue {
     Null,
     /// These bytes, as in a row image.
     Image(Vec<u8>),
-    /// Not known here: replay must stop.
+    /// Not known here: the table is copied again, or replay stops.
     Unknown,
 }
 

@@ -15,7 +15,7 @@ use binlog::{
     PayloadDecompressor, QueryEvent, QueryKind, TableMapEvent, TransactionPayload, XaPrepare, check_event_type,
     event_body, event_type, verify_checksum,
 };
-use catalog::{Catalog, TableId};
+use catalog::{Catalog, NamedTable, TableId};
 use observe::Category;
 
 use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
@@ -91,6 +91,9 @@ pub(crate) trait StatementSink {
     fn prepare(&mut self, xid: String, gtid: Option<Gtid>, transaction: usize) -> Result<(), String>;
     /// Takes a prepared transaction out; None when there is no such.
     fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>>;
+    /// Puts a table in quarantine from the open transaction on, for this reason: its copy brings its rows. False, with nothing
+    /// done, where none is copied.
+    fn leave_to_copy(&mut self, table: &NamedTable, transaction: usize, why: &str) -> bool;
     /// Carries a statement out.
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
 }
@@ -589,10 +592,8 @@ impl Decoder {
             return Ok(true);
         };
         let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us, gtid, position })?;
-        let (catalog, version) = sink.catalog();
-        work.catalog = catalog;
-        work.out.catalog_version = version;
-        self.learn(version);
+        let changed = sink.catalog();
+        self.go_on_under(work, changed);
         let category = match outcome {
             StatementOutcome::Applied if error_code != 0 => {
                 return Err(unsupported(format!(
@@ -611,6 +612,13 @@ impl Decoder {
         open.kind = TransactionKind::Statement;
         // Inside BEGIN … the transaction goes on; a statement of its own ends with itself.
         Ok(!open.bracketed)
+    }
+
+    /// What follows in the piece is decoded under another catalog.
+    pub(crate) fn go_on_under(&mut self, work: &mut Work<'_>, (catalog, version): (Catalog, u64)) {
+        work.catalog = catalog;
+        work.out.catalog_version = version;
+        self.learn(version);
     }
 
     fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {

@@ -482,6 +482,18 @@ impl StatementSink for State {
         Arc::make_mut(&mut self.prepared).remove(xid)
     }
 
+    fn leave_to_copy(&mut self, table: &NamedTable, transaction: usize, why: &str) -> bool {
+        if !self.quarantine {
+            return false;
+        }
+        // What a copy does not cure is copied at growing pauses.
+        self.writes.count(table);
+        let (catalog, gone) = self.catalog.with_quarantined(table, why);
+        let at = SequenceNumber(self.first.0 + transaction as u64);
+        self.put_catalog(at, catalog, gone.into_iter().collect());
+        true
+    }
+
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
         let context = context_of(&statement, &self.filters, &self.catalog);
         let query = &statement.query;
