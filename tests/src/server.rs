@@ -9,6 +9,9 @@ use base::GtidSet;
 
 use crate::{Ran, repository, run_with_input, scratch};
 
+/// Options of a server that does not wait for its disk.
+const UNSYNCED: [&str; 2] = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"];
+
 /// A server; destroyed with its data when dropped.
 pub struct Server {
     script: &'static str,
@@ -20,29 +23,35 @@ impl Server {
     /// A MySQL server with these mysqld options.
     #[must_use]
     pub fn start(name: &str, options: &[&str]) -> Server {
-        Server::start_with("mysql", name, options).unwrap_or_else(|error| panic!("no server: {error}"))
+        Server::start_with("mysql", name, options, None).unwrap_or_else(|error| panic!("no server: {error}"))
+    }
+
+    /// The same, not synced, whose system time zone is this one, in POSIX's form.
+    #[must_use]
+    pub fn start_in_zone(name: &str, zone: &str) -> Server {
+        Server::start_with("mysql", name, &UNSYNCED, Some(zone)).unwrap_or_else(|error| panic!("no server: {error}"))
     }
 
     /// A MySQL server that does not wait for its disk at each commit, and loses nothing when it is killed: for tests of what
     /// is replayed, not of when the source sends it.
     #[must_use]
     pub fn start_unsynced(name: &str, options: &[&str]) -> Server {
-        let unsynced = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"];
-        Server::start(name, &[&unsynced[..], options].concat())
+        Server::start(name, &[&UNSYNCED[..], options].concat())
     }
 
     /// A MariaDB server; None, with a message, where there is none to be had.
     #[must_use]
     pub fn mariadb(name: &str) -> Option<Server> {
-        Server::start_with("mariadb", name, &[]).map_err(|error| eprintln!("skipped: no MariaDB: {error}")).ok()
+        Server::start_with("mariadb", name, &[], None).map_err(|error| eprintln!("skipped: no MariaDB: {error}")).ok()
     }
 
-    fn start_with(script: &'static str, name: &str, options: &[&str]) -> Result<Server, String> {
+    fn start_with(script: &'static str, name: &str, options: &[&str], zone: Option<&str>) -> Result<Server, String> {
         // Names are used once: the last holder of a shared server may still be taking it down.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut server = Server { script, name, port: 0 };
-        let ran = Ran::from(server.command("start").args(options).output().unwrap());
+        let ran =
+            Ran::from(server.command("start").args(options).envs(zone.map(|zone| ("TZ", zone))).output().unwrap());
         if ran.code != 0 {
             return Err(ran.err);
         }

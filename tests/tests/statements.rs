@@ -95,6 +95,76 @@ fn statements_of_every_kind_cost_a_copy_of_their_tables() {
     replica.expect_exit(6, &["view `d`.`v`", "INSERT INTO v", "slipstream skip"]);
 }
 
+/// LOAD DATA in statement format: the file is in the log, in blocks, and the statement behind it.
+#[test]
+fn load_data_in_statement_format() {
+    let server = Server::start_unsynced("load", &["--local-infile=ON"]);
+    server.sql(
+        "GRANT XA_RECOVER_ADMIN, LOCK TABLES ON *.* TO repl; CREATE DATABASE d; CREATE DATABASE e; USE d; CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(50));
+         CREATE TABLE x (id INT PRIMARY KEY, v VARCHAR(50)); CREATE TABLE m (id INT PRIMARY KEY, v VARCHAR(50)) ENGINE=MyISAM;
+         CREATE TABLE large (id INT PRIMARY KEY, v VARCHAR(2000)); CREATE TABLE e.other (id INT PRIMARY KEY); CREATE TABLE p (id INT PRIMARY KEY)",
+    );
+    let file = |name: &str, rows: std::ops::Range<u32>, len: usize| {
+        let file = folder(name);
+        let value = "v".repeat(len);
+        std::fs::write(&file, rows.map(|n| format!("{n}\t{value}\n")).collect::<String>()).unwrap();
+        file.display().to_string()
+    };
+    // Larger than a slice of a transaction.
+    let (rows, large) = (file("rows", 1..2000, 10), file("large", 0..20_000, 1000));
+    let xml = folder("xml").display().to_string();
+    std::fs::write(&xml, "<row><id>5000</id><v>of XML</v></row>").unwrap();
+    let load =
+        |sql: &str| server.client(&["--local-infile=1"], &format!("SET SESSION binlog_format = STATEMENT; {sql}"));
+    let mut replica = Replica::follow(&server, &folder("load"), &["--cut-interval=200ms"]);
+    load(&format!("USE d; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE t (id, @v) SET v = CONCAT(@v, RAND())")).unwrap();
+    // One that names its database, one in a payload, one of XA.
+    load(&format!("LOAD DATA LOCAL INFILE '{large}' REPLACE INTO TABLE d.large")).unwrap();
+    load(&format!("SET SESSION binlog_transaction_compression = ON; USE d; LOAD XML LOCAL INFILE '{xml}' INTO TABLE t ROWS IDENTIFIED BY '<row>'")).unwrap();
+    load(&format!(
+        "USE d; XA START 'x'; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE x; XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'"
+    ))
+    .unwrap();
+    // One of the session's own table, which concerns nobody.
+    load(&format!("USE d; CREATE TEMPORARY TABLE own LIKE t; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE own; DROP TEMPORARY TABLE own")).unwrap();
+    load(&format!("USE d; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE m")).unwrap();
+    server.sql("INSERT INTO e.other VALUES (1), (2); INSERT INTO d.p VALUES (1); DELETE FROM d.t WHERE id = 7");
+    let status = replica.catch_up(&server);
+    for table in ["`t`", "`large`", "`x`", "`m`"] {
+        assert!(quarantined(&status).contains(&format!("`d`.{table}")), "{table} in {status}");
+    }
+    assert!(!quarantined(&status).contains("`p`") && !quarantined(&status).contains("`other`"), "{status}");
+    assert_eq!(status["replay"]["tables_copied_by_itself"], 0, "{status}");
+    // Each says its place and transaction.
+    let own = server.gtid_executed().to_string();
+    let uuid = own.split(':').next().unwrap();
+    for text in ["(relay log relay-bin.", &format!(", GTID {uuid}:"), "): LOAD DATA"] {
+        assert!(quarantined(&status).contains(text), "{text} in {status}");
+    }
+    // XA's is seen once more at its commit.
+    assert!(ledger(&status, "superseded_by_copy").contains(&("Execute_load_query".into(), 5)), "{status}");
+    for (event, count) in [("Execute_load_query", 7), ("Begin_load_query", 6)] {
+        assert!(ledger(&status, "seen").contains(&(event.into(), count)), "{event}: {status}");
+    }
+    verify_equal(&server, replica.data(), &["e"]);
+    replica.wait_until("their copies", |status| status["replay"]["tables_copied_by_itself"] == 4);
+    server
+        .sql("UPDATE d.t SET v = 'later' WHERE id < 5; DELETE FROM d.large WHERE id = 9; DELETE FROM d.x WHERE id = 9");
+    assert_equal(&server, &mut replica, &["d", "e"]);
+    replica.stop();
+    // From files there is nothing to copy from: it stops as before any such statement, and can be left out.
+    server.stop();
+    let (source, data) = (format!("file:{}", server.dir().join("binlog.000001").display()), folder("load-files"));
+    let ran = slipstream(&["replica", "--source", &source, "--data", data.to_str().unwrap()]);
+    ran.expect(6, &["would have to be copied", "LOAD DATA", "slipstream skip"]);
+    let gtid = format!("{uuid}:");
+    let at = ran.err.find("skip ").map(|at| &ran.err[at + 5..]).and_then(|text| text.split(' ').next()).unwrap();
+    assert!(at.starts_with(&gtid), "{at}");
+    slipstream(&["skip", at, "--data", data.to_str().unwrap()]).expect(0, &[]);
+    slipstream(&["replica", "--source", &source, "--data", data.to_str().unwrap()])
+        .expect(6, &["statement: LOAD DATA"]);
+}
+
 /// The real thing, where it is installed (Debian's percona-toolkit).
 #[test]
 fn pt_table_checksum() {

@@ -178,7 +178,8 @@ fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     }
     match create::key_element(parser)? {
         Some(Element::Key(key)) => return Ok(AlterAction::AddKey(key)),
-        Some(Element::Check) => return Ok(AlterAction::Copies),
+        Some(Element::Check { enforced: true }) => return Ok(AlterAction::Copies),
+        Some(Element::Check { enforced: false }) => return Ok(AlterAction::Nothing),
         None => {}
     }
     parser.eat_word("COLUMN")?;

@@ -129,7 +129,7 @@ pub(crate) fn resolve(
             ColumnType { members: members(&spec.members, collation)?, ..of_text(code::SET, pack) }
         }
         BaseType::Json => plain(code::JSON, 4),
-        BaseType::Geometry => plain(code::GEOMETRY, 4),
+        BaseType::Geometry(_) => plain(code::GEOMETRY, 4),
         // Table maps list VECTOR among the binary strings.
         BaseType::Vector => of_text(code::VECTOR, 4),
         BaseType::Date => plain(code::DATE, 0),

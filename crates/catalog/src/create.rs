@@ -52,13 +52,16 @@ fn refuse_select(parser: &mut Parser<'_>) -> Result<(), Problem> {
 }
 
 pub(crate) fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
+    let mut checked = false;
     loop {
         match key_element(parser)? {
             Some(Element::Key(key)) => table.keys.push(key),
-            Some(Element::Check) => {}
+            Some(Element::Check { enforced }) => checked |= enforced,
             None => column(parser, table)?,
         }
         if !parser.eat_punct(b',')? {
+            // Which column it stands with makes no difference.
+            table.columns.iter_mut().take(1).for_each(|column| column.checked |= checked);
             return Ok(());
         }
     }
@@ -68,7 +71,9 @@ pub(crate) fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> 
 pub(crate) enum Element {
     Key(KeySpec),
     /// A CHECK constraint: the source has enforced it.
-    Check,
+    Check {
+        enforced: bool,
+    },
 }
 
 /// A key, foreign key or check, if one is next; also what follows ADD in ALTER TABLE.
@@ -104,8 +109,7 @@ pub(crate) fn key_element(parser: &mut Parser<'_>) -> Result<Option<Element>, Pr
             return Ok(Some(Element::Key(foreign_key(parser, constraint)?)));
         }
         "CHECK" => {
-            check(parser)?;
-            return Ok(Some(Element::Check));
+            return Ok(Some(Element::Check { enforced: check(parser)? }));
         }
         _ if named => return parser.wrong("PRIMARY, UNIQUE, FOREIGN or CHECK expected"),
         _ => return Ok(None),
@@ -246,12 +250,15 @@ fn reference_action(parser: &mut Parser<'_>) -> Result<ReferenceAction, Problem>
     parser.wrong("RESTRICT, CASCADE, SET NULL, SET DEFAULT or NO ACTION expected")
 }
 
-/// `CHECK (…) [[NOT] ENFORCED]`.
-fn check(parser: &mut Parser<'_>) -> Result<(), Problem> {
+/// `CHECK (…) [[NOT] ENFORCED]`; whether it is enforced.
+fn check(parser: &mut Parser<'_>) -> Result<bool, Problem> {
     parser.expect_word("CHECK")?;
     parser.parenthesised()?;
-    let _ = parser.eat(&["NOT", "ENFORCED"])? || parser.eat_word("ENFORCED")?;
-    Ok(())
+    let enforced = !parser.eat(&["NOT", "ENFORCED"])?;
+    if enforced {
+        parser.eat_word("ENFORCED")?;
+    }
+    Ok(enforced)
 }
 
 pub(crate) fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
@@ -270,6 +277,8 @@ pub(crate) fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(
         invisible: false,
         generated: None,
         comment: String::new(),
+        srid: None,
+        checked: false,
     };
     if serial {
         serial_default_value(&mut column, &mut table.keys);
@@ -360,7 +369,7 @@ fn column_attribute(
         }
         "SRID" => {
             parser.take()?;
-            parser.unsigned()?;
+            column.srid = Some(parser.unsigned()?);
         }
         "ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE" => {
             parser.take()?;
@@ -376,9 +385,9 @@ fn column_attribute(
             if !parser.is_word("CHECK")? {
                 parser.name()?;
             }
-            check(parser)?;
+            column.checked |= check(parser)?;
         }
-        "CHECK" => check(parser)?,
+        "CHECK" => column.checked |= check(parser)?,
         "REFERENCES" => {
             let foreign = references(parser, None, true)?;
             let key = inline_key(KeyKind::Foreign, &column.name);

@@ -15,7 +15,7 @@ use crate::index_set;
 use crate::lexer::{SERVER_VERSION_DEFAULT, sql_mode};
 use crate::parser;
 use crate::partition;
-use crate::syntax::{ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
+use crate::syntax::{BaseType, ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
 use crate::table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, TableDef, TableId, code,
     same_name,
@@ -122,7 +122,17 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
         default,
         on_update_now: spec.on_update_now,
         comment: spec.comment.clone(),
+        geometry: geometry(spec),
     })
+}
+
+/// See [`Column::geometry`].
+fn geometry(spec: &ColumnSpec) -> String {
+    match (spec.ty.base, spec.srid) {
+        (BaseType::Geometry(name), Some(srid)) => format!("{name} srid {srid}"),
+        (BaseType::Geometry(name), None) => name.to_owned(),
+        _ => String::new(),
+    }
 }
 
 /// A DEFAULT clause as the column keeps it; None is none.

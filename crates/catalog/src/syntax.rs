@@ -113,7 +113,8 @@ pub(crate) enum BaseType {
     Enum,
     Set,
     Json,
-    Geometry,
+    /// With the name of its type, as the server prints it.
+    Geometry(&'static str),
     Vector,
     Date,
     Time,
@@ -162,6 +163,9 @@ pub(crate) struct ColumnSpec {
     /// `(stored, expression)`.
     pub(crate) generated: Option<(bool, String)>,
     pub(crate) comment: String,
+    pub(crate) srid: Option<u64>,
+    /// An enforced CHECK stands with it.
+    pub(crate) checked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -94,6 +94,10 @@ pub struct Column {
     pub on_update_now: bool,
     /// The column's comment.
     pub comment: String,
+    /// Which type of GEOMETRY, with its SRID where it has one: `point srid 4326`; empty for other columns, and where a
+    /// catalog of an earlier version of this program did not keep it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub geometry: String,
 }
 
 /// What ZEROFILL and FLOAT(M,D) add to the text of a number.
@@ -137,7 +141,7 @@ pub enum OmittedValue {
     Null,
     /// These bytes, as in a row image.
     Image(Vec<u8>),
-    /// Not known here: replay must stop.
+    /// Not known here: the table is copied again, or replay stops.
     Unknown,
 }
 

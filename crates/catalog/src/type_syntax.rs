@@ -128,8 +128,14 @@ fn base_type(parser: &mut Parser<'_>, word: &str) -> Result<Option<BaseType>, Pr
         "DATETIME" => BaseType::DateTime,
         "TIMESTAMP" => BaseType::Timestamp,
         "YEAR" => BaseType::Year,
-        "GEOMETRY" | "POINT" | "LINESTRING" | "POLYGON" | "MULTIPOINT" | "MULTILINESTRING" | "MULTIPOLYGON"
-        | "GEOMETRYCOLLECTION" | "GEOMCOLLECTION" => BaseType::Geometry,
+        "GEOMETRY" => BaseType::Geometry("geometry"),
+        "POINT" => BaseType::Geometry("point"),
+        "LINESTRING" => BaseType::Geometry("linestring"),
+        "POLYGON" => BaseType::Geometry("polygon"),
+        "MULTIPOINT" => BaseType::Geometry("multipoint"),
+        "MULTILINESTRING" => BaseType::Geometry("multilinestring"),
+        "MULTIPOLYGON" => BaseType::Geometry("multipolygon"),
+        "GEOMETRYCOLLECTION" | "GEOMCOLLECTION" => BaseType::Geometry("geomcollection"),
         "VECTOR" => BaseType::Vector,
         _ => return Ok(None),
     }))

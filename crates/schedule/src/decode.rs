@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, Prepared, ReplicationFilters};
+use base::{Gtid, LogPosition, Prepared, ReplicationFilters};
 use binlog::{
-    ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, PayloadDecompressor, QueryEvent, QueryKind,
-    TableMapEvent, TransactionPayload, XaPrepare, check_event_type, event_body, event_type, verify_checksum,
+    BeginLoadQuery, ChecksumAlgorithm, EventHeader, ExecuteLoadQuery, FormatDescription, GtidEvent,
+    PayloadDecompressor, QueryEvent, QueryKind, TableMapEvent, TransactionPayload, XaPrepare, check_event_type,
+    event_body, event_type, verify_checksum,
 };
-use catalog::{Catalog, TableId};
+use catalog::{Catalog, NamedTable, TableId};
 use observe::Category;
 
 use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
@@ -61,6 +62,8 @@ pub(crate) struct Statement<'a> {
     /// When it began at the source, µs since 1970.
     pub timestamp_us: u64,
     pub gtid: Option<Gtid>,
+    /// Of its event, or of the transaction when it is inside a compressed payload.
+    pub position: LogPosition,
 }
 
 /// What became of a statement.
@@ -88,6 +91,9 @@ pub(crate) trait StatementSink {
     fn prepare(&mut self, xid: String, gtid: Option<Gtid>, transaction: usize) -> Result<(), String>;
     /// Takes a prepared transaction out; None when there is no such.
     fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>>;
+    /// Puts a table in quarantine from the open transaction on, for this reason: its copy brings its rows. False, with nothing
+    /// done, where none is copied.
+    fn leave_to_copy(&mut self, table: &NamedTable, transaction: usize, why: &str) -> bool;
     /// Carries a statement out.
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
 }
@@ -404,14 +410,13 @@ impl Decoder {
             event_type::INCIDENT => {
                 return Err(unsupported("the source reports lost events (Incident); its log is incomplete here"));
             }
-            event_type::BEGIN_LOAD_QUERY
-            | event_type::EXECUTE_LOAD_QUERY
-            | event_type::APPEND_BLOCK
-            | event_type::DELETE_FILE => {
-                return Err(unsupported(format!(
-                    "{}: LOAD DATA in statement format is not supported; use binlog_format=ROW",
-                    header.name()
-                )));
+            // The file of a LOAD DATA in statement format: the copy of its table brings the rows.
+            event_type::BEGIN_LOAD_QUERY | event_type::APPEND_BLOCK | event_type::DELETE_FILE => {
+                BeginLoadQuery::parse(body).map_err(binlog_fault)?;
+            }
+            event_type::EXECUTE_LOAD_QUERY => {
+                let query = ExecuteLoadQuery::parse(body).map_err(binlog_fault)?.query;
+                return self.statement(work, header, query);
             }
             _ => check_event_type(header).map_err(binlog_fault)?,
         }
@@ -522,6 +527,7 @@ impl Decoder {
             | event_type::UPDATE_ROWS
             | event_type::DELETE_ROWS
             | event_type::PARTIAL_UPDATE_ROWS
+            | event_type::EXECUTE_LOAD_QUERY
             | event_type::QUERY => {
                 let len = EventHeader::LEN + body.len();
                 if events.len() + len > PREPARED_BYTES_MAX {
@@ -577,6 +583,7 @@ impl Decoder {
         let transaction = work.out.transactions.len();
         let server_version = work.open.as_ref().and_then(|open| open.begun.server_version);
         let gtid = work.open.as_ref().and_then(|open| open.begun.gtid);
+        let position = work.out.piece.position(work.at);
         let error_code = query.error_code;
         let micros = query.status.microseconds.unwrap_or(0);
         let timestamp_us = u64::from(header.timestamp) * 1_000_000 + u64::from(micros);
@@ -584,11 +591,9 @@ impl Decoder {
             work.out.needs_serial = true;
             return Ok(true);
         };
-        let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us, gtid })?;
-        let (catalog, version) = sink.catalog();
-        work.catalog = catalog;
-        work.out.catalog_version = version;
-        self.learn(version);
+        let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us, gtid, position })?;
+        let changed = sink.catalog();
+        self.go_on_under(work, changed);
         let category = match outcome {
             StatementOutcome::Applied if error_code != 0 => {
                 return Err(unsupported(format!(
@@ -607,6 +612,13 @@ impl Decoder {
         open.kind = TransactionKind::Statement;
         // Inside BEGIN … the transaction goes on; a statement of its own ends with itself.
         Ok(!open.bracketed)
+    }
+
+    /// What follows in the piece is decoded under another catalog.
+    pub(crate) fn go_on_under(&mut self, work: &mut Work<'_>, (catalog, version): (Catalog, u64)) {
+        work.catalog = catalog;
+        work.out.catalog_version = version;
+        self.learn(version);
     }
 
     fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters};
-use catalog::{Catalog, DdlEffect, TableDef, Written};
+use catalog::{Catalog, DdlEffect, NamedTable, TableDef, Written};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::memory::MemoryGate;
@@ -151,6 +151,11 @@ impl StatementSink for FollowState {
     fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>> {
         let none = || Arc::new(Prepared { number: 0, gtid: None, events: Vec::new() });
         Some(Arc::make_mut(&mut self.prepared).remove(xid).unwrap_or_else(none))
+    }
+
+    /// This is its copy.
+    fn leave_to_copy(&mut self, _: &NamedTable, _: usize, _: &str) -> bool {
+        false
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {

@@ -121,11 +121,24 @@ impl TablePlan {
                 out.extend_from_slice(bytes);
                 Ok(false)
             }
-            _ => Err(format!(
-                "the row event leaves out column {}.`{}`, whose default is not a constant known here",
-                self.def.full_name(),
-                self.def.columns.get(column).map_or("?", |column| column.name.as_str())
-            )),
+            _ => Err(self.unknown_default(column)),
         }
+    }
+
+    /// Why rows cannot be read whose INSERT leaves a column out.
+    fn unknown_default(&self, column: usize) -> String {
+        format!(
+            "the row event leaves out column {}.`{}`, whose default is not a constant known here",
+            self.def.full_name(),
+            self.def.columns.get(column).map_or("?", |column| column.name.as_str())
+        )
+    }
+
+    /// The reason why an INSERT that logs the columns of this bitmap alone cannot be read: a default is not known here (a
+    /// TIMESTAMP's in a time zone that only the source knows). None when it can.
+    pub(crate) fn lacks_default(&self, present: &[u8]) -> Option<String> {
+        let logged = |column: usize| present.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1);
+        let mut unknown = self.omitted.iter().enumerate().filter(|(_, value)| **value == OmittedValue::Unknown);
+        unknown.find(|(column, _)| !logged(*column)).map(|(column, _)| self.unknown_default(column))
     }
 }

@@ -12,7 +12,7 @@ use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
 use crate::piece::{LAST_OF_EVENT, OpKind, Span};
 use crate::plan::{KeyPlan, TablePlan};
 use crate::stop::StopClass;
-use crate::work::{Cascade, Place, RowsWork, SPACE_BYTES, Work, all_present};
+use crate::work::{Cascade, LeftOut, Place, RowsWork, SPACE_BYTES, Work, all_present};
 
 /// Which image of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,12 @@ impl Decoder {
             return Ok(());
         };
         check_columns(&plan, &event)?;
+        if event.kind == RowsKind::Write
+            && !all_present(event.after_columns, event.column_count)
+            && let Some(why) = plan.lacks_default(event.after_columns)
+        {
+            return self.leave_to_copy(work, header, event.table_id, &plan, why);
+        }
         let Some(open) = &mut work.open else { return Err(corrupt("a rows event outside a transaction")) };
         let rows_before = open.rows;
         // The rows are the end of the body.
@@ -123,6 +129,37 @@ impl Decoder {
         if let Some(open) = &mut work.open {
             open.rows = count;
         }
+        Ok(())
+    }
+
+    /// Rows of the table that event `table_id` maps cannot be read, though sound: its copy is to bring them.
+    fn leave_to_copy(
+        &mut self,
+        work: &mut Work<'_>,
+        header: &EventHeader,
+        table_id: u64,
+        plan: &TablePlan,
+        why: String,
+    ) -> Result<(), Fault> {
+        let transaction = work.out.transactions.len();
+        let Some(sink) = &mut work.sink else {
+            work.out.needs_serial = true;
+            return Ok(());
+        };
+        let table = (plan.def.db.clone(), plan.def.name.clone());
+        if !sink.leave_to_copy(&table, transaction, &why) {
+            return Err(unsupported(why));
+        }
+        let changed = sink.catalog();
+        self.go_on_under(work, changed);
+        let left_out = LeftOut {
+            category: Category::SupersededByCopy,
+            cascades: plan.cascades_on_delete || !plan.cascades_on_update_of.is_empty(),
+        };
+        if let Some(entry) = work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
+            (entry.plan, entry.left_out) = (Ok(None), left_out);
+        }
+        work.count(header.event_type, left_out.category);
         Ok(())
     }
 

@@ -370,9 +370,10 @@ impl State {
         &mut self,
         at: SequenceNumber,
         written: Written,
-        sql: &[u8],
+        statement: &Statement<'_>,
     ) -> Result<StatementOutcome, (StopClass, String)> {
-        let text: String = catalog::masked(&String::from_utf8_lossy(sql)).chars().take(STATEMENT_CHARS_MAX).collect();
+        let text: String =
+            catalog::masked(&String::from_utf8_lossy(statement.query.sql)).chars().take(STATEMENT_CHARS_MAX).collect();
         let refused = |why: &str| {
             let what = "a statement changes rows as text (the session used binlog_format=STATEMENT or MIXED)";
             Err((StopClass::NotSupported, format!("{what}{why}: {text}")))
@@ -407,7 +408,9 @@ impl State {
         for table in tables {
             self.writes.count(&table);
             if !self.catalog.is_quarantined(&table.0, &table.1) {
-                let why = format!("a statement changed its rows as text: {text}");
+                let gtid = statement.gtid.map(|gtid| format!(", GTID {gtid}")).unwrap_or_default();
+                let place = format!("relay log {}{gtid}", statement.position);
+                let why = format!("a statement changed its rows as text ({place}): {text}");
                 let (catalog, gone) = self.catalog.with_quarantined(&table, &why);
                 self.put_catalog(at, catalog, gone.into_iter().collect());
             }
@@ -479,12 +482,24 @@ impl StatementSink for State {
         Arc::make_mut(&mut self.prepared).remove(xid)
     }
 
+    fn leave_to_copy(&mut self, table: &NamedTable, transaction: usize, why: &str) -> bool {
+        if !self.quarantine {
+            return false;
+        }
+        // What a copy does not cure is copied at growing pauses.
+        self.writes.count(table);
+        let (catalog, gone) = self.catalog.with_quarantined(table, why);
+        let at = SequenceNumber(self.first.0 + transaction as u64);
+        self.put_catalog(at, catalog, gone.into_iter().collect());
+        true
+    }
+
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
         let context = context_of(&statement, &self.filters, &self.catalog);
         let query = &statement.query;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
         if let Some(written) = self.catalog.written(&context, query.sql) {
-            return self.write_as_text(at, written, query.sql);
+            return self.write_as_text(at, written, &statement);
         }
         match self.catalog.filter(&context, query.sql) {
             Filtered::Replicated => {}

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use base::{Gtid, GtidSet};
-use binlog::{EventHeader, QueryEvent, QueryKind, TableMapEvent, event_type};
+use binlog::{EventHeader, ExecuteLoadQuery, QueryEvent, QueryKind, TableMapEvent, event_type};
 
 /// Tables, and statements, named of one transaction.
 const NAMED_MAX: usize = 10;
@@ -126,12 +126,22 @@ impl Held {
             }
             event_type::QUERY => {
                 let Ok(query) = QueryEvent::parse(body) else { return };
-                if QueryKind::of(query.sql) == QueryKind::Other && self.statements.len() <= NAMED_MAX {
-                    let text = catalog::masked(&String::from_utf8_lossy(query.sql));
-                    self.statements.push(text.chars().take(STATEMENT_CHARS_MAX).collect());
+                if QueryKind::of(query.sql) == QueryKind::Other {
+                    self.statement(query.sql);
                 }
             }
+            event_type::EXECUTE_LOAD_QUERY => {
+                let Ok(load) = ExecuteLoadQuery::parse(body) else { return };
+                self.statement(load.query.sql);
+            }
             _ => {}
+        }
+    }
+
+    fn statement(&mut self, sql: &[u8]) {
+        if self.statements.len() <= NAMED_MAX {
+            let text = catalog::masked(&String::from_utf8_lossy(sql));
+            self.statements.push(text.chars().take(STATEMENT_CHARS_MAX).collect());
         }
     }
 

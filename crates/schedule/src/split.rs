@@ -428,6 +428,10 @@ impl Splitter {
                 let query = QueryEvent::parse(body).map_err(|e| self.fault(at, &e))?;
                 Ok(self.see_query(QueryKind::of(query.sql)))
             }
+            event_type::EXECUTE_LOAD_QUERY => {
+                self.walk.statement = true;
+                Ok(outside)
+            }
             event_type::XA_PREPARE => {
                 // Its first byte says ONE PHASE.
                 let body = event_body(event, self.checksum).unwrap_or(&[]);

@@ -115,9 +115,13 @@ impl Failure {
         Failure::new(Exit::Usage, text)
     }
 
-    /// From an I/O error on `what` (a path, mostly).
+    /// From an I/O error on `what` (a path, mostly). A full disk says what to do.
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Failure {
-        Failure::new(exit_of_io(error), format!("{what}: {error}"))
+        let failure = Failure::new(exit_of_io(error), format!("{what}: {error}"));
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failure.with_way_on(FREE_SPACE),
+            _ => failure,
+        }
     }
 
     /// Adds MySQL's error number.
@@ -134,6 +138,9 @@ impl Failure {
         self
     }
 }
+
+/// Where the disk is full: all small files are written whole or not at all, so nothing else is to be done.
+pub const FREE_SPACE: &str = "free space in the file system of that folder, then run the same command again";
 
 /// A full or broken disk is code 8; what the caller asked wrongly (no such file, no permission) is a plain error.
 #[must_use]

@@ -10,6 +10,7 @@
 //! DIR/scratch/            what outgrew memory; emptied at every start
 //! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
 //! DIR/filters             the replication filters that its rows were replicated with; none without filters
+//! DIR/source-facts        what the source said of itself; DIR/copying, DIR/copying-table: a copy that did not end
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
 //! ```
 
@@ -236,7 +237,7 @@ impl Folder {
 /// Writes a file whole or not at all: new file, sync, rename, sync of the folder.
 ///
 /// # Errors
-/// Code 8 for disk errors; the old content is then still there.
+/// Code 8 for disk errors, a full disk with what to do; the old content is then still there, and nothing of the new.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
@@ -248,7 +249,11 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         fs::rename(&temporary, path)?;
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().map_err(|error| Failure::io(path.display(), &error))
+    write().map_err(|error| {
+        // It may hold the last of the space. Best effort: the next write begins by emptying it.
+        let _ = fs::remove_file(&temporary);
+        Failure::io(path.display(), &error)
+    })
 }
 
 /// Makes a new folder's own name durable, and those of the folders above it, which may be as new. Ones that only others

@@ -27,7 +27,7 @@ use store::{Disk, DiskOptions, Recovered, SnapshotLimits, Store, StoreError};
 
 use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpec};
 use crate::due_copies::DueCopies;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, FREE_SPACE, Failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, CopyFailure};
 use crate::lock::{FolderLock, OpeningLock};
@@ -994,7 +994,8 @@ pub fn store_failure(error: &StoreError) -> Failure {
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
         StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
     };
-    Failure::new(exit, error.to_string())
+    let failure = Failure::new(exit, error.to_string());
+    if matches!(error, StoreError::DiskFull { .. }) { failure.with_way_on(FREE_SPACE) } else { failure }
 }
 
 /// The store's word for the option.

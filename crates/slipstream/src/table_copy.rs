@@ -172,10 +172,12 @@ impl TableCopy<'_> {
         }
         self.pipeline.store.readable().map_err(|error| store_failure(&error))?;
         let begun = Instant::now();
-        write_atomically(&self.folder.path().join(MARK), format!("{name}\n").as_bytes())?;
-        log::system(COPY_TABLE, "Copy", &format!("copying {name} again"));
-        let result = self.attempts(&filter, say);
-        unmark(self.folder)?;
+        let marked = write_atomically(&self.folder.path().join(MARK), format!("{name}\n").as_bytes());
+        let result = marked.and_then(|()| {
+            log::system(COPY_TABLE, "Copy", &format!("copying {name} again"));
+            let result = self.attempts(&filter, say);
+            unmark(self.folder).and(result)
+        });
         match result {
             Ok(mut report) => {
                 report.elapsed = begun.elapsed();
