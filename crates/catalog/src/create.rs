@@ -458,7 +458,7 @@ pub(crate) fn literal(parser: &mut Parser<'_>) -> Result<Literal, Problem> {
                 None => Literal::Bytes(bytes),
             })
         }
-        Tok::Str { .. } if !signed => Ok(Literal::Text(parser.string()?)),
+        Tok::Str { .. } if !signed => Ok(Literal::Text(parser.value()?)),
         _ => parser.wrong("a literal expected"),
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Parser<'a> {
     taken_to: usize,
     /// Name of `character_set_client`.
     client_charset: &'static str,
+    /// Name of the character set of `collation_connection`, where the event says one.
+    connection_charset: Option<&'static str>,
     sql_mode: u64,
     names: Option<SourceNames>,
 }
@@ -31,7 +33,7 @@ pub(crate) struct Parser<'a> {
 /// not undo: equal texts mean the same, different ones may.
 pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, Problem> {
     // Text inside a statement was made UTF-8 when it was taken out.
-    let context = StatementContext { collation_client: None, ..context.clone() };
+    let context = StatementContext { collation_client: None, collation_connection: None, ..context.clone() };
     let mut parser = Parser::new(&context, text.as_bytes());
     let mut tokens = Vec::new();
     loop {
@@ -77,6 +79,7 @@ impl<'a> Parser<'a> {
             ahead: VecDeque::new(),
             taken_to: 0,
             client_charset: client,
+            connection_charset: context.collation_connection.and_then(charset::by_id).map(|found| found.charset),
             sql_mode: context.sql_mode,
             names: context.names.filters.renames().then(|| context.names.clone()),
         }
@@ -273,6 +276,24 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(text)
+    }
+
+    /// A string that is a value: what has no introducer goes through the character set of `collation_connection`, which
+    /// leaves a question mark for each character it lacks (`text_literal`, sql/sql_yacc.yy; seen on 9.7). Comments, and the
+    /// names of ENUM and SET, do not.
+    pub(crate) fn value(&mut self) -> Result<Text, Problem> {
+        let plain = matches!(self.peek()?, Tok::Str { introducer: None, .. });
+        let text = self.string()?;
+        let Some(connection) = self.connection_charset.filter(|to| plain && *to != text.charset) else {
+            return Ok(text);
+        };
+        let bytes = match connection {
+            "binary" => text.bytes,
+            _ => {
+                charset::from_unicode_or_question_marks(&charset::to_unicode(&text.bytes, &text.charset)?, connection)?
+            }
+        };
+        Ok(Text { bytes, charset: connection.to_owned() })
     }
 
     /// An unsigned integer.

@@ -513,18 +513,18 @@ fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<F
 
 impl Compute {
     /// None is NULL.
-    fn of(self, ty: &ColumnType, stored: &[u8]) -> Result<Option<i64>, String> {
+    fn of(self, ty: &ColumnType, stored: &[u8]) -> Result<Option<i128>, String> {
         let not_known = || Err(format!("the partitions of rows placed by a column of type {}", ty.name()));
         let little = stored.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         match (self, ty.code) {
             (Compute::Integer, code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG) => {
                 let unused = 64 - 8 * stored.len().clamp(1, 8);
                 if ty.unsigned {
-                    return i64::try_from(little).map_or_else(|_| not_known(), |value| Ok(Some(value)));
+                    return Ok(Some(i128::from(little)));
                 }
-                Ok(Some((little << unused) as i64 >> unused))
+                Ok(Some(i128::from((little << unused) as i64 >> unused)))
             }
-            (Compute::Integer, code::YEAR) => Ok(Some(if little == 0 { 0 } else { 1900 + little as i64 })),
+            (Compute::Integer, code::YEAR) => Ok(Some(if little == 0 { 0 } else { 1900 + i128::from(little) })),
             (Compute::Year | Compute::ToDays, code::DATE | code::DATETIME2) => {
                 let (year, month, day) = if ty.code == code::DATE {
                     ((little >> 9) as i64, (little >> 5 & 15) as i64, (little & 31) as i64)
@@ -535,12 +535,12 @@ impl Compute {
                     (months / 13, months % 13, (bits >> 17 & 31) as i64)
                 };
                 match self {
-                    Compute::Year => Ok(Some(year)),
-                    _ => Ok(to_days(year, month, day)),
+                    Compute::Year => Ok(Some(i128::from(year))),
+                    _ => Ok(to_days(year, month, day).map(i128::from)),
                 }
             }
             (Compute::UnixTimestamp, code::TIMESTAMP2) if ty.meta == 0 => {
-                Ok(Some(stored.iter().fold(0i64, |value, byte| value << 8 | i64::from(*byte))))
+                Ok(Some(stored.iter().fold(0i128, |value, byte| value << 8 | i128::from(*byte))))
             }
             _ => not_known(),
         }
@@ -548,17 +548,20 @@ impl Compute {
 }
 
 impl ByNumber {
-    fn find(&self, value: Option<i64>) -> Option<usize> {
+    /// An unsigned BIGINT does not fit into an i64, and bounds are compared with it as what they are.
+    fn find(&self, value: Option<i128>) -> Option<usize> {
         match self {
             // NULL is below every number.
             ByNumber::Range(bounds) => bounds.iter().position(|bound| match (value, bound) {
-                (Some(value), Some(bound)) => value < *bound,
+                (Some(value), Some(bound)) => value < i128::from(*bound),
                 (None, _) | (_, None) => true,
             }),
-            ByNumber::List(lists) => lists.iter().position(|list| list.contains(&value)),
+            ByNumber::List(lists) => {
+                lists.iter().position(|list| list.iter().any(|listed| listed.map(i128::from) == value))
+            }
             ByNumber::Hash(count) => {
                 let value = value.unwrap_or(0).unsigned_abs();
-                usize::try_from(value % u64::try_from(*count).ok().filter(|count| *count > 0)?).ok()
+                usize::try_from(value % u128::try_from(*count).ok().filter(|count| *count > 0)?).ok()
             }
         }
     }

@@ -511,6 +511,35 @@ fn too_many_layouts_are_written_anew() {
     assert!(id(&catalog, "t") != first && catalog.table("d", "t").unwrap().older_layouts.is_empty());
 }
 
+/// What 9.7.4 made of defaults under these values of `collation_connection`.
+#[test]
+fn defaults_go_through_the_character_set_of_the_connection() {
+    let sql = "CREATE TABLE t (a VARCHAR(20) CHARACTER SET utf8mb4 DEFAULT 'Яaß', b VARBINARY(20) DEFAULT 'Яa', \
+               c VARCHAR(20) CHARACTER SET utf8mb4 DEFAULT _utf8mb4'Яaß', d VARCHAR(20) CHARACTER SET utf8mb4 DEFAULT N'Яaß', \
+               e ENUM('Я','ß') CHARACTER SET utf8mb4 DEFAULT 'ß', f INT DEFAULT '12', g VARCHAR(9) CHARACTER SET utf8mb4 DEFAULT 'Я' 'ß')";
+    let (latin2, latin1, utf16, binary, utf8mb3) = (2, 47, 54, 63, 33);
+    for (connection, a, b, g) in [
+        (None, "Яaß", [0xd0, 0xaf, b'a'].as_slice(), "Яß"),
+        (Some(latin2), "?aß", b"?a", "?ß"),
+        (Some(latin1), "?aß", b"?a", "?ß"),
+        (Some(utf16), "Яaß", &[0x04, 0x2f, 0, b'a'], "Яß"),
+        (Some(binary), "Яaß", &[0xd0, 0xaf, b'a'], "Яß"),
+        (Some(utf8mb3), "Яaß", &[0xd0, 0xaf, b'a'], "Яß"),
+    ] {
+        let context = StatementContext { collation_connection: connection, ..context() };
+        let catalog = with(&["CREATE DATABASE d"]);
+        let catalog = catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
+        let table = catalog.table("d", "t").unwrap();
+        let shown = |column: usize| match table.columns[column].omitted_value() {
+            OmittedValue::Image(bytes) => bytes,
+            other => panic!("{connection:?}, column {column}: {other:?}"),
+        };
+        assert_eq!((&shown(0)[1..], &shown(1)[1..], &shown(6)[1..]), (a.as_bytes(), b, g.as_bytes()), "{connection:?}");
+        assert_eq!((&shown(2)[1..], &shown(3)[1..]), ("Яaß".as_bytes(), "Яaß".as_bytes()), "{connection:?}");
+        assert_eq!((shown(4), shown(5)), (vec![2], vec![12, 0, 0, 0]), "{connection:?}");
+    }
+}
+
 /// As 9.7.4 answered, for each of these statements.
 #[test]
 fn a_definition_made_anew_has_float_defaults_of_six_digits() {

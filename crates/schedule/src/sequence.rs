@@ -12,6 +12,7 @@ use catalog::{
     Catalog, DdlEffect, Filtered, Named, NamedTable, Quarantined, Rewrite, SourceNames, StatementContext, TableDef,
     TableId, Written,
 };
+use values::collation::UTF8MB4_0900_AI_CI;
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
@@ -560,6 +561,15 @@ pub(crate) fn hold_prepared(held: &mut PreparedSet, xid: String, one: Prepared) 
     Ok(())
 }
 
+/// Whether the server made this text, which is UTF-8 then, whatever the event says of the session's character set: CREATE
+/// TABLE … SELECT is logged as a definition, which the rows follow in the same transaction (seen on 9.7;
+/// `store_create_info`, sql/sql_show.cc).
+fn is_of_the_server(sql: &[u8]) -> bool {
+    const ENDS: &[u8] = b"START TRANSACTION";
+    let sql = sql.trim_ascii_end();
+    sql.starts_with(b"CREATE TABLE ") && sql.ends_with(ENDS)
+}
+
 /// What the log says of a statement's surroundings, databases under their names here.
 pub(crate) fn context_of(
     statement: &Statement<'_>,
@@ -568,12 +578,13 @@ pub(crate) fn context_of(
 ) -> StatementContext {
     let query = &statement.query;
     let status = &query.status;
+    let of_the_server = is_of_the_server(query.sql).then_some(UTF8MB4_0900_AI_CI);
     let names = SourceNames { filters: Arc::clone(filters), lower_case_table_names: catalog.lower_case_table_names() };
     StatementContext {
         default_db: names.database(&String::from_utf8_lossy(query.db)).to_owned(),
         sql_mode: status.sql_mode.unwrap_or(0),
-        collation_client: status.charset_client,
-        collation_connection: status.collation_connection,
+        collation_client: of_the_server.or(status.charset_client),
+        collation_connection: of_the_server.or(status.collation_connection),
         collation_server: status.collation_server,
         collation_database: status.charset_database,
         default_collation_for_utf8mb4: status.default_collation_for_utf8mb4,

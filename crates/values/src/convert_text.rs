@@ -136,7 +136,7 @@ fn store(conversion: &Conversion, content: &[u8], out: &mut Vec<u8>) -> Result<(
     let of_bytes = to.code == t::BLOB || is_binary(to);
     let len = if content.len() <= room || of_bytes { content.len() } else { characters(to, &content)? };
     if len > room {
-        let kept = shortened(to, &content, room, of_bytes)?;
+        let kept = shortened(conversion, &content, room, of_bytes)?;
         // What is lost of a VARCHAR or CHAR may be spaces even in strict mode.
         let only_spaces = !of_bytes && kept.1;
         if !only_spaces && conversion.options.strict {
@@ -151,16 +151,31 @@ fn store(conversion: &Conversion, content: &[u8], out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// The first characters (or bytes), and whether the rest is nothing but spaces.
-fn shortened(ty: &ColumnType, content: &[u8], room: usize, of_bytes: bool) -> Result<(Vec<u8>, bool), ValueError> {
-    if is_binary(ty) {
+/// The first characters (or bytes), and whether the rest is nothing but spaces. A TEXT whose character set stays is cut
+/// at a byte, in the middle of a character if need be; one that changes it ends with a whole character (seen on 9.7).
+fn shortened(
+    conversion: &Conversion,
+    content: &[u8],
+    room: usize,
+    of_bytes: bool,
+) -> Result<(Vec<u8>, bool), ValueError> {
+    let ty = &conversion.to;
+    if is_binary(ty) || of_bytes && same_charset(&conversion.from, ty) {
         let (kept, rest) = content.split_at_checked(room).unwrap_or((content, &[]));
         return Ok((kept.to_vec(), rest.iter().all(|byte| *byte == b' ')));
     }
     let unicode = charset::to_utf8mb4(ty.collation, content)?;
     let unicode = std::str::from_utf8(&unicode).map_err(|_| ValueError::Invalid { what: "text" })?;
     if of_bytes {
-        return Err(ValueError::unsupported("the cutting of a TEXT value"));
+        let mut kept = Vec::with_capacity(room);
+        for character in unicode.chars() {
+            let one = charset::from_utf8mb4(ty.collation, character.encode_utf8(&mut [0; 4]).as_bytes())?.into_owned();
+            if kept.len() + one.len() > room {
+                break;
+            }
+            kept.extend_from_slice(&one);
+        }
+        return Ok((kept, false));
     }
     let at = unicode.char_indices().nth(room).map_or(unicode.len(), |(at, _)| at);
     let (kept, rest) = unicode.split_at_checked(at).unwrap_or((unicode, ""));
