@@ -161,7 +161,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if std::thread::panicking() && std::env::var_os("SLIPSTREAM_TEST_KEEP").is_some() {
+        let keep = std::env::var("SLIPSTREAM_TEST_KEEP").unwrap_or_default();
+        if keep == "always" || std::thread::panicking() && !keep.is_empty() {
             let _ = std::fs::write(scratch().join("keep"), "");
             eprintln!("kept: {}", scratch().display());
             return;

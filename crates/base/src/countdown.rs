@@ -26,9 +26,7 @@ impl Countdown {
     /// A part is done. True when it was the last: all that was done before any part's word is seen from here on.
     #[must_use]
     pub fn done(&self) -> bool {
-        let before = self.open.fetch_sub(1, Ordering::AcqRel);
-        debug_assert_ne!(before, 0, "more parts done than there are");
-        before == 1
+        self.open.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Parts that are open, as somebody who takes no part sees it.
