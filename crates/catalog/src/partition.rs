@@ -560,8 +560,9 @@ impl ByNumber {
                 lists.iter().position(|list| list.iter().any(|listed| listed.map(i128::from) == value))
             }
             ByNumber::Hash(count) => {
-                let value = value.unwrap_or(0).unsigned_abs();
-                usize::try_from(value % u128::try_from(*count).ok().filter(|count| *count > 0)?).ok()
+                // Taken for a signed one, whatever the column is (`get_part_id_hash`, sql/sql_partition.cc; seen on 9.7).
+                let value = (value.unwrap_or(0) as i64).unsigned_abs();
+                usize::try_from(value % u64::try_from(*count).ok().filter(|count| *count > 0)?).ok()
             }
         }
     }
