@@ -279,8 +279,8 @@ impl<'a> Parser<'a> {
     }
 
     /// A string that is a value: what has no introducer goes through the character set of `collation_connection`, which
-    /// leaves a question mark for each character it lacks (`text_literal`, sql/sql_yacc.yy; seen on 9.7). Comments, and the
-    /// names of ENUM and SET, do not.
+    /// leaves a question mark for each character it lacks (`text_literal`, sql/sql_yacc.yy; seen on 9.7): defaults, and the
+    /// names of ENUM and SET. Comments do not.
     pub(crate) fn value(&mut self) -> Result<Text, Problem> {
         let plain = matches!(self.peek()?, Tok::Str { introducer: None, .. });
         let text = self.string()?;

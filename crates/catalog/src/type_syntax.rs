@@ -160,7 +160,7 @@ fn lengths(parser: &mut Parser<'_>, spec: &mut TypeSpec) -> Result<(), Problem> 
 fn members(parser: &mut Parser<'_>, spec: &mut TypeSpec) -> Result<(), Problem> {
     parser.expect_punct(b'(')?;
     loop {
-        spec.members.push(parser.string()?);
+        spec.members.push(parser.value()?);
         if !parser.eat_punct(b',')? {
             return parser.expect_punct(b')');
         }
