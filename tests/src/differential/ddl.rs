@@ -55,6 +55,11 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
     let how = match random.below(8) {
         0 => ", ALGORITHM=COPY",
         1 => ", ALGORITHM=INPLACE",
+        // After a column came or went without the rows being written anew, InnoDB (seen on 9.7.4) cuts a value to the
+        // primary key's prefix where an UPDATE of it is rolled back: then rows change at the source, and no log says so.
+        // CREATE TABLE a (c TEXT NOT NULL, n INT, PRIMARY KEY (c(3))); INSERT INTO a VALUES (REPEAT('é', 20), 1);
+        // ALTER TABLE a ADD x INT; BEGIN; UPDATE a SET c = UPPER(c); ROLLBACK; SELECT c FROM a;
+        _ if table.is_keyed_by_prefix() || altered.table.is_keyed_by_prefix() => ", ALGORITHM=INPLACE",
         2 => ", LOCK=DEFAULT",
         _ => "",
     };

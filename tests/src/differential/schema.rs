@@ -287,6 +287,12 @@ impl Table {
         self.columns.iter().filter(|column| column.generated.is_none()).collect()
     }
 
+    /// Whether the primary key holds only the beginning of a column.
+    #[must_use]
+    pub fn is_keyed_by_prefix(&self) -> bool {
+        self.keys.iter().any(|key| key.name == "PRIMARY" && key.parts.iter().any(|(_, prefix, _)| prefix.is_some()))
+    }
+
     /// Columns of the primary key, or of the first unique one.
     #[must_use]
     pub fn key_columns(&self) -> Vec<&Column> {

@@ -73,7 +73,7 @@ const ZONES: &[&str] = &["'+00:00'", "'+05:30'", "'-08:00'", "'+13:45'"];
 const CLIENTS: &[&str] = &["utf8mb4", "utf8mb4", "latin1", "utf8mb3", "cp1251", "koi8r"];
 
 /// A setting of the session that what it writes depends upon.
-fn setting(random: &mut Random) -> String {
+fn setting(random: &mut Random, limits: ddl::Limits) -> String {
     let on = |random: &mut Random| random.below(2);
     match random.below(22) {
         0..=3 => format!("SET SESSION binlog_row_image = {}", random.pick(&["FULL", "MINIMAL", "NOBLOB"])),
@@ -89,6 +89,9 @@ fn setting(random: &mut Random) -> String {
             let collation = if types::is_wide(charset) { "latin1_bin" } else { charset.1 };
             format!("SET SESSION collation_connection = {collation}")
         }
+        // A child written without checks, while the DELETE of its parent waits for its COMMIT, stays at the source; by the
+        // log the child came first, so every replica carries the cascade out on it.
+        14 if limits.native_foreign_keys => "SET SESSION unique_checks = 0".into(),
         14 => format!("SET SESSION foreign_key_checks = {}", on(random)),
         15 => format!("SET SESSION sql_generate_invisible_primary_key = {}", on(random)),
         16 => format!("SET SESSION timestamp = {}", random.pick(&["DEFAULT", "1700000000.123456", "86400"])),
@@ -122,7 +125,7 @@ impl<'a> Session<'a> {
             xids: seed << 20,
         };
         for _ in 0..random.below(8) {
-            let sql = setting(&mut random);
+            let sql = setting(&mut random, shared.limits);
             let _ = session.run(&Statement::new("SET", sql));
         }
         session.random = random;
@@ -137,7 +140,7 @@ impl<'a> Session<'a> {
             self.end_prepared();
         }
         if self.random.chance(20) {
-            let sql = setting(&mut self.random);
+            let sql = setting(&mut self.random, self.shared.limits);
             let _ = self.run(&Statement::new("SET", sql));
         }
         if self.random.chance(3) {
