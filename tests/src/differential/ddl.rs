@@ -242,10 +242,14 @@ fn whole_tables(
         8 => create(random, schema, database, limits),
         9 => one("CREATE VIEW", format!("CREATE OR REPLACE VIEW v{} AS SELECT * FROM {text}", number % 3), vec![]),
         10 => {
+            // With a BEFORE trigger 9.7.4 computes a stored generated column before NULL becomes 0 in a NOT NULL column, and
+            // once more while an ALTER copies the table: then rows change, and no log says so.
+            let when = if table.columns.iter().any(|column| column.generated.is_some()) { "AFTER" } else { "BEFORE" };
             let column = table.columns.first().map_or("c0", |column| &column.name);
-            let body = format!("FOR EACH ROW SET NEW.`{column}` = NEW.`{column}`");
-            let sql = format!("CREATE TRIGGER `{}`.tr{number} BEFORE INSERT ON {text} {body}", name.0);
-            one("CREATE TRIGGER", sql, vec![])
+            let body = if when == "AFTER" { "@seen = 1".into() } else { format!("NEW.`{column}` = NEW.`{column}`") };
+            let sql = format!("CREATE TRIGGER `{}`.tr{number} {when} INSERT ON {text} FOR EACH ROW SET {body}", name.0);
+            let changed = Table { has_before_trigger: table.has_before_trigger || when == "BEFORE", ..table.clone() };
+            one("CREATE TRIGGER", sql, vec![Change::Put(name.clone(), changed)])
         }
         11 => one(
             "CREATE PROCEDURE, EVENT, FUNCTION",

@@ -58,6 +58,8 @@ pub struct Table {
     pub by_range: bool,
     /// Names of foreign keys it has.
     pub foreign_keys: Vec<String>,
+    /// A trigger runs before its INSERTs: it gets no generated columns.
+    pub has_before_trigger: bool,
 }
 
 /// A table's definition after a change, or where it went.
@@ -205,8 +207,11 @@ impl Table {
         self.keys.push(Key { name: "PRIMARY".into(), unique: true, parts: vec![(first.name.clone(), None, false)] });
     }
 
-    /// Adds a generated column over a column that is there.
+    /// Adds a generated column over a column that is there; None where none can be made.
     pub fn add_generated(&mut self, random: &mut Random, name: &str) -> Option<String> {
+        if self.has_before_trigger {
+            return None;
+        }
         let plain: Vec<&Column> = self.columns.iter().filter(|c| c.generated.is_none() && !c.auto_increment).collect();
         let from = *random.pick_or_none(&plain)?;
         let (expression, kind) = match &from.kind {
