@@ -57,6 +57,10 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
     let key_only = [true, false, false, false];
     let insert = |images| rows(RowsKind::Write, &all, &all, images);
     let other = shapes()[1].clone();
+    let mut nullable_key = shape();
+    nullable_key.columns[0].nullable = true;
+    let mut null_key = row(1, "a");
+    null_key[0] = Value::Null;
     let mut cut = full(&[row(1, "a")]);
     cut.truncate(cut.len() - 1);
     let mut minimal = image(&shape(), &row(1, ""), &key_only, false);
@@ -102,6 +106,12 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
             vec![query("BEGIN"), map_of(TABLE, other), insert(full(&[row(1, "a")])), Event::Xid],
             DataDiffers,
         ),
+        (
+            "key column that may be NULL at the source",
+            vec![query("BEGIN"), map_of(TABLE, nullable_key), insert(full(&[row(1, "a")])), Event::Xid],
+            DataDiffers,
+        ),
+        ("NULL in a key that has none", bracket(vec![insert(full(&[null_key]))]), Corrupt),
         (
             "rows of an unknown table",
             vec![query("BEGIN"), map_of("nowhere", shape()), insert(full(&[row(1, "a")])), Event::Xid],
