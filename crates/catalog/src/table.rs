@@ -123,7 +123,7 @@ pub enum GeneratedKind {
 pub enum ColumnDefault {
     /// No DEFAULT: NULL where nullable, else the type's implicit value.
     None,
-    /// DEFAULT NULL.
+    /// DEFAULT NULL; the same as none where a primary key made the column NOT NULL later.
     Null,
     /// A constant, as its bytes stand in a row image.
     Image(Vec<u8>),
@@ -349,11 +349,11 @@ impl Column {
     /// The value of this column in a row whose image leaves it out.
     pub fn omitted_value(&self) -> OmittedValue {
         match &self.default {
-            ColumnDefault::Null => OmittedValue::Null,
             ColumnDefault::Image(bytes) => OmittedValue::Image(bytes.clone()),
             ColumnDefault::None if self.generated.is_some() => OmittedValue::Unknown,
-            ColumnDefault::None if self.nullable => OmittedValue::Null,
-            ColumnDefault::None => {
+            ColumnDefault::None | ColumnDefault::Null if self.nullable => OmittedValue::Null,
+            // A primary key made a column with DEFAULT NULL one that is NOT NULL: no DEFAULT is left of it.
+            ColumnDefault::None | ColumnDefault::Null => {
                 crate::default_value::implicit(&self.ty).map_or(OmittedValue::Unknown, OmittedValue::Image)
             }
             ColumnDefault::Expression(_) | ColumnDefault::CurrentTimestamp => OmittedValue::Unknown,

@@ -540,6 +540,21 @@ fn defaults_go_through_the_character_set_of_the_connection() {
     }
 }
 
+/// 9.7.4 shows `a` FLOAT NOT NULL without a default and writes 0 where an INSERT leaves it out.
+#[test]
+fn a_primary_key_takes_default_null_away() {
+    let mut catalog =
+        with(&["CREATE DATABASE d", "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, a FLOAT DEFAULT NULL)"]);
+    let omitted = |catalog: &Catalog| catalog.table("d", "t").unwrap().columns[1].omitted_value();
+    assert_eq!(omitted(&catalog), OmittedValue::Null);
+    for sql in ["ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, a)", "ALTER TABLE t DROP PRIMARY KEY"] {
+        effect(&mut catalog, sql);
+        assert_eq!(omitted(&catalog), OmittedValue::Image(vec![0; 4]), "{sql}");
+    }
+    effect(&mut catalog, "ALTER TABLE t MODIFY a FLOAT DEFAULT NULL");
+    assert_eq!(omitted(&catalog), OmittedValue::Null);
+}
+
 /// As 9.7.4 answered, for each of these statements.
 #[test]
 fn a_definition_made_anew_has_float_defaults_of_six_digits() {

@@ -15,7 +15,7 @@ use binlog::{
     PayloadDecompressor, QueryEvent, QueryKind, TableMapEvent, TransactionPayload, XaPrepare, check_event_type,
     event_body, event_type, verify_checksum,
 };
-use catalog::{Catalog, NamedTable, TableId};
+use catalog::{Catalog, Identity, NamedTable, TableDef, TableId};
 use observe::Category;
 
 use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
@@ -151,6 +151,13 @@ pub(crate) fn binlog_fault(e: binlog::BinlogError) -> Fault {
         binlog::ErrorClass::Corrupt => StopClass::Corrupt,
     };
     (class, e.to_string())
+}
+
+/// A column of the key here that may be NULL at the source: its key is another one.
+fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option<&'d str> {
+    let Identity::Columns(columns) = &def.identity else { return None };
+    let column = columns.iter().find(|column| map.is_nullable(**column))?;
+    def.columns.get(*column).map(|column| column.name.as_str())
 }
 
 impl Decoder {
@@ -679,6 +686,15 @@ impl Decoder {
                 format!("the table map of `{db}`.`{name}` disagrees with its definition here: {difference}"),
             )
         })?;
+        if let Some(column) = nullable_key_column(def, map) {
+            return Err((
+                StopClass::DataDiffers,
+                format!(
+                    "the table map of `{db}`.`{name}` disagrees with its definition here: column `{column}` may be NULL in the \
+                     log and is a part of the identifying key in the catalog"
+                ),
+            ));
+        }
         let plan = self.plans.entry(def.id).or_insert_with(|| Arc::new(TablePlan::new(def, catalog)));
         Ok(Some(Arc::clone(plan)))
     }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::charset_data::UPPER_HALVES;
+use crate::charset_data::{LATIN2_CZECH, UPPER_HALVES};
 use crate::charset_table::{self, CharsetTable};
 use crate::collation::{self, Collation};
 use crate::error::ValueError;
@@ -17,6 +17,8 @@ enum Charset {
     AsIs,
     /// One byte a character, ASCII below 0x80.
     Single(&'static [u16; 128]),
+    /// The same without U+007F (`strings/ctype-czech.cc`).
+    WithoutDelete(&'static [u16; 128]),
     Utf16(fn([u8; 2]) -> u16),
     Utf32,
     /// Several bytes a character, and swe7.
@@ -32,6 +34,8 @@ fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
         "ucs2" | "utf16" => Charset::Utf16(u16::from_be_bytes),
         "utf16le" => Charset::Utf16(u16::from_le_bytes),
         "utf32" => Charset::Utf32,
+        // The one collation whose tables are not its character set's.
+        _ if found.name == "latin2_czech_cs" => Charset::WithoutDelete(&LATIN2_CZECH),
         name => match UPPER_HALVES.iter().find(|(charset, _)| *charset == name) {
             Some((_, upper)) => Charset::Single(upper),
             None => match charset_table::by_name(name) {
@@ -49,18 +53,38 @@ pub fn is_supported(collation: u16) -> bool {
     resolve(collation).is_ok()
 }
 
-/// The text as utf8mb4.
+/// The text as utf8mb4, as the server sends it to a client.
 ///
 /// # Errors
 /// The character set is not implemented, or the bytes are no text of it.
 pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let (charset, found) = resolve(collation)?;
+    let Charset::WithoutDelete(_) = charset else { return by_tables(charset, found, text) };
+    // The server looks at no table before the first byte that is not ASCII (`my_convert`).
+    let (plain, rest) = text.split_at(text.iter().position(|byte| !byte.is_ascii()).unwrap_or(text.len()));
+    if rest.is_empty() {
+        return Ok(Cow::Borrowed(text));
+    }
+    Ok(Cow::Owned([plain, &by_tables(charset, found, rest)?].concat()))
+}
+
+/// The text as utf8mb4, as the server stores it in a column of that character set: each character by the tables.
+///
+/// # Errors
+/// The character set is not implemented, or the bytes are no text of it.
+pub(crate) fn stored_to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
+    let (charset, found) = resolve(collation)?;
+    by_tables(charset, found, text)
+}
+
+fn by_tables(charset: Charset, found: Collation, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let invalid = ValueError::Invalid { what: found.charset };
     match charset {
         Charset::AsIs => Ok(Cow::Borrowed(text)),
         Charset::Single(_) if text.is_ascii() => Ok(Cow::Borrowed(text)),
-        Charset::Single(upper) => {
+        Charset::Single(upper) | Charset::WithoutDelete(upper) => {
             let chars = text.iter().map(|byte| match byte {
+                0x7f if matches!(charset, Charset::WithoutDelete(_)) => '?',
                 0..=0x7f => char::from(*byte),
                 _ => upper.get(usize::from(byte & 0x7f)).and_then(|c| char::from_u32(u32::from(*c))).unwrap_or('?'),
             });
@@ -102,10 +126,12 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
         Charset::AsIs if found.mbmaxlen < 4 && unicode.chars().any(|c| c.len_utf8() > 3) => Err(missing()),
         Charset::AsIs => Ok(Cow::Borrowed(text)),
         Charset::Single(_) if text.is_ascii() => Ok(Cow::Borrowed(text)),
-        Charset::Single(upper) => {
+        Charset::Single(upper) | Charset::WithoutDelete(upper) => {
             let byte = |c: char| match u8::try_from(c) {
+                Ok(0x7f) if matches!(charset, Charset::WithoutDelete(_)) => None,
                 Ok(byte) if byte.is_ascii() => Some(byte),
-                _ => upper.iter().position(|u| u32::from(*u) == u32::from(c)).map(|at| at as u8 | 0x80),
+                // Several bytes of tis620 are U+FFFD; the server takes the last one.
+                _ => upper.iter().rposition(|u| u32::from(*u) == u32::from(c)).map(|at| at as u8 | 0x80),
             };
             unicode.chars().map(byte).collect::<Option<Vec<u8>>>().map(Cow::Owned).ok_or_else(missing)
         }
@@ -205,6 +231,26 @@ mod tests {
         assert!(from_utf8mb4(8, "日".as_bytes()).is_err());
         assert_eq!(from_utf8mb4_or_question_marks(8, "é日a".as_bytes()).unwrap().as_ref(), b"\xe9?a");
         assert_eq!(from_utf8mb4_or_question_marks(id("ucs2"), "😀".as_bytes()).unwrap().as_ref(), b"\0?");
+    }
+
+    /// What a server gives (`tests/single_byte_charsets.rs` asks for every character).
+    #[test]
+    fn latin2_czech_cs_has_tables_of_its_own() {
+        let (czech, general) = (2, id("latin2"));
+        assert_eq!(collation::by_id(czech).unwrap().name, "latin2_czech_cs");
+        assert_eq!(to_utf8mb4(general, b"\x7f\x81\xb1\x7f").unwrap(), "\x7f\u{81}ą\x7f".as_bytes());
+        assert_eq!(to_utf8mb4(czech, b"\x7fa\xb1\x7f\x81").unwrap(), "\x7faą??".as_bytes());
+        assert_eq!(stored_to_utf8mb4(czech, b"\x7fa").unwrap(), "?a".as_bytes());
+        assert_eq!(from_utf8mb4(general, "\x7f\u{81}".as_bytes()).unwrap().as_ref(), b"\x7f\x81");
+        assert!(from_utf8mb4(czech, b"a\x7f").is_err());
+        let marked = from_utf8mb4_or_question_marks(czech, "ą\x7f\u{80}\u{9f}\u{a0}".as_bytes());
+        assert_eq!(marked.unwrap().as_ref(), b"\xb1???\xa0");
+    }
+
+    #[test]
+    fn of_bytes_alike_the_last_one_is_stored() {
+        assert_eq!(to_utf8mb4(id("tis620"), b"\xa0\xff").unwrap(), "\u{fffd}\u{fffd}".as_bytes());
+        assert_eq!(from_utf8mb4(id("tis620"), "\u{fffd}".as_bytes()).unwrap().as_ref(), b"\xff");
     }
 
     #[test]

@@ -106,12 +106,12 @@ pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8
                 }
                 return store(conversion, &content, out);
             }
-            let unicode = charset::to_utf8mb4(from.collation, &content)?;
+            let unicode = charset::stored_to_utf8mb4(from.collation, &content)?;
             store_utf8(conversion, &unicode, out)
         }
-        t::ENUM => to_enum(conversion, &charset::to_utf8mb4(from.collation, &content)?, out),
+        t::ENUM => to_enum(conversion, &charset::stored_to_utf8mb4(from.collation, &content)?, out),
         _ => {
-            let unicode = charset::to_utf8mb4(from.collation, &content)?;
+            let unicode = charset::stored_to_utf8mb4(from.collation, &content)?;
             plain(conversion, &unicode, out)
         }
     }
@@ -160,7 +160,8 @@ fn shortened(
     of_bytes: bool,
 ) -> Result<(Vec<u8>, bool), ValueError> {
     let ty = &conversion.to;
-    if is_binary(ty) || of_bytes && same_charset(&conversion.from, ty) {
+    let single = collation::by_id(ty.collation).is_some_and(|found| found.mbmaxlen == 1);
+    if single || of_bytes && same_charset(&conversion.from, ty) {
         let (kept, rest) = content.split_at_checked(room).unwrap_or((content, &[]));
         return Ok((kept.to_vec(), rest.iter().all(|byte| *byte == b' ')));
     }
@@ -243,7 +244,7 @@ pub(crate) fn set_to_set(conversion: &Conversion, stored: &[u8], out: &mut Vec<u
     let mut kept = 0u64;
     while bits != 0 {
         let name = from.members.get(bits.trailing_zeros() as usize).ok_or(ValueError::Invalid { what: "SET" })?;
-        let name = charset::to_utf8mb4(from.collation, name)?;
+        let name = charset::stored_to_utf8mb4(from.collation, name)?;
         let name = std::str::from_utf8(&name).map_err(|_| ValueError::Invalid { what: "text" })?;
         match member(to, name)? {
             Some(index) => kept |= 1 << index,

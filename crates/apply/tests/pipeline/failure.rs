@@ -57,6 +57,10 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
     let key_only = [true, false, false, false];
     let insert = |images| rows(RowsKind::Write, &all, &all, images);
     let other = shapes()[1].clone();
+    let mut nullable_key = shape();
+    nullable_key.columns[0].nullable = true;
+    let mut null_key = row(1, "a");
+    null_key[0] = Value::Null;
     let mut cut = full(&[row(1, "a")]);
     cut.truncate(cut.len() - 1);
     let mut minimal = image(&shape(), &row(1, ""), &key_only, false);
@@ -127,6 +131,12 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
         // An Incident: LOST_EVENTS without a message.
         ("the source lost events", bracket(vec![Event::Raw(event_type::INCIDENT, 0, vec![1, 0, 0])]), NotSupported),
         ("an event of no known type", bracket(vec![Event::Raw(60, 0, vec![1, 2, 3])]), NotSupported),
+        (
+            "key column that may be NULL at the source",
+            vec![query("BEGIN"), map_of(TABLE, nullable_key), insert(full(&[row(1, "a")])), Event::Xid],
+            DataDiffers,
+        ),
+        ("NULL in a key that has none", bracket(vec![insert(full(&[null_key]))]), Corrupt),
     ]
 }
 

@@ -164,7 +164,7 @@ fn write(writer: &mut BinlogWriter, tables: &[Map], change: &Change, flags: u16)
         table: map.name.as_bytes(),
         column_types: &types,
         metadata: &metadata,
-        null_bitmap: &bits(all.iter().copied()),
+        null_bitmap: &vec![0; types.len().div_ceil(8)],
         optional: &[],
     });
     let kind = match (&change.old, &change.new) {
