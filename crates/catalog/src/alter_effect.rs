@@ -750,12 +750,16 @@ fn loss_of(source: &ColumnSource, column: &Column, old: &TableDef) -> Loss {
 
 /// Whether what is computed from a column stays as it was.
 fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool {
-    let integer =
-        |ty: &ColumnType| matches!(ty.code, code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG);
+    // In strict mode what does not fit is an error, and the statement was never logged.
+    let fits = |options: &ConvertOptions| match (integer_bytes(&before.ty), integer_bytes(&column.ty)) {
+        (Some(old), Some(new)) if before.ty.unsigned == column.ty.unsigned => options.strict || old <= new,
+        (Some(old), Some(new)) => options.strict || before.ty.unsigned && old < new,
+        _ => false,
+    };
     match source {
         ColumnSource::Kept(_) => before.ty.collation == column.ty.collation,
-        ColumnSource::Converted { null: None, .. } => {
-            integer(&before.ty) && integer(&column.ty)
+        ColumnSource::Converted { null: None, options, .. } => {
+            fits(options)
                 || (before.ty.code == column.ty.code
                     && before.ty.collation == column.ty.collation
                     && before.ty.code == code::VARCHAR
@@ -763,6 +767,11 @@ fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool 
         }
         _ => false,
     }
+}
+
+fn integer_bytes(ty: &ColumnType) -> Option<u8> {
+    let sizes = [(code::TINY, 1), (code::SHORT, 2), (code::INT24, 3), (code::LONG, 4), (code::LONGLONG, 8)];
+    sizes.iter().find(|(code, _)| *code == ty.code).map(|(_, bytes)| *bytes)
 }
 
 fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope: &Scope<'_>) -> ColumnSource {
@@ -784,7 +793,11 @@ fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope
         },
         // Not the first member, as in a row that gives no value: the error value (`Field::reset`; seen on 9.7).
         true if !options.strict && column.ty.code == code::ENUM => Some(vec![0; usize::from(column.ty.meta)]),
-        true if !options.strict => default_value::implicit(&column.ty),
+        // A virtual column's rows are not looked at, whatever the mode: what it computes as NULL reads as that value (seen on
+        // 9.7.4 with CHANGE … VIRTUAL NOT NULL).
+        true if !options.strict || column.generated == Some(GeneratedKind::Virtual) => {
+            default_value::implicit(&column.ty)
+        }
         _ => None,
     };
     let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
