@@ -289,9 +289,15 @@ fn write_sql_text(collation: u16, text: &[u8], out: &mut Vec<u8>) -> Result<(), 
         out.extend_from_slice(b"''");
     } else if collation == collation::BINARY {
         write_hex(text, 0, out);
-    } else if charset::is_supported(collation) {
-        write_quoted(&charset::to_utf8mb4(collation, text)?, out);
     } else {
+        if charset::is_supported(collation) {
+            let unicode = charset::to_utf8mb4(collation, text)?;
+            // Bytes that are no character of their set, or one of several that are the same one, would not come back.
+            if charset::from_utf8mb4(collation, &unicode).is_ok_and(|bytes| bytes.as_ref() == text) {
+                write_quoted(&unicode, out);
+                return Ok(());
+            }
+        }
         let charset = collation::by_id(collation).map(|found| found.charset);
         let charset =
             charset.ok_or_else(|| ValueError::unsupported(format!("text with the collation id {collation}")))?;

@@ -53,6 +53,12 @@ fn text_and_bytes() {
     // swe7: letters in the place of ASCII's signs.
     assert_eq!(sql(&ty(t::VARCHAR, 20, 10), b"\x01\x40"), "'É'");
     assert_eq!(raw(&ty(t::VARCHAR, 20, 10), b"\x01a"), "a");
+    // What utf8mb4 would not bring back: a byte without a character (cp1250, latin2_czech_cs), two that are one (tis620).
+    assert_eq!(sql(&ty(t::VARCHAR, 20, 26), b"\x02a\x81"), "_cp1250 0x6181");
+    assert_eq!(sql(&ty(t::VARCHAR, 20, 2), b"\x02a\x81"), "_latin2 0x6181");
+    assert_eq!(sql(&ty(t::VARCHAR, 20, 2), b"\x01\x7f"), "_latin2 0x7F");
+    assert_eq!(sql(&ty(t::VARCHAR, 20, 9), b"\x01\x81"), "'\u{81}'");
+    assert_eq!(sql(&ty(t::VARCHAR, 20, 18), b"\x01\xa0"), "_tis620 0xA0");
     assert!(write_text(&ty(t::VARCHAR, 20, 0), b"\x01a", TextOptions::default(), &mut Vec::new()).is_err());
     assert!(write_text(&ty(t::VARCHAR, 20, 255), b"\x02a", TextOptions::default(), &mut Vec::new()).is_err());
 
