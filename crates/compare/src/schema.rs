@@ -185,7 +185,7 @@ fn column_type(result: &ResultSet, row: usize) -> Result<ColumnType, String> {
     Ok(ty)
 }
 
-/// The names in `enum('a','b''c')`.
+/// The names in `enum('a','b''c')`. Backslashes are escapes in it, whatever the sql_mode (seen on 9.7; `append_unescaped`).
 fn members(declared: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = declared.chars().peekable();
@@ -195,7 +195,15 @@ fn members(declared: &str) -> Vec<String> {
             if character == '\'' && rest.next_if_eq(&'\'').is_none() {
                 break;
             }
-            name.push(character);
+            name.push(match character {
+                '\\' => match rest.next() {
+                    Some('0') => '\0',
+                    Some('n') => '\n',
+                    Some('r') => '\r',
+                    other => other.unwrap_or(character),
+                },
+                _ => character,
+            });
         }
         names.push(name);
     }
@@ -305,6 +313,7 @@ mod tests {
         assert_eq!(ty("enum", "enum('a','b''c')", "4", "latin1_swedish_ci"), (t::ENUM, 1, false, 8));
         assert!(column("c", "uuid", "uuid", "", "").ty.is_err());
         assert_eq!(members("set('a','','b''c',')')"), ["a", "", "b'c", ")"]);
+        assert_eq!(members(r"enum('a\\b\n\0','c\\','d''')"), ["a\\b\n\0", "c\\", "d'"]);
     }
 
     #[test]

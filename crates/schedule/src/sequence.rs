@@ -561,14 +561,17 @@ pub(crate) fn hold_prepared(held: &mut PreparedSet, xid: String, one: Prepared) 
     Ok(())
 }
 
-/// Whether the server made this text, which is UTF-8 then, whatever the event says of the session's character set: CREATE
-/// TABLE … SELECT is logged as a definition, which the rows follow in the same transaction (seen on 9.7;
-/// `store_create_info`, sql/sql_show.cc).
+/// Whether the server made this text, which is UTF-8 then with backslashes as escapes, whatever the event says of the session's
+/// character set and sql_mode: CREATE TABLE … SELECT is logged as a definition, which the rows follow in the same transaction
+/// (seen on 9.7; `store_create_info`, sql/sql_show.cc).
 fn is_of_the_server(sql: &[u8]) -> bool {
     const ENDS: &[u8] = b"START TRANSACTION";
     let sql = sql.trim_ascii_end();
     sql.starts_with(b"CREATE TABLE ") && sql.ends_with(ENDS)
 }
+
+/// Bit of `sql_mode` (sql/system_variables.h).
+const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
 
 /// What the log says of a statement's surroundings, databases under their names here.
 pub(crate) fn context_of(
@@ -578,11 +581,13 @@ pub(crate) fn context_of(
 ) -> StatementContext {
     let query = &statement.query;
     let status = &query.status;
-    let of_the_server = is_of_the_server(query.sql).then_some(UTF8MB4_0900_AI_CI);
+    let by_the_server = is_of_the_server(query.sql);
+    let of_the_server = by_the_server.then_some(UTF8MB4_0900_AI_CI);
+    let misleading = if by_the_server { NO_BACKSLASH_ESCAPES } else { 0 };
     let names = SourceNames { filters: Arc::clone(filters), lower_case_table_names: catalog.lower_case_table_names() };
     StatementContext {
         default_db: names.database(&String::from_utf8_lossy(query.db)).to_owned(),
-        sql_mode: status.sql_mode.unwrap_or(0),
+        sql_mode: status.sql_mode.unwrap_or(0) & !misleading,
         collation_client: of_the_server.or(status.charset_client),
         collation_connection: of_the_server.or(status.collation_connection),
         collation_server: status.collation_server,
