@@ -63,11 +63,24 @@ pub struct OlderLayout {
 #[derive(Debug, Clone)]
 enum Step {
     Kept(usize),
-    Converted { column: usize, conversion: Conversion, null: Option<Vec<u8>> },
-    KeptWhile { column: usize, same: Vec<(usize, Conversion)>, what: String },
+    Converted {
+        column: usize,
+        conversion: Conversion,
+        null: Option<Vec<u8>>,
+    },
+    KeptWhile {
+        column: usize,
+        same: Vec<(usize, Conversion)>,
+        what: String,
+    },
     Constant(Vec<u8>),
     Null,
-    Unknown { what: String, column: Option<usize> },
+    /// NULL in the column, where there is one, becomes this value or stays NULL.
+    Unknown {
+        what: String,
+        column: Option<usize>,
+        null: Option<Vec<u8>>,
+    },
 }
 
 /// Images of one layout turned into images of the next.
@@ -96,8 +109,10 @@ impl RowConversion {
                 let known = from.get(*column).map(|from| Conversion::new(from, to, *options));
                 match known {
                     Some(Ok(conversion)) => Step::Converted { column: *column, conversion, null: null.clone() },
-                    Some(Err(error)) => Step::Unknown { what: error.to_string(), column: Some(*column) },
-                    None => Step::Unknown { what: "a column that is not there".to_owned(), column: None },
+                    Some(Err(error)) => {
+                        Step::Unknown { what: error.to_string(), column: Some(*column), null: null.clone() }
+                    }
+                    None => Step::Unknown { what: "a column that is not there".to_owned(), column: None, null: None },
                 }
             }
             ColumnSource::KeptWhile { column, same, what } => {
@@ -107,12 +122,12 @@ impl RowConversion {
                 };
                 match same.iter().map(conversion).collect() {
                     Some(same) => Step::KeptWhile { column: *column, same, what: what.clone() },
-                    None => Step::Unknown { what: what.clone(), column: None },
+                    None => Step::Unknown { what: what.clone(), column: None, null: None },
                 }
             }
             ColumnSource::Constant(bytes) => Step::Constant(bytes.clone()),
             ColumnSource::Null => Step::Null,
-            ColumnSource::Unknown { what, column } => Step::Unknown { what: what.clone(), column: *column },
+            ColumnSource::Unknown { what, column } => Step::Unknown { what: what.clone(), column: *column, null: None },
         };
         RowConversion { from: RowLayout::new(from), steps: sources.iter().zip(to).map(step).collect() }
     }
@@ -154,7 +169,9 @@ impl RowConversion {
                     }
                     put(stored(*column), out)
                 }
-                Step::Unknown { column: Some(column), .. } if stored(*column).is_none() => true,
+                Step::Unknown { column: Some(column), null, .. } if stored(*column).is_none() => {
+                    put(null.as_deref(), out)
+                }
                 Step::Unknown { what, .. } => {
                     return Err(ValueError::Unsupported { what: what.clone().into_boxed_str() });
                 }
@@ -311,5 +328,13 @@ mod tests {
         conversion.append(&[1], &mut Vec::new(), &mut out).unwrap();
         assert_eq!(out, [1]);
         assert!(conversion.append(&[0, 1, 0, 0, 0], &mut Vec::new(), &mut out).is_err());
+        // FLOAT to DECIMAL, which becomes NOT NULL.
+        let (float, decimal) = (ColumnType::new(t::FLOAT, 4), ColumnType::new(t::DECIMAL, 2 << 8));
+        let zero = ColumnSource::Converted { column: 0, options: ConvertOptions::default(), null: Some(vec![0x80]) };
+        let conversion = RowConversion::new(&[float], &[decimal], &[zero]);
+        out.clear();
+        conversion.append(&[1], &mut Vec::new(), &mut out).unwrap();
+        assert_eq!(out, [0, 0x80]);
+        assert!(conversion.append(&[0, 0, 0, 0, 0], &mut Vec::new(), &mut out).is_err());
     }
 }
