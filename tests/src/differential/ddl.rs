@@ -382,6 +382,12 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
             if random.chance(30) {
                 column.nullable = !column.nullable;
             }
+            // See `Table::add_generated`.
+            if table.has_generated_text()
+                && ["ucs2", "utf16", "utf32"].iter().any(|set| column.kind.sql().contains(set))
+            {
+                return None;
+            }
             changed.columns.retain(|other| other.name != old.name);
             let (text, at) = if random.chance(30) {
                 place(random, &changed)
@@ -500,7 +506,7 @@ fn alter_options(random: &mut Random, table: &Table) -> Option<Alter> {
         0 | 1 => {
             // See `types::narrow`.
             let has_names = table.columns.iter().any(|c| matches!(c.kind, Kind::Enum(..) | Kind::Set(..)));
-            if has_names && types::is_wide((charset, collation)) {
+            if (has_names || table.has_generated_text()) && types::is_wide((charset, collation)) {
                 return None;
             }
             changed.convert((charset, collation));

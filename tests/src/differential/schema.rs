@@ -292,6 +292,12 @@ impl Table {
         self.columns.iter().filter(|column| column.generated.is_none()).collect()
     }
 
+    /// Whether a generated column has text of its own beside another column's.
+    #[must_use]
+    pub fn has_generated_text(&self) -> bool {
+        self.columns.iter().any(|column| column.generated.as_ref().is_some_and(|(text, _)| text.contains("CONCAT")))
+    }
+
     /// Whether the primary key holds only the beginning of a column.
     #[must_use]
     pub fn is_keyed_by_prefix(&self) -> bool {
