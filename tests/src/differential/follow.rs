@@ -19,6 +19,7 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("is no value for a", "conversions of a value that is no plain number or date"),
     // Its expression is not evaluated here.
     ("the generated column", "columns of another type below generated ones"),
+    ("made LIKE a table that is quarantined", "tables made LIKE one that waits for its copy"),
 ];
 
 /// A replica of a server that is being written to.
