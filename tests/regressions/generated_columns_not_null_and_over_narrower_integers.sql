@@ -1,6 +1,5 @@
 -- A virtual generated column becomes NOT NULL in strict mode: rows where it is NULL are not looked at, and read as 0.
--- Outside strict mode a narrower integer type cuts values; what a generated column computes of them is another value then,
--- and the table is not read as if it were not.
+-- A column that others are computed from becomes a narrower integer in strict mode: what is stored fits, and stays as it is.
 -- session 1
 SET SESSION sql_mode = 'STRICT_TRANS_TABLES';
 CREATE TABLE `diffa`.`no_nulls` (`a` TINYINT NULL, `b` BINARY(17) NULL, `g` DOUBLE AS (`a` / 2) VIRTUAL NULL, `h` VARCHAR(20) CHARACTER SET utf8mb4 AS (CONCAT(`a`, 'x')) VIRTUAL NULL);

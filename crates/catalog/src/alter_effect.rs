@@ -16,8 +16,8 @@ use crate::default_value;
 use crate::define::{self, Scope};
 use crate::error::Problem;
 use crate::layout::{ColumnSource, OlderLayout};
-use crate::lexer::sql_mode;
 use crate::partition::{self, PartitionChoice, Partitioning};
+use crate::sql_mode;
 use crate::syntax::{
     AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
@@ -769,9 +769,9 @@ fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool 
     }
 }
 
-fn integer_bytes(ty: &ColumnType) -> Option<u8> {
-    let sizes = [(code::TINY, 1), (code::SHORT, 2), (code::INT24, 3), (code::LONG, 4), (code::LONGLONG, 8)];
-    sizes.iter().find(|(code, _)| *code == ty.code).map(|(_, bytes)| *bytes)
+fn integer_bytes(ty: &ColumnType) -> Option<usize> {
+    let is_integer = matches!(ty.code, code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG);
+    is_integer.then(|| ty.fixed_len())?
 }
 
 fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope: &Scope<'_>) -> ColumnSource {

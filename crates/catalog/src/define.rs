@@ -12,9 +12,10 @@ use crate::default_value::{self, LiteralScope};
 use crate::error::Problem;
 use crate::identity;
 use crate::index_set;
-use crate::lexer::{SERVER_VERSION_DEFAULT, sql_mode};
+use crate::lexer::SERVER_VERSION_DEFAULT;
 use crate::parser;
 use crate::partition;
+use crate::sql_mode;
 use crate::syntax::{BaseType, ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
 use crate::table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, TableDef, TableId, code,

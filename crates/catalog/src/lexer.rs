@@ -4,18 +4,7 @@
 //! with their place in the text. Never here: keywords (every bare word is a [`Tok::Word`]; the parsers know which
 //! words mean something where), conversion between character sets, panics.
 
-/// `sql_mode` bits that change how text is read, what a type means or how values are converted (sql/system_variables.h).
-pub(crate) mod sql_mode {
-    pub(crate) const REAL_AS_FLOAT: u64 = 1;
-    pub(crate) const ANSI_QUOTES: u64 = 4;
-    pub(crate) const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
-    pub(crate) const STRICT_TRANS_TABLES: u64 = 1 << 21;
-    pub(crate) const STRICT_ALL_TABLES: u64 = 1 << 22;
-    pub(crate) const NO_ZERO_IN_DATE: u64 = 1 << 23;
-    pub(crate) const ALLOW_INVALID_DATES: u64 = 1 << 25;
-    pub(crate) const PAD_CHAR_TO_FULL_LENGTH: u64 = 1 << 31;
-    pub(crate) const TIME_TRUNCATE_FRACTIONAL: u64 = 1 << 32;
-}
+use crate::sql_mode;
 
 /// Version assumed where the log does not say: the newest this crate was tested against. Comments of the form
 /// `/*!99999 … */` stay comments.

@@ -28,6 +28,7 @@ mod named;
 mod parser;
 mod partition;
 mod row_key;
+pub mod sql_mode;
 mod statement;
 mod syntax;
 mod table;

@@ -4,8 +4,8 @@
 //! character sets amount to (`column_type`).
 
 use crate::error::Problem;
-use crate::lexer::sql_mode;
 use crate::parser::Parser;
+use crate::sql_mode;
 use crate::syntax::{BaseType, CharsetSpec, TypeSpec};
 
 impl TypeSpec {

@@ -3,10 +3,8 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+use catalog::sql_mode::{ALLOW_INVALID_DATES, STRICT_TRANS_TABLES};
 use catalog::{Catalog, ColumnSource, DdlEffect, StatementContext};
-
-const STRICT_TRANS_TABLES: u64 = 1 << 21;
-const ALLOW_INVALID_DATES: u64 = 1 << 25;
 
 fn context(sql_mode: u64) -> StatementContext {
     StatementContext { default_db: "d".to_owned(), sql_mode, ..StatementContext::default() }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters, SequenceNumber};
+use catalog::sql_mode;
 use catalog::{
     Catalog, DdlEffect, Filtered, Named, NamedTable, Quarantined, Rewrite, SourceNames, StatementContext, TableDef,
     TableId, Written,
@@ -570,9 +571,6 @@ fn is_of_the_server(sql: &[u8]) -> bool {
     sql.starts_with(b"CREATE TABLE ") && sql.ends_with(ENDS)
 }
 
-/// Bit of `sql_mode` (sql/system_variables.h).
-const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
-
 /// What the log says of a statement's surroundings, databases under their names here.
 pub(crate) fn context_of(
     statement: &Statement<'_>,
@@ -583,7 +581,7 @@ pub(crate) fn context_of(
     let status = &query.status;
     let by_the_server = is_of_the_server(query.sql);
     let of_the_server = by_the_server.then_some(UTF8MB4_0900_AI_CI);
-    let misleading = if by_the_server { NO_BACKSLASH_ESCAPES } else { 0 };
+    let misleading = if by_the_server { sql_mode::NO_BACKSLASH_ESCAPES } else { 0 };
     let names = SourceNames { filters: Arc::clone(filters), lower_case_table_names: catalog.lower_case_table_names() };
     StatementContext {
         default_db: names.database(&String::from_utf8_lossy(query.db)).to_owned(),

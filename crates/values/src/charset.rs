@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::charset_data::{LATIN2_CZECH, UPPER_HALVES};
+use crate::charset_data::UPPER_HALVES;
 use crate::charset_table::{self, CharsetTable};
 use crate::collation::{self, Collation};
 use crate::error::ValueError;
@@ -17,12 +17,19 @@ enum Charset {
     AsIs,
     /// One byte a character, ASCII below 0x80.
     Single(&'static [u16; 128]),
-    /// The same without U+007F (`strings/ctype-czech.cc`).
-    WithoutDelete(&'static [u16; 128]),
+    /// The same without U+007F to U+009F, as latin2_czech_cs is (`strings/ctype-czech.cc`).
+    WithoutControls(&'static [u16; 128]),
     Utf16(fn([u8; 2]) -> u16),
     Utf32,
     /// Several bytes a character, and swe7.
     Table(&'static CharsetTable),
+}
+
+impl Charset {
+    /// Whether this byte is no character, and the character of that number has no byte.
+    fn lacks(self, byte: u8) -> bool {
+        matches!((self, byte), (Charset::WithoutControls(_), 0x7f..=0x9f))
+    }
 }
 
 fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
@@ -34,9 +41,9 @@ fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
         "ucs2" | "utf16" => Charset::Utf16(u16::from_be_bytes),
         "utf16le" => Charset::Utf16(u16::from_le_bytes),
         "utf32" => Charset::Utf32,
-        // The one collation whose tables are not its character set's.
-        _ if found.name == "latin2_czech_cs" => Charset::WithoutDelete(&LATIN2_CZECH),
         name => match UPPER_HALVES.iter().find(|(charset, _)| *charset == name) {
+            // The one collation whose tables are not its character set's.
+            Some((_, upper)) if found.name == "latin2_czech_cs" => Charset::WithoutControls(upper),
             Some((_, upper)) => Charset::Single(upper),
             None => match charset_table::by_name(name) {
                 Some(table) => Charset::Table(table),
@@ -59,7 +66,7 @@ pub fn is_supported(collation: u16) -> bool {
 /// The character set is not implemented, or the bytes are no text of it.
 pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let (charset, found) = resolve(collation)?;
-    let Charset::WithoutDelete(_) = charset else { return by_tables(charset, found, text) };
+    let Charset::WithoutControls(_) = charset else { return by_tables(charset, found, text) };
     // The server looks at no table before the first byte that is not ASCII (`my_convert`).
     let (plain, rest) = text.split_at(text.iter().position(|byte| !byte.is_ascii()).unwrap_or(text.len()));
     if rest.is_empty() {
@@ -82,9 +89,9 @@ fn by_tables(charset: Charset, found: Collation, text: &[u8]) -> Result<Cow<'_, 
     match charset {
         Charset::AsIs => Ok(Cow::Borrowed(text)),
         Charset::Single(_) if text.is_ascii() => Ok(Cow::Borrowed(text)),
-        Charset::Single(upper) | Charset::WithoutDelete(upper) => {
+        Charset::Single(upper) | Charset::WithoutControls(upper) => {
             let chars = text.iter().map(|byte| match byte {
-                0x7f if matches!(charset, Charset::WithoutDelete(_)) => '?',
+                _ if charset.lacks(*byte) => '?',
                 0..=0x7f => char::from(*byte),
                 _ => upper.get(usize::from(byte & 0x7f)).and_then(|c| char::from_u32(u32::from(*c))).unwrap_or('?'),
             });
@@ -126,9 +133,9 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
         Charset::AsIs if found.mbmaxlen < 4 && unicode.chars().any(|c| c.len_utf8() > 3) => Err(missing()),
         Charset::AsIs => Ok(Cow::Borrowed(text)),
         Charset::Single(_) if text.is_ascii() => Ok(Cow::Borrowed(text)),
-        Charset::Single(upper) | Charset::WithoutDelete(upper) => {
+        Charset::Single(upper) | Charset::WithoutControls(upper) => {
             let byte = |c: char| match u8::try_from(c) {
-                Ok(0x7f) if matches!(charset, Charset::WithoutDelete(_)) => None,
+                Ok(byte) if charset.lacks(byte) => None,
                 Ok(byte) if byte.is_ascii() => Some(byte),
                 // Several bytes of tis620 are U+FFFD; the server takes the last one.
                 _ => upper.iter().rposition(|u| u32::from(*u) == u32::from(c)).map(|at| at as u8 | 0x80),

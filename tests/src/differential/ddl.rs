@@ -383,9 +383,7 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
                 column.nullable = !column.nullable;
             }
             // See `Table::add_generated`.
-            if table.has_generated_text()
-                && ["ucs2", "utf16", "utf32"].iter().any(|set| column.kind.sql().contains(set))
-            {
+            if table.has_generated_text() && column.kind.charset().is_some_and(types::is_wide) {
                 return None;
             }
             changed.columns.retain(|other| other.name != old.name);

@@ -93,6 +93,16 @@ const WORDS: &[&str] =
 const LIST: &[&str] = &["one", "two", "Three", "vier", "five", "six", "7", "eight", "nine", "ten", "11"];
 
 impl Kind {
+    /// Its character set, where it has one.
+    #[must_use]
+    pub fn charset(&self) -> Option<Charset> {
+        match self {
+            Kind::Char(_, charset) | Kind::Varchar(_, charset) | Kind::Text(_, charset) => Some(*charset),
+            Kind::Enum(_, charset) | Kind::Set(_, charset) => Some(*charset),
+            _ => None,
+        }
+    }
+
     /// Any type.
     pub fn any(random: &mut Random) -> Kind {
         match random.below(32) {
