@@ -52,6 +52,15 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
         }
     }
     let Some(altered) = altered else { return Vec::new() };
+    // With innodb_native_foreign_keys=ON and on 9.7.4 a column that others refer to must not get another name together with
+    // anything else: the table is gone for its session, or the children are left alone from then on, and no log says so.
+    // CREATE TABLE p (a INT PRIMARY KEY); CREATE TABLE c (a INT, FOREIGN KEY (a) REFERENCES p (a) ON DELETE CASCADE);
+    // INSERT INTO p VALUES (1); INSERT INTO c VALUES (1); ALTER TABLE p RENAME COLUMN a TO b, ENGINE=InnoDB; DELETE FROM p;
+    let does = |action: &str| altered.actions.contains(action);
+    let with_more = altered.kind == "ALTER TABLE, several actions" || does(" AFTER ") || does(" FIRST");
+    if limits.native_foreign_keys && with_more && (does("RENAME COLUMN") || does("CHANGE COLUMN")) {
+        return Vec::new();
+    }
     let how = match random.below(8) {
         0 => ", ALGORITHM=COPY",
         1 => ", ALGORITHM=INPLACE",
