@@ -98,13 +98,7 @@ pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8
                 return store(conversion, &content, out);
             }
             if is_binary(from) {
-                // Bytes become text as they are; what is none is not known.
-                charset::to_utf8mb4(to.collation, &content)?;
-                if let Some("utf8mb3" | "utf8mb4") = charset_of(to) {
-                    let unicode = std::str::from_utf8(&content).map_err(|_| ValueError::Invalid { what: "text" })?;
-                    charset::from_utf8mb4(to.collation, unicode.as_bytes())?;
-                }
-                return store(conversion, &content, out);
+                return store(conversion, text_of_bytes(conversion, &content)?, out);
             }
             let unicode = charset::stored_to_utf8mb4(from.collation, &content)?;
             store_utf8(conversion, &unicode, out)
@@ -114,6 +108,21 @@ pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8
             let unicode = charset::stored_to_utf8mb4(from.collation, &content)?;
             plain(conversion, &unicode, out)
         }
+    }
+}
+
+/// Bytes become text as they are. Not in strict mode, utf8mb3 and utf8mb4 end before the first byte that is no character
+/// (`well_formed_copy_nchars`, sql-common/sql_string.cc); what is no text of another character set is not known.
+fn text_of_bytes<'a>(conversion: &Conversion, content: &'a [u8]) -> Result<&'a [u8], ValueError> {
+    let to = &conversion.to;
+    charset::to_utf8mb4(to.collation, content)?;
+    let Some(charset @ ("utf8mb3" | "utf8mb4")) = charset_of(to) else { return Ok(content) };
+    let valid = content.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let longest = if charset == "utf8mb3" { 3 } else { 4 };
+    let len = valid.char_indices().find(|(_, c)| c.len_utf8() > longest).map_or(valid.len(), |(at, _)| at);
+    match content.split_at_checked(len) {
+        Some((text, rest)) if rest.is_empty() || !conversion.options.strict => Ok(text),
+        _ => Err(ValueError::Invalid { what: "text" }),
     }
 }
 
