@@ -229,6 +229,16 @@ impl Conversion {
         Ok(())
     }
 
+    /// FLOAT, DOUBLE and DECIMAL with a sign pass through a signed BIGINT, even on the way to one without (`do_field_int`,
+    /// sql/field_conv.cc; seen on 9.7).
+    fn as_longlong(&self, value: i128) -> Result<i128, ValueError> {
+        let kept = value.clamp(i64::MIN.into(), i64::MAX.into());
+        if kept != value && self.options.strict {
+            return Err(self.does_not_fit(value));
+        }
+        Ok(kept)
+    }
+
     fn does_not_fit(&self, value: impl std::fmt::Display) -> ValueError {
         ValueError::BadLiteral { what: self.to.name(), literal: value.to_string().into() }
     }
@@ -244,6 +254,7 @@ impl Conversion {
             t::CHAR | t::VARCHAR | t::BLOB => text::store_utf8(self, &number, out),
             _ => {
                 let value = rounded(&number).ok_or(ValueError::Invalid { what: "DECIMAL" })?;
+                let value = if self.from.unsigned { value } else { self.as_longlong(value)? };
                 self.store_integer(value, out)
             }
         }
@@ -289,7 +300,7 @@ impl Conversion {
             }
             t::DOUBLE | t::FLOAT => return Err(self.does_not_fit(value)),
             // Ties go to the even neighbour, as rint(3) has it.
-            _ => return self.store_integer(value.round_ties_even() as i128, out),
+            _ => return self.store_integer(self.as_longlong(value.round_ties_even() as i128)?, out),
         }
         Ok(())
     }
