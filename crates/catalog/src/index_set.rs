@@ -170,8 +170,25 @@ impl IndexSet {
         index.plan.append(values.into_iter().take(index.columns.len()), out)
     }
 
-    /// Appends the sort keys of a row in all indexes: each as id (2 bytes), length (2 bytes), bytes; read back by
-    /// [`remembered`].
+    /// As `append`; false, and nothing appended, where the image has NULL in a column that takes none: it was written before
+    /// an ALTER TABLE took NULL away, which gave the index another id. Under that id it never had an entry.
+    ///
+    /// # Errors
+    /// As `append`, but for this.
+    pub fn append_if_it_can(&self, index: &Index, image: &[u8], out: &mut Vec<u8>) -> Result<bool, ValueError> {
+        let start = out.len();
+        match self.append(index, image, out) {
+            Ok(()) => Ok(true),
+            Err(ValueError::NullInKey) => {
+                out.truncate(start);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends the sort keys of a row in all indexes that it can be in (`append_if_it_can`): each as id (2 bytes), length
+    /// (2 bytes), bytes; read back by [`remembered`].
     ///
     /// # Errors
     /// As `append`.
@@ -180,7 +197,10 @@ impl IndexSet {
             out.extend_from_slice(&index.id.to_le_bytes());
             let at = out.len();
             out.extend_from_slice(&[0; 2]);
-            self.append(index, image, out)?;
+            if !self.append_if_it_can(index, image, out)? {
+                out.truncate(at - 2);
+                continue;
+            }
             // Keys of up to 3,072 bytes have sort keys below 64 KiB.
             let len = u16::try_from(out.len() - at - 2).map_err(|_| ValueError::BeyondLimits { what: "a sort key" })?;
             if let Some(slot) = out.get_mut(at..at + 2) {
@@ -409,5 +429,20 @@ mod tests {
         assert!(keys(&image(1, "", None, 1))[0] > one[0], "NULL is lowest, so last of DESC");
         assert!(set.append_all(&base[..7], &mut Vec::new()).is_err());
         assert_eq!(remembered(&[1, 0, 9, 0, 1], 1), None);
+    }
+
+    #[test]
+    fn a_row_with_null_is_in_no_index_without_null() {
+        let catalog = catalog(&["CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b INT, KEY a (a), KEY b (b))"]);
+        let set = IndexSet::of(catalog.table("d", "t").unwrap()).unwrap();
+        let [a, b] = set.indexes() else { panic!("two indexes") };
+        let row = [0b10, 1, 0, 0, 0, 7, 0, 0, 0];
+        let mut all = Vec::new();
+        set.append_all(&row, &mut all).unwrap();
+        assert_eq!(remembered(&all, a.id()), None);
+        assert_eq!(remembered(&all, b.id()), Some(&[1, 0x80, 0, 0, 7][..]));
+        let mut out = vec![9];
+        assert!(!set.append_if_it_can(a, &row, &mut out).unwrap());
+        assert_eq!(out, [9]);
     }
 }

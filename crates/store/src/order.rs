@@ -31,14 +31,15 @@ const STALE_ENTRIES_MIN: usize = 64 << 10;
 /// Keys of one slice, so that offsets stay short.
 const SLICE_KEY_BYTES_MAX: usize = 1 << 30;
 
-/// Which bytes rows are ordered by: those of the key that identifies them (index id 0), or of a secondary index.
+/// Which bytes rows are ordered by: those of the key that identifies them (index id 0), or of a secondary index. False where
+/// the row is too old to be in that index (`IndexSet::append_if_it_can`).
 pub(crate) fn append_key(
     order: &KeyOrder,
     index: u16,
     key: &[u8],
     image: &[u8],
     out: &mut Vec<u8>,
-) -> Result<(), values::ValueError> {
+) -> Result<bool, values::ValueError> {
     if index == 0 {
         if !order.is_keyless() {
             order.append(key, out);
@@ -46,10 +47,12 @@ pub(crate) fn append_key(
     } else {
         let unknown = values::ValueError::Invalid { what: "an index that the table does not have" };
         let set = order.indexes().ok_or(unknown.clone())?;
-        set.append(set.index(index).ok_or(unknown)?, image, out)?;
+        if !set.append_if_it_can(set.index(index).ok_or(unknown)?, image, out)? {
+            return Ok(false);
+        }
     }
     entry::append_own(order.is_keyless(), key, out);
-    Ok(())
+    Ok(true)
 }
 
 /// A row's place.
@@ -192,7 +195,9 @@ impl Order {
                     key.clear();
                     let image = table.versions().read(written.definition, written.image, &mut buffers);
                     match image.and_then(|image| append_key(order, index, written.key, image, &mut key)) {
-                        Ok(()) => fresh.push(&key, lane as u32, written.slot),
+                        Ok(true) => fresh.push(&key, lane as u32, written.slot),
+                        // Gone or changed before the statement from which on the index is what it is.
+                        Ok(false) => {}
                         Err(error) => failure = Some(error),
                     }
                 });

@@ -253,7 +253,9 @@ impl Store {
             key.clear();
             key.extend_from_slice(&entry::index_prefix(table.id(), index));
             let image = table.versions().read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
-            append_key(table.order(), index, row.key, image, &mut key).map_err(|_| damaged())?;
+            if !append_key(table.order(), index, row.key, image, &mut key).map_err(|_| damaged())? {
+                return Err(damaged());
+            }
             expected.push(&key, None)?;
         }
         let mut check = IndexCheck::default();
@@ -411,9 +413,9 @@ impl Range<'_> {
         };
         let Some(row) = row else { return Ok(None) };
         self.found.clear();
-        let fits = append_key(&self.order, self.index, &row.key, &row.image, &mut self.found);
-        fits.map_err(|_| self.view.damaged("a row does not fit its table's definition"))?;
-        if self.found != self.key {
+        let held = append_key(&self.order, self.index, &row.key, &row.image, &mut self.found);
+        let held = held.map_err(|_| self.view.damaged("a row does not fit its table's definition"))?;
+        if !held || self.found != self.key {
             return Ok(None);
         }
         let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };

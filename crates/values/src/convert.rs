@@ -229,7 +229,17 @@ impl Conversion {
         Ok(())
     }
 
-    /// FLOAT, DOUBLE and DECIMAL with a sign pass through a signed BIGINT, even on the way to one without (`do_field_int`,
+    /// A FLOAT beyond a signed BIGINT is what the processor makes of it, the smallest one on x86-64, its bits read as the FLOAT's
+    /// sign says (`Field_float::val_int`, sql/field.cc; seen on 9.7).
+    fn float_as_longlong(&self, value: i128) -> i128 {
+        match i64::try_from(value) {
+            Ok(_) => value,
+            Err(_) if self.from.unsigned => 1 << 63,
+            Err(_) => i64::MIN.into(),
+        }
+    }
+
+    /// DOUBLE and DECIMAL with a sign pass through a signed BIGINT, even on the way to one without (`do_field_int`,
     /// sql/field_conv.cc; seen on 9.7).
     fn as_longlong(&self, value: i128) -> Result<i128, ValueError> {
         let kept = value.clamp(i64::MIN.into(), i64::MAX.into());
@@ -299,8 +309,13 @@ impl Conversion {
                 out.extend_from_slice(&(value as f32).to_le_bytes());
             }
             t::DOUBLE | t::FLOAT => return Err(self.does_not_fit(value)),
-            // Ties go to the even neighbour, as rint(3) has it.
-            _ => return self.store_integer(self.as_longlong(value.round_ties_even() as i128)?, out),
+            _ => {
+                // Ties go to the even neighbour, as rint(3) has it.
+                let whole = value.round_ties_even() as i128;
+                let whole =
+                    if self.from.code == t::FLOAT { self.float_as_longlong(whole) } else { self.as_longlong(whole)? };
+                return self.store_integer(whole, out);
+            }
         }
         Ok(())
     }

@@ -26,6 +26,9 @@ pub enum ValueError {
         /// What it should have been.
         what: &'static str,
     },
+    /// NULL in a column of a key that has none.
+    #[error("NULL in a key without NULL")]
+    NullInKey,
     /// A literal that the column's type cannot hold.
     #[error("{literal} is no value for a {what} column")]
     BadLiteral {

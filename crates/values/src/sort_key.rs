@@ -188,7 +188,7 @@ impl SortKeyPlan {
         let start = out.len();
         match value {
             None if part.nullable => out.push(0),
-            None => return Err(ValueError::Invalid { what: "NULL in a key without NULL" }),
+            None => return Err(ValueError::NullInKey),
             Some(stored) => {
                 if part.nullable {
                     out.push(1);
