@@ -60,7 +60,7 @@ fn every_format_under_sysbench_and_the_shop() {
     let affinity = format!("--thread-affinity=apply={list},cut={last},compact={last},relay-sync={last}");
     let options = ["--replica-parallel-workers=5", "--decoders=3", "--queue-memory=32M", &affinity];
     let mut replica = Replica::follow(&server, &folder("formats"), &options);
-    let threads = [("apply-0", &list), ("apply-4", &list), ("cut", &last), ("compact", &last), ("relay-sync", &last)];
+    let threads = [("apply-0", &list), ("apply-4", &list), ("cut", &last), ("compact-0", &last), ("relay-sync", &last)];
     for (thread, cpus) in threads.into_iter().chain([("receive", &list), ("decode-2", &list), ("sequence", &list)]) {
         assert_eq!(cpus_of_thread(replica.pid(), thread).as_ref(), Some(cpus), "{thread}");
     }

@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
 use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
-use store::{CutPoint, CutReport, Generation, L0_FILES, L0_RUNS_MAX, Store, StoreError};
+use store::{CutPoint, CutReport, Generation, L0_RUNS_MAX, MERGE_RUNS, Store, StoreError};
 
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -54,6 +54,9 @@ pub enum CutWait {
 const LAST_CUT_BYTES_MAX: u64 = 64 << 20;
 /// How long anything waits before it looks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Without a cut for so many seconds compaction does what it leaves while cuts come.
+const IDLE_AFTER_S: u32 = 3;
 
 /// Generations do not become smaller than this part of `CutOptions::generation_bytes`, whatever snapshots hold.
 const SMALLEST_GENERATION: u64 = 8;
@@ -137,7 +140,7 @@ pub struct Cutter {
     from_sealer: Receiver<Sealed>,
     sync_relay: SyncRelay,
     after_cut: AfterCut,
-    kick: Sender<()>,
+    kicks: [Sender<()>; 2],
     /// Taken by `step` and not on disk yet.
     in_hand: Option<Sealed>,
 }
@@ -162,9 +165,9 @@ pub fn pair(
     ending: &Arc<Ending>,
     state: &Arc<CutState>,
     options: CutOptions,
-) -> (Sealer, Cutter, Receiver<()>) {
+) -> (Sealer, Cutter, [(Compaction, Receiver<()>); 2]) {
     let (to_cutter, from_sealer) = bounded(4);
-    let (kick, kicked) = bounded(1);
+    let ((near, near_kicked), (deep, deep_kicked)) = (bounded(1), bounded(1));
     let sealer = Sealer {
         store: Arc::clone(store),
         state: Arc::clone(state),
@@ -189,10 +192,10 @@ pub fn pair(
         from_sealer,
         sync_relay: options.sync_relay,
         after_cut: options.after_cut,
-        kick,
+        kicks: [near, deep],
         in_hand: None,
     };
-    (sealer, cutter, kicked)
+    (sealer, cutter, [(Compaction::Near, near_kicked), (Compaction::Deep, deep_kicked)])
 }
 
 impl Sealer {
@@ -400,13 +403,19 @@ impl Cutter {
         self.ending.takes_no_more()
     }
 
+    fn kick(&self) {
+        for kick in &self.kicks {
+            let _ = kick.try_send(());
+        }
+    }
+
     fn cut(&self, generation: &Generation, point: &CutPoint) -> Result<bool, Box<Stop>> {
         fail_point::enter(Phase::Cut);
         (self.sync_relay)(point).map_err(|text| self.stop_with(StopClass::Io, text))?;
         let Some(disk) = self.store.disk() else { return Ok(true) };
         while disk.l0_runs() >= L0_RUNS_MAX {
             self.state.waits_for_compaction.store(true, Ordering::Relaxed);
-            let _ = self.kick.try_send(());
+            self.kick();
             std::thread::sleep(LOOK);
             if self.ending.gives_up() {
                 return Ok(false);
@@ -415,7 +424,7 @@ impl Cutter {
         self.state.waits_for_compaction.store(false, Ordering::Relaxed);
         fail_point::enter(Phase::Ingest);
         let report = self.store.cut(generation).map_err(|error| self.stop(&error))?;
-        let _ = self.kick.try_send(());
+        self.kick();
         (self.after_cut)(point, &report);
         Ok(true)
     }
@@ -483,24 +492,42 @@ pub fn class_of(error: &StoreError) -> StopClass {
     }
 }
 
-/// Compacts whenever there is something to do, until replay ends.
+/// Which runs a thread of compaction merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compaction {
+    /// The newest, which cuts wait for.
+    Near,
+    /// The large ones.
+    Deep,
+}
+
+/// Compacts whenever there is something to do, until replay ends. `kicked` by each cut.
 ///
 /// # Errors
 /// When the store cannot be read or written.
-pub fn compact(store: &Store, ending: &Ending, kicked: &Receiver<()>) -> Result<(), StoreError> {
+pub fn compact(store: &Store, ending: &Ending, which: Compaction, kicked: &Receiver<()>) -> Result<(), StoreError> {
+    let mut quiet = 0;
     while !ending.is_asked() {
         match kicked.recv_timeout(Duration::from_secs(1)) {
-            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) => quiet = 0,
+            Err(RecvTimeoutError::Timeout) => quiet += 1,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
+        let idle = quiet >= IDLE_AFTER_S;
         loop {
             if ending.is_asked() {
                 break;
             }
-            if store.disk().is_some_and(|disk| disk.l0_runs() >= usize::from(L0_FILES)) {
-                fail_point::enter(Phase::Compaction);
-            }
-            if !store.compact()? {
+            let did = match which {
+                Compaction::Near => {
+                    if store.disk().is_some_and(|disk| disk.l0_runs() >= MERGE_RUNS) {
+                        fail_point::enter(Phase::Compaction);
+                    }
+                    store.compact_near(idle)?
+                }
+                Compaction::Deep => store.compact_deep(idle)?,
+            };
+            if !did {
                 break;
             }
             base::allocator::give_back();

@@ -154,7 +154,7 @@ pub struct Pipeline {
     /// Of the grain of transactions; None under the rows grain.
     transactions: Option<Arc<TransactionCounters>>,
     /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
-    compaction: Option<JoinHandle<()>>,
+    compaction: Vec<JoinHandle<()>>,
 }
 
 /// Lanes of a store that so many workers fill.
@@ -257,7 +257,7 @@ impl Pipeline {
             move || split(source, &control, splitter, &to_decode)
         }));
         let cut_state = Arc::new(CutState::default());
-        let (mut sealer, mut compaction) = (None, None);
+        let (mut sealer, mut compaction) = (None, Vec::new());
         // Lives as long as a worker: the cutter's last cut comes when all are done.
         let (working, all_done) = bounded::<()>(1);
         if let Some(cuts) = options.cuts {
@@ -271,16 +271,16 @@ impl Pipeline {
                     }
                 }
             }));
-            compaction = Some(spawn("compact", &control, {
-                let (store, control, ending) = (Arc::clone(&store), Arc::clone(&control), Arc::clone(&ending));
-                move || {
-                    if let Err(error) = cutter::compact(&store, &ending, &kicked) {
+            for (number, (which, kicked)) in kicked.into_iter().enumerate() {
+                let (store, own, ending) = (Arc::clone(&store), Arc::clone(&control), Arc::clone(&ending));
+                compaction.push(spawn(&format!("compact-{number}"), &control, move || {
+                    if let Err(error) = cutter::compact(&store, &ending, which, &kicked) {
                         let position = LogPosition { file: Arc::from(""), offset: 0 };
                         let (class, reason) = (class_of(&error), error.to_string());
-                        control.break_off(Stop { class, position, gtid: None, reason });
+                        own.break_off(Stop { class, position, gtid: None, reason });
                     }
-                }
-            }));
+                }));
+            }
         }
         let counters = transactions.map(|_| Arc::new(TransactionCounters::default()));
         match transactions.zip(counters.as_ref()) {
@@ -489,12 +489,14 @@ impl Pipeline {
     /// As [`join`](Self::join), and waits for compaction to end its step: whoever removes or opens the folder needs it.
     #[must_use]
     pub fn join_all(mut self) -> Finished {
-        let compaction = self.compaction.take();
+        let (compaction, store) = (std::mem::take(&mut self.compaction), Arc::clone(&self.store));
         // Its end asks compaction to end.
         let finished = self.join();
-        if let Some(thread) = compaction {
+        store.break_off_merges(true);
+        for thread in compaction {
             let _ = thread.join();
         }
+        store.break_off_merges(false);
         finished
     }
 }

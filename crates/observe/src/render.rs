@@ -188,7 +188,7 @@ impl StatusReport {
                 count_text(store.cuts),
                 bytes_text(store.tree_bytes),
                 bytes_text(store.compaction_debt_bytes),
-                store.l0_runs
+                store.compaction_debt_runs
             );
             line(text, "Store", &tree);
         }

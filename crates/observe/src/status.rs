@@ -229,6 +229,8 @@ pub struct StoreReport {
     pub written_bytes: u64,
     /// Bytes that compaction has yet to merge.
     pub compaction_debt_bytes: u64,
+    /// Sorted runs that they stand in; a range read looks into each.
+    pub compaction_debt_runs: u64,
     /// Sorted runs in level 0.
     pub l0_runs: u64,
     /// Steps of compaction since the start.

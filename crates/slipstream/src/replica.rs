@@ -471,7 +471,8 @@ impl Replica {
             sealed_generations: stats.sealed,
             tree_bytes: tree.bytes,
             written_bytes: tree.written_bytes,
-            compaction_debt_bytes: tree.l0_bytes,
+            compaction_debt_bytes: tree.debt_bytes,
+            compaction_debt_runs: tree.debt_runs,
             l0_runs: tree.l0_runs,
             compactions: tree.compactions,
         }

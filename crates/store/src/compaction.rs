@@ -4,6 +4,7 @@
 //! recoverable state can show: an id is dead only when the last durable cut does not know it any more (RULES 2).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::{Catalog, Index, IndexSet, TableDef};
@@ -18,6 +19,8 @@ pub(crate) struct DeadRows {
     known: Mutex<Arc<Known>>,
     /// Tables being copied: no cut knows them, and their rows stay.
     copied: Mutex<BTreeSet<u32>>,
+    /// No merge goes on.
+    broken_off: Arc<AtomicBool>,
 }
 
 /// The ids of one durable cut.
@@ -110,6 +113,15 @@ impl DeadRows {
         self.copied.lock().unwrap_or_else(PoisonError::into_inner).remove(&table);
     }
 
+    /// See [`Disk::break_off_merges`](crate::Disk::break_off_merges).
+    pub(crate) fn break_off(&self, break_off: bool) {
+        self.broken_off.store(break_off, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_broken_off(&self) -> bool {
+        self.broken_off.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn known(&self) -> Arc<Known> {
         Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -121,16 +133,20 @@ impl Factory for DeadRows {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(Filter { known: self.known() })
+        Box::new(Filter { known: self.known(), broken_off: Arc::clone(&self.broken_off) })
     }
 }
 
 struct Filter {
     known: Arc<Known>,
+    broken_off: Arc<AtomicBool>,
 }
 
 impl CompactionFilter for Filter {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        if self.broken_off.load(Ordering::Relaxed) {
+            return Err(lsm_tree::Error::Io(std::io::ErrorKind::Interrupted.into()));
+        }
         let dead = self.known.is_dead_key(item.key());
         // Older versions of what is dead are dead too, so nothing comes back.
         Ok(if dead { Verdict::Destroy } else { Verdict::Keep })

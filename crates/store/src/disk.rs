@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, TableId};
-use lsm_tree::compaction::Leveled;
+use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
 use lsm_tree::{
     AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter, Slice,
@@ -26,6 +26,7 @@ use crate::compaction::DeadRows;
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
+use crate::tiers::{self, Level, Step};
 
 /// Version of all that lies in the store's folder.
 const FORMAT: u32 = 2;
@@ -37,11 +38,14 @@ const FORMAT_SETTLING: u32 = 3;
 /// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
 pub const L0_RUNS_MAX: usize = 24;
 
-/// Files of level 0 that are merged together.
-pub const L0_FILES: u8 = 4;
 const FILE_BYTES: u64 = 64 << 20;
 /// Less than this is not worth a rewrite.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
+
+/// What a range read spends in each run, about.
+const RUN_NS_PER_RANGE: u64 = 2_000;
+/// What merging costs, about: 100 MB/s.
+const MERGE_NS_PER_BYTE: u64 = 10;
 
 const CUT_RECORD: &str = "cut";
 const CATALOG_RECORD: &str = "catalog";
@@ -136,6 +140,11 @@ pub struct Disk {
     dead: Arc<DeadRows>,
     written: AtomicU64,
     compacted: AtomicU64,
+    /// Ranges read since runs were last merged: each looks into every run.
+    ranges_read: AtomicU64,
+    /// Held from the look at the levels to the end of the step that follows from it.
+    near: Mutex<()>,
+    deep: Mutex<()>,
 }
 
 impl std::fmt::Debug for Disk {
@@ -151,8 +160,10 @@ pub struct DiskStats {
     pub bytes: u64,
     /// Sorted runs in level 0: each cut makes one, compaction merges them.
     pub l0_runs: u64,
-    /// Bytes in level 0: what compaction has yet to merge.
-    pub l0_bytes: u64,
+    /// Bytes above the last level: what compaction has yet to merge.
+    pub debt_bytes: u64,
+    /// Sorted runs that they stand in; a range read looks into each.
+    pub debt_runs: u64,
     /// Bytes of rows written by cuts since start.
     pub written_bytes: u64,
     /// Compactions done since start.
@@ -234,6 +245,9 @@ impl Disk {
             dead,
             written: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
+            ranges_read: AtomicU64::new(0),
+            near: Mutex::new(()),
+            deep: Mutex::new(()),
         })
     }
 
@@ -340,6 +354,7 @@ impl Disk {
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
+        self.ranges_read.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.clone();
         let entries = self.tree.range(from.to_vec()..to.to_vec(), at, None);
         entries.map(move |guard| guard.into_inner().map_err(|error| StoreError::tree(&folder, &error)))
@@ -368,30 +383,105 @@ impl Disk {
         &self.dead
     }
 
-    /// One step of compaction: drops files of dead tables, or merges or moves what is due; false when there is
-    /// nothing to do. `oldest_read` is the oldest number anybody reads at.
+    /// One step of compaction, wherever it is due; false when there is nothing to do. `oldest_read` is the oldest number
+    /// anybody reads at.
     ///
     /// # Errors
     /// When the tree's files cannot be read or written.
     pub fn compact(&self, oldest_read: u64) -> Result<bool, StoreError> {
-        let before = self.tree.current_version().id();
+        Ok(self.compact_near(oldest_read, false)? || self.compact_deep(oldest_read, false)?)
+    }
+
+    /// One step of the compaction that cuts wait for: drops files of dead tables, merges the newest runs; waits for
+    /// whoever is in it. Never waits for [`compact_deep`](Self::compact_deep). `idle`: no cut came for a while.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_near(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
+        let _alone = self.near.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((first, last)) = self.dead_file() {
+            let before = self.tree.current_version().id();
             self.tree.drop_range(first..=last).map_err(|error| self.fault(&error))?;
-        } else if self.is_mostly_dead() {
-            self.tree.major_compact(FILE_BYTES, oldest_read).map_err(|error| self.fault(&error))?;
-        } else {
-            let leveled = Leveled::default().with_l0_threshold(L0_FILES).with_table_target_size(FILE_BYTES);
-            self.tree.compact(Arc::new(leveled), oldest_read).map_err(|error| self.fault(&error))?;
+            // Files that are being merged are not dropped: the merge does it.
+            if self.is_past(before) {
+                return Ok(true);
+            }
         }
-        // A cut that ended meanwhile counts as work too: one more look does no harm.
-        let did = self.tree.current_version().id() != before;
+        self.take_step(oldest_read, |levels| tiers::near(levels, idle || self.reads_cost_more(levels)))
+    }
+
+    /// One step of the compaction of large runs, which may take as long as writing the whole tree; false as well while
+    /// another thread is in it.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_deep(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
+        let Ok(_alone) = self.deep.try_lock() else { return Ok(false) };
+        if self.is_mostly_dead() {
+            let before = self.tree.current_version().id();
+            self.end_of_merge(self.tree.major_compact(FILE_BYTES, oldest_read))?;
+            if self.is_past(before) {
+                return Ok(true);
+            }
+        }
+        self.take_step(oldest_read, |levels| tiers::deep(levels, idle || self.reads_cost_more(levels)))
+    }
+
+    /// Breaks off merges that are under way, and lets none begin until it is called with false.
+    pub fn break_off_merges(&self, break_off: bool) {
+        self.dead.break_off(break_off);
+    }
+
+    fn take_step(&self, oldest_read: u64, due: impl Fn(&tiers::Levels) -> Option<Step>) -> Result<bool, StoreError> {
+        let before = self.tree.current_version().id();
+        let Some(step) = due(&self.levels()) else { return Ok(false) };
+        // Both are strategies that lsm-tree has for its tests (its trait cannot be implemented outside): they take whole
+        // levels as they find them, so what arrives in level 0 between the look and the step is merged too.
+        let strategy: Arc<dyn CompactionStrategy> = match step {
+            Step::Merge { from, to } => Arc::new(PullDown(from, to)),
+            Step::Move { from, to } => Arc::new(MoveDown(from, to)),
+        };
+        self.end_of_merge(self.tree.compact(strategy, oldest_read))?;
+        if matches!(step, Step::Merge { .. }) {
+            self.ranges_read.store(0, Ordering::Relaxed);
+        }
+        Ok(self.is_past(before))
+    }
+
+    fn end_of_merge(&self, result: lsm_tree::Result<()>) -> Result<(), StoreError> {
+        match result {
+            Err(_) if self.dead.is_broken_off() => Ok(()),
+            result => result.map_err(|error| self.fault(&error)),
+        }
+    }
+
+    /// Whether the tree changed since it had this version. A cut that ended meanwhile counts too: one more look does no
+    /// harm.
+    fn is_past(&self, version: u64) -> bool {
+        let did = self.tree.current_version().id() != version;
         if did {
             self.compacted.fetch_add(1, Ordering::Relaxed);
             // The tree's content is the same under the new number; only now may the old files go.
             let ending = self.ending();
             self.take_over(&ending);
         }
-        Ok(did)
+        did
+    }
+
+    fn levels(&self) -> tiers::Levels {
+        let version = self.tree.current_version();
+        std::array::from_fn(|n| {
+            let level = version.level(n);
+            level.map_or_else(Level::default, |level| Level { runs: level.run_count(), bytes: level.size() })
+        })
+    }
+
+    /// Whether the ranges read since the last merge lost more time in many runs than it takes to merge them.
+    fn reads_cost_more(&self, levels: &tiers::Levels) -> bool {
+        let runs: usize = levels.iter().map(|level| level.runs).sum();
+        let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
+        let lost_ns = self.ranges_read.load(Ordering::Relaxed) * runs.saturating_sub(1) as u64 * RUN_NS_PER_RANGE;
+        lost_ns > bytes * MERGE_NS_PER_BYTE
     }
 
     /// First and last key of a file that holds nothing but rows of dead tables.
@@ -439,11 +529,13 @@ impl Disk {
     /// See the type.
     #[must_use]
     pub fn stats(&self) -> DiskStats {
-        let version = self.tree.current_version();
+        let levels = self.levels();
+        let above = levels.iter().rev().skip(1);
         DiskStats {
             bytes: self.tree.disk_space(),
             l0_runs: self.tree.l0_run_count() as u64,
-            l0_bytes: version.l0().size(),
+            debt_bytes: above.clone().map(|level| level.bytes).sum(),
+            debt_runs: above.map(|level| level.runs as u64).sum(),
             written_bytes: self.written.load(Ordering::Relaxed),
             compactions: self.compacted.load(Ordering::Relaxed),
         }

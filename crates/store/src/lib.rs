@@ -27,10 +27,11 @@ mod scan;
 mod snapshot;
 mod sync;
 mod table;
+mod tiers;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;
-pub use disk::{Disk, DiskOptions, DiskStats, L0_FILES, L0_RUNS_MAX, Recovered};
+pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
 pub use lane::{
     BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS, merge_json,
@@ -39,6 +40,7 @@ pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
 pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
+pub use tiers::MERGE_RUNS;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -402,16 +404,45 @@ impl Store {
     /// # Errors
     /// When the tree cannot be read or written.
     pub fn compact(&self) -> Result<bool, StoreError> {
+        Ok(self.compact_near(false)? || self.compact_deep(false)?)
+    }
+
+    /// One step of what cuts wait for, or of filling a new index; see [`Disk::compact_near`].
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_near(&self, idle: bool) -> Result<bool, StoreError> {
         let Some(disk) = &self.disk else { return Ok(false) };
         // A fill adds runs of its own: compaction comes first where there are many.
         if disk.l0_runs() < L0_RUNS_MAX / 2 && self.fill_step(disk)? {
             return Ok(true);
         }
-        let did = disk.compact(self.visibility.oldest_read())?;
+        let did = disk.compact_near(self.visibility.oldest_read(), idle)?;
         if did {
             self.take_over(disk);
         }
         Ok(did)
+    }
+
+    /// One step of merging large runs; see [`Disk::compact_deep`].
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_deep(&self, idle: bool) -> Result<bool, StoreError> {
+        let Some(disk) = &self.disk else { return Ok(false) };
+        let did = disk.compact_deep(self.visibility.oldest_read(), idle)?;
+        if did {
+            self.take_over(disk);
+        }
+        Ok(did)
+    }
+
+    /// Breaks off merges that are under way, and lets none begin until it is called with false: for an end that cannot
+    /// wait for them.
+    pub fn break_off_merges(&self, break_off: bool) {
+        if let Some(disk) = &self.disk {
+            disk.break_off_merges(break_off);
+        }
     }
 
     /// Merges the whole tree into one run: for measurements and tests.

@@ -156,7 +156,7 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
     let (measured, stages) = run.phase(logs, options.pace)?;
     report.samples = sampler.map(Sampler::finish).unwrap_or_default();
     report.rows_by_worker = run.rows_by_worker().iter().zip(rows_before).map(|(now, before)| now - before).collect();
-    report.compaction_debt_bytes = run.pipeline.store.stats().disk.map_or(0, |disk| disk.l0_bytes);
+    report.compaction_debt_bytes = run.pipeline.store.stats().disk.map_or(0, |disk| disk.debt_bytes);
     report.peak_rss_bytes = ProcessFacts::read().rss_peak_bytes;
     report.lag = options.pace.map(|pace| PacedLag {
         pace: pace.to_string(),

@@ -1,0 +1,179 @@
+//! When sorted runs are merged, and into what: our compaction policy.
+//!
+//! In: what each level of the tree holds. Out: the next step. Never here: a file touched; two runs exchanged in age (a run
+//! in a lower level, or further back in its level, is older, and readers rely on it).
+//!
+//! Runs of similar size are merged first (tiering), so that an entry is written about once per tier on its way and the
+//! big last level is merged only when as much lies above it as makes that worth while. The tree's own strategy (leveled)
+//! merges every fourth cut with all that overlaps beneath, which for keys spread over all tables is everything.
+//!
+//! A merge puts its result into an empty level beneath its inputs, and the run is then moved on to the front of a level that
+//! holds several: cuts that end meanwhile lie above it all the time.
+//!
+//! | Level | Holds |
+//! |---|---|
+//! | 0 | a run for each cut |
+//! | 1 | a merge's result on its way to 2 |
+//! | 2 | runs of [`MERGE_RUNS`] cuts |
+//! | 3 | a merge's result on its way to 4 |
+//! | 4 | runs of [`MERGE_RUNS`]² cuts |
+//! | 5 | nothing, but in a store that an older program wrote |
+//! | 6 | one run: all the rest |
+
+/// Runs of one level that are merged together.
+pub const MERGE_RUNS: usize = 4;
+
+/// The last level is merged when what lies above it is one part in so many of it.
+const LAST_PART: u64 = 2;
+/// The same when nobody replays, or readers pay more for the runs than the merge costs.
+const LAST_PART_EAGER: u64 = 8;
+
+/// Runs and bytes of one level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Level {
+    pub runs: usize,
+    pub bytes: u64,
+}
+
+/// What to do with whole levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Both levels become one run in `to`. Levels between them are empty.
+    Merge { from: u8, to: u8 },
+    /// The one run of `from` becomes the newest of `to`. Levels between them are empty.
+    Move { from: u8, to: u8 },
+}
+
+/// All levels of the tree, the newest first.
+pub(crate) type Levels = [Level; 7];
+
+/// What is due where cuts arrive: quickly done, and never waiting for [`deep`].
+pub(crate) fn near(levels: &Levels, eager: bool) -> Option<Step> {
+    let [cuts, landing, ..] = levels;
+    if landing.runs > 0 {
+        return Some(Step::Move { from: 1, to: 2 });
+    }
+    let enough = if eager { 2 } else { MERGE_RUNS };
+    (cuts.runs >= enough).then_some(Step::Merge { from: 0, to: 1 })
+}
+
+/// What is due further down; it may take as long as writing the whole tree.
+pub(crate) fn deep(levels: &Levels, eager: bool) -> Option<Step> {
+    let [_, _, small, landing, large, old, last] = levels;
+    if old.runs > 0 {
+        return Some(Step::Move { from: 5, to: 6 });
+    }
+    if landing.runs > 0 {
+        return Some(Step::Move { from: 3, to: 4 });
+    }
+    let part = if eager { LAST_PART_EAGER } else { LAST_PART };
+    let is_due = |level: &Level| level.runs > 0 && level.bytes.saturating_mul(part) >= last.bytes;
+    if large.runs > 0 {
+        if is_due(large) || large.runs >= MERGE_RUNS {
+            return Some(Step::Merge { from: 4, to: 6 });
+        }
+    } else if is_due(small) {
+        return Some(Step::Merge { from: 2, to: 6 });
+    }
+    (small.runs >= MERGE_RUNS).then_some(Step::Merge { from: 2, to: 3 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree of runs by size, with the levels' order kept as lsm-tree keeps it.
+    #[derive(Default)]
+    struct Tree {
+        levels: [Vec<u64>; 7],
+        written: u64,
+    }
+
+    impl Tree {
+        fn shape(&self) -> Levels {
+            std::array::from_fn(|n| {
+                let level = self.levels.get(n).unwrap();
+                Level { runs: level.len(), bytes: level.iter().sum() }
+            })
+        }
+
+        fn take(&mut self, step: Step) {
+            let (Step::Merge { from, to } | Step::Move { from, to }) = step;
+            let (from, to) = (usize::from(from), usize::from(to));
+            assert!(
+                from < to && self.levels.get(from + 1..to).unwrap().iter().all(Vec::is_empty),
+                "{step:?} passes runs"
+            );
+            let above = std::mem::take(self.levels.get_mut(from).unwrap());
+            let target = self.levels.get_mut(to).unwrap();
+            if matches!(step, Step::Move { .. }) {
+                assert_eq!(above.len(), 1, "only one run can be moved");
+                target.insert(0, above[0]);
+            } else {
+                let size = above.iter().chain(target.iter()).sum();
+                *target = vec![size];
+                self.written += size;
+            }
+        }
+
+        fn settle(&mut self, eager: bool) {
+            while let Some(step) = near(&self.shape(), eager).or_else(|| deep(&self.shape(), eager)) {
+                self.take(step);
+            }
+        }
+
+        fn runs(&self) -> usize {
+            self.levels.iter().map(Vec::len).sum()
+        }
+    }
+
+    #[test]
+    fn runs_stay_few_and_each_entry_is_written_a_few_times() {
+        for base in [0, 100, 10_000] {
+            let mut tree = Tree::default();
+            if base > 0 {
+                tree.levels[6].push(base);
+            }
+            let cuts = 4_000;
+            for _ in 0..cuts {
+                tree.levels[0].insert(0, 1);
+                tree.settle(false);
+                assert!(tree.runs() <= 3 * MERGE_RUNS, "{:?}", tree.levels);
+            }
+            let total: u64 = tree.levels.iter().flatten().sum();
+            assert_eq!(total, base + cuts, "nothing is lost");
+            // Nothing is ever overwritten here, so the last level grows: geometric, as it grows by half each time.
+            assert!(tree.written <= 30 * cuts, "base {base}: {} written for {cuts}", tree.written);
+        }
+    }
+
+    #[test]
+    fn without_cuts_what_is_worth_it_goes_to_the_last_level() {
+        let mut tree = Tree::default();
+        tree.levels[6].push(100);
+        for _ in 0..20 {
+            tree.levels[0].insert(0, 1);
+            tree.settle(false);
+        }
+        assert!(tree.runs() > 4, "{:?}", tree.levels);
+        tree.settle(true);
+        assert_eq!(tree.levels[6], [120]);
+        // A few bytes are not worth a rewrite of everything.
+        tree.levels[0] = vec![1, 1];
+        tree.settle(true);
+        assert_eq!((tree.levels[2].as_slice(), tree.levels[6].as_slice()), ([2].as_slice(), [120].as_slice()));
+    }
+
+    #[test]
+    fn what_the_leveled_strategy_left_is_taken_up() {
+        // One run in each level, as older programs left them.
+        let mut tree = Tree { levels: std::array::from_fn(|n| vec![1 << n]), written: 0 };
+        tree.settle(false);
+        assert_eq!(tree.levels.iter().flatten().sum::<u64>(), 127);
+        assert!(
+            tree.levels[1].is_empty() && tree.levels[3].is_empty() && tree.levels[5].is_empty(),
+            "{:?}",
+            tree.levels
+        );
+    }
+}
