@@ -81,6 +81,14 @@ pub fn server_options(seed: u64) -> Vec<String> {
     sometimes(30, "--binlog-row-metadata=FULL");
     sometimes(20, "--binlog-checksum=NONE");
     sometimes(20, "--restrict-fk-on-non-standard-key=OFF");
+    // Not both: where several parents have one value, a child may be written under one of them while the DELETE or UPDATE of
+    // another waits for its COMMIT. It stays at the source; by the log it came first, so every replica carries the cascade
+    // out on it. CREATE TABLE p (a INT, b INT, PRIMARY KEY (a, b)); CREATE TABLE c (a INT, FOREIGN KEY (a) REFERENCES p (a) ON
+    // DELETE CASCADE); INSERT INTO p VALUES (1, 1), (1, 2); BEGIN; DELETE FROM p WHERE b = 2; another session: INSERT INTO c
+    // VALUES (1); the first: COMMIT.
+    if options.iter().any(|option| option.contains("native")) {
+        options.retain(|option| !option.contains("restrict-fk"));
+    }
     // SYSTEM would mean that the log does not say which zone a TIMESTAMP in a definition is of.
     let zone = random.pick(&["+00:00", "+03:00"]);
     options.push(format!("--default-time-zone={zone}"));
