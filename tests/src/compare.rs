@@ -50,7 +50,26 @@ pub fn verify_equal(server: &Server, data: &str, dbs: &[&str]) {
     let with = |command: &mut std::process::Command| {
         command.env_remove("MYSQL_PWD");
     };
-    slipstream_with(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), with).expect(0, &["EQUAL"]);
+    let ran = slipstream_with(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), with);
+    let said = format!("{}{}", ran.out, ran.err);
+    assert!(!said.contains("no moment for a consistent snapshot"), "{said}{}", what_runs(server));
+    ran.expect(0, &["EQUAL"]);
+}
+
+/// What holds locks at a server: its sessions and transactions, as it shows them at once.
+fn what_runs(server: &Server) -> String {
+    let ask = |sql: &str| format!("-- {sql}\n{}\n", server.sql(sql).trim_end());
+    [
+        "SHOW FULL PROCESSLIST",
+        "SELECT * FROM information_schema.innodb_trx",
+        "XA RECOVER",
+        "SHOW OPEN TABLES WHERE In_use > 0",
+        "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'",
+        // Empty where the server runs without performance_schema.
+        "SELECT * FROM performance_schema.metadata_locks",
+    ]
+    .map(ask)
+    .concat()
 }
 
 /// Tables of these databases as `db.table`.
