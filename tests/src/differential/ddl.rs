@@ -13,6 +13,8 @@ use crate::Random;
 pub struct Limits {
     /// Cascades are not in the log: children have no generated columns.
     pub native_foreign_keys: bool,
+    /// Other sessions run beside: one may have put another table under a name since this one looked.
+    pub beside_others: bool,
     /// Tables at most.
     pub tables: usize,
     /// Forms whose tables may be copied again: generated and AUTO_INCREMENT columns, expressions as defaults.
@@ -321,7 +323,7 @@ fn alter(random: &mut Random, table: &Table, number: u64, limits: Limits) -> Opt
         0..=9 => alter_columns(random, table, number, limits),
         10..=14 => alter_keys(random, table, number),
         15 | 16 => alter_partitions(random, table, number),
-        _ => alter_options(random, table),
+        _ => alter_options(random, table, limits),
     }
 }
 
@@ -392,7 +394,8 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
                 column.nullable = !column.nullable;
             }
             // See `Table::add_generated`.
-            if table.has_generated_text() && column.kind.charset().is_some_and(types::is_wide) {
+            let may_generate = table.has_generated_text() || limits.beside_others;
+            if may_generate && column.kind.charset().is_some_and(types::is_wide) {
                 return None;
             }
             changed.columns.retain(|other| other.name != old.name);
@@ -505,7 +508,7 @@ fn alter_partitions(random: &mut Random, table: &Table, number: u64) -> Option<A
     }
 }
 
-fn alter_options(random: &mut Random, table: &Table) -> Option<Alter> {
+fn alter_options(random: &mut Random, table: &Table, limits: Limits) -> Option<Alter> {
     let mut changed = table.clone();
     let of = |kind, actions, table| Some(Alter { kind, actions, table });
     let (charset, collation) = random.charset();
@@ -513,7 +516,8 @@ fn alter_options(random: &mut Random, table: &Table) -> Option<Alter> {
         0 | 1 => {
             // See `types::narrow`.
             let has_names = table.columns.iter().any(|c| matches!(c.kind, Kind::Enum(..) | Kind::Set(..)));
-            if (has_names || table.has_generated_text()) && types::is_wide((charset, collation)) {
+            let unfit = has_names || table.has_generated_text() || limits.beside_others;
+            if unfit && types::is_wide((charset, collation)) {
                 return None;
             }
             changed.convert((charset, collation));

@@ -140,6 +140,7 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
         url: server.url("root"),
         limits: Limits {
             native_foreign_keys: server_options.iter().any(|option| option.contains("native")),
+            beside_others: options.sessions > 1,
             tables: 14,
             copies: options.seed.is_multiple_of(3),
         },
