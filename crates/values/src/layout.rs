@@ -225,6 +225,12 @@ impl RowLayout {
                     let len = (out.len() - start - prefix).to_le_bytes();
                     out.iter_mut().skip(start).zip(len.iter().take(prefix)).for_each(|(to, from)| *to = *from);
                 }
+                // The source takes NULL for unchanged where the new value is a JSON null of no bytes, which is what ADD COLUMN
+                // … JSON NOT NULL puts into rows: it compares the bytes alone (seen on 9.7.4).
+                (Place::At(_, len), _) if differs && len == ty.prefix_len() => {
+                    nulls.not_null();
+                    out.resize(out.len() + len, 0);
+                }
                 (Place::At(..), _) if differs => {
                     return Err(ValueError::Invalid { what: "JSON difference for a column that is NULL" });
                 }
