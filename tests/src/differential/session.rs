@@ -89,8 +89,8 @@ fn setting(random: &mut Random, limits: ddl::Limits) -> String {
             let collation = if types::is_wide(charset) { "latin1_bin" } else { charset.1 };
             format!("SET SESSION collation_connection = {collation}")
         }
-        // Not with native foreign keys: a child written without checks, while the DELETE of its parent waits for its COMMIT, stays at the source; by the
-        // log the child came first, so every replica carries the cascade out on it.
+        // Not with native foreign keys: a child written without checks, while the DELETE of its parent waits for its COMMIT,
+        // stays at the source; by the log the child came first, so every replica carries the cascade out on it.
         14 if !limits.native_foreign_keys => format!("SET SESSION foreign_key_checks = {}", on(random)),
         15 => format!("SET SESSION sql_generate_invisible_primary_key = {}", on(random)),
         16 => format!("SET SESSION timestamp = {}", random.pick(&["DEFAULT", "1700000000.123456", "86400"])),
