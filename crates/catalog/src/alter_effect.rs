@@ -770,8 +770,7 @@ fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool 
 }
 
 fn integer_bytes(ty: &ColumnType) -> Option<usize> {
-    let is_integer = matches!(ty.code, code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG);
-    is_integer.then(|| ty.fixed_len())?
+    ty.is_integer().then(|| ty.fixed_len())?
 }
 
 fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope: &Scope<'_>) -> ColumnSource {

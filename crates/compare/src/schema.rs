@@ -257,11 +257,10 @@ impl ServerTable {
 }
 
 fn type_difference(source: &ColumnType, here: &ColumnType) -> Option<(String, String)> {
-    let integer = matches!(source.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG);
     let text = matches!(source.code, t::CHAR | t::VARCHAR | t::BLOB | t::ENUM | t::SET);
     let same = source.code == here.code
         && source.meta == here.meta
-        && (!integer || source.unsigned == here.unsigned)
+        && (!source.is_integer() || source.unsigned == here.unsigned)
         && (!text || source.collation == here.collation || source.collation == 0 || here.collation == 0)
         && (source.members == here.members || source.members.is_empty() || here.members.is_empty());
     (!same).then(|| (described(source), described(here)))

@@ -177,6 +177,12 @@ impl ColumnType {
         (precision, scale)
     }
 
+    /// TINYINT to BIGINT, with and without sign.
+    #[must_use]
+    pub fn is_integer(&self) -> bool {
+        matches!(self.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG)
+    }
+
     /// Bytes of a stored value where that does not depend on the value.
     #[must_use]
     pub fn fixed_len(&self) -> Option<usize> {

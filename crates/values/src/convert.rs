@@ -80,10 +80,6 @@ enum Kind {
     Each,
 }
 
-pub(crate) fn is_integer(ty: &ColumnType) -> bool {
-    matches!(ty.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG)
-}
-
 /// CHAR, VARCHAR, TEXT and their binary kin.
 fn is_string(ty: &ColumnType) -> bool {
     matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB)
@@ -151,13 +147,13 @@ impl Conversion {
         }
         let (from, to) = (&self.from, &self.to);
         match from.code {
-            _ if is_integer(from) => self.integer_to(integer(from, stored)?, out),
-            t::YEAR if is_integer(to) => {
+            _ if from.is_integer() => self.integer_to(integer(from, stored)?, out),
+            t::YEAR if to.is_integer() => {
                 let year =
                     stored.first().copied().map_or(0, |year| if year == 0 { 0 } else { 1900 + i128::from(year) });
                 self.store_integer(year, out)
             }
-            t::BIT if is_integer(to) || to.code == t::BIT => self.store_integer(bits(stored), out),
+            t::BIT if to.is_integer() || to.code == t::BIT => self.store_integer(bits(stored), out),
             t::DECIMAL => self.decimal_to(stored, out),
             t::FLOAT | t::DOUBLE => self.float_to(stored, out),
             t::ENUM | t::SET if self.kind == Kind::Wider => {
@@ -469,7 +465,7 @@ fn is_same(from: &ColumnType, to: &ColumnType) -> bool {
 
 /// Every value fits, whatever it is.
 fn is_wider(from: &ColumnType, to: &ColumnType) -> bool {
-    if is_integer(from) && is_integer(to) {
+    if from.is_integer() && to.is_integer() {
         let (old, new) = (from.fixed_len().unwrap_or(0), to.fixed_len().unwrap_or(0));
         return new >= old && (from.unsigned == to.unsigned || (from.unsigned && new > old));
     }
@@ -499,17 +495,17 @@ fn is_known(from: &ColumnType, to: &ColumnType, options: &ConvertOptions) -> boo
         return false;
     }
     match from.code {
-        _ if is_integer(from) => {
+        _ if from.is_integer() => {
             let shown = is_string(to) && text(to);
-            is_integer(to) || shown || matches!(to.code, t::DECIMAL | t::DOUBLE | t::FLOAT | t::BIT | t::YEAR)
+            to.is_integer() || shown || matches!(to.code, t::DECIMAL | t::DOUBLE | t::FLOAT | t::BIT | t::YEAR)
         }
-        t::YEAR => is_integer(to) || (is_string(to) && text(to)),
-        t::BIT => is_integer(to) || to.code == t::BIT,
+        t::YEAR => to.is_integer() || (is_string(to) && text(to)),
+        t::BIT => to.is_integer() || to.code == t::BIT,
         t::DECIMAL => {
             let shown = is_string(to) && text(to) && options.zerofill_width == 0;
-            is_integer(to) || shown || matches!(to.code, t::DECIMAL | t::DOUBLE)
+            to.is_integer() || shown || matches!(to.code, t::DECIMAL | t::DOUBLE)
         }
-        t::FLOAT | t::DOUBLE => is_integer(to) || matches!(to.code, t::FLOAT | t::DOUBLE),
+        t::FLOAT | t::DOUBLE => to.is_integer() || matches!(to.code, t::FLOAT | t::DOUBLE),
         t::TIME2 => to.code == t::TIME2 || (is_string(to) && text(to)),
         t::DATE | t::DATETIME2 | t::TIMESTAMP2 => {
             let zone = (from.code == t::TIMESTAMP2) != (to.code == t::TIMESTAMP2);
@@ -520,7 +516,7 @@ fn is_known(from: &ColumnType, to: &ColumnType, options: &ConvertOptions) -> boo
         _ if text(from) => {
             let from_binary = text::is_binary(from);
             let numeric =
-                is_integer(to) || matches!(to.code, t::DECIMAL | t::DOUBLE | t::DATE | t::DATETIME2 | t::TIME2);
+                to.is_integer() || matches!(to.code, t::DECIMAL | t::DOUBLE | t::DATE | t::DATETIME2 | t::TIME2);
             match to.code {
                 t::ENUM => !from_binary && text(to),
                 t::SET => false,

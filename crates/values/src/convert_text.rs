@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::column_type::{ColumnType, type_code as t};
-use crate::convert::{Conversion, is_integer, printed_text, rounded};
+use crate::convert::{Conversion, printed_text, rounded};
 use crate::error::ValueError;
 use crate::temporal::{DateTime, Time};
 use crate::{charset, collation, text};
@@ -298,7 +298,7 @@ fn plain(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(
             match to.code {
                 t::DECIMAL => conversion.store_decimal(value.as_bytes(), out),
                 t::DOUBLE => store_double(conversion, value.as_bytes(), out),
-                _ if is_integer(to) => conversion.store_integer(rounded(value.as_bytes()).ok_or_else(not_plain)?, out),
+                _ if to.is_integer() => conversion.store_integer(rounded(value.as_bytes()).ok_or_else(not_plain)?, out),
                 _ => Err(not_plain()),
             }
         }
