@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
 use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
-use store::{CutPoint, CutReport, Generation, L0_RUNS_MAX, MERGE_RUNS, Store, StoreError};
+use store::{CutPoint, CutReport, Generation, MERGE_RUNS, Store, StoreError};
 
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -46,7 +46,7 @@ pub enum CutWait {
     None,
     /// A generation is being cut and the next one is full.
     Cut,
-    /// Level 0 is full.
+    /// The tree has too many runs for one more cut.
     Compaction,
 }
 
@@ -150,7 +150,7 @@ pub struct Cutter {
 pub enum CutterStep {
     /// Nothing is sealed.
     Idle,
-    /// What is sealed is not visible yet, or level 0 is full.
+    /// What is sealed is not visible yet, or the tree has too many runs.
     Waits,
     /// A generation went to disk.
     Done,
@@ -369,8 +369,8 @@ impl Cutter {
         }
         let Some(sealed) = &self.in_hand else { return Ok(CutterStep::Idle) };
         let visible = sealed.last_piece.is_none_or(|last| self.publisher.wait_passed(last, Duration::ZERO));
-        let level_0_full = self.store.disk().is_some_and(|disk| disk.l0_runs() >= L0_RUNS_MAX);
-        if !visible || level_0_full {
+        let tree_full = self.store.disk().is_some_and(|disk| disk.is_full());
+        if !visible || tree_full {
             return Ok(CutterStep::Waits);
         }
         self.put_away(sealed)?;
@@ -413,7 +413,7 @@ impl Cutter {
         fail_point::enter(Phase::Cut);
         (self.sync_relay)(point).map_err(|text| self.stop_with(StopClass::Io, text))?;
         let Some(disk) = self.store.disk() else { return Ok(true) };
-        while disk.l0_runs() >= L0_RUNS_MAX {
+        while disk.is_full() {
             self.state.waits_for_compaction.store(true, Ordering::Relaxed);
             self.kick();
             std::thread::sleep(LOOK);

@@ -21,7 +21,7 @@ mod worker;
 
 pub use beside::{Boundary, Refused, TableCopier};
 pub use copy_track::CopyTrack;
-pub use cutter::{AfterCut, CutOptions, CutWait, SyncRelay};
+pub use cutter::{AfterCut, CutOptions, CutState, CutWait, SyncRelay};
 pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};
 pub use rewrite::RewriteProgress;

@@ -274,6 +274,7 @@ impl Pipeline {
             for (number, (which, kicked)) in kicked.into_iter().enumerate() {
                 let (store, own, ending) = (Arc::clone(&store), Arc::clone(&control), Arc::clone(&ending));
                 compaction.push(spawn(&format!("compact-{number}"), &control, move || {
+                    base::priority::to_background();
                     if let Err(error) = cutter::compact(&store, &ending, which, &kicked) {
                         let position = LogPosition { file: Arc::from(""), offset: 0 };
                         let (class, reason) = (class_of(&error), error.to_string());
@@ -436,6 +437,12 @@ impl Pipeline {
     #[must_use]
     pub fn waits_for(&self) -> CutWait {
         self.cut_state.wait()
+    }
+
+    /// What cutting is at, for those who look at it often.
+    #[must_use]
+    pub fn cut_state(&self) -> Arc<CutState> {
+        Arc::clone(&self.cut_state)
     }
 
     /// The table that is being written anew, if one is.

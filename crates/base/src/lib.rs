@@ -18,6 +18,7 @@ mod lanes;
 pub mod limits;
 mod position;
 mod prepared;
+pub mod priority;
 mod sync;
 
 pub use affinity::ThreadAffinity;

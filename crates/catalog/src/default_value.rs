@@ -258,17 +258,10 @@ fn date_time(text: &str) -> Option<(Date, Time)> {
     checked(date, time)
 }
 
+/// The server took the default: a day that its month does not have is one under ALLOW_INVALID_DATES, which knows days up to 31.
 fn checked(date: Date, time: Time) -> Option<(Date, Time)> {
-    let (year, month, day) = date;
-    let days = match month {
-        0 => 31,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    (day <= days && time.0 < 24).then_some((date, time))
+    let (_, month, day) = date;
+    (month <= 12 && day <= 31 && time.0 < 24).then_some((date, time))
 }
 
 /// A moment with so many digits of its second's fraction: rounded half up, or cut (`my_datetime_round`; seen on 9.7).
@@ -284,8 +277,12 @@ fn rounded(date: Date, time: Time, digits: u16, truncate: bool) -> Option<(Date,
     }
     let of_day = (hour * 3600 + minute * 60 + second) * 1_000_000 + micros - rest + unit;
     let (days, of_day) = (of_day / DAY_US, of_day % DAY_US);
-    // The day after a date that is none, as 2024-00-00, is not known.
-    let date = if days == 0 { date } else { date_of(u64::try_from(days_from_epoch(date)?).ok()? + days)? };
+    // What is rounded up becomes a day there is: 2024-02-30 the 1st of March. The day after 2024-00-00 is not known.
+    let date = match days_from_epoch(date) {
+        Some(from) => date_of(u64::try_from(from).ok()? + days)?,
+        None if days == 0 => date,
+        None => return None,
+    };
     let (seconds, micros) = (of_day / 1_000_000, of_day % 1_000_000);
     Some((date, (seconds / 3600, seconds / 60 % 60, seconds % 60, micros)))
 }

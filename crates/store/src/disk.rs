@@ -35,7 +35,7 @@ const FORMAT_OLDEST: u32 = 1;
 /// The same as the newest, with a copy that is not settled: a program that knows nothing of it must not read it.
 const FORMAT_SETTLING: u32 = 3;
 
-/// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6).
+/// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6), and readers look into each.
 pub const L0_RUNS_MAX: usize = 24;
 
 const FILE_BYTES: u64 = 64 << 20;
@@ -417,6 +417,25 @@ impl Disk {
     /// As [`compact`](Self::compact).
     pub fn compact_deep(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
         let Ok(_alone) = self.deep.try_lock() else { return Ok(false) };
+        self.deep_step(oldest_read, idle)
+    }
+
+    /// Takes every step of compaction that is due as long as cuts come, and waits for those that other threads are in.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn settle(&self, oldest_read: u64) -> Result<(), StoreError> {
+        loop {
+            let near = self.compact_near(oldest_read, false)?;
+            let _alone = self.deep.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.deep_step(oldest_read, false)? && !near {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Under the lock `deep`.
+    fn deep_step(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
         if self.is_mostly_dead() {
             let before = self.tree.current_version().id();
             self.end_of_merge(self.tree.major_compact(FILE_BYTES, oldest_read))?;
@@ -524,6 +543,12 @@ impl Disk {
     #[must_use]
     pub fn l0_runs(&self) -> usize {
         self.tree.l0_run_count()
+    }
+
+    /// Whether compaction has to come before the next cut.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        tiers::full(&self.levels())
     }
 
     /// See the type.

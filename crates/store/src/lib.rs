@@ -437,6 +437,17 @@ impl Store {
         Ok(did)
     }
 
+    /// Waits until no step of compaction is due: for measurements that are not to pay for what came before them.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn settle(&self) -> Result<(), StoreError> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        disk.settle(self.visibility.oldest_read())?;
+        self.take_over(disk);
+        Ok(())
+    }
+
     /// Breaks off merges that are under way, and lets none begin until it is called with false: for an end that cannot
     /// wait for them.
     pub fn break_off_merges(&self, break_off: bool) {

@@ -31,6 +31,8 @@ pub struct Phase {
     pub wall_s: f64,
     /// Wall seconds from then to a cut that holds all of it; None for a store in memory.
     pub to_durable_cut_s: Option<f64>,
+    /// Wall seconds from then until no compaction was due, where the next phase is not to pay for it: after the load.
+    pub to_settled_s: Option<f64>,
     /// Transactions, those without rows included.
     pub transactions: u64,
     /// Transactions that change rows.
@@ -278,7 +280,13 @@ impl fmt::Display for Phase {
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(load) = &self.load {
-            writeln!(f, "load      {load}")?;
+            write!(f, "load      {load}")?;
+            match (load.to_durable_cut_s, load.to_settled_s) {
+                (Some(cut), Some(settled)) => {
+                    writeln!(f, ", {cut:.3} s more to a cut, {settled:.3} s to compaction's end")?
+                }
+                _ => writeln!(f)?,
+            }
         }
         writeln!(f, "replayed  {}", self.measured)?;
         writeln!(

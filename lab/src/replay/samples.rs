@@ -25,6 +25,20 @@ pub struct Sample {
     pub transactions: u64,
     /// Row changes that the workers took, visible or not.
     pub rows_applied: u64,
+    /// Lag of the transaction that became visible last, and the time since then, µs.
+    pub behind_us: u64,
+    /// A generation is being cut and the next one is full.
+    pub waits_for_cut: bool,
+    /// The tree has too many runs for one more cut.
+    pub waits_for_compaction: bool,
+    /// Sorted runs in level 0.
+    pub l0_runs: u64,
+    /// Bytes above the last level of the tree.
+    pub debt_bytes: u64,
+    /// Runs that they stand in.
+    pub debt_runs: u64,
+    /// Steps of compaction since start.
+    pub compactions: u64,
 }
 
 /// The thread `sample`.
@@ -42,12 +56,24 @@ impl Sampler {
         let (ended, started) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let (gate, rates) = (Arc::clone(&pipeline.gate), Arc::clone(&pipeline.rates));
         let (over, by_worker) = (Arc::clone(&ended), pipeline.rows_by_worker.clone());
-        let look = move || Sample {
-            at_ms: started.elapsed().as_millis() as u64,
-            rss_bytes: ProcessFacts::read().rss_bytes,
-            queue_bytes: gate.used(),
-            transactions: rates.total().transactions,
-            rows_applied: by_worker.iter().map(|rows| rows.load(Ordering::Relaxed)).sum(),
+        let (lag, store) = (Arc::clone(&pipeline.lag), Arc::clone(&pipeline.store));
+        let cuts = pipeline.cut_state();
+        let look = move || {
+            let (disk, wait) = (store.disk().map(|disk| disk.stats()).unwrap_or_default(), cuts.wait());
+            Sample {
+                at_ms: started.elapsed().as_millis() as u64,
+                rss_bytes: ProcessFacts::read().rss_bytes,
+                queue_bytes: gate.used(),
+                transactions: rates.total().transactions,
+                rows_applied: by_worker.iter().map(|rows| rows.load(Ordering::Relaxed)).sum(),
+                behind_us: lag.last().map_or(0, |(lag, at)| lag + observe::now_us().saturating_sub(at)),
+                waits_for_cut: wait == apply::CutWait::Cut,
+                waits_for_compaction: wait == apply::CutWait::Compaction,
+                l0_runs: disk.l0_runs,
+                debt_bytes: disk.debt_bytes,
+                debt_runs: disk.debt_runs,
+                compactions: disk.compactions,
+            }
         };
         let thread = std::thread::Builder::new().name("sample".into()).spawn(move || {
             let mut samples = vec![look()];
