@@ -776,7 +776,9 @@ fn integer_bytes(ty: &ColumnType) -> Option<usize> {
 fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope: &Scope<'_>) -> ColumnSource {
     let computed_alike =
         before.generated == column.generated && before.ty == column.ty && before.expression == column.expression;
-    if column.generated.is_some() && !computed_alike {
+    // What was computed as NULL and stored as the type's zero outside strict mode is NULL now.
+    let may_be_null_again = !before.nullable && column.nullable;
+    if column.generated.is_some() && (!computed_alike || may_be_null_again) {
         let what = format!("the values of the generated column `{}`", column.name);
         return ColumnSource::Unknown { what, column: None };
     }
