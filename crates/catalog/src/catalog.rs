@@ -431,6 +431,7 @@ impl<'a> Change<'a> {
         match statement {
             Statement::NoEffect(reason) => Ok(Done::Nothing(DdlEffect::NoEffect(reason))),
             Statement::Recorded(kind) => Ok(Done::Nothing(DdlEffect::Recorded(kind))),
+            Statement::Optimize(names) => self.optimize(names),
             Statement::CreateView(name) => self.create_view(name),
             Statement::DropView(names) => self.drop_views(names),
             Statement::CreateTable(create) => self.create_table(create),
@@ -772,6 +773,26 @@ impl<'a> Change<'a> {
             }
         }
         Ok(Done::Changed)
+    }
+
+    /// InnoDB writes the table anew, as ALTER TABLE … FORCE does, and its definition with it. Nothing of that shows in the rows
+    /// as long as the table is not copied, but in the defaults.
+    fn optimize(&mut self, names: &[TableName]) -> Result<Done, Problem> {
+        let mut done = Done::Nothing(DdlEffect::NoEffect("OPTIMIZE"));
+        for name in names {
+            // What is not there was not optimized, and the statement logged.
+            let Some(old) = self.find(name)?.filter(|table| table.engine.eq_ignore_ascii_case("InnoDB")) else {
+                continue;
+            };
+            let mut new = TableDef::clone(&old);
+            new.columns.iter_mut().for_each(define::read_default_anew);
+            if new != *old {
+                new.version = old.version.saturating_add(1);
+                self.replace(&old, new);
+                done = Done::Changed;
+            }
+        }
+        Ok(done)
     }
 
     /// Takes rows of partitions away, or lets them change places with those of another table (RULES 2: under its fresh id).

@@ -28,6 +28,8 @@ pub(crate) fn parse(context: &StatementContext, sql: &[u8]) -> Result<Statement,
     }
     match first.as_str() {
         "SET" => return set(&mut parser),
+        // It is logged whatever came of it, also where it names what cannot be read here.
+        "OPTIMIZE" => return Ok(optimize(&mut parser).unwrap_or(Statement::NoEffect("OPTIMIZE"))),
         "CREATE" | "DROP" | "ALTER" | "RENAME" => {
             if let Some(recorded) = recorded_object(&mut parser)? {
                 return Ok(recorded);
@@ -58,7 +60,6 @@ pub(crate) fn parse(context: &StatementContext, sql: &[u8]) -> Result<Statement,
 fn by_first_word(word: &str) -> Option<Statement> {
     Some(match word {
         "ANALYZE" => Statement::NoEffect("ANALYZE"),
-        "OPTIMIZE" => Statement::NoEffect("OPTIMIZE"),
         "REPAIR" => Statement::NoEffect("REPAIR"),
         "FLUSH" => Statement::NoEffect("FLUSH"),
         "CHECK" | "CHECKSUM" => Statement::NoEffect("CHECK"),
@@ -79,6 +80,17 @@ fn unsupported<T>(word: &str) -> Result<T, Problem> {
         )),
         _ => Problem::unsupported(format!("the statement {word}")),
     }
+}
+
+fn optimize(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
+    parser.take()?;
+    let _ = parser.eat_word("NO_WRITE_TO_BINLOG")? || parser.eat_word("LOCAL")?;
+    let _ = parser.eat_word("TABLE")? || parser.eat_word("TABLES")?;
+    let mut names = vec![parser.table_name()?];
+    while parser.eat_punct(b',')? {
+        names.push(parser.table_name()?);
+    }
+    Ok(Statement::Optimize(names))
 }
 
 /// SET reaches the log for passwords and roles only.
@@ -301,7 +313,6 @@ mod tests {
             "# Dummy event",
             "-- x\n",
             "analyze table t",
-            "optimize table t",
             "repair table t",
             "flush tables",
             "check table t",

@@ -20,6 +20,8 @@ pub(crate) struct Text {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Statement {
     NoEffect(&'static str),
+    /// OPTIMIZE TABLE.
+    Optimize(Vec<TableName>),
     Recorded(&'static str),
     /// Views share the tables' name space, so their names are kept.
     CreateView(TableName),

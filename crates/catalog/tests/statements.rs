@@ -555,6 +555,23 @@ fn a_primary_key_takes_default_null_away() {
     assert_eq!(omitted(&catalog), OmittedValue::Null);
 }
 
+/// What is not InnoDB's, a view or not there is logged as well.
+#[test]
+fn optimize_makes_definitions_anew() {
+    let table = |name: &str, engine: &str| format!("CREATE TABLE {name} (f FLOAT DEFAULT 16777217) ENGINE={engine}");
+    let mut catalog = with(&["CREATE DATABASE d", &table("t", "InnoDB"), &table("m", "MyISAM"), &table("u", "InnoDB")]);
+    let default = |catalog: &Catalog, table: &str| match catalog.table("d", table).unwrap().columns[0].omitted_value() {
+        OmittedValue::Image(bytes) => f32::from_le_bytes(bytes.try_into().unwrap()),
+        other => panic!("{other:?}"),
+    };
+    effect(&mut catalog, "OPTIMIZE TABLE v, t, elsewhere.x, m");
+    assert_eq!(["t", "m", "u"].map(|name| default(&catalog, name)), [16_777_200.0, 16_777_216.0, 16_777_216.0]);
+    assert!(matches!(effect(&mut catalog, "OPTIMIZE TABLE t"), DdlEffect::NoEffect(_)));
+    assert!(matches!(effect(&mut catalog, "OPTIMIZE TABLE nothing one can read here !"), DdlEffect::NoEffect(_)));
+    effect(&mut catalog, "optimize local table d.u");
+    assert_eq!(default(&catalog, "u"), 16_777_200.0);
+}
+
 /// As 9.7.4 answered, for each of these statements.
 #[test]
 fn a_definition_made_anew_has_float_defaults_of_six_digits() {

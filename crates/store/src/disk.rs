@@ -11,15 +11,13 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use base::{GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, TableId};
 use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
-use lsm_tree::{
-    AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter, Slice,
-};
+use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, SequenceNumberCounter, Slice};
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::DeadRows;
@@ -27,6 +25,7 @@ use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::tiers::{self, Level, Step};
+use crate::view::View;
 
 /// Version of all that lies in the store's folder.
 const FORMAT: u32 = 2;
@@ -133,8 +132,8 @@ pub struct Disk {
     tree: AnyTree,
     kept: Kept,
     counter: SequenceNumberCounter,
-    /// What new readers read at. Changed under `ending` only.
-    read_at: AtomicU64,
+    /// By their numbers, the oldest first; new readers take the last. Added to under `ending` only.
+    views: RwLock<Vec<Arc<View>>>,
     /// Held while an ingestion ends and its number is taken over, so that nobody reads at a number in between.
     ending: Mutex<()>,
     dead: Arc<DeadRows>,
@@ -237,9 +236,9 @@ impl Disk {
         visible.fetch_max(next + 1);
         Ok(Disk {
             folder: folder.to_owned(),
-            tree,
             kept: kept.clone(),
-            read_at: AtomicU64::new(counter.get()),
+            views: RwLock::new(vec![Arc::new(View::of(&tree, counter.get()))]),
+            tree,
             counter,
             ending: Mutex::new(()),
             dead,
@@ -326,7 +325,17 @@ impl Disk {
 
     /// The number to read at for what the newest cut left.
     pub(crate) fn read_at(&self) -> u64 {
-        self.read_at.load(Ordering::Acquire)
+        self.views().last().map_or(0, |view| view.number())
+    }
+
+    fn views(&self) -> RwLockReadGuard<'_, Vec<Arc<View>>> {
+        self.views.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was taken over as `at`.
+    fn view(&self, at: u64) -> Result<Arc<View>, StoreError> {
+        let found = self.views().iter().rev().find(|view| view.number() == at).cloned();
+        found.ok_or_else(|| self.damaged(format!("what was there at {at} is read, which nobody said")))
     }
 
     fn fault(&self, error: &lsm_tree::Error) -> StoreError {
@@ -339,12 +348,12 @@ impl Disk {
 
     /// The value of a key.
     pub(crate) fn get(&self, at: u64, key: &[u8]) -> Result<Option<Slice>, StoreError> {
-        self.tree.get(key, at).map_err(|error| self.fault(&error))
+        self.view(at)?.get(key).map_err(|error| self.fault(&error))
     }
 
     /// Whether there is such a key.
     pub(crate) fn contains(&self, at: u64, key: &[u8]) -> Result<bool, StoreError> {
-        self.tree.contains_key(key, at).map_err(|error| self.fault(&error))
+        Ok(self.get(at, key)?.is_some())
     }
 
     /// Entries from `from` (inclusive) to `to` (exclusive), in order.
@@ -356,8 +365,12 @@ impl Disk {
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.clone();
-        let entries = self.tree.range(from.to_vec()..to.to_vec(), at, None);
-        entries.map(move |guard| guard.into_inner().map_err(|error| StoreError::tree(&folder, &error)))
+        let (entries, failure) = match self.view(at) {
+            Ok(view) => (Some(view.range(from, to)), None),
+            Err(error) => (None, Some(Err(error))),
+        };
+        let entries = entries.into_iter().flatten();
+        failure.into_iter().chain(entries.map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error))))
     }
 
     /// Begins to write a sorted run.
@@ -374,8 +387,24 @@ impl Disk {
     /// Readers see from now on what the tree holds now.
     pub(crate) fn take_over(&self, _ending: &MutexGuard<'_, ()>) -> u64 {
         let at = self.counter.get();
-        self.read_at.fetch_max(at, Ordering::AcqRel);
+        if self.read_at() < at {
+            let view = Arc::new(View::of(&self.tree, at));
+            self.views.write().unwrap_or_else(PoisonError::into_inner).push(view);
+        }
         at
+    }
+
+    /// Lets go of what nobody reads any more, and so of the files that only it holds: removing gigabytes takes the better part
+    /// of a second, and nobody but this thread waits for it. What the tree itself still holds stays: it would remove the files
+    /// under its lock.
+    fn let_go(&self, oldest_read: u64) {
+        let oldest_held = self.tree.current_version().id().saturating_sub(self.tree.version_free_list_len() as u64);
+        let is_wanted = |view: &Arc<View>| view.number() >= oldest_read || view.version() >= oldest_held;
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let kept = views.iter().position(is_wanted).unwrap_or(0).min(views.len().saturating_sub(1));
+        let gone: Vec<_> = views.drain(..kept).collect();
+        drop(views);
+        drop(gone);
     }
 
     /// Which rows compaction may drop.
@@ -453,6 +482,7 @@ impl Disk {
 
     fn take_step(&self, oldest_read: u64, due: impl Fn(&tiers::Levels) -> Option<Step>) -> Result<bool, StoreError> {
         let before = self.tree.current_version().id();
+        self.let_go(oldest_read);
         let Some(step) = due(&self.levels()) else { return Ok(false) };
         // Both are strategies that lsm-tree has for its tests (its trait cannot be implemented outside): they take whole
         // levels as they find them, so what arrives in level 0 between the look and the step is merged too.
@@ -464,7 +494,9 @@ impl Disk {
         if matches!(step, Step::Merge { .. }) {
             self.ranges_read.store(0, Ordering::Relaxed);
         }
-        Ok(self.is_past(before))
+        let did = self.is_past(before);
+        self.let_go(oldest_read);
+        Ok(did)
     }
 
     fn end_of_merge(&self, result: lsm_tree::Result<()>) -> Result<(), StoreError> {

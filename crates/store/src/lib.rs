@@ -28,6 +28,7 @@ mod snapshot;
 mod sync;
 mod table;
 mod tiers;
+mod view;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;

@@ -67,7 +67,7 @@ impl Objects {
         let name = |name: TableName| (name.db.unwrap_or_else(|| context.default_db.clone()), name.name);
         let Ok(statement) = statement::parse(context, sql) else { return Objects::named(context, sql) };
         match statement {
-            Statement::NoEffect(_) | Statement::Recorded(_) => Objects::Nothing,
+            Statement::NoEffect(_) | Statement::Recorded(_) | Statement::Optimize(_) => Objects::Nothing,
             Statement::CreateTable(create) => Objects::Changed(vec![name(create.name)]),
             Statement::Truncate(table) => Objects::Changed(vec![name(table)]),
             Statement::CreateView(view) => Objects::Gone(vec![name(view)]),
