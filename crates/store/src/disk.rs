@@ -499,9 +499,12 @@ impl Disk {
         Ok(did)
     }
 
+    /// A merge that was broken off says so with the error of the filter that broke it off; any other error is one.
     fn end_of_merge(&self, result: lsm_tree::Result<()>) -> Result<(), StoreError> {
         match result {
-            Err(_) if self.dead.is_broken_off() => Ok(()),
+            Err(lsm_tree::Error::Io(error)) if error.kind() == ErrorKind::Interrupted && self.dead.is_broken_off() => {
+                Ok(())
+            }
             result => result.map_err(|error| self.fault(&error)),
         }
     }

@@ -463,3 +463,45 @@ fn prepared_transactions_are_part_of_every_cut() {
         assert_eq!(world.store.recovered_prepared(), &world.prepared, "{at}");
     }
 }
+
+#[test]
+fn a_merge_that_is_broken_off_leaves_all_as_it_was() {
+    let mut world = World::new();
+    for round in 0..5u8 {
+        (0..100).for_each(|key| world.keyed(key, Some(image(key, round, 100))));
+        world.commit();
+        world.cut();
+    }
+    let runs = world.store.disk().unwrap().l0_runs();
+    world.store.break_off_merges(true);
+    world.store.compact().unwrap();
+    assert_eq!(world.store.disk().unwrap().l0_runs(), runs);
+    assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
+    world.store.break_off_merges(false);
+    while world.store.compact().unwrap() {}
+    assert!(world.store.disk().unwrap().l0_runs() < runs);
+    assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
+}
+
+#[test]
+fn files_of_merged_runs_stay_for_a_snapshot_and_no_longer() {
+    let mut world = World::new();
+    let files = |world: &World| std::fs::read_dir(world.folder.path().join("store/tables")).unwrap().count();
+    let round = |world: &mut World, fill: u8| {
+        for part in 0..5u8 {
+            (0..100).for_each(|key| world.keyed(key, Some(image(key, fill + part, 100))));
+            world.commit();
+            world.cut();
+        }
+        while world.store.compact().unwrap() {}
+    };
+    round(&mut world, 0);
+    let (snapshot, then, with_one) = (Snapshot::pin(&world.store), world.now.clone(), files(&world));
+    (1..8).for_each(|n| round(&mut world, n * 10));
+    assert_eq!(world.seen(&snapshot), then);
+    let pinned = files(&world);
+    drop(snapshot);
+    (8..10).for_each(|n| round(&mut world, n * 10));
+    assert!(files(&world) < pinned && files(&world) <= with_one + 3, "{with_one}, {pinned}, now {}", files(&world));
+    assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
+}
