@@ -85,6 +85,11 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
     vec![Statement { sql, kind: altered.kind, changes: vec![Change::Put(name, altered.table)] }]
 }
 
+/// Rows of CREATE TABLE … SELECT get the default as it was given; the statement in the log shows six digits of it.
+fn has_default_of_many_digits(column: &Column) -> bool {
+    matches!(column.kind, Kind::Float) && column.default.as_ref().is_some_and(|default| default.len() > 6)
+}
+
 /// A new table.
 pub fn create(random: &mut Random, schema: &mut Schema, database: &str, limits: Limits) -> Vec<Statement> {
     if schema.tables.len() >= limits.tables {
@@ -100,7 +105,7 @@ pub fn create(random: &mut Random, schema: &mut Schema, database: &str, limits: 
             let sql = format!("CREATE TABLE {to} LIKE {}", named(&from, database));
             of(sql, "CREATE TABLE … LIKE", table)
         }
-        (1, Some((from, table))) => {
+        (1, Some((from, table))) if !table.columns.iter().any(has_default_of_many_digits) => {
             let mut table = Table { columns: table.columns, ..Table::default() };
             for column in &mut table.columns {
                 (column.generated, column.auto_increment) = (None, false);
@@ -112,6 +117,7 @@ pub fn create(random: &mut Random, schema: &mut Schema, database: &str, limits: 
         (2, Some((from, other))) => {
             let mut table = Table::any(random, number);
             table.columns.retain(|column| column.generated.is_none());
+            table.columns.iter_mut().filter(|c| has_default_of_many_digits(c)).for_each(|c| c.default = None);
             let gone: Vec<String> = table.keys.iter().flat_map(|key| &key.parts).map(|part| part.0.clone()).collect();
             if gone.iter().any(|part| !table.columns.iter().any(|column| column.name == *part)) {
                 table.keys.clear();
