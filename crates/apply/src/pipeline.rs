@@ -274,7 +274,11 @@ impl Pipeline {
             for (number, (which, kicked)) in kicked.into_iter().enumerate() {
                 let (store, own, ending) = (Arc::clone(&store), Arc::clone(&control), Arc::clone(&ending));
                 compaction.push(spawn(&format!("compact-{number}"), &control, move || {
-                    base::priority::to_background();
+                    // Cuts wait for the other one: made less urgent it fell behind in a long replay, for nothing won in a
+                    // short one.
+                    if which == cutter::Compaction::Deep {
+                        base::priority::to_background();
+                    }
                     if let Err(error) = cutter::compact(&store, &ending, which, &kicked) {
                         let position = LogPosition { file: Arc::from(""), offset: 0 };
                         let (class, reason) = (class_of(&error), error.to_string());
