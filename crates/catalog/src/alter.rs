@@ -235,7 +235,7 @@ fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Proble
     }))
 }
 
-fn no_write_to_binlog(parser: &mut Parser<'_>) -> Result<(), Problem> {
+pub(crate) fn no_write_to_binlog(parser: &mut Parser<'_>) -> Result<(), Problem> {
     let _ = parser.eat_word("LOCAL")? || parser.eat_word("NO_WRITE_TO_BINLOG")?;
     Ok(())
 }

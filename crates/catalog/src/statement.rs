@@ -84,7 +84,7 @@ fn unsupported<T>(word: &str) -> Result<T, Problem> {
 
 fn optimize(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     parser.take()?;
-    let _ = parser.eat_word("NO_WRITE_TO_BINLOG")? || parser.eat_word("LOCAL")?;
+    alter::no_write_to_binlog(parser)?;
     let _ = parser.eat_word("TABLE")? || parser.eat_word("TABLES")?;
     let mut names = vec![parser.table_name()?];
     while parser.eat_punct(b',')? {

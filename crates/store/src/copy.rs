@@ -176,14 +176,14 @@ impl<'a> CopyWriter<'a> {
         self.merge()
     }
 
-    /// Keeps level 0 small: its run count is one byte on disk (RULES 6).
+    /// Keeps the levels small that runs gather in: a level's run count is one byte on disk (RULES 6).
     fn merge(&self) -> Result<(), StoreError> {
         let _alone = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = self.store {
             while self.disk.l0_runs() >= L0_RUNS_BESIDE && store.compact()? {}
             return Ok(());
         }
-        while self.disk.l0_runs() >= L0_RUNS_MAX && self.disk.compact(self.disk.read_at())? {}
+        while self.disk.is_full() && self.disk.compact(self.disk.read_at())? {}
         Ok(())
     }
 

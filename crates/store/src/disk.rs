@@ -494,9 +494,7 @@ impl Disk {
         if matches!(step, Step::Merge { .. }) {
             self.ranges_read.store(0, Ordering::Relaxed);
         }
-        let did = self.is_past(before);
-        self.let_go(oldest_read);
-        Ok(did)
+        Ok(self.is_past(before))
     }
 
     /// A merge that was broken off says so with the error of the filter that broke it off; any other error is one.

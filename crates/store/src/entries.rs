@@ -10,7 +10,7 @@ use std::sync::Arc;
 use catalog::{ConversionBuffers, IndexSet, RowVersions, TableDef, TableId};
 
 use crate::beneath::{BaseKind, entry_change};
-use crate::disk::{Disk, Kept, L0_RUNS_MAX, Run, remove_folder};
+use crate::disk::{Disk, Kept, Run, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::Extent;
@@ -206,7 +206,7 @@ impl Sorter {
         run.finish(&ending)?;
         disk.take_over(&ending);
         drop(ending);
-        while disk.l0_runs() >= L0_RUNS_MAX && disk.compact(disk.read_at())? {}
+        while disk.is_full() && disk.compact(disk.read_at())? {}
         self.bytes.clear();
         self.places.clear();
         Ok(())
