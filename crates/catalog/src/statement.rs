@@ -86,11 +86,7 @@ fn optimize(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     parser.take()?;
     alter::no_write_to_binlog(parser)?;
     let _ = parser.eat_word("TABLE")? || parser.eat_word("TABLES")?;
-    let mut names = vec![parser.table_name()?];
-    while parser.eat_punct(b',')? {
-        names.push(parser.table_name()?);
-    }
-    Ok(Statement::Optimize(names))
+    Ok(Statement::Optimize(table_names(parser)?))
 }
 
 /// SET reaches the log for passwords and roles only.
