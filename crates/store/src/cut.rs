@@ -116,6 +116,7 @@ enum Stream<'a> {
     },
     Spill {
         entries: std::iter::Peekable<Box<dyn Iterator<Item = SpillEntry> + 'a>>,
+        keyless: bool,
     },
 }
 
@@ -126,7 +127,7 @@ impl Stream<'_> {
     fn key(&mut self) -> Result<Option<&[u8]>, StoreError> {
         match self {
             Stream::Memory { sorted, next, .. } => Ok(sorted.key(*next)),
-            Stream::Spill { entries } => {
+            Stream::Spill { entries, .. } => {
                 if matches!(entries.peek(), Some(Err(_)))
                     && let Some(Err(error)) = entries.next()
                 {
@@ -148,7 +149,7 @@ impl Stream<'_> {
                     self.warm();
                 }
             }
-            Stream::Spill { entries } => {
+            Stream::Spill { entries, .. } => {
                 entries.next();
             }
         }
@@ -175,7 +176,7 @@ impl Stream<'_> {
                 entry::append_value(keyless, held.definition, held.key, image, held.copies, out);
                 true
             }
-            Stream::Spill { entries } => match entries.peek() {
+            Stream::Spill { entries, .. } => match entries.peek() {
                 Some(Ok((_, value))) if !entry::is_gone(value) => {
                     out.extend_from_slice(entry::plain(value));
                     true
@@ -202,9 +203,13 @@ impl Stream<'_> {
                 }
                 Some((BaseKind::of(held.base, keys), own_len))
             }
-            Stream::Spill { entries } => match entries.peek() {
-                Some(Ok((_, value))) => {
-                    let Some(base) = entry::base_of(value) else { return Some((BaseKind::Same, 0)) };
+            Stream::Spill { entries, keyless } => match entries.peek() {
+                Some(Ok((key, value))) => {
+                    let Some(base) = entry::base_of(value) else {
+                        // The table had no index then; what has one by now has the row's name in its entries all the same.
+                        let row = entry::parse_row(key, value);
+                        return Some((BaseKind::Same, row.map_or(0, |row| entry::own_len(*keyless, row.key))));
+                    };
                     keys.extend_from_slice(base.keys);
                     Some((base.base, base.own_len))
                 }
@@ -273,17 +278,19 @@ fn streams<'a>(layers: &'a [Layer], table: TableId, order: &KeyOrder, sequence: 
                 stream.warm();
                 all.push(stream);
             }
-            Layer::Spill(spill) if spill.sequence <= sequence => all.push(spill_stream(spill, table)),
+            Layer::Spill(spill) if spill.sequence <= sequence => {
+                all.push(spill_stream(spill, table, order.is_keyless()))
+            }
             Layer::Spill(_) => {}
         }
     }
     all
 }
 
-fn spill_stream(spill: &Spill, table: TableId) -> Stream<'_> {
+fn spill_stream(spill: &Spill, table: TableId, keyless: bool) -> Stream<'_> {
     let (from, to) = table_bounds(table);
     let entries: Box<dyn Iterator<Item = SpillEntry>> = Box::new(spill.disk.range(spill.disk.read_at(), &from, &to));
-    Stream::Spill { entries: entries.peekable() }
+    Stream::Spill { entries: entries.peekable(), keyless }
 }
 
 /// First key of a table's rows and first key behind them.
