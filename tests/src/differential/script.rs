@@ -107,7 +107,9 @@ pub fn connect(url: &str, database: &str) -> Connection {
     let mut options = ConnectOptions::from_url(url).expect("a URL");
     options.read_timeout = Some(crate::DEADLINE);
     let mut connection = Connection::connect(&options).expect("the server answers");
-    let fixed = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, group_concat_max_len = 1000000";
+    // An UPDATE of two tables whose rows all match would change millions of pairs, for minutes.
+    let fixed = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, group_concat_max_len = 1000000, \
+        max_join_size = 1000000";
     connection.exec(fixed).expect("settings");
     connection.exec("SET NAMES utf8mb4").expect("names");
     connection.exec(&format!("USE `{database}`")).expect("the database");
