@@ -484,6 +484,7 @@ fn ledger_text(ledger: &Ledger) -> String {
 pub fn class_of(error: &StoreError) -> StopClass {
     match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
+        StoreError::RowMissing { .. } => StopClass::DataDiffers,
         StoreError::DiskFull { .. }
         | StoreError::Io { .. }
         | StoreError::IndexNotReady { .. }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::{Countdown, SequenceNumber};
 use binlog::PartialUpdateImage;
-use catalog::{Identity, TableId};
+use catalog::{Identity, KeyOrder, RowVersions, TableId};
 use observe::{Category, Ledger, LedgerBatch};
 use schedule::{
     CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape,
@@ -19,6 +19,7 @@ use store::{
     BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
     WARM_ROWS, merge_json,
 };
+use values::RowLayout;
 
 use crate::cascade::Cascade;
 use crate::copy_track::CopyTrack;
@@ -236,13 +237,17 @@ impl Worker {
         for at in 0..self.lanes.len() {
             let Some(&lane_index) = self.lanes.get(at) else { continue };
             let Some(ops) = decoded.lanes.get(lane_index) else { continue };
-            if ops.is_empty() && piece.dropped.is_empty() {
+            if ops.is_empty() && piece.dropped.is_empty() && piece.altered.is_empty() {
                 continue;
             }
             rows += ops.len() as u64;
             let Some(mut lane) = layers.active.lane_mut(lane_index) else { continue };
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
+            }
+            if !piece.altered.is_empty() {
+                self.complete_parts(flight, lane_index, &mut lane, oldest_needed);
+                limit = limit.min(self.publisher.limit());
             }
             for (nth, op) in ops.iter().enumerate() {
                 if nth % WARM_ROWS == 0 {
@@ -253,7 +258,7 @@ impl Worker {
                 let category = if sequence >= limit {
                     Category::Refused
                 } else {
-                    let change = change(decoded, shape, op);
+                    let change = change(decoded, shape, op, self.may_stand_as_part(piece, shape));
                     match self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers) {
                         Ok(()) => Category::Applied,
                         Err(error) => {
@@ -270,6 +275,40 @@ impl Worker {
             lane.tidy(self.tables.iter().copied(), oldest_needed);
         }
         self.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Whether a change of some columns may be kept as it is: not in a table that is being copied, whose row may not be there
+    /// yet, nor beside a statement that changes the table's definition.
+    #[inline]
+    fn may_stand_as_part(&self, piece: &SequencedPiece, shape: &Shape) -> bool {
+        let id = shape.plan.def.id;
+        self.follows && piece.altered.iter().all(|table| table.id != id)
+    }
+
+    /// Before a table's definition changes, the parts of its rows in a lane become whole rows: see [`Lane::complete_parts`].
+    pub(crate) fn complete_parts(&self, flight: &InFlight, lane_index: usize, lane: &mut Lane, oldest_needed: u64) {
+        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
+        let sequence = piece.first.0.saturating_sub(1);
+        for table in piece.altered.iter().filter(|_| piece.first.0 < self.publisher.limit()) {
+            let (types, order, versions) = (table.column_types(), KeyOrder::of(table), RowVersions::of(table));
+            let layout = RowLayout::new(&types);
+            let shape = TableShape {
+                id: table.id,
+                layout: &layout,
+                types: &types,
+                order: &order,
+                definition: table.version,
+                versions: &versions,
+            };
+            if let Err(error) = lane.complete_parts(lane_index, &shape, sequence, oldest_needed, layers) {
+                let decoded = &piece.decoded;
+                let transaction = decoded.transactions.first();
+                let reason = format!("{error}; table {}, in front of a statement that alters it", table.full_name());
+                let position = decoded.piece.position(transaction.map_or(decoded.piece.start, |t| t.start));
+                let gtid = transaction.and_then(|transaction| transaction.gtid);
+                self.publisher.fail(piece.first, Stop { class: class_of_row(&error), position, gtid, reason });
+            }
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -326,7 +365,7 @@ impl Worker {
             let category = if sequence >= limit {
                 Category::Refused
             } else {
-                match self.apply_and_follow(decoded, shape, op, sequence, oldest_needed, layers) {
+                match self.apply_and_follow(piece, shape, op, sequence, oldest_needed, layers) {
                     Ok(()) => Category::Applied,
                     Err(error) => {
                         report(&self.publisher, flight, op, &error);
@@ -344,17 +383,18 @@ impl Worker {
     /// One op, and what foreign keys do with it.
     fn apply_and_follow(
         &mut self,
-        decoded: &DecodedPiece,
+        piece: &SequencedPiece,
         shape: &Shape,
         op: &RowOp,
         sequence: u64,
         oldest_needed: u64,
         layers: &Layers,
     ) -> Result<(), RowError> {
+        let decoded = &piece.decoded;
         if self.follows && op.flags & CASCADE_OLD != 0 {
             self.parent = self.image_of(decoded, shape, op, layers)?;
         }
-        self.apply_across(decoded, shape, op, sequence, oldest_needed, layers)?;
+        self.apply_across(piece, shape, op, sequence, oldest_needed, layers)?;
         // Replay itself follows them; the changes of a copy taken beside it do not once more.
         let follows = self.follows && op.flags & (CASCADE_NEW | CASCADE_GONE) != 0;
         let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| follows) else {
@@ -390,13 +430,14 @@ impl Worker {
 
     fn apply_across(
         &mut self,
-        decoded: &DecodedPiece,
+        piece: &SequencedPiece,
         shape: &Shape,
         op: &RowOp,
         sequence: u64,
         oldest_needed: u64,
         layers: &Layers,
     ) -> Result<(), RowError> {
+        let decoded = &piece.decoded;
         let lane_index = self.store.lane_of(op.hash);
         let Some(mut lane) = layers.active.lane_mut(lane_index) else { return Ok(()) };
         let change = match op.kind {
@@ -433,7 +474,7 @@ impl Worker {
                 }
                 RowChange::Insert { image: &self.merged }
             }
-            _ => change(decoded, shape, op),
+            _ => change(decoded, shape, op, self.may_stand_as_part(piece, shape)),
         };
         self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers)
     }
@@ -478,7 +519,7 @@ fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> BeforeIma
 }
 
 #[inline]
-fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> RowChange<'a> {
+fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool) -> RowChange<'a> {
     match op.kind {
         // A `MoveToJson` is put together where it is applied.
         OpKind::Insert | OpKind::MoveTo | OpKind::MoveToJson => RowChange::Insert { image: decoded.bytes(op.after) },
@@ -487,6 +528,7 @@ fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> RowChange
             before: before(decoded, shape, op),
             present: decoded.bytes(shape.after_present),
             image: decoded.bytes(op.after),
+            later,
         },
         OpKind::MergeJson => {
             let (partial, image) = partial_image(decoded, shape, op);
@@ -517,6 +559,14 @@ fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<&'a [u8
     (shape.after_present.len > 0).then(|| decoded.bytes(shape.after_present))
 }
 
+fn class_of_row(error: &RowError) -> StopClass {
+    match &error.kind {
+        RowErrorKind::Store(error) => class_of(error),
+        RowErrorKind::NotSupported(_) | RowErrorKind::Unsettled => StopClass::NotSupported,
+        _ => StopClass::DataDiffers,
+    }
+}
+
 #[cold]
 fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError) {
     let piece = &flight.piece;
@@ -528,12 +578,7 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
     let key = decoded.bytes(op.key);
     let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
     let more = if key.len() > 32 { "…" } else { "" };
-    let class = match &error.kind {
-        RowErrorKind::Store(error) => class_of(error),
-        RowErrorKind::NotSupported(_) => StopClass::NotSupported,
-        RowErrorKind::Unsettled => StopClass::NotSupported,
-        _ => StopClass::DataDiffers,
-    };
+    let class = class_of_row(error);
     let reason = format!("{error}; table {table}, key bytes 0x{shown}{more}");
     if let Some(fault) = &flight.copied {
         fault.fail(reason);

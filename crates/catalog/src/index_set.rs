@@ -151,6 +151,15 @@ impl IndexSet {
         Ok(true)
     }
 
+    /// Whether an image that holds only the columns whose bit is set in `present` may change a sort key of a row whose
+    /// identity stays.
+    #[must_use]
+    #[inline]
+    pub fn may_change(&self, present: &[u8]) -> bool {
+        let is_present = |column: usize| present.get(column / 8).is_none_or(|bits| bits >> (column % 8) & 1 != 0);
+        self.watched.iter().take(self.watched_end).enumerate().any(|(column, watched)| *watched && is_present(column))
+    }
+
     /// Appends the sort key of a row in one index.
     ///
     /// # Errors

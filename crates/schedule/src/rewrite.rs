@@ -167,6 +167,7 @@ impl Rewriter {
             first: of.first,
             catalogs: Vec::new(),
             dropped: Vec::new(),
+            altered: Vec::new(),
             rewrites: Vec::new(),
             prepared: Arc::clone(&of.prepared),
         }
@@ -211,6 +212,7 @@ impl SequencedPiece {
         decoded.ledger.add_all_as(&seen, observe::Category::Seen, observe::Category::Refused);
         self.catalogs.clear();
         self.dropped.clear();
+        self.altered.clear();
         self.rewrites.clear();
         self
     }

@@ -98,6 +98,8 @@ pub struct SequencedPiece {
     pub catalogs: Vec<(SequenceNumber, Catalog)>,
     /// Tables its statements took away, each with the number of its transaction.
     pub dropped: Vec<(SequenceNumber, TableId)>,
+    /// Tables whose definitions its statements change, as they were in front of the piece.
+    pub altered: Vec<Arc<TableDef>>,
     /// Tables whose rows its statement writes anew: to be done before the piece is handed on.
     pub rewrites: Vec<Rewrite>,
     /// XA transactions prepared behind its last transaction.
@@ -137,6 +139,7 @@ struct State {
     version: u64,
     catalogs: Vec<(SequenceNumber, Catalog)>,
     dropped: Vec<(SequenceNumber, TableId)>,
+    altered: Vec<Arc<TableDef>>,
     rewrites: Vec<Rewrite>,
     /// Whether the open (sliced) transaction is left out.
     continued: Option<SkipReason>,
@@ -166,6 +169,7 @@ impl Sequencer {
                 version: 0,
                 catalogs: Vec::new(),
                 dropped: Vec::new(),
+                altered: Vec::new(),
                 rewrites: Vec::new(),
                 continued: None,
                 quarantine: options.quarantine,
@@ -274,6 +278,7 @@ impl Sequencer {
             first: self.state.first,
             catalogs: std::mem::take(&mut self.state.catalogs),
             dropped: std::mem::take(&mut self.state.dropped),
+            altered: std::mem::take(&mut self.state.altered),
             rewrites: std::mem::take(&mut self.state.rewrites),
             prepared: Arc::clone(&self.state.prepared),
             decoded,
@@ -294,6 +299,7 @@ impl Sequencer {
             first: self.state.last,
             catalogs: Vec::new(),
             dropped: Vec::new(),
+            altered: Vec::new(),
             rewrites: Vec::new(),
             prepared: Arc::clone(&self.state.prepared),
             decoded,
@@ -361,6 +367,13 @@ impl Sequencer {
 
 impl State {
     fn put_catalog(&mut self, at: SequenceNumber, catalog: Catalog, dropped: Vec<TableId>) {
+        let is_altered = |old: &&Arc<TableDef>| catalog.table_by_id(old.id).is_some_and(|new| !Arc::ptr_eq(old, new));
+        for old in self.catalog.tables().filter(is_altered) {
+            // The first statement's is the one that rows in front of the piece were written under.
+            if self.altered.iter().all(|earlier| earlier.id != old.id) {
+                self.altered.push(Arc::clone(old));
+            }
+        }
         self.version += 1;
         self.catalog = catalog;
         self.catalogs.push((at, self.catalog.clone()));

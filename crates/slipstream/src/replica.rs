@@ -992,6 +992,7 @@ fn note_kept(recovery: &relay_log::Recovery, recovered: Option<&Recovered>) {
 pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
+        StoreError::RowMissing { .. } => Exit::DataDiffers,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
         StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
     };

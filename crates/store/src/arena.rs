@@ -49,7 +49,9 @@ pub(crate) struct Header {
     pub image_len: u32,
     /// The row is gone.
     pub deleted: bool,
-    /// Version of the table's definition that the image was written under; below 2^31.
+    /// The image holds some columns alone: see `parts`.
+    pub part: bool,
+    /// Version of the table's definition that the image was written under; below 2^30.
     pub definition: u32,
     /// Nobody can see it any more, and no chain leads to it.
     pub dead: bool,
@@ -60,8 +62,9 @@ const DEAD: u32 = 1 << 31;
 /// Where the key's length stands.
 const KEY_LEN_AT: usize = 20;
 
-/// Lowest bit of the last field: the row is gone. The others are the definition's version.
+/// Lowest bits of the last field: the row is gone; the image holds some columns. The others are the definition's version.
 const DELETED: u32 = 1;
+const PART: u32 = 2;
 
 const HEADER_LEN: usize = 32;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
@@ -79,7 +82,8 @@ impl Header {
             key_len: u32_at(KEY_LEN_AT) & !DEAD,
             image_len: u32_at(24),
             deleted: u32_at(28) & DELETED != 0,
-            definition: u32_at(28) >> 1,
+            part: u32_at(28) & PART != 0,
+            definition: u32_at(28) >> 2,
             dead: u32_at(KEY_LEN_AT) & DEAD != 0,
         }
     }
@@ -92,7 +96,8 @@ impl Header {
         let dead = if self.dead { DEAD } else { 0 };
         out[KEY_LEN_AT..KEY_LEN_AT + 4].copy_from_slice(&(self.key_len | dead).to_le_bytes());
         out[24..28].copy_from_slice(&self.image_len.to_le_bytes());
-        out[28..32].copy_from_slice(&(self.definition << 1 | u32::from(self.deleted)).to_le_bytes());
+        let flags = if self.deleted { DELETED } else { 0 } | if self.part { PART } else { 0 };
+        out[28..32].copy_from_slice(&(self.definition << 2 | flags).to_le_bytes());
         out
     }
 

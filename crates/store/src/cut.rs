@@ -3,6 +3,7 @@
 //! In: sealed generations and spills, oldest first. Out: one sorted ingestion with the cut's record. Never here: a
 //! row above the boundary, a row of a table that is gone at the boundary.
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,17 +11,20 @@ use std::path::Path;
 use std::sync::{Arc, RwLockReadGuard};
 
 use base::{GtidSet, PreparedSet};
-use catalog::{Catalog, IndexSet, KeyOrder, TableDef, TableId};
+use catalog::{Catalog, ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
+use values::{ColumnType, RowLayout};
 
+use crate::ascending::Ascending;
 use crate::beneath::{Base, BaseKind};
 use crate::disk::{CutFacts, Disk, Run};
 use crate::entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::entry::{self, head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
-use crate::lane::Lane;
-use crate::layers::{CutPoint, Generation, Layer, Spill, tables_of};
-use crate::table::WARM_AT_ONCE;
+use crate::lane::{Lane, TableShape};
+use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, append_found, tables_of};
+use crate::parts::Parts;
+use crate::table::{Content, WARM_AT_ONCE};
 
 /// What a cut wrote.
 #[derive(Clone, Debug, Default)]
@@ -163,25 +167,33 @@ impl Stream<'_> {
         std::hint::black_box(touched.fold(0, |sum, byte| sum ^ byte));
     }
 
-    /// Writes the next entry's value; false when it is a deletion.
-    fn value(&mut self, table: TableId, out: &mut Vec<u8>) -> bool {
+    /// Writes the next entry's value; a part goes to `whole` instead.
+    fn value(&mut self, whole: &mut Whole<'_>, out: &mut Vec<u8>) -> Result<Value, StoreError> {
         out.clear();
         match self {
-            Stream::Memory { lanes, sorted, next, .. } => {
-                let Some(place) = sorted.places.get(*next) else { return false };
-                let Some(guard) = lanes.get(usize::from(place.lane)) else { return false };
-                let Some(held) = guard.held_at(table, place.place) else { return false };
-                let Some(image) = held.image else { return false };
-                let keyless = guard.is_keyless(table);
-                entry::append_value(keyless, held.definition, held.key, image, held.copies, out);
-                true
+            Stream::Memory { lanes, table, sorted, next } => {
+                let Some(place) = sorted.places.get(*next) else { return Ok(Value::Gone) };
+                let Some(guard) = lanes.get(usize::from(place.lane)) else { return Ok(Value::Gone) };
+                let Some(held) = guard.held_at(*table, place.place) else { return Ok(Value::Gone) };
+                match held.content {
+                    Content::Gone => Ok(Value::Gone),
+                    Content::Row(image) => {
+                        let keyless = guard.is_keyless(*table);
+                        entry::append_value(keyless, held.definition, held.key, image, held.copies, out);
+                        Ok(Value::Row)
+                    }
+                    Content::Part(part) => {
+                        whole.push(held.key, part, held.definition)?;
+                        Ok(Value::Part)
+                    }
+                }
             }
             Stream::Spill { entries, .. } => match entries.peek() {
                 Some(Ok((_, value))) if !entry::is_gone(value) => {
                     out.extend_from_slice(entry::plain(value));
-                    true
+                    Ok(Value::Row)
                 }
-                _ => false,
+                _ => Ok(Value::Gone),
             },
         }
     }
@@ -196,7 +208,7 @@ impl Stream<'_> {
                 let held = guard.held_at(table, place.place)?;
                 let keyless = guard.is_keyless(table);
                 let own_len = entry::own_len(keyless, held.key);
-                if keyless && held.image.is_none() && held.base == Base::Same {
+                if keyless && matches!(held.content, Content::Gone) && held.base == Base::Same {
                     // What went is what was below: the image names the row.
                     indexes.append_all(held.key, keys).ok()?;
                     return Some((BaseKind::Keys, own_len));
@@ -219,15 +231,112 @@ impl Stream<'_> {
     }
 }
 
+/// What a layer has of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Row,
+    /// See `parts`.
+    Part,
+    Gone,
+}
+
+/// Finds the image of a row below the layers that are written: its key in the tree, its stored key, where the image is to be
+/// appended to. False when it is not there.
+type Under<'a> = dyn FnMut(&TableShape<'_>, &[u8], &[u8], &mut Vec<u8>) -> Result<bool, StoreError> + 'a;
+
+/// Puts rows of one table together of which layers hold parts.
+struct Whole<'a> {
+    table: &'a TableDef,
+    order: &'a KeyOrder,
+    /// Made when there is a part.
+    made: OnceCell<Made>,
+    under: &'a mut Under<'a>,
+    damaged: &'a dyn Fn() -> StoreError,
+    above: Parts,
+    /// Stored key of the row that the parts are of.
+    key: Vec<u8>,
+    image: Vec<u8>,
+}
+
+struct Made {
+    types: Vec<ColumnType>,
+    layout: RowLayout,
+    versions: RowVersions,
+    buffers: ConversionBuffers,
+}
+
+impl<'a> Whole<'a> {
+    fn new(
+        table: &'a TableDef,
+        order: &'a KeyOrder,
+        under: &'a mut Under<'a>,
+        damaged: &'a dyn Fn() -> StoreError,
+    ) -> Whole<'a> {
+        let (made, above) = (OnceCell::new(), Parts::default());
+        Whole { table, order, made, under, damaged, above, key: Vec::new(), image: Vec::new() }
+    }
+
+    fn make(table: &TableDef) -> Made {
+        let types = table.column_types();
+        let (layout, versions) = (RowLayout::new(&types), RowVersions::of(table));
+        Made { types, layout, versions, buffers: ConversionBuffers::default() }
+    }
+
+    fn push(&mut self, key: &[u8], part: &[u8], definition: u32) -> Result<(), StoreError> {
+        if self.above.is_empty() {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+        let made = self.made.get_or_init(|| Whole::make(self.table));
+        self.above.push(part, definition, &made.versions).map_err(|_| (self.damaged)())
+    }
+
+    /// Makes the whole value of the parts: over `value`, a row of a layer below them, or over what lies below all layers.
+    fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<(), StoreError> {
+        self.made.get_or_init(|| Whole::make(self.table));
+        let Some(made) = self.made.get_mut() else { return Ok(()) };
+        self.image.clear();
+        let there = match found {
+            Some(Value::Row) => {
+                let row = entry::parse_row(tree_key, value).ok_or_else(self.damaged)?;
+                let read = made.versions.read(row.definition, row.image, &mut made.buffers);
+                self.image.extend_from_slice(read.map_err(|_| (self.damaged)())?);
+                true
+            }
+            Some(Value::Gone) => false,
+            Some(Value::Part) | None => {
+                let shape = TableShape {
+                    id: self.table.id,
+                    layout: &made.layout,
+                    types: &made.types,
+                    order: self.order,
+                    definition: self.table.version,
+                    versions: &made.versions,
+                };
+                (self.under)(&shape, tree_key, &self.key, &mut self.image)?
+            }
+        };
+        if !there {
+            return Err(StoreError::row_missing(self.table.id, &self.key));
+        }
+        self.above.complete(&made.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
+        value.clear();
+        // Tables without a key have no parts.
+        entry::append_value(false, self.table.version, &self.key, &self.image, 1, value);
+        Ok(())
+    }
+}
+
 /// Hands the newest entry of every key of a table to `each`. `streams` are newest first; what lies below all of them is
 /// asked for where there are `indexes`.
 fn merge(
     table: TableId,
     indexes: Option<&IndexSet>,
     mut streams: Vec<Stream<'_>>,
-    damaged: &dyn Fn() -> StoreError,
+    mut whole: Whole<'_>,
     mut each: impl FnMut(&CutRow<'_>) -> Result<(), StoreError>,
 ) -> Result<u64, StoreError> {
+    let damaged = whole.damaged;
     let (mut key, mut value) = (entry::table_prefix(table).to_vec(), Vec::new());
     let (mut base_keys, mut older_keys) = (Vec::new(), Vec::new());
     let mut count = 0;
@@ -244,11 +353,14 @@ fn merge(
             }
         }
         let Some(first) = first else { return Ok(count) };
-        let there = streams.get_mut(first).is_some_and(|stream| stream.value(table, &mut value));
+        let mut found = None;
         let (mut base, mut own_len) = (BaseKind::Same, 0);
         for stream in streams.iter_mut().skip(first) {
             if stream.key()? != key.get(entry::PREFIX_LEN..) {
                 continue;
+            }
+            if matches!(found, None | Some(Value::Part)) {
+                found = Some(stream.value(&mut whole, &mut value)?);
             }
             if let Some(indexes) = indexes {
                 let (older, len) = stream.base(table, indexes, &mut older_keys).ok_or_else(damaged)?;
@@ -261,7 +373,11 @@ fn merge(
             }
             stream.skip();
         }
-        let value = there.then_some(value.as_slice());
+        if !whole.above.is_empty() {
+            whole.complete(&key, found, &mut value)?;
+            found = Some(Value::Row);
+        }
+        let value = (found == Some(Value::Row)).then_some(value.as_slice());
         each(&CutRow { key: &key, own_len, value, base, base_keys: &base_keys })?;
         count += 1;
     }
@@ -377,7 +493,12 @@ fn write_table(
         TableEntries::new(table, set, extents, to.indexes.is_new(table), scratch)
     });
     let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);
-    let rows = merge(table.id, indexes, streams, &damaged, |row| {
+    let mut tree = Ascending::new(to.disk, to.disk.read_at(), &table_bounds(table.id).1);
+    let mut under = |shape: &TableShape<'_>, tree_key: &[u8], key: &[u8], image: &mut Vec<u8>| {
+        let Some(value) = tree.get(tree_key)? else { return Ok(false) };
+        append_found(to.disk, shape, key, tree_key, &value, image).map(|found| found == Below::Live)
+    };
+    let rows = merge(table.id, indexes, streams, Whole::new(table, order, &mut under, &damaged), |row| {
         match row.value {
             Some(value) => run.put(row.key, value)?,
             None => run.remove(row.key)?,
@@ -392,8 +513,15 @@ fn write_table(
 }
 
 /// Writes one generation of an unfinished transaction into a tree of its own: with each row of a table that has indexes
-/// what lies below, and for readers the entries of the rows that are there.
-pub(crate) fn spill(disk: &Disk, generation: &Arc<Generation>, catalog: &Catalog) -> Result<(), StoreError> {
+/// what lies below, and for readers the entries of the rows that are there. Parts become whole rows.
+pub(crate) fn spill(
+    disk: &Disk,
+    layers: &Layers,
+    generation: &Arc<Generation>,
+    catalog: &Catalog,
+) -> Result<(), StoreError> {
+    let is_it = |layer: &Layer| matches!(layer, Layer::Memory(held) if held.number() == generation.number());
+    let place = layers.below.iter().position(is_it).unwrap_or(layers.below.len());
     let mut run = disk.begin()?;
     let mut any = false;
     for table in tables_of(generation) {
@@ -408,7 +536,10 @@ pub(crate) fn spill(disk: &Disk, generation: &Arc<Generation>, catalog: &Catalog
         });
         let mut value = Vec::new();
         let indexes = order.indexes().map(|set| &**set);
-        let rows = merge(table.id, indexes, streams, &damaged, |row| {
+        let mut under = |shape: &TableShape<'_>, _: &[u8], key: &[u8], image: &mut Vec<u8>| {
+            layers.append_under(place, shape, key, image)
+        };
+        let rows = merge(table.id, indexes, streams, Whole::new(table, &order, &mut under, &damaged), |row| {
             value.clear();
             if let Some(entries) = &mut entries {
                 let base = entry::SpillBase {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use catalog::TableId;
+
 /// Why the store cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -37,6 +39,17 @@ pub enum StoreError {
         /// What we read.
         expected: u32,
     },
+    /// A change of some columns (binlog_row_image=MINIMAL or NOBLOB) is of a row that is not there.
+    #[error(
+        "Can't find record (1032): some columns of a row of table id {table} were changed, and the row, key 0x{key}, is not in \
+         the replica; with --check-images=all replay stops at the transaction that changed it"
+    )]
+    RowMissing {
+        /// The table's id.
+        table: u32,
+        /// The row's key as it is stored, in hexadecimal digits.
+        key: String,
+    },
     /// The index cannot be read at this snapshot yet: it came with a later DDL and is being filled.
     #[error("index {index} of table id {table} is being filled and cannot be read yet")]
     IndexNotReady {
@@ -65,6 +78,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    pub(crate) fn row_missing(table: TableId, key: &[u8]) -> StoreError {
+        StoreError::RowMissing { table: table.0, key: key.iter().map(|byte| format!("{byte:02x}")).collect() }
+    }
+
     pub(crate) fn io(folder: &Path, error: &std::io::Error) -> StoreError {
         if error.kind() == std::io::ErrorKind::StorageFull {
             StoreError::DiskFull { folder: folder.to_owned() }

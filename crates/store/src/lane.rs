@@ -9,9 +9,10 @@ use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type
 use crate::arena::{Cursor, RecordRef};
 use crate::beneath::{Base, Bases};
 use crate::error::StoreError;
-use crate::layers::{Below, Depth, Layers};
+use crate::layers::{Below, Depth, Layer, Layers};
+use crate::parts::{self, Parts};
 use crate::scan::ScanBuffer;
-use crate::table::{LaneTable, Version, WARM_AT_ONCE, Written};
+use crate::table::{Content, KeyContent, LaneTable, Version, WARM_AT_ONCE, Written};
 
 /// What a lane must know of a table.
 #[derive(Clone, Copy)]
@@ -95,6 +96,9 @@ pub enum RowChange<'a> {
         present: &'a [u8],
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
+        /// The row need not be looked for on disk: what the image holds may stand for it until a cut or a reader puts the row
+        /// together. False: the new row is whole. Asked for while the table's definition stays as it is only.
+        later: bool,
     },
     /// As `Merge`, where the image holds differences of some JSON documents.
     MergeJson {
@@ -178,6 +182,8 @@ struct Table {
     /// Of a table with secondary indexes, where something lies below: see `beneath`.
     bases: Bases,
     keyless: bool,
+    /// Parts were written.
+    has_parts: bool,
     /// Rows that came less rows that went.
     balance: i64,
     /// Bytes counted in the lane's.
@@ -187,8 +193,7 @@ struct Table {
 /// One version in the order of the table's slots, for a cut.
 pub(crate) struct Held<'a> {
     pub key: &'a [u8],
-    /// None: deleted.
-    pub image: Option<&'a [u8]>,
+    pub content: Content<'a>,
     /// Version of the definition that the image was written under.
     pub definition: u32,
     /// How many copies of the row, without a key.
@@ -197,8 +202,13 @@ pub(crate) struct Held<'a> {
     pub base: Base<'a>,
 }
 
-/// A row's key, and the row with its definition's version or None when it is deleted.
-pub(crate) type VisibleRow<'a> = (&'a [u8], Option<(crate::Row<'a>, u32)>);
+/// What a generation holds of a row, with its definition's version.
+pub(crate) enum Standing<'a> {
+    Row(crate::Row<'a>, u32),
+    /// See `parts`.
+    Part(&'a [u8], u32),
+    Gone,
+}
 
 /// See the module.
 pub struct Lane {
@@ -217,6 +227,21 @@ pub struct Lane {
     buffers: ConversionBuffers,
     /// Sort keys of rows below are made here.
     base_keys: Vec<u8>,
+    /// Parts above a row that is looked for.
+    parts: Parts,
+}
+
+impl Table {
+    fn standing<'a>(&self, (key, content, definition): KeyContent<'a>) -> Standing<'a> {
+        match content {
+            Content::Row(image) if self.keyless => {
+                Standing::Row(crate::Row { key, image: key, count: copies_of(image) }, definition)
+            }
+            Content::Row(image) => Standing::Row(crate::Row { key, image, count: 1 }, definition),
+            Content::Part(part) => Standing::Part(part, definition),
+            Content::Gone => Standing::Gone,
+        }
+    }
 }
 
 /// What a row was before a change.
@@ -239,6 +264,7 @@ impl Lane {
             below: Vec::new(),
             buffers: ConversionBuffers::default(),
             base_keys: Vec::new(),
+            parts: Parts::default(),
         }
     }
 
@@ -273,22 +299,47 @@ impl Lane {
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
-        let (below, buffers) = (&mut self.below, &mut self.buffers);
+        let (below, buffers, above) = (&mut self.below, &mut self.buffers, &mut self.parts);
+        let damaged = |_| RowError { kind: RowErrorKind::Damaged };
+        let later = !self.bottom && !reads(check, hash) && stands_as_part(shape, &change, check);
         let old = match &found {
             Some(found) if found.is_deleted() => Old::Gone,
+            Some(found) if found.is_part() && (later || !needs_row(shape, &change)) => Old::Unknown,
+            Some(found) if found.is_part() => {
+                above.clear();
+                above.push(rows.image(found), found.definition(), shape.versions).map_err(damaged)?;
+                let looked = layers.newest_below(shape, lane, hash, key, Depth::Disk, above, below);
+                match looked.map_err(store_error)? {
+                    Below::Live => Old::Live(below),
+                    Below::Gone | Below::Unknown => Old::Gone,
+                }
+            }
             Some(found) if shape.versions.is_current(found.definition()) => Old::Live(rows.image(found)),
             Some(found) => {
                 let read = shape.versions.read(found.definition(), rows.image(found), buffers);
-                Old::Live(read.map_err(|_| RowError { kind: RowErrorKind::Damaged })?)
+                Old::Live(read.map_err(damaged)?)
             }
             None if self.bottom => Old::Gone,
-            None => match look_below(lane, shape, hash, key, &change, reads(check, hash), check, layers, below)? {
-                Below::Live => Old::Live(below),
-                Below::Gone => Old::Gone,
-                Below::Unknown => Old::Unknown,
-            },
+            None => {
+                let depth = match depth_of(shape, &change, reads(check, hash), check) {
+                    // In memory the whole row is at hand.
+                    Some(Depth::Disk) if later => Some(Depth::Memory),
+                    depth => depth,
+                };
+                above.clear();
+                let looked = match depth {
+                    Some(depth) => layers.newest_below(shape, lane, hash, key, depth, above, below),
+                    None => Ok(Below::Unknown),
+                };
+                match looked.map_err(store_error)? {
+                    Below::Live => Old::Live(below),
+                    Below::Gone => Old::Gone,
+                    Below::Unknown => Old::Unknown,
+                }
+            }
         };
         let fail = |kind| Err(RowError { kind });
+        let mut is_part = false;
         // What the row is after it: its image, or None when it goes.
         let image = match change {
             RowChange::Insert { image } => {
@@ -301,14 +352,26 @@ impl Lane {
                 check_old(shape, &old, before, compare, check)?;
                 Some(image)
             }
-            RowChange::Merge { before, present, image } => {
+            RowChange::Merge { present, image, .. } if later && matches!(old, Old::Unknown) => {
+                self.scratch.clear();
+                is_part = true;
+                match &found {
+                    Some(found) => {
+                        let (older, out) = (rows.image(found), &mut self.scratch);
+                        parts::append_both(shape.layout, older, present, image, out).map_err(damaged)?;
+                    }
+                    None => parts::append(present, image, &mut self.scratch),
+                }
+                entry.has_parts = true;
+                Some(self.scratch.as_slice())
+            }
+            RowChange::Merge { before, present, image, .. } => {
                 let Old::Live(stored) = old else {
                     return if check == CheckImages::Settling { Ok(()) } else { fail(RowErrorKind::NotFound) };
                 };
                 check_old(shape, &old, before, compare, check)?;
                 self.scratch.clear();
-                let merged = shape.layout.merge(stored, present, image, &mut self.scratch);
-                merged.map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
+                shape.layout.merge(stored, present, image, &mut self.scratch).map_err(damaged)?;
                 Some(self.scratch.as_slice())
             }
             RowChange::MergeJson { before, present, partial, image } => {
@@ -345,7 +408,8 @@ impl Lane {
             }
         };
         let base = match shape.order.indexes() {
-            Some(indexes) if !self.bottom => {
+            // What a part holds is in no index.
+            Some(indexes) if !self.bottom && !is_part => {
                 let held = found.as_ref().map(|found| entry.bases.get(found.slot));
                 base_of(indexes, shape.order.is_keyless(), held, &old, &change, image, &mut self.base_keys)?
             }
@@ -359,7 +423,12 @@ impl Lane {
             _ => 0,
         };
         let definition = shape.definition;
-        let version = Version { sequence, image: image.unwrap_or(&[]), deleted: image.is_none(), definition };
+        let content = match image {
+            Some(image) if is_part => Content::Part(image),
+            Some(image) => Content::Row(image),
+            None => Content::Gone,
+        };
+        let version = Version { sequence, content, definition };
         // The borrow of the old image ends here.
         let keep_graves = self.bottom;
         let slot = entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
@@ -418,33 +487,85 @@ impl Lane {
         layers: &Layers,
         image: &mut Vec<u8>,
     ) -> Result<bool, RowError> {
+        let mut above = Parts::default();
+        let damaged = |_| RowError { kind: RowErrorKind::Damaged };
         match self.newest_version(shape.id, hash, key) {
-            Some(Some((found, definition))) => {
+            Some((Content::Row(found), definition)) => {
                 image.clear();
-                append_read(shape, definition, found, image).map_err(|_| RowError { kind: RowErrorKind::Damaged })?;
-                Ok(true)
+                append_read(shape, definition, found, image).map_err(damaged)?;
+                return Ok(true);
             }
-            Some(None) => Ok(false),
-            None if self.bottom => Ok(false),
-            None => {
-                let below = layers.newest_below(shape, lane, hash, key, Depth::Disk, image);
-                Ok(below.map_err(store_error)? == Below::Live)
+            Some((Content::Gone, _)) => return Ok(false),
+            None if self.bottom => return Ok(false),
+            Some((Content::Part(part), definition)) => {
+                above.push(part, definition, shape.versions).map_err(damaged)?;
             }
+            None => {}
+        }
+        let below = layers.newest_below(shape, lane, hash, key, Depth::Disk, &mut above, image);
+        Ok(below.map_err(store_error)? == Below::Live)
+    }
+
+    /// Makes whole rows of all that stands as parts of a table's rows in this lane, in whatever generation: before a statement
+    /// whose sequence number is above `sequence` alters the table, which `shape` has as it was. Everything before that
+    /// statement was applied here.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn complete_parts(
+        &mut self,
+        lane: usize,
+        shape: &TableShape<'_>,
+        sequence: u64,
+        oldest_needed: u64,
+        layers: &Layers,
+    ) -> Result<(), RowError> {
+        if self.bottom {
+            return Ok(());
+        }
+        let mut rows: Vec<(u64, Vec<u8>)> = Vec::new();
+        self.each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
+        for layer in &layers.below {
+            let Layer::Memory(generation) = layer else { continue };
+            let Some(guard) = generation.lane(lane) else { continue };
+            guard.each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        let mut image = Vec::new();
+        for (hash, key) in rows {
+            if matches!(self.newest_version(shape.id, hash, &key), Some((Content::Row(_) | Content::Gone, _))) {
+                continue;
+            }
+            if !self.newest(lane, shape, hash, &key, layers, &mut image)? {
+                // A generation in between has its end.
+                continue;
+            }
+            let index = shape.id.0 as usize;
+            if self.tables.len() <= index {
+                self.tables.resize_with(index + 1, || None);
+            }
+            let entry = self.tables[index].get_or_insert_with(Box::default);
+            let found = entry.rows.find(hash, &key);
+            let version = Version { sequence, content: Content::Row(&image), definition: shape.definition };
+            entry.rows.append(found, hash, &key, version, oldest_needed, false);
+        }
+        self.tidy(std::iter::once(shape.id), oldest_needed);
+        Ok(())
+    }
+
+    fn each_part(&self, table: TableId, each: impl FnMut(u64, &[u8])) {
+        let entry = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        if let Some(entry) = entry.filter(|entry| entry.has_parts) {
+            entry.rows.each_part(each);
         }
     }
 
-    /// The newest version in this generation, with its definition's version: None when it has none, Some(None) when
-    /// the row is deleted.
-    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<Option<(&[u8], u32)>> {
+    /// The newest version in this generation, with its definition's version.
+    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<(Content<'_>, u32)> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let found = entry.rows.find(hash, key)?;
-        Some((!found.is_deleted()).then(|| (entry.rows.image(&found), found.definition())))
-    }
-
-    /// Whether this generation has a version visible at `sequence`, a deletion included.
-    pub(crate) fn has_version(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> bool {
-        let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return false };
-        entry.rows.has_version(hash, key, sequence)
+        Some((entry.rows.content(&found), found.definition()))
     }
 
     /// Bytes taken from the allocator, as of the last `tidy`.
@@ -472,9 +593,8 @@ impl Lane {
     pub(crate) fn each_held(&self, table: TableId, sequence: u64, mut each: impl FnMut(u64, Held<'_>)) {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return };
         let keyless = entry.keyless;
-        entry.rows.each_newest(sequence, |place, key, image, definition| {
-            let copies = if keyless { image.map_or(0, copies_of) } else { 1 };
-            each(place, Held { key, image, definition, copies, base: Base::Same });
+        entry.rows.each_newest(sequence, |place, (key, content, definition)| {
+            each(place, Held { key, content, definition, copies: copies_in(keyless, content), base: Base::Same });
         });
     }
 
@@ -487,9 +607,9 @@ impl Lane {
     /// The version at a place that `each_held` gave.
     pub(crate) fn held_at(&self, table: TableId, place: u64) -> Option<Held<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let (key, image, definition) = entry.rows.at(place);
-        let copies = if entry.keyless { image.map_or(0, copies_of) } else { 1 };
-        Some(Held { key, image, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
+        let (key, content, definition) = entry.rows.at(place);
+        let copies = copies_in(entry.keyless, content);
+        Some(Held { key, content, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
     }
 
     /// As `LaneTable::written_since`, with images in place of counts of copies.
@@ -512,20 +632,10 @@ impl Lane {
         })
     }
 
-    /// The version of a slot visible at `sequence`: its key, and the row with its definition's version, or None when it
-    /// is deleted.
-    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<VisibleRow<'_>> {
+    /// What a slot's row is at `sequence`; None when this generation has no version of it.
+    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<Standing<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let (key, image, definition) = entry.rows.visible(slot, sequence)?;
-        let row = image.map(|image| {
-            let row = if entry.keyless {
-                crate::Row { key, image: key, count: copies_of(image) }
-            } else {
-                crate::Row { key, image, count: 1 }
-            };
-            (row, definition)
-        });
-        Some((key, row))
+        entry.rows.visible(slot, sequence).map(|content| entry.standing(content))
     }
 
     /// Rows that this generation holds of a table, deleted ones included.
@@ -560,24 +670,10 @@ impl Lane {
         }
     }
 
-    /// The version of a row visible at `sequence`, with its definition's version: None when this generation has none,
-    /// Some(None) when it is deleted.
-    pub(crate) fn get(
-        &self,
-        table: TableId,
-        hash: u64,
-        key: &[u8],
-        sequence: u64,
-    ) -> Option<Option<(crate::Row<'_>, u32)>> {
+    /// What a row is at `sequence`; None when this generation has no version of it.
+    pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<Standing<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        Some(entry.rows.get(hash, key, sequence)?.map(|(key, image, definition)| {
-            let row = if entry.keyless {
-                crate::Row { key, image: key, count: copies_of(image) }
-            } else {
-                crate::Row { key, image, count: 1 }
-            };
-            (row, definition)
-        }))
+        entry.rows.get(hash, key, sequence).map(|content| entry.standing(content))
     }
 
     pub(crate) fn copy_slots(
@@ -606,7 +702,10 @@ impl Lane {
 }
 
 fn store_error(error: StoreError) -> RowError {
-    RowError { kind: RowErrorKind::Store(error) }
+    match error {
+        StoreError::RowMissing { .. } => RowError { kind: RowErrorKind::NotFound },
+        error => RowError { kind: RowErrorKind::Store(error) },
+    }
 }
 
 /// Whether the row is read from disk for its before image's sake alone.
@@ -619,36 +718,39 @@ fn reads(check: CheckImages, hash: u64) -> bool {
     }
 }
 
-/// Looks below the active generation as far as the change needs it.
-#[allow(clippy::too_many_arguments)]
-fn look_below(
-    lane: usize,
-    shape: &TableShape<'_>,
-    hash: u64,
-    key: &[u8],
-    change: &RowChange<'_>,
-    reads: bool,
-    check: CheckImages,
-    layers: &Layers,
-    image: &mut Vec<u8>,
-) -> Result<Below, RowError> {
-    let depth = match change {
-        // These cannot be carried out without the old row.
-        RowChange::Merge { .. } | RowChange::MergeJson { .. } | RowChange::AddCopy | RowChange::RemoveCopy => {
-            Depth::Disk
-        }
-        _ if reads || check == CheckImages::Settling => Depth::Disk,
+/// Whether what a change says may stand for its row until somebody needs the row.
+#[inline]
+fn stands_as_part(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckImages) -> bool {
+    let RowChange::Merge { present, later: true, .. } = change else { return false };
+    check != CheckImages::Settling && shape.order.indexes().is_none_or(|indexes| !indexes.may_change(present))
+}
+
+/// Whether a change cannot be carried out without the old row.
+#[inline]
+fn needs_row(shape: &TableShape<'_>, change: &RowChange<'_>) -> bool {
+    match change {
+        RowChange::Merge { .. } | RowChange::MergeJson { .. } | RowChange::AddCopy | RowChange::RemoveCopy => true,
+        // Only a row that is there has parts.
+        RowChange::Insert { .. } => true,
         // The log does not hold the values that index entries are to be removed by.
-        RowChange::Update { before, .. } | RowChange::Delete { before }
-            if shape.order.indexes().is_some() && !matches!(before, BeforeImage::Full(_)) =>
-        {
-            Depth::Disk
+        RowChange::Update { before, .. } | RowChange::Delete { before } => {
+            shape.order.indexes().is_some() && !matches!(before, BeforeImage::Full(_))
         }
-        // In memory it is at hand (RULES 20).
-        _ if check != CheckImages::Off => Depth::Memory,
-        _ => return Ok(Below::Unknown),
-    };
-    layers.newest_below(shape, lane, hash, key, depth, image).map_err(store_error)
+    }
+}
+
+/// How far below the active generation a change needs its row to be looked for.
+fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: CheckImages) -> Option<Depth> {
+    match change {
+        RowChange::Insert { .. } => {}
+        change if needs_row(shape, change) => return Some(Depth::Disk),
+        _ => {}
+    }
+    if reads || check == CheckImages::Settling {
+        return Some(Depth::Disk);
+    }
+    // In memory it is at hand (RULES 20).
+    (check != CheckImages::Off).then_some(Depth::Memory)
 }
 
 /// An UPDATE or DELETE must find its row, and find it as the log says.
@@ -738,6 +840,14 @@ fn base_of<'a>(
     keys.clear();
     indexes.append_all(was, keys).map_err(damaged)?;
     Ok(Base::Keys(keys))
+}
+
+fn copies_in(keyless: bool, content: Content<'_>) -> u64 {
+    match content {
+        Content::Row(image) if keyless => copies_of(image),
+        Content::Gone if keyless => 0,
+        _ => 1,
+    }
 }
 
 fn copies_of(image: &[u8]) -> u64 {

@@ -16,9 +16,11 @@ use crate::disk::{Disk, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
-use crate::lane::{Lane, TableShape, append_read};
+use crate::lane::{Lane, Standing, TableShape, append_read};
 use crate::order::{Orders, Slice};
+use crate::parts::Parts;
 use crate::reader::TableReader;
+use crate::table::Content;
 
 /// A transaction boundary: the state of everything up to it.
 #[derive(Clone)]
@@ -242,7 +244,9 @@ impl Layers {
         }
     }
 
-    /// The newest version of a row below the active generation: `image` and `copies` as a lane holds them.
+    /// The newest version of a row below the active generation: `image` and `copies` as a lane holds them. `above` are the parts
+    /// of it in the active generation; they are in the image.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn newest_below(
         &self,
         shape: &TableShape<'_>,
@@ -250,22 +254,76 @@ impl Layers {
         hash: u64,
         key: &[u8],
         depth: Depth,
+        above: &mut Parts,
         image: &mut Vec<u8>,
     ) -> Result<Below, StoreError> {
         image.clear();
-        for layer in &self.below {
+        let found = self.image_below(0, shape, (lane, hash, key), depth, above, image)?;
+        self.completed(shape, key, found, above, image, 0)?;
+        Ok(found)
+    }
+
+    /// The whole image of a row below the layer `from`, which is not looked into, appended to `image`; false when there is no
+    /// such row.
+    pub(crate) fn append_under(
+        &self,
+        from: usize,
+        shape: &TableShape<'_>,
+        key: &[u8],
+        image: &mut Vec<u8>,
+    ) -> Result<bool, StoreError> {
+        let hash = base::key_hash(shape.id.0, key);
+        let lane = base::lane_of(hash, self.active.lane_count());
+        let (mut above, start) = (Parts::default(), image.len());
+        let found = self.image_below(from + 1, shape, (lane, hash, key), Depth::Disk, &mut above, image)?;
+        self.completed(shape, key, found, &mut above, image, start)?;
+        Ok(found == Below::Live)
+    }
+
+    /// Puts the parts over what was found below them.
+    fn completed(
+        &self,
+        shape: &TableShape<'_>,
+        key: &[u8],
+        found: Below,
+        above: &mut Parts,
+        image: &mut Vec<u8>,
+        start: usize,
+    ) -> Result<(), StoreError> {
+        match found {
+            _ if above.is_empty() => Ok(()),
+            Below::Live => above.complete(shape.layout, image, start).map_err(|error| self.unreadable(&error)),
+            Below::Gone => Err(StoreError::row_missing(shape.id, key)),
+            Below::Unknown => Ok(()),
+        }
+    }
+
+    /// Looks for a row from the layer `from` on. Appends its image, and adds the parts above it to `above`.
+    fn image_below(
+        &self,
+        from: usize,
+        shape: &TableShape<'_>,
+        (lane, hash, key): (usize, u64, &[u8]),
+        depth: Depth,
+        above: &mut Parts,
+        image: &mut Vec<u8>,
+    ) -> Result<Below, StoreError> {
+        for layer in self.below.get(from..).unwrap_or(&[]) {
             match layer {
                 Layer::Memory(generation) => {
                     let Some(guard) = generation.lane(lane) else { continue };
-                    if let Some(newest) = guard.newest_version(shape.id, hash, key) {
-                        return Ok(match newest {
-                            Some((bytes, definition)) => {
-                                append_read(shape, definition, bytes, image)
-                                    .map_err(|error| self.unreadable(&error))?;
-                                Below::Live
-                            }
-                            None => Below::Gone,
-                        });
+                    let taken = match guard.newest_version(shape.id, hash, key) {
+                        Some((Content::Row(bytes), definition)) => {
+                            append_read(shape, definition, bytes, image).map(|()| Some(Below::Live))
+                        }
+                        Some((Content::Part(part), definition)) => {
+                            above.push(part, definition, shape.versions).map(|()| None)
+                        }
+                        Some((Content::Gone, _)) => Ok(Some(Below::Gone)),
+                        None => Ok(None),
+                    };
+                    if let Some(found) = taken.map_err(|error| self.unreadable(&error))? {
+                        return Ok(found);
                     }
                 }
                 Layer::Spill(spill) => {
@@ -294,10 +352,22 @@ fn look_up(disk: &Disk, at: u64, shape: &TableShape<'_>, key: &[u8], image: &mut
     let mut tree_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * key.len() + 16);
     entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
     let Some(value) = disk.get(at, &tree_key)? else { return Ok(Below::Unknown) };
-    if entry::is_gone(&value) {
+    append_found(disk, shape, key, &tree_key, &value, image)
+}
+
+/// Appends the image that an entry holds.
+pub(crate) fn append_found(
+    disk: &Disk,
+    shape: &TableShape<'_>,
+    key: &[u8],
+    tree_key: &[u8],
+    value: &[u8],
+    image: &mut Vec<u8>,
+) -> Result<Below, StoreError> {
+    if entry::is_gone(value) {
         return Ok(Below::Gone);
     }
-    let row = stored_row(disk, &tree_key, &value, key)?;
+    let row = stored_row(disk, tree_key, value, key)?;
     if shape.order.is_keyless() {
         image.extend_from_slice(&row.copies.to_le_bytes());
     } else {
@@ -321,7 +391,9 @@ pub(crate) fn stored_row<'a>(
     }
 }
 
-/// Whether any layer of `newer` holds a version of the row that is visible at `sequence`, a deletion included.
+/// Whether any layer of `newer` holds a row, or its end, that is visible at `sequence`. Parts of it that lie above are added to
+/// `above`, which is cleared first.
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn is_shadowed(
     active: Option<&Generation>,
     newer: &[Layer],
@@ -330,18 +402,33 @@ pub(crate) fn is_shadowed(
     hash: u64,
     key: &[u8],
     sequence: u64,
+    above: &mut Parts,
 ) -> Result<bool, StoreError> {
-    let in_memory = |generation: &Generation| {
-        generation.lane(lane).is_some_and(|lane| lane.has_version(shape.id, hash, key, sequence))
+    above.clear();
+    let mut in_memory = |generation: &Generation| {
+        let Some(guard) = generation.lane(lane) else { return Ok(false) };
+        match guard.get(shape.id, hash, key, sequence) {
+            None => Ok(false),
+            Some(Standing::Row(..) | Standing::Gone) => Ok(true),
+            Some(Standing::Part(part, definition)) => match above.push(part, definition, shape.versions) {
+                Ok(()) => Ok(false),
+                Err(error) => Err(StoreError::Damaged { folder: PathBuf::new(), text: error.to_string() }),
+            },
+        }
     };
-    if active.is_some_and(in_memory) {
+    if let Some(active) = active
+        && in_memory(active)?
+    {
         return Ok(true);
     }
     let mut tree_key = Vec::new();
     for layer in newer {
         match layer {
-            Layer::Memory(generation) if in_memory(generation) => return Ok(true),
-            Layer::Memory(_) => {}
+            Layer::Memory(generation) => {
+                if in_memory(generation)? {
+                    return Ok(true);
+                }
+            }
             Layer::Spill(spill) if spill.sequence <= sequence => {
                 if tree_key.is_empty() {
                     entry::append_row_key(shape.order, shape.id, key, &mut tree_key);

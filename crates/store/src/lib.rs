@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod arena;
+mod ascending;
 mod beneath;
 mod compaction;
 mod copy;
@@ -21,6 +22,7 @@ mod lane;
 mod layers;
 mod marks;
 mod order;
+mod parts;
 mod range;
 mod reader;
 mod scan;
@@ -388,7 +390,7 @@ impl Store {
         let (Some(scratch), Some(tree)) = (&self.scratch, &self.disk) else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let disk = Disk::open_scratch(&folder, tree.kept())?;
-        cut::spill(&disk, sealed, catalog)?;
+        cut::spill(&disk, &self.visibility.layers(), sealed, catalog)?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();
         let indexes = layers::tables_of(sealed).into_iter().filter_map(|id| {

@@ -16,9 +16,10 @@ use values::RowLayout;
 use crate::disk::Disk;
 use crate::entry;
 use crate::error::StoreError;
-use crate::lane::TableShape;
+use crate::lane::{Standing, TableShape};
 use crate::layers::{Generation, Layer, Layers, is_shadowed};
 use crate::order::{Slice, append_key};
+use crate::parts::Parts;
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::{Snapshot, Store};
 
@@ -57,26 +58,26 @@ enum View<'a> {
 }
 
 /// The parts that are read, for one step.
-enum Parts<'a> {
+enum Lent<'a> {
     Shared(Arc<Layers>),
     Lent(&'a Layers),
 }
 
-impl std::ops::Deref for Parts<'_> {
+impl std::ops::Deref for Lent<'_> {
     type Target = Layers;
     fn deref(&self) -> &Layers {
         match self {
-            Parts::Shared(layers) => layers,
-            Parts::Lent(layers) => layers,
+            Lent::Shared(layers) => layers,
+            Lent::Lent(layers) => layers,
         }
     }
 }
 
 impl<'a> View<'a> {
-    fn layers(&self) -> Result<Parts<'a>, StoreError> {
+    fn layers(&self) -> Result<Lent<'a>, StoreError> {
         match self {
-            View::Snapshot(snapshot) => snapshot.layers().map(Parts::Shared),
-            View::Newest(layers) => Ok(Parts::Lent(layers)),
+            View::Snapshot(snapshot) => snapshot.layers().map(Lent::Shared),
+            View::Newest(layers) => Ok(Lent::Lent(layers)),
         }
     }
 
@@ -104,12 +105,13 @@ pub struct Range<'a> {
     versions: Arc<RowVersions>,
     index: u16,
     lanes: usize,
-    layout: RowLayout,
+    layout: Arc<RowLayout>,
     sources: Vec<Source>,
     /// The key at the end that is looked at, without the table's and index's ids.
     key: Vec<u8>,
     found: Vec<u8>,
     candidates: Vec<Candidate>,
+    above: Parts,
 }
 
 /// Places of one layer; 0 is the active generation, then downwards.
@@ -215,7 +217,8 @@ impl Store {
             versions: Arc::clone(table.versions()),
             index,
             lanes: self.lane_count(),
-            layout: RowLayout::new(&[]),
+            layout: Arc::clone(table.layout()),
+            above: Parts::default(),
             sources,
             key: Vec::new(),
             found: Vec::new(),
@@ -411,7 +414,7 @@ impl Range<'_> {
             Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)?),
             Candidate::Entry { layer, entry } => (layer, self.row_on_disk(layer, &entry)?),
         };
-        let Some(row) = row else { return Ok(None) };
+        let Some(mut row) = row else { return Ok(None) };
         self.found.clear();
         let held = append_key(&self.order, self.index, &row.key, &row.image, &mut self.found);
         let held = held.map_err(|_| self.view.damaged("a row does not fit its table's definition"))?;
@@ -431,8 +434,13 @@ impl Range<'_> {
         };
         let newer = layers.below.get(..newer).unwrap_or(&[]);
         let (lane, sequence) = (base::lane_of(hash, self.lanes), self.view.sequence());
-        let shadowed = is_shadowed(Some(&layers.active), newer, &shape, lane, hash, &row.key, sequence)?;
-        Ok((!shadowed).then_some(row))
+        let (active, above) = (Some(&*layers.active), &mut self.above);
+        if is_shadowed(active, newer, &shape, lane, hash, &row.key, sequence, above)? {
+            return Ok(None);
+        }
+        // No part changes what the row stands under.
+        above.complete(&self.layout, &mut row.image, 0).map_err(|error| layers.unreadable(&error))?;
+        Ok(Some(row))
     }
 
     fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
@@ -444,7 +452,7 @@ impl Range<'_> {
         };
         let Some(guard) = generation.lane(lane) else { return Ok(None) };
         let visible = guard.visible(self.table, slot, self.view.sequence());
-        let Some((_, Some((row, definition)))) = visible else { return Ok(None) };
+        let Some(Standing::Row(row, definition)) = visible else { return Ok(None) };
         let image = self.image(definition, row.image)?;
         Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
     }

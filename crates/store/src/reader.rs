@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use catalog::{Index, IndexSet, KeyOrder, NotKept, RowVersions, TableDef, TableId};
-use values::ValueError;
+use values::{RowLayout, ValueError};
 
 /// A table made ready for reading, once per definition. It must be the one of the catalog of the snapshot that is read.
 #[derive(Debug, Clone)]
@@ -14,6 +14,7 @@ pub struct TableReader {
     order: KeyOrder,
     definition: u32,
     versions: Arc<RowVersions>,
+    layout: Arc<RowLayout>,
 }
 
 /// An order in which the rows of a table can be read.
@@ -43,6 +44,7 @@ impl TableReader {
             order: KeyOrder::of(table),
             definition: table.version,
             versions: Arc::new(RowVersions::of(table)),
+            layout: Arc::new(RowLayout::new(&table.column_types())),
         }
     }
 
@@ -64,6 +66,11 @@ impl TableReader {
     /// How rows of earlier definitions are read.
     pub(crate) fn versions(&self) -> &Arc<RowVersions> {
         &self.versions
+    }
+
+    /// Where the columns of a row of this definition are.
+    pub(crate) fn layout(&self) -> &Arc<RowLayout> {
+        &self.layout
     }
 
     /// The kept secondary indexes.

@@ -11,8 +11,9 @@ use values::RowLayout;
 use crate::cut;
 use crate::entry;
 use crate::error::StoreError;
-use crate::lane::TableShape;
+use crate::lane::{Standing, TableShape};
 use crate::layers::{Generation, Layer, Layers, is_shadowed, stored_row};
+use crate::parts::Parts;
 use crate::{PinnedLayers, Row, Snapshot, Store};
 
 /// Rows a reader copies out of a lane under one hold of its lock: bounds how long replay of that lane can wait for
@@ -29,14 +30,20 @@ struct Reader<'a> {
     lanes: usize,
 }
 
-/// An image with the version of its definition.
-type Image = (Vec<u8>, u32);
+/// What a layer has of a row, copied out; images with the version of their definition.
+enum Found {
+    Row(Vec<u8>, u32),
+    Part(Vec<u8>, u32),
+    Gone,
+}
 
 /// What a scan works in.
 #[derive(Default)]
 struct Scratch {
     copied: ScanBuffer,
     buffers: ConversionBuffers,
+    above: Parts,
+    image: Vec<u8>,
 }
 
 impl Store {
@@ -51,44 +58,59 @@ impl Store {
         let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
         let in_memory = |generation: &Generation| {
             let guard = generation.lane(lane)?;
-            guard.get(table.id, hash, key, sequence).map(|row| row.map(|(row, by)| (row.image.to_vec(), by)))
+            guard.get(table.id, hash, key, sequence).map(|standing| match standing {
+                Standing::Row(row, definition) => Found::Row(row.image.to_vec(), definition),
+                Standing::Part(part, definition) => Found::Part(part.to_vec(), definition),
+                Standing::Gone => Found::Gone,
+            })
         };
-        let versions = RowVersions::of(table);
-        let read = |found: Option<Image>| match found {
-            Some((image, definition)) if !versions.is_current(definition) => {
-                let mut buffers = ConversionBuffers::default();
-                let read = versions.read(definition, &image, &mut buffers).map(<[u8]>::to_vec);
-                read.map(Some).map_err(|error| layers.unreadable(&error))
-            }
-            found => Ok(found.map(|(image, _)| image)),
-        };
-        if let Some(found) = in_memory(&layers.active) {
-            return read(found);
-        }
         let mut tree_key = Vec::new();
         entry::append_row_key(&order, table.id, key, &mut tree_key);
-        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Option<Image>>, StoreError> {
+        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Found>, StoreError> {
             let Some(value) = disk.get(at, &tree_key)? else { return Ok(None) };
             if entry::is_gone(&value) {
-                return Ok(Some(None));
+                return Ok(Some(Found::Gone));
             }
             let row = stored_row(disk, &tree_key, &value, key)?;
-            Ok(Some(Some((row.image.to_vec(), row.definition))))
+            Ok(Some(Found::Row(row.image.to_vec(), row.definition)))
         };
-        for layer in &layers.below {
-            let found = match layer {
-                Layer::Memory(generation) => in_memory(generation),
-                Layer::Spill(spill) if spill.sequence <= sequence => on_disk(&spill.disk, spill.disk.read_at())?,
-                Layer::Spill(_) => None,
+        let (versions, mut above) = (RowVersions::of(table), Parts::default());
+        let unreadable = |error| layers.unreadable(&error);
+        for depth in 0..layers.below.len() + 2 {
+            let found = match (depth.checked_sub(1), depth.checked_sub(1).and_then(|below| layers.below.get(below))) {
+                (None, _) => in_memory(&layers.active),
+                (_, Some(Layer::Memory(generation))) => in_memory(generation),
+                (_, Some(Layer::Spill(spill))) if spill.sequence <= sequence => {
+                    on_disk(&spill.disk, spill.disk.read_at())?
+                }
+                (_, Some(Layer::Spill(_))) => None,
+                (_, None) => match &layers.base {
+                    Some((disk, at)) => on_disk(disk, *at)?,
+                    None => None,
+                },
             };
-            if let Some(found) = found {
-                return read(found);
+            match found {
+                None => {}
+                Some(Found::Gone) => break,
+                Some(Found::Part(part, definition)) => {
+                    above.push(&part, definition, &versions).map_err(unreadable)?;
+                }
+                Some(Found::Row(image, definition)) => {
+                    let mut image = if versions.is_current(definition) {
+                        image
+                    } else {
+                        let mut buffers = ConversionBuffers::default();
+                        versions.read(definition, &image, &mut buffers).map_err(unreadable)?.to_vec()
+                    };
+                    if !above.is_empty() {
+                        let layout = RowLayout::new(&table.column_types());
+                        above.complete(&layout, &mut image, 0).map_err(unreadable)?;
+                    }
+                    return Ok(Some(image));
+                }
             }
         }
-        match &layers.base {
-            Some((disk, at)) => read(on_disk(disk, *at)?.flatten()),
-            None => Ok(None),
-        }
+        if above.is_empty() { Ok(None) } else { Err(StoreError::row_missing(table.id, key)) }
     }
 
     /// Every row of a table at a snapshot, in no order. Replay of a lane waits at most for the copying of
@@ -143,7 +165,8 @@ impl Store {
         table: &TableDef,
         mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let (order, layout, versions) = (KeyOrder::of(table), RowLayout::new(&[]), RowVersions::of(table));
+        let (order, versions) = (KeyOrder::of(table), RowVersions::of(table));
+        let layout = RowLayout::new(&table.column_types());
         let shape = TableShape {
             id: table.id,
             layout: &layout,
@@ -185,6 +208,18 @@ impl Reader<'_> {
         self.snapshot.map_or(Ok(()), Snapshot::check)
     }
 
+    /// An image with the parts that newer layers have of its row.
+    fn whole<'a>(&self, image: &'a [u8], above: &mut Parts, out: &'a mut Vec<u8>) -> Result<&'a [u8], StoreError> {
+        if above.is_empty() {
+            return Ok(image);
+        }
+        out.clear();
+        out.extend_from_slice(image);
+        let completed = above.complete(self.shape.layout, out, 0);
+        completed.map_err(|error| self.layers.unreadable(&error))?;
+        Ok(out)
+    }
+
     /// The rows of a generation that no newer layer has.
     fn generation<B>(
         &self,
@@ -193,7 +228,7 @@ impl Reader<'_> {
         newer: &[Layer],
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let Scratch { mut copied, mut buffers } = Scratch::default();
+        let Scratch { mut copied, mut buffers, mut above, image: mut whole } = Scratch::default();
         for lane in 0..generation.lane_count() {
             let mut next = Some(0u32);
             while let Some(from) = next {
@@ -204,12 +239,13 @@ impl Reader<'_> {
                 for (hash, row, definition) in copied.rows() {
                     self.check()?;
                     if (active.is_some() || !newer.is_empty())
-                        && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)?
+                        && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, &mut above)?
                     {
                         continue;
                     }
                     let image = (self.shape.versions.read(definition, row.image, &mut buffers))
                         .map_err(|error| self.layers.unreadable(&error))?;
+                    let image = self.whole(image, &mut above, &mut whole)?;
                     if let ControlFlow::Break(end) = each(Row { image, ..row }) {
                         return Ok(ControlFlow::Break(end));
                     }
@@ -227,17 +263,18 @@ impl Reader<'_> {
         newer: &[Layer],
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let mut buffers = ConversionBuffers::default();
+        let Scratch { mut buffers, mut above, image: mut whole, .. } = Scratch::default();
         cut::each_row(disk, at, self.table(), |row| {
             self.check()?;
             let hash = base::key_hash(self.table().0, row.key);
             let lane = base::lane_of(hash, self.lanes);
             let active = Some(&*self.layers.active);
-            if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence)? {
+            if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, &mut above)? {
                 return Ok(ControlFlow::Continue(()));
             }
             let image = (self.shape.versions.read(row.definition, row.image, &mut buffers))
                 .map_err(|error| disk.damaged(format!("a row of an earlier definition: {error}")))?;
+            let image = self.whole(image, &mut above, &mut whole)?;
             Ok(each(Row { key: row.key, image, count: row.copies }))
         })
     }

@@ -49,11 +49,18 @@ pub(crate) struct LaneTable {
     graves: VecDeque<(u64, u32)>,
 }
 
-/// Key, image and the version of the definition that the image was written under.
-pub(crate) type KeyImage<'a> = (&'a [u8], &'a [u8], u32);
+/// What a version says of its row.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    /// Its image.
+    Row(&'a [u8]),
+    /// New values of some columns: see `parts`.
+    Part(&'a [u8]),
+    Gone,
+}
 
-/// As [`KeyImage`]; no image: the row is deleted.
-pub(crate) type VisibleImage<'a> = (&'a [u8], Option<&'a [u8]>, u32);
+/// Key, what the row is, and the version of the definition that the image was written under.
+pub(crate) type KeyContent<'a> = (&'a [u8], Content<'a>, u32);
 
 /// The newest version of a key.
 #[derive(Clone, Copy)]
@@ -71,6 +78,10 @@ impl Found {
 
     pub(crate) fn is_deleted(&self) -> bool {
         self.header.deleted
+    }
+
+    pub(crate) fn is_part(&self) -> bool {
+        self.header.part
     }
 }
 
@@ -126,19 +137,25 @@ impl LaneTable {
             Some(found) => (found.slot, found.at),
             None => (self.new_slot(hash), RecordRef::NONE),
         };
+        let (image, deleted, part) = match version.content {
+            Content::Row(image) => (image, false, false),
+            Content::Part(image) => (image, false, true),
+            Content::Gone => (&[][..], true, false),
+        };
         let header = Header {
             prev,
             sequence: version.sequence,
             slot,
             key_len: key.len() as u32,
-            image_len: version.image.len() as u32,
-            deleted: version.deleted,
+            image_len: image.len() as u32,
+            deleted,
+            part,
             definition: version.definition,
             dead: false,
         };
-        let at = self.arena.push(&header, key, version.image);
+        let at = self.arena.push(&header, key, image);
         self.slots[slot as usize].newest = at;
-        if version.deleted && bury {
+        if deleted && bury {
             self.graves.push_back((version.sequence, slot));
         }
         if !prev.is_none() {
@@ -263,21 +280,26 @@ impl LaneTable {
         None
     }
 
-    /// Key, image and its definition's version of a key as visible at `sequence`: None when there is no version,
-    /// Some(None) when it is a deletion.
-    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<Option<KeyImage<'_>>> {
-        let found = self.find(hash, key)?;
-        let (at, header) = self.newest_at(self.slots.get(found.slot as usize)?, sequence)?;
-        Some((!header.deleted).then(|| {
-            let (key, image) = self.arena.body(at, &header);
-            (key, image, header.definition)
-        }))
+    fn content_of(&self, at: RecordRef, header: &Header) -> KeyContent<'_> {
+        let (key, image) = self.arena.body(at, header);
+        let content = match (header.deleted, header.part) {
+            (true, _) => Content::Gone,
+            (false, true) => Content::Part(image),
+            (false, false) => Content::Row(image),
+        };
+        (key, content, header.definition)
     }
 
-    /// Whether a version of a key is visible at `sequence`, a deletion included.
-    pub(crate) fn has_version(&self, hash: u64, key: &[u8], sequence: u64) -> bool {
-        let found = self.find(hash, key).and_then(|found| self.slots.get(found.slot as usize));
-        found.is_some_and(|slot| self.newest_at(slot, sequence).is_some())
+    /// What a key is at `sequence`: None when there is no version.
+    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<KeyContent<'_>> {
+        let found = self.find(hash, key)?;
+        let (at, header) = self.newest_at(self.slots.get(found.slot as usize)?, sequence)?;
+        Some(self.content_of(at, &header))
+    }
+
+    /// What a found version says of its row.
+    pub(crate) fn content(&self, found: &Found) -> Content<'_> {
+        self.content_of(found.at, &found.header).1
     }
 
     /// The slot of the version at a place that `each_newest` gave.
@@ -285,14 +307,13 @@ impl LaneTable {
         self.arena.header(RecordRef::from_u64(place)).slot
     }
 
-    /// Key, image (None: deleted) and its definition's version of a slot as visible at `sequence`.
-    pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<VisibleImage<'_>> {
+    /// What a slot's row is at `sequence`.
+    pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<KeyContent<'_>> {
         let (at, header) = self.newest_at(self.slots.get(slot as usize)?, sequence)?;
-        let (key, image) = self.arena.body(at, &header);
-        Some((key, (!header.deleted).then_some(image), header.definition))
+        Some(self.content_of(at, &header))
     }
 
-    /// Hands versions that were written since `cursor` was here to `each`, deletions and what nobody can see left out.
+    /// Hands rows that were written since `cursor` was here to `each`: deletions, parts and what nobody can see left out.
     /// Stops after `records` of them or about `bytes`; false when there is nothing more.
     pub(crate) fn written_since(
         &self,
@@ -305,12 +326,13 @@ impl LaneTable {
             let header = self.arena.header(at);
             let (key, image) = self.arena.body(at, &header);
             let liveness = self.liveness(at, &header);
-            if !header.deleted && liveness != Liveness::Dead {
+            if !header.deleted && !header.part && liveness != Liveness::Dead {
                 // What a dead record leads to may be gone with its segment.
                 let before = Some(header.prev).filter(|prev| !prev.is_none() && liveness == Liveness::Live);
                 let before = before.filter(|prev| self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
-                let before = before.filter(|(_, prev)| !prev.deleted && prev.definition == header.definition);
+                let before =
+                    before.filter(|(_, prev)| !prev.deleted && !prev.part && prev.definition == header.definition);
                 let before = before.map(|(prev, header)| self.arena.body(prev, &header).1);
                 each(Written { slot: header.slot, key, image, definition: header.definition, before });
             }
@@ -346,17 +368,25 @@ impl LaneTable {
         self.slots.len()
     }
 
-    /// Calls `each` with place, key, image (None: deleted) and its definition's version of the newest version at or
-    /// below `sequence` of every key that has one.
-    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8], Option<&[u8]>, u32)) {
+    /// Calls `each` with place and content of the newest version at or below `sequence` of every key that has one.
+    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, KeyContent<'_>)) {
         for slots in self.slots.chunks(WARM_AT_ONCE) {
             let newest = slots.iter().filter(|slot| !slot.newest.is_none());
             std::hint::black_box(newest.fold(0, |sum, slot| sum ^ self.arena.touch(slot.newest)));
             for slot in slots {
                 if let Some((at, header)) = self.newest_at(slot, sequence) {
-                    let (key, image) = self.arena.body(at, &header);
-                    each(at.as_u64(), key, (!header.deleted).then_some(image), header.definition);
+                    each(at.as_u64(), self.content_of(at, &header));
                 }
+            }
+        }
+    }
+
+    /// Calls `each` with hash and key of the rows whose newest version is a part.
+    pub(crate) fn each_part(&self, mut each: impl FnMut(u64, &[u8])) {
+        for slot in self.slots.iter().filter(|slot| !slot.newest.is_none()) {
+            let header = self.arena.header(slot.newest);
+            if header.part {
+                each(slot.hash, self.arena.body(slot.newest, &header).0);
             }
         }
     }
@@ -367,11 +397,9 @@ impl LaneTable {
     }
 
     /// What `each_newest` gave with this place.
-    pub(crate) fn at(&self, place: u64) -> (&[u8], Option<&[u8]>, u32) {
+    pub(crate) fn at(&self, place: u64) -> KeyContent<'_> {
         let at = RecordRef::from_u64(place);
-        let header = self.arena.header(at);
-        let (key, image) = self.arena.body(at, &header);
-        (key, (!header.deleted).then_some(image), header.definition)
+        self.content_of(at, &self.arena.header(at))
     }
 
     /// Calls `each` with hash, key, image and its definition's version of the rows of up to `count` slots from `from` on that are visible at
@@ -388,6 +416,7 @@ impl LaneTable {
         for slot in &self.slots[start..end] {
             if let Some((at, header)) = self.newest_at(slot, sequence)
                 && !header.deleted
+                && !header.part
             {
                 let (key, image) = self.arena.body(at, &header);
                 each(slot.hash, key, image, header.definition);
@@ -418,8 +447,7 @@ pub(crate) struct Written<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Version<'a> {
     pub sequence: u64,
-    pub image: &'a [u8],
-    pub deleted: bool,
+    pub content: Content<'a>,
     /// Version of the table's definition.
     pub definition: u32,
 }
@@ -427,6 +455,13 @@ pub(crate) struct Version<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn image_in(content: Content<'_>) -> &[u8] {
+        match content {
+            Content::Row(image) => image,
+            _ => panic!("no row"),
+        }
+    }
 
     /// A hot row among others, read at an old sequence number: versions are moved out of emptied segments, several of one row
     /// out of the same segment, and every one that can be seen is found where its row's chain leads.
@@ -437,7 +472,7 @@ mod tests {
         let image = |sequence: u64| vec![sequence as u8; 100];
         let put = |table: &mut LaneTable, row: u64, sequence: u64, needed: u64| {
             let (key, image) = (row.to_le_bytes(), image(sequence));
-            let version = Version { sequence, image: &image, deleted: false, definition: 0 };
+            let version = Version { sequence, content: Content::Row(&image), definition: 0 };
             let found = table.find(row, &key);
             table.append(found, row, &key, version, needed, true);
         };
@@ -457,14 +492,14 @@ mod tests {
                 table.tidy(needed);
                 let seen = |at: u64| hot[hot.partition_point(|own| *own <= at) - 1];
                 for at in [needed.max(2), (needed + sequence) / 2, sequence] {
-                    let got = table.get(HOT, &HOT.to_le_bytes(), at).unwrap().unwrap();
-                    assert_eq!(got.1, image(seen(at)), "at {at} of {sequence}");
+                    let got = table.get(HOT, &HOT.to_le_bytes(), at).unwrap();
+                    assert_eq!(image_in(got.1), image(seen(at)), "at {at} of {sequence}");
                 }
             }
         }
-        for row in (0..500u64).filter(|row| last[*row as usize] > 0) {
-            let got = table.get(row, &row.to_le_bytes(), u64::MAX).unwrap().unwrap();
-            assert_eq!(got.1, image(last[row as usize]), "row {row}");
+        for id in (0..500u64).filter(|id| last[*id as usize] > 0) {
+            let got = table.get(id, &id.to_le_bytes(), u64::MAX).unwrap();
+            assert_eq!(image_in(got.1), image(last[id as usize]), "row {id}");
         }
         // 120,000 versions were 17 MB.
         let (taken, _) = table.bytes();

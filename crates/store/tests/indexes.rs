@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use store::{
 use values::sort_key::SortKeyPlan;
 use values::{OFFSET_NULL, RowLayout};
 
+/// Changes of some columns may stand as parts.
+const LATER: bool = true;
 const LANES: usize = 4;
 const COLLATIONS: [&str; 5] =
     ["utf8mb4_0900_ai_ci", "utf8mb4_bin", "utf8mb4_general_ci", "latin1_swedish_ci", "utf8mb4_czech_ci"];
@@ -63,6 +66,8 @@ enum Step {
     Some(usize, Values, u8),
     Remove(usize, u8),
     Commit,
+    /// A generation is sealed and waits for its cut.
+    Seal,
     Cut,
     Crash,
     Compact,
@@ -85,6 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (any::<usize>(), 0..4u8).prop_map(|(at, how)| Step::Remove(at, how)),
         12 => Just(Step::Commit),
         6 => Just(Step::Cut),
+        3 => Just(Step::Seal),
         2 => Just(Step::Crash),
         2 => Just(Step::Compact),
         1 => Just(Step::CompactFully),
@@ -294,7 +300,7 @@ impl World {
             }
         }
         let partial = self.schema.image(&now, present);
-        let change = RowChange::Merge { before: BeforeImage::None, present: &[present], image: &partial };
+        let change = RowChange::Merge { before: BeforeImage::None, present: &[present], image: &partial, later: LATER };
         self.apply(&key, change);
         let image = self.schema.image(&now, ALL);
         self.now.insert(key, (now, image, 1));
@@ -336,9 +342,31 @@ impl World {
         if outcome.catalog.is_same(&self.catalog) {
             return;
         }
+        self.complete_parts();
         self.catalog = outcome.catalog;
         self.store.visibility().announce_catalog(SequenceNumber(self.sequence + 1), self.catalog.clone());
         self.commit();
+    }
+
+    /// As workers do in front of a statement that alters the table.
+    fn complete_parts(&self) {
+        let def = self.def();
+        let types = def.column_types();
+        let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&def));
+        let versions = catalog::RowVersions::of(&def);
+        let shape = TableShape {
+            id: def.id,
+            layout: &layout,
+            types: &types,
+            order: &order,
+            definition: def.version,
+            versions: &versions,
+        };
+        let (layers, oldest) = (self.store.visibility().layers(), self.store.visibility().oldest_needed());
+        for lane in 0..LANES {
+            let mut held = layers.active.lane_mut(lane).unwrap();
+            held.complete_parts(lane, &shape, self.sequence, oldest, &layers).unwrap();
+        }
     }
 
     fn a_key(&self, at: usize) -> Option<String> {
@@ -347,16 +375,21 @@ impl World {
         named.get(at % named.len().max(1)).map(|key| key.name.clone())
     }
 
+    fn seal(&mut self) -> Arc<store::Generation> {
+        self.settle();
+        let point = CutPoint {
+            executed: self.store.visibility().executed(),
+            ..CutPoint::at(self.sequence, self.catalog.clone())
+        };
+        self.store.seal(Some(point))
+    }
+
     fn cut(&mut self) {
         self.settle();
         if self.sequence == self.store.last_cut() {
             return;
         }
-        let point = CutPoint {
-            executed: self.store.visibility().executed(),
-            ..CutPoint::at(self.sequence, self.catalog.clone())
-        };
-        let sealed = self.store.seal(Some(point));
+        let sealed = self.seal();
         self.store.cut(&sealed).unwrap();
         (self.durable, self.durable_sequence) = (self.now.clone(), self.sequence);
     }
@@ -428,10 +461,18 @@ fn expected(def: &TableDef, key: Option<&catalog::Key>, rows: &Rows) -> Vec<(Vec
     all
 }
 
-/// Every order of the table at a snapshot, from both ends and between bounds.
+/// A scan of the table at a snapshot, and every order of it, from both ends and between bounds.
 fn check_orders(store: &Store, snapshot: &Snapshot, rows: &Rows, seed: u64) {
     let def = snapshot.catalog().table("d", "t").unwrap();
     let reader = TableReader::new(def);
+    let mut scanned = BTreeMap::new();
+    let flow = store.scan::<()>(snapshot, def, |row| {
+        assert!(scanned.insert(row.key.to_vec(), (row.image.to_vec(), row.count)).is_none(), "seen twice");
+        ControlFlow::Continue(())
+    });
+    assert!(flow.unwrap().is_continue());
+    let expected_rows = rows.iter().map(|(key, (_, image, copies))| (key.clone(), (image.clone(), *copies)));
+    assert_eq!(scanned, expected_rows.collect());
     let mut keys: Vec<Option<&catalog::Key>> = def.keys.iter().map(Some).collect();
     if def.identity_key().is_none() {
         keys.push(None);
@@ -540,6 +581,7 @@ proptest! {
                     world.cut();
                     world.check_entries();
                 }
+                Step::Seal => drop(world.seal()),
                 Step::Crash if world.durable_sequence > 0 => {
                     pinned.clear();
                     world.crash();

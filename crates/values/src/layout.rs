@@ -190,6 +190,39 @@ impl RowLayout {
         Ok(())
     }
 
+    /// Appends to `out` the image of the columns of either of two images, from `newer` where it has the column. `present` gets
+    /// which columns these are, and is cleared first.
+    ///
+    /// # Errors
+    /// Either image is cut off, or its bitmap too short; `out` then holds a part.
+    pub fn merge_parts(
+        &self,
+        older: (&[u8], &[u8]),
+        newer: (&[u8], &[u8]),
+        present: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ValueError> {
+        let columns = self.extents.len();
+        let mut old = Cursor::new(self, Some(older.0), older.1)?;
+        let mut new = Cursor::new(self, Some(newer.0), newer.1)?;
+        present.clear();
+        let bits = older.0.iter().zip(newer.0).map(|(older, newer)| older | newer);
+        present.extend(bits.take(columns.div_ceil(8)));
+        let mut nulls = NullBitmap::start(out, present_columns(present, columns));
+        while let (Some(old_place), Some(new_place)) = (old.next(older.1)?, new.next(newer.1)?) {
+            let (bytes, place) = if new_place == Place::Absent { (older.1, old_place) } else { (newer.1, new_place) };
+            match place {
+                Place::At(at, len) => {
+                    nulls.not_null();
+                    out.extend_from_slice(bytes.get(at..at + len).unwrap_or(&[]));
+                }
+                Place::Null => nulls.null(out),
+                Place::Absent => {}
+            }
+        }
+        Ok(())
+    }
+
     /// As [`RowLayout::merge`] (`present` None: the image has all columns), where `image` holds differences in place of the documents of some JSON columns: `partial`
     /// says of which, by the number of the column among the JSON columns of the table.
     ///

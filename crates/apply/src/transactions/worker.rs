@@ -74,14 +74,16 @@ impl TransactionWorker {
         if !self.worker.begin_alone(flight) {
             return false;
         }
-        let dropped = &flight.piece().dropped;
-        if !dropped.is_empty() {
+        let (dropped, altered) = (&flight.piece().dropped, &flight.piece().altered);
+        if !dropped.is_empty() || !altered.is_empty() {
+            let oldest_needed = self.store.visibility().oldest_needed();
             // Everybody who wrote into them is done: the statement claims its tables.
             for (index, touched) in self.touched.iter_mut().enumerate() {
                 let Some(mut lane) = flight.layers().active.lane_mut(index) else { continue };
                 for (at, table) in dropped {
                     lane.drop_table(*table, at.0);
                 }
+                self.worker.complete_parts(flight, index, &mut lane, oldest_needed);
                 *touched = true;
             }
         }

@@ -1,0 +1,92 @@
+//! Parts: versions that hold new values of some columns, over a row that a layer below has.
+//!
+//! In: changes whose images lack columns (MINIMAL, NOBLOB) of rows that are not in memory. Out: whole images, made by whoever
+//! needs one: a cut in the order of its keys, a reader, a later change that needs them all. Never here: a column that an index
+//! watches, so that a part never moves its row and never is a place of its own; a part under another definition than the one
+//! it is read under (a statement that alters the table makes whole rows of its parts first, see `Lane::complete_parts`).
+
+use catalog::RowVersions;
+use values::{RowLayout, ValueError};
+
+/// Appends a part: how long the bitmap is (2 bytes), the bitmap of its columns, its image.
+pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
+    // Tables have 4,096 columns at most.
+    out.extend_from_slice(&(present.len() as u16).to_le_bytes());
+    out.extend_from_slice(present);
+    out.extend_from_slice(image);
+}
+
+/// The bitmap and the image of a part.
+pub(crate) fn split(part: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = part.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
+}
+
+fn split_or(part: &[u8]) -> Result<(&[u8], &[u8]), ValueError> {
+    split(part).ok_or(ValueError::Invalid { what: "part of a row" })
+}
+
+/// Appends the part that two changes make, one after the other.
+pub(crate) fn append_both(
+    layout: &RowLayout,
+    older: &[u8],
+    present: &[u8],
+    image: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), ValueError> {
+    let older = split_or(older)?;
+    let (mut both, mut merged) = (Vec::new(), Vec::new());
+    layout.merge_parts(older, (present, image), &mut both, &mut merged)?;
+    append(&both, &merged, out);
+    Ok(())
+}
+
+/// The parts of one row that lie above its whole image.
+#[derive(Default)]
+pub(crate) struct Parts {
+    /// Newest first, end to end.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    scratch: Vec<u8>,
+}
+
+impl Parts {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Adds an older one.
+    ///
+    /// # Errors
+    /// It is of another definition.
+    pub(crate) fn push(&mut self, part: &[u8], definition: u32, versions: &RowVersions) -> Result<(), ValueError> {
+        if !versions.is_current(definition) {
+            return Err(ValueError::Invalid { what: "part of a row of an earlier definition" });
+        }
+        self.bytes.extend_from_slice(part);
+        self.ends.push(self.bytes.len());
+        Ok(())
+    }
+
+    /// Puts them over what lies behind `from` in `image`: the row below them, under their definition.
+    ///
+    /// # Errors
+    /// An image does not fit the definition.
+    pub(crate) fn complete(&mut self, layout: &RowLayout, image: &mut Vec<u8>, from: usize) -> Result<(), ValueError> {
+        for (nth, end) in self.ends.iter().enumerate().rev() {
+            let start = nth.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+            let (present, part) = split_or(self.bytes.get(start..*end).unwrap_or(&[]))?;
+            self.scratch.clear();
+            layout.merge(image.get(from..).unwrap_or(&[]), present, part, &mut self.scratch)?;
+            image.truncate(from);
+            image.extend_from_slice(&self.scratch);
+        }
+        self.clear();
+        Ok(())
+    }
+}
