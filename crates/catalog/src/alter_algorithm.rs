@@ -10,6 +10,7 @@
 //! but renames of the table, and what names another algorithm, would be a copy).
 
 use values::ColumnType;
+use values::sort_key::{SortKeyColumn, SortKeyPlan};
 
 use crate::alter_effect::is_strict;
 use crate::charset::{self, Collation};
@@ -113,9 +114,7 @@ fn is_equal(before: &Column, column: &Column, indexed: bool) -> bool {
         return false;
     }
     match old.code {
-        code::ENUM | code::SET => {
-            old.meta == new.meta && new.members.starts_with(&old.members) && reads_as(old, new).is_some()
-        }
+        code::ENUM | code::SET => old.meta == new.meta && has_names_of(old, new),
         code::CHAR | code::VARCHAR | code::BLOB => {
             let Some((from, to)) = reads_as(old, new) else { return false };
             if old.collation != new.collation && indexed {
@@ -134,6 +133,23 @@ fn is_equal(before: &Column, column: &Column, indexed: bool) -> bool {
         code::GEOMETRY => is_same_geometry(&before.geometry, &column.geometry),
         _ => old.meta == new.meta,
     }
+}
+
+/// Each member's name is that of the new member in its place, as far as the new collation can tell: of the bytes, whatever
+/// character set the old ones were in (`compare_type_names`; seen on 9.7.4).
+fn has_names_of(old: &ColumnType, new: &ColumnType) -> bool {
+    let ty = ColumnType { collation: new.collation, ..ColumnType::new(code::VARCHAR, u16::MAX) };
+    let plan = SortKeyPlan::new(&[SortKeyColumn { ty, nullable: false, descending: false, prefix_len: None }]);
+    let sort_key = |name: &[u8]| {
+        let (mut stored, mut key) = ((name.len() as u16).to_le_bytes().to_vec(), Vec::new());
+        stored.extend_from_slice(name);
+        plan.as_ref().ok()?.append_column(0, Some(&stored), &mut key).ok()?;
+        Some(key)
+    };
+    let is_name = |(old, new): (&Box<[u8]>, &Box<[u8]>)| {
+        old == new || sort_key(old).is_some_and(|key| Some(key) == sort_key(new))
+    };
+    old.members.len() <= new.members.len() && old.members.iter().zip(&*new.members).all(is_name)
 }
 
 /// The same type, with the same SRID or with none from here on; where one is not known, it is taken for the same.

@@ -113,7 +113,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let partitions = partition_effect(old, &mut table, actions, scope)?;
     let copies = alter_algorithm::copies(old, &table, &origins, actions, scope);
     let dates = if copies { date_rules(scope) } else { DateRules::default() };
-    let (rows, revalued) = rows_effect(old, &table, &origins, dates, scope);
+    let (rows, revalued) = rows_effect(old, &table, &origins, (copies, dates), scope);
     Ok(Altered { table, rename_to, renamed_columns: renamed, rows, revalued, partitions })
 }
 
@@ -240,6 +240,7 @@ impl<'a> Edit<'a> {
         if let Some(to) = self.convert {
             column.ty = converted_type(&column.ty, to)?;
             if column.ty.collation != self.old.columns.get(origin).map_or(0, |old| old.ty.collation)
+                && !matches!(column.ty.code, code::ENUM | code::SET)
                 && let ColumnDefault::Image(image) = &column.default
                 && let Some(old) = self.old.columns.get(origin)
             {
@@ -576,13 +577,8 @@ fn converted_type(ty: &ColumnType, to: Collation) -> Result<ColumnType, Problem>
                 new.meta = blob_length_bytes(bytes / old_width * new_width);
             }
         }
-        _ => {
-            if from.charset != to.charset {
-                new.members = (ty.members.iter())
-                    .map(|member| charset::convert(member, from.charset, to.charset).map(Vec::into_boxed_slice))
-                    .collect::<Result<_, _>>()?;
-            }
-        }
+        // The names stay as bytes, whatever they say in the new character set (seen on 9.7.4: utf8mb4 'é' becomes latin1 'Ã©').
+        _ => {}
     }
     Ok(new)
 }
@@ -632,12 +628,12 @@ fn converted_default(old: &ColumnType, new: &ColumnType, image: &[u8]) -> Column
     }
 }
 
-/// What becomes of the rows, and [`Altered::revalued`].
+/// What becomes of the rows, and [`Altered::revalued`]. `copies`: the table is copied.
 fn rows_effect(
     old: &TableDef,
     new: &TableDef,
     origins: &[Option<usize>],
-    dates: DateRules,
+    (copies, dates): (bool, DateRules),
     scope: &Scope<'_>,
 ) -> (RowsEffect, Vec<usize>) {
     let mut sources: Vec<ColumnSource> = Vec::with_capacity(origins.len());
@@ -648,7 +644,7 @@ fn rows_effect(
     for (column, origin) in new.columns.iter().zip(origins) {
         let source = match origin.and_then(|at| Some((at, old.columns.get(at)?))) {
             Some((at, before)) => {
-                let source = from_old(at, before, column, dates, scope);
+                let source = from_old(at, before, column, (copies, dates), scope);
                 if let ColumnSource::Converted { options, null: None, .. } = &source
                     && before.ty == column.ty
                     && before.name == column.name
@@ -773,7 +769,13 @@ fn integer_bytes(ty: &ColumnType) -> Option<usize> {
     ty.is_integer().then(|| ty.fixed_len())?
 }
 
-fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope: &Scope<'_>) -> ColumnSource {
+fn from_old(
+    at: usize,
+    before: &Column,
+    column: &Column,
+    (copies, dates): (bool, DateRules),
+    scope: &Scope<'_>,
+) -> ColumnSource {
     let computed_alike =
         before.generated == column.generated && before.ty == column.ty && before.expression == column.expression;
     // What was computed as NULL and stored as the type's zero outside strict mode is NULL now.
@@ -802,7 +804,9 @@ fn from_old(at: usize, before: &Column, column: &Column, dates: DateRules, scope
         _ => None,
     };
     let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
-    if same && null.is_none() {
+    // In place the numbers of members stay, whatever names they have from here on.
+    let numbers = !copies && before.ty.code == column.ty.code && matches!(column.ty.code, code::ENUM | code::SET);
+    if (same || numbers) && null.is_none() {
         return ColumnSource::Kept(at);
     }
     ColumnSource::Converted { column: at, options, null }
