@@ -18,7 +18,7 @@ use crate::ascending::Ascending;
 use crate::beneath::{Base, BaseKind};
 use crate::disk::{CutFacts, Disk, Run};
 use crate::entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
-use crate::entry::{self, head_of};
+use crate::entry::{self, long_head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
 use crate::lane::{Lane, TableShape};
@@ -42,12 +42,12 @@ pub struct CutReport {
 /// A row's place in a generation, in the order of the tree.
 #[derive(Clone, Copy)]
 struct Place {
-    /// First bytes of the sort key behind the table's prefix.
-    head: u64,
+    /// First bytes of the sort key behind the table's prefix: few keys are compared beyond.
+    head: u128,
+    place: u64,
     key_at: u32,
     key_len: u16,
     lane: u16,
-    place: u64,
 }
 
 /// All rows of one table in one generation, sorted.
@@ -81,7 +81,7 @@ impl SortedTable {
                 let key_at = key_at + (bytes.len() >> KEY_AT_SHIFT) as u32;
                 bytes.extend_from_slice(rest);
                 sorted.places.push(Place {
-                    head: head_of(rest),
+                    head: long_head_of(rest),
                     key_at,
                     key_len: rest.len() as u16,
                     lane: lane as u16,

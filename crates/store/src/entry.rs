@@ -102,6 +102,18 @@ pub(crate) fn head_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
+/// As `head_of`, of 16 bytes.
+pub(crate) fn long_head_of(key: &[u8]) -> u128 {
+    if let Some(head) = key.first_chunk() {
+        return u128::from_be_bytes(*head);
+    }
+    let mut head = [0; 16];
+    if let Some(to) = head.get_mut(..key.len()) {
+        to.copy_from_slice(key);
+    }
+    u128::from_be_bytes(head)
+}
+
 /// Key of a record.
 pub(crate) fn record_key(name: &str) -> Vec<u8> {
     let mut key = RECORDS.to_be_bytes().to_vec();

@@ -86,6 +86,11 @@ impl Found {
 }
 
 impl LaneTable {
+    /// With room for this many rows.
+    pub(crate) fn with_capacity(rows: usize) -> LaneTable {
+        LaneTable { index: HashTable::with_capacity(rows), slots: Vec::with_capacity(rows), ..LaneTable::default() }
+    }
+
     /// The newest version of a key, a deletion included.
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Found> {
         let slot = *self.index.find(hash, |&slot| {

@@ -110,8 +110,9 @@ pub fn connect(url: &str, database: &str) -> Connection {
     // An UPDATE of two tables whose rows all match would change millions of pairs, for minutes.
     let fixed = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, group_concat_max_len = 1000000, \
         max_join_size = 1000000";
+    // Waits for a statement of another session that alters the database.
+    connection.exec(&format!("USE `{database}`")).expect("the database");
     connection.exec(fixed).expect("settings");
     connection.exec("SET NAMES utf8mb4").expect("names");
-    connection.exec(&format!("USE `{database}`")).expect("the database");
     connection
 }
