@@ -146,10 +146,9 @@ fn has_names_of(old: &ColumnType, new: &ColumnType) -> bool {
         plan.as_ref().ok()?.append_column(0, Some(&stored), &mut key).ok()?;
         Some(key)
     };
-    let is_name = |(old, new): (&Box<[u8]>, &Box<[u8]>)| {
-        old == new || sort_key(old).is_some_and(|key| Some(key) == sort_key(new))
-    };
-    old.members.len() <= new.members.len() && old.members.iter().zip(&*new.members).all(is_name)
+    let is_name = |old: &[u8], new: &[u8]| old == new || sort_key(old).is_some_and(|key| Some(key) == sort_key(new));
+    let mut both = old.members.iter().zip(&*new.members);
+    old.members.len() <= new.members.len() && both.all(|(old, new)| is_name(old, new))
 }
 
 /// The same type, with the same SRID or with none from here on; where one is not known, it is taken for the same.
