@@ -942,11 +942,15 @@ fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<La
             match &purged {
                 Ok(files) if files.is_empty() => "none".to_owned(),
                 Ok(files) => files.join(", "),
+                // The last cut of a clean stop.
+                Err(RelayError::Closed) => "none, left to the next start".to_owned(),
                 Err(_) => "failed".to_owned(),
             }
         );
         log::note(Code(23), "Store", &text);
-        if let Err(error) = purged {
+        if let Err(error) = purged
+            && !matches!(error, RelayError::Closed)
+        {
             // Nothing is lost: the files are tried again after the next cut.
             log::warning(Code(24), "Relay", &format!("relay log files could not be purged: {error}"));
         }
