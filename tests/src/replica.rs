@@ -99,7 +99,10 @@ impl Replica {
     pub fn spawn(source: &str, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
         let log = data.with_extension("log");
         let text = data.to_str().unwrap();
-        let mut command = command(&["replica", "--source", source, "--data", text, "--check-images=all"]);
+        let mut command = command(&["replica", "--source", source, "--data", text]);
+        if !options.iter().any(|option| option.starts_with("--check-images")) {
+            command.arg("--check-images=all");
+        }
         command.args(options).stdout(Stdio::null());
         let file = File::options().create(true).append(true).open(&log).unwrap();
         command.stderr(file);

@@ -943,7 +943,7 @@ fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<La
                 Ok(files) if files.is_empty() => "none".to_owned(),
                 Ok(files) => files.join(", "),
                 // The last cut of a clean stop.
-                Err(RelayError::Closed) => "none, left to the next start".to_owned(),
+                Err(RelayError::Closed) => "none, left to the next cut".to_owned(),
                 Err(_) => "failed".to_owned(),
             }
         );
