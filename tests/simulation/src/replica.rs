@@ -86,6 +86,8 @@ pub struct Sizes {
     pub hot_bytes: usize,
     /// Sizes of pieces.
     pub split: SplitOptions,
+    /// Where not all rows are looked for on disk, changes of some columns stand as parts.
+    pub check_images: CheckImages,
 }
 
 impl Sizes {
@@ -103,6 +105,7 @@ impl Sizes {
                 batch_bytes: [1, 300, 2_000, 256 << 10][random.below(4)],
                 slice_bytes: [200, 2_000, 16 << 20][random.below(3)],
             },
+            check_images: [CheckImages::All, CheckImages::Sample][random.below(2)],
         }
     }
 }
@@ -584,7 +587,7 @@ impl Stages {
                 Arc::clone(store),
                 Arc::clone(&publisher),
                 Arc::clone(&ledger),
-                ApplyOptions { check_images: CheckImages::All },
+                ApplyOptions { check_images: sizes.check_images },
                 lanes,
                 Arc::clone(&barriers),
                 Arc::clone(&ending),
