@@ -16,8 +16,6 @@ pub(crate) struct LiteralScope<'a> {
     pub(crate) scale: Option<u64>,
     /// The session's `time_zone`.
     pub(crate) time_zone: Option<&'a str>,
-    /// Character set of the statement's text.
-    pub(crate) client_charset: &'a str,
     /// `sql_mode` has TIME_TRUNCATE_FRACTIONAL.
     pub(crate) truncate_fraction: bool,
 }
@@ -44,7 +42,7 @@ pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>)
         code::BIT => bit(ty, literal),
         code::ENUM => enumeration(ty, literal),
         code::SET => set(ty, literal),
-        code::CHAR | code::VARCHAR => text(ty, literal, scope),
+        code::CHAR | code::VARCHAR => text(ty, literal),
         _ => None,
     }
 }
@@ -487,17 +485,31 @@ fn set(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     Some(number_image(value, usize::from(ty.meta)))
 }
 
-fn text(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
+/// A number as the server writes it into text that has room for it: one with an exponent is a double, one with a point keeps
+/// its digits behind it (seen on 9.7.4). A double with less room has fewer digits, which is not repeated here.
+fn shown_number(text: &str) -> Option<String> {
+    if text.contains(['e', 'E']) {
+        return text.parse::<f64>().ok().filter(|value| value.is_finite()).map(values::text_of_f64);
+    }
+    let (negative, whole, fraction) = decimal_parts(text)?;
+    let is_zero = whole == "0" && fraction.bytes().all(|digit| digit == b'0');
+    let sign = if negative && !is_zero { "-" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    Some(format!("{sign}{whole}{point}{fraction}"))
+}
+
+fn text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let collation = charset::by_id(ty.collation)?;
     let mut bytes = match literal {
         Literal::Text(text) => charset::convert(&text.bytes, &text.charset, collation.charset).ok()?,
         Literal::Bytes(bytes) => charset::convert(bytes, "binary", collation.charset).ok()?,
         Literal::Bool(value) => charset::from_unicode(if *value { "1" } else { "0" }, collation.charset).ok()?,
-        // How the server prints other numbers is not repeated here.
-        Literal::Number(text) if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') => {
-            charset::convert(text.as_bytes(), scope.client_charset, collation.charset).ok()?
+        Literal::Number(number) => {
+            let room = usize::from(ty.meta) / usize::from(collation.mbmaxlen.max(1));
+            let shown = shown_number(number).filter(|shown| shown.len() <= room)?;
+            charset::from_unicode(&shown, collation.charset).ok()?
         }
-        Literal::Number(_) | Literal::Null => return None,
+        Literal::Null => return None,
     };
     if ty.code == code::CHAR {
         // CHAR travels without its padding: spaces, for BINARY zeros.
@@ -528,8 +540,7 @@ mod tests {
             ..ColumnType::from_table_map(code, &[digits as u8][..usize::from(code != code::DATE)]).unwrap()
         };
         let text = Text { bytes: text.into(), charset: "utf8mb4".into() };
-        let scope =
-            LiteralScope { scale: None, time_zone: Some("+00:00"), client_charset: "utf8mb4", truncate_fraction };
+        let scope = LiteralScope { scale: None, time_zone: Some("+00:00"), truncate_fraction };
         image(&ty, &Literal::Text(text), scope)
     }
 

@@ -146,7 +146,6 @@ pub(crate) fn default_of(
     let literal_scope = LiteralScope {
         scale,
         time_zone: scope.context.time_zone.as_deref(),
-        client_charset: client_charset(scope.context),
         truncate_fraction: scope.context.sql_mode & sql_mode::TIME_TRUNCATE_FRACTIONAL != 0,
     };
     match spec {
@@ -163,10 +162,6 @@ pub(crate) fn default_of(
             None => ColumnDefault::Expression(text.clone()),
         },
     }
-}
-
-fn client_charset(context: &StatementContext) -> &'static str {
-    context.collation_client.and_then(charset::by_id).map_or("utf8mb4", |collation| collation.charset)
 }
 
 /// Whether a TIMESTAMP column, given that it has no DEFAULT, takes one under `explicit_defaults_for_timestamp=OFF`.

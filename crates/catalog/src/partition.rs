@@ -494,7 +494,7 @@ fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<F
             }
             BoundValue::Other(text) => return Err(format!("the partition bound {text}")),
         };
-        let scope = LiteralScope { scale: None, time_zone: None, client_charset: "utf8mb4", truncate_fraction: false };
+        let scope = LiteralScope { scale: None, time_zone: None, truncate_fraction: false };
         let image = default_value::image(ty, &literal, scope).ok_or("a partition bound of this type")?;
         let mut key = Vec::new();
         append_key(plan, std::iter::once(Some(Some(image.as_slice()))), &mut key)?;

@@ -30,6 +30,14 @@ pub(crate) fn write_f64(value: f64, out: &mut Vec<u8>) {
     write_scientific(value.is_finite(), text.bytes(), out);
 }
 
+/// A DOUBLE as text of any length.
+#[must_use]
+pub fn text_of_f64(value: f64) -> String {
+    let mut out = Vec::new();
+    write_f64(value, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
 /// Appends a FLOAT with six significant digits.
 pub(crate) fn write_f32(value: f32, out: &mut Vec<u8>) {
     let mut text = Scratch::default();

@@ -18,6 +18,7 @@ mod convert_text;
 mod decimal;
 mod error;
 mod float;
+pub use float::text_of_f64;
 pub mod json;
 pub mod json_diff;
 mod json_tree;
