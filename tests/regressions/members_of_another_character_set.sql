@@ -3,7 +3,7 @@
 -- stay as they are.
 -- session 0
 CREATE TABLE `diffa`.`s` (id INT NOT NULL, s SET('one','two','Three') CHARACTER SET latin2 COLLATE latin2_czech_cs, d DATETIME(4), KEY (id)) DEFAULT CHARSET latin2;
-CREATE TABLE `diffa`.`e` (id INT NOT NULL PRIMARY KEY, e ENUM('é','b','C') DEFAULT 'é', d DATE) DEFAULT CHARSET utf8mb4;
+CREATE TABLE `diffa`.`e` (id INT NOT NULL PRIMARY KEY, e ENUM('é','b','C') DEFAULT 'b', d DATE) DEFAULT CHARSET utf8mb4;
 CREATE TABLE `diffa`.`m` (id INT NOT NULL PRIMARY KEY, e ENUM('a','b') CHARACTER SET ucs2, d DATE) DEFAULT CHARSET utf8mb4;
 CREATE TABLE `diffa`.`c` (id INT NOT NULL PRIMARY KEY, e ENUM('a','b') COLLATE utf8mb4_bin, d DATE) DEFAULT CHARSET utf8mb4;
 SET SESSION sql_mode = 'ALLOW_INVALID_DATES';
