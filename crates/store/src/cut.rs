@@ -317,7 +317,7 @@ impl<'a> Whole<'a> {
             }
         };
         if !there {
-            return Err(StoreError::row_missing(self.table.id, &self.key));
+            return Err(StoreError::row_missing(self.table.full_name(), &self.key));
         }
         self.above.complete(&made.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
         value.clear();

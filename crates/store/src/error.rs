@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use catalog::TableId;
-
 /// Why the store cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -41,13 +39,13 @@ pub enum StoreError {
     },
     /// A change of some columns (binlog_row_image=MINIMAL or NOBLOB) is of a row that is not there.
     #[error(
-        "Can't find record (1032): some columns of a row of table id {table} were changed, and the row, key 0x{key}, is not in \
-         the replica; with --check-images=all replay stops at the transaction that changed it"
+        "Can't find record (1032): some columns of a row of {table} were changed, and the row, key 0x{key}, is not in the \
+         replica; with --check-images=all replay stops at the transaction that changed it"
     )]
     RowMissing {
-        /// The table's id.
-        table: u32,
-        /// The row's key as it is stored, in hexadecimal digits.
+        /// The table's name, or its id.
+        table: String,
+        /// The first bytes of the row's key as it is stored, in hexadecimal digits.
         key: String,
     },
     /// The index cannot be read at this snapshot yet: it came with a later DDL and is being filled.
@@ -78,8 +76,9 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn row_missing(table: TableId, key: &[u8]) -> StoreError {
-        StoreError::RowMissing { table: table.0, key: key.iter().map(|byte| format!("{byte:02x}")).collect() }
+    pub(crate) fn row_missing(table: String, key: &[u8]) -> StoreError {
+        let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+        StoreError::RowMissing { table, key: shown + if key.len() > 32 { "…" } else { "" } }
     }
 
     pub(crate) fn io(folder: &Path, error: &std::io::Error) -> StoreError {

@@ -293,7 +293,7 @@ impl Layers {
         match found {
             _ if above.is_empty() => Ok(()),
             Below::Live => above.complete(shape.layout, image, start).map_err(|error| self.unreadable(&error)),
-            Below::Gone => Err(StoreError::row_missing(shape.id, key)),
+            Below::Gone => Err(StoreError::row_missing(format!("table id {}", shape.id), key)),
             Below::Unknown => Ok(()),
         }
     }

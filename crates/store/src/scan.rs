@@ -110,7 +110,7 @@ impl Store {
                 }
             }
         }
-        if above.is_empty() { Ok(None) } else { Err(StoreError::row_missing(table.id, key)) }
+        if above.is_empty() { Ok(None) } else { Err(StoreError::row_missing(table.full_name(), key)) }
     }
 
     /// Every row of a table at a snapshot, in no order. Replay of a lane waits at most for the copying of

@@ -276,7 +276,7 @@ fn a_part_of_a_row_that_is_not_there_is_refused() {
     looked(&mut world, CheckImages::Off).unwrap();
     let snapshot = Snapshot::pin(&world.store);
     let missing = world.store.get(&snapshot, &world.def(), &100u32.to_le_bytes()).unwrap_err();
-    assert!(missing.to_string().contains("table id 1 were changed, and the row, key 0x64000000,"), "{missing}");
+    assert!(missing.to_string().contains("`d`.`t` were changed, and the row, key 0x64000000,"), "{missing}");
     let moved = world.merge(100, B, 0, 5).unwrap_err();
     assert_eq!(moved.kind, RowErrorKind::NotFound);
     drop(snapshot);
