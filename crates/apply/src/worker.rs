@@ -9,17 +9,16 @@ use std::time::Duration;
 
 use base::{Countdown, SequenceNumber};
 use binlog::PartialUpdateImage;
-use catalog::{Identity, KeyOrder, RowVersions, TableId};
+use catalog::{Identity, TableId};
 use observe::{Category, Ledger, LedgerBatch};
 use schedule::{
     CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape,
     SpareBuffers, Stop, StopClass,
 };
 use store::{
-    BeforeImage, CheckImages, Lane, Layers, PinnedLayers, RowChange, RowError, RowErrorKind, Store, TableShape,
-    WARM_ROWS, merge_json,
+    BeforeImage, CheckImages, Lane, Layers, OwnedShape, PinnedLayers, RowChange, RowError, RowErrorKind, Store,
+    TableShape, WARM_ROWS, merge_json,
 };
-use values::RowLayout;
 
 use crate::cascade::Cascade;
 use crate::copy_track::CopyTrack;
@@ -290,17 +289,8 @@ impl Worker {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let sequence = piece.first.0.saturating_sub(1);
         for table in piece.altered.iter().filter(|_| piece.first.0 < self.publisher.limit()) {
-            let (types, order, versions) = (table.column_types(), KeyOrder::of(table), RowVersions::of(table));
-            let layout = RowLayout::new(&types);
-            let shape = TableShape {
-                id: table.id,
-                layout: &layout,
-                types: &types,
-                order: &order,
-                definition: table.version,
-                versions: &versions,
-            };
-            if let Err(error) = lane.complete_parts(lane_index, &shape, sequence, oldest_needed, layers) {
+            let shape = OwnedShape::of(table);
+            if let Err(error) = lane.complete_parts(lane_index, &shape.lend(), sequence, oldest_needed, layers) {
                 let decoded = &piece.decoded;
                 let transaction = decoded.transactions.first();
                 let reason = format!("{error}; table {}, in front of a statement that alters it", table.full_name());

@@ -1,6 +1,6 @@
 use base::{Gtid, SequenceNumber, key_hash};
-use catalog::{Catalog, KeyOrder, StatementContext};
-use store::{CheckImages, RowChange, TableShape};
+use catalog::{Catalog, StatementContext};
+use store::{CheckImages, OwnedShape, RowChange};
 
 use super::*;
 use crate::row_source::table_checksum;
@@ -23,22 +23,12 @@ impl Rows {
     fn apply(&mut self, table: &str, key: &[u8], change: RowChange<'_>) {
         let state = self.store.visibility().current();
         let def = Arc::clone(state.catalog.table("d", table).unwrap());
-        let types = def.column_types();
         let hash = key_hash(def.id.0, key);
         self.sequence += 1;
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
-        let (layout, order) = (values::RowLayout::new(&types), KeyOrder::of(&def));
-        let versions = catalog::RowVersions::of(&def);
-        let shape = TableShape {
-            id: def.id,
-            layout: &layout,
-            types: &types,
-            order: &order,
-            definition: def.version,
-            versions: &versions,
-        };
-        lane.apply(lane_index, &shape, hash, key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
+        let shape = OwnedShape::of(&def);
+        lane.apply(lane_index, &shape.lend(), hash, key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
         drop(lane);
         let gtid: Gtid = format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{}", self.sequence).parse().unwrap();
         self.store.visibility().advance(SequenceNumber(self.sequence), |set| {

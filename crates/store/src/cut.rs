@@ -11,8 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, RwLockReadGuard};
 
 use base::{GtidSet, PreparedSet};
-use catalog::{Catalog, ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
-use values::{ColumnType, RowLayout};
+use catalog::{Catalog, ConversionBuffers, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::ascending::Ascending;
 use crate::beneath::{Base, BaseKind};
@@ -21,7 +20,7 @@ use crate::entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::entry::{self, long_head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
-use crate::lane::{Lane, TableShape};
+use crate::lane::{Lane, OwnedShape, TableShape};
 use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, append_found, tables_of};
 use crate::parts::Parts;
 use crate::table::{Content, WARM_AT_ONCE};
@@ -247,7 +246,6 @@ type Under<'a> = dyn FnMut(&TableShape<'_>, &[u8], &[u8], &mut Vec<u8>) -> Resul
 /// Puts rows of one table together of which layers hold parts.
 struct Whole<'a> {
     table: &'a TableDef,
-    order: &'a KeyOrder,
     /// Made when there is a part.
     made: OnceCell<Made>,
     under: &'a mut Under<'a>,
@@ -259,27 +257,18 @@ struct Whole<'a> {
 }
 
 struct Made {
-    types: Vec<ColumnType>,
-    layout: RowLayout,
-    versions: RowVersions,
+    shape: OwnedShape,
     buffers: ConversionBuffers,
 }
 
 impl<'a> Whole<'a> {
-    fn new(
-        table: &'a TableDef,
-        order: &'a KeyOrder,
-        under: &'a mut Under<'a>,
-        damaged: &'a dyn Fn() -> StoreError,
-    ) -> Whole<'a> {
+    fn new(table: &'a TableDef, under: &'a mut Under<'a>, damaged: &'a dyn Fn() -> StoreError) -> Whole<'a> {
         let (made, above) = (OnceCell::new(), Parts::default());
-        Whole { table, order, made, under, damaged, above, key: Vec::new(), image: Vec::new() }
+        Whole { table, made, under, damaged, above, key: Vec::new(), image: Vec::new() }
     }
 
     fn make(table: &TableDef) -> Made {
-        let types = table.column_types();
-        let (layout, versions) = (RowLayout::new(&types), RowVersions::of(table));
-        Made { types, layout, versions, buffers: ConversionBuffers::default() }
+        Made { shape: OwnedShape::of(table), buffers: ConversionBuffers::default() }
     }
 
     fn push(&mut self, key: &[u8], part: &[u8], definition: u32) -> Result<(), StoreError> {
@@ -288,38 +277,29 @@ impl<'a> Whole<'a> {
             self.key.extend_from_slice(key);
         }
         let made = self.made.get_or_init(|| Whole::make(self.table));
-        self.above.push(part, definition, &made.versions).map_err(|_| (self.damaged)())
+        self.above.push(part, definition, made.shape.lend().versions).map_err(|_| (self.damaged)())
     }
 
     /// Makes the whole value of the parts: over `value`, a row of a layer below them, or over what lies below all layers.
     fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<(), StoreError> {
         self.made.get_or_init(|| Whole::make(self.table));
         let Some(made) = self.made.get_mut() else { return Ok(()) };
+        let shape = made.shape.lend();
         self.image.clear();
         let there = match found {
             Some(Value::Row) => {
                 let row = entry::parse_row(tree_key, value).ok_or_else(self.damaged)?;
-                let read = made.versions.read(row.definition, row.image, &mut made.buffers);
+                let read = shape.versions.read(row.definition, row.image, &mut made.buffers);
                 self.image.extend_from_slice(read.map_err(|_| (self.damaged)())?);
                 true
             }
             Some(Value::Gone) => false,
-            Some(Value::Part) | None => {
-                let shape = TableShape {
-                    id: self.table.id,
-                    layout: &made.layout,
-                    types: &made.types,
-                    order: self.order,
-                    definition: self.table.version,
-                    versions: &made.versions,
-                };
-                (self.under)(&shape, tree_key, &self.key, &mut self.image)?
-            }
+            Some(Value::Part) | None => (self.under)(&shape, tree_key, &self.key, &mut self.image)?,
         };
         if !there {
             return Err(StoreError::row_missing(self.table.full_name(), &self.key));
         }
-        self.above.complete(&made.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
+        self.above.complete(shape.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
         value.clear();
         // Tables without a key have no parts.
         entry::append_value(false, self.table.version, &self.key, &self.image, 1, value);
@@ -498,7 +478,7 @@ fn write_table(
         let Some(value) = tree.get(tree_key)? else { return Ok(false) };
         append_found(to.disk, shape, key, tree_key, &value, image).map(|found| found == Below::Live)
     };
-    let rows = merge(table.id, indexes, streams, Whole::new(table, order, &mut under, &damaged), |row| {
+    let rows = merge(table.id, indexes, streams, Whole::new(table, &mut under, &damaged), |row| {
         match row.value {
             Some(value) => run.put(row.key, value)?,
             None => run.remove(row.key)?,
@@ -539,7 +519,7 @@ pub(crate) fn spill(
         let mut under = |shape: &TableShape<'_>, _: &[u8], key: &[u8], image: &mut Vec<u8>| {
             layers.append_under(place, shape, key, image)
         };
-        let rows = merge(table.id, indexes, streams, Whole::new(table, &order, &mut under, &damaged), |row| {
+        let rows = merge(table.id, indexes, streams, Whole::new(table, &mut under, &damaged), |row| {
             value.clear();
             if let Some(entries) = &mut entries {
                 let base = entry::SpillBase {

@@ -90,12 +90,11 @@ mod tests {
 
     use base::{SequenceNumber, key_hash};
     use catalog::{Catalog, StatementContext};
-    use values::RowLayout;
 
     use super::*;
     use crate::{
-        BeforeImage, CheckImages, CutPoint, DiskOptions, IndexCheck, KeyRange, ReadOrder, RowChange, Snapshot,
-        TableReader, TableShape,
+        BeforeImage, CheckImages, CutPoint, DiskOptions, IndexCheck, KeyRange, OwnedShape, ReadOrder, RowChange,
+        Snapshot, TableReader,
     };
 
     struct World {
@@ -124,17 +123,7 @@ mod tests {
 
         fn set(&mut self, id: u32, before: Option<u32>, a: u32) {
             let def = self.catalog.table("d", "t").unwrap();
-            let types = def.column_types();
-            let (layout, order) = (RowLayout::new(&types), KeyOrder::of(def));
-            let versions = catalog::RowVersions::of(def);
-            let shape = TableShape {
-                id: def.id,
-                layout: &layout,
-                types: &types,
-                order: &order,
-                definition: def.version,
-                versions: &versions,
-            };
+            let shape = OwnedShape::of(def);
             let (key, image, before) = (id.to_le_bytes(), image(id, a), before.map(|a| image(id, a)));
             let hash = key_hash(def.id.0, &key);
             let (layers, lane) = (self.store.visibility().layers(), self.store.lane_of(hash));
@@ -144,7 +133,7 @@ mod tests {
             };
             self.sequence += 1;
             let mut guard = layers.active.lane_mut(lane).unwrap();
-            guard.apply(lane, &shape, hash, &key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
+            guard.apply(lane, &shape.lend(), hash, &key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
             self.store.visibility().advance(SequenceNumber(self.sequence), |_| {});
         }
 

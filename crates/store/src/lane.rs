@@ -3,7 +3,7 @@
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
 //! passes unseen while `check_images` asks to look (RULES 20).
 
-use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableId};
+use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
 use crate::arena::{Cursor, RecordRef};
@@ -29,6 +29,46 @@ pub struct TableShape<'a> {
     pub definition: u32,
     /// How images of earlier versions are read.
     pub versions: &'a RowVersions,
+}
+
+/// What a [`TableShape`] is lent from, made of a definition.
+#[derive(Clone, Debug)]
+pub struct OwnedShape {
+    id: TableId,
+    definition: u32,
+    types: Vec<ColumnType>,
+    layout: RowLayout,
+    order: KeyOrder,
+    versions: RowVersions,
+}
+
+impl OwnedShape {
+    /// Of this definition.
+    #[must_use]
+    pub fn of(table: &TableDef) -> OwnedShape {
+        let types = table.column_types();
+        OwnedShape {
+            id: table.id,
+            definition: table.version,
+            layout: RowLayout::new(&types),
+            types,
+            order: KeyOrder::of(table),
+            versions: RowVersions::of(table),
+        }
+    }
+
+    /// To be lent to the store.
+    #[must_use]
+    pub fn lend(&self) -> TableShape<'_> {
+        TableShape {
+            id: self.id,
+            layout: &self.layout,
+            types: &self.types,
+            order: &self.order,
+            definition: self.definition,
+            versions: &self.versions,
+        }
+    }
 }
 
 /// How far the stored row is compared with what the log says of it.

@@ -37,7 +37,8 @@ pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
 pub use error::StoreError;
 pub use lane::{
-    BeforeImage, CheckImages, Lane, LaneStats, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS, merge_json,
+    BeforeImage, CheckImages, Lane, LaneStats, OwnedShape, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS,
+    merge_json,
 };
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};

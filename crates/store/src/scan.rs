@@ -11,7 +11,7 @@ use values::RowLayout;
 use crate::cut;
 use crate::entry;
 use crate::error::StoreError;
-use crate::lane::{Standing, TableShape};
+use crate::lane::{OwnedShape, Standing, TableShape};
 use crate::layers::{Generation, Layer, Layers, is_shadowed, stored_row};
 use crate::parts::Parts;
 use crate::{PinnedLayers, Row, Snapshot, Store};
@@ -165,17 +165,8 @@ impl Store {
         table: &TableDef,
         mut each: impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let (order, versions) = (KeyOrder::of(table), RowVersions::of(table));
-        let layout = RowLayout::new(&table.column_types());
-        let shape = TableShape {
-            id: table.id,
-            layout: &layout,
-            types: &[],
-            order: &order,
-            definition: table.version,
-            versions: &versions,
-        };
-        let reader = Reader { layers, snapshot, sequence, shape, lanes: self.lane_count() };
+        let shape = OwnedShape::of(table);
+        let reader = Reader { layers, snapshot, sequence, shape: shape.lend(), lanes: self.lane_count() };
         if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
             return Ok(ControlFlow::Break(end));
         }

@@ -10,10 +10,9 @@ use base::{Gtid, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use proptest::prelude::*;
 use store::{
-    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, Store,
-    TableReader, TableShape,
+    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, KeyRange, OwnedShape, ReadOrder, RowChange,
+    Snapshot, Store, TableReader,
 };
-use values::RowLayout;
 
 /// Changes of some columns may stand as parts.
 const LATER: bool = true;
@@ -80,17 +79,7 @@ impl World {
 
     fn apply(&self, table: &str, key: &[u8], change: RowChange<'_>) {
         let def = self.def(table);
-        let types = def.column_types();
-        let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&def));
-        let versions = catalog::RowVersions::of(&def);
-        let shape = TableShape {
-            id: def.id,
-            layout: &layout,
-            types: &types,
-            order: &order,
-            definition: def.version,
-            versions: &versions,
-        };
+        let shape = OwnedShape::of(&def);
         let hash = key_hash(def.id.0, key);
         let oldest = self.store.visibility().oldest_needed();
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
@@ -98,7 +87,7 @@ impl World {
         let sequence = self.sequence + 1;
         // Half the time nobody looks at a row that is not in memory.
         let check = if sequence.is_multiple_of(2) { CheckImages::All } else { CheckImages::Off };
-        lane.apply(lane_index, &shape, hash, key, change, sequence, oldest, check, &layers).unwrap();
+        lane.apply(lane_index, &shape.lend(), hash, key, change, sequence, oldest, check, &layers).unwrap();
         lane.tidy([def.id].into_iter(), oldest);
     }
 

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{Gtid, SequenceNumber, key_hash};
-use catalog::{Catalog, KeyOrder, RowKey, StatementContext, TableDef};
+use catalog::{Catalog, RowKey, StatementContext, TableDef};
 use proptest::prelude::*;
 use store::{
-    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, OwnedRow, ReadOrder,
-    RowChange, Snapshot, Store, StoreError, TableReader, TableShape,
+    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, OwnedRow, OwnedShape,
+    ReadOrder, RowChange, Snapshot, Store, StoreError, TableReader,
 };
 use values::sort_key::SortKeyPlan;
 use values::{OFFSET_NULL, RowLayout};
@@ -216,17 +216,7 @@ impl World {
 
     fn apply(&mut self, key: &[u8], change: RowChange<'_>) {
         let def = self.def();
-        let types = def.column_types();
-        let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&def));
-        let versions = catalog::RowVersions::of(&def);
-        let shape = TableShape {
-            id: def.id,
-            layout: &layout,
-            types: &types,
-            order: &order,
-            definition: def.version,
-            versions: &versions,
-        };
+        let shape = OwnedShape::of(&def);
         let hash = key_hash(def.id.0, key);
         let oldest = self.store.visibility().oldest_needed();
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
@@ -234,7 +224,7 @@ impl World {
         let sequence = self.sequence + 1;
         // Half the time nobody looks at the old row but where it must be.
         let check = if sequence.is_multiple_of(2) { CheckImages::All } else { CheckImages::Off };
-        lane.apply(lane_index, &shape, hash, key, change, sequence, oldest, check, &layers).unwrap();
+        lane.apply(lane_index, &shape.lend(), hash, key, change, sequence, oldest, check, &layers).unwrap();
         lane.tidy([def.id].into_iter(), oldest);
         self.open = true;
     }
@@ -351,21 +341,11 @@ impl World {
     /// As workers do in front of a statement that alters the table.
     fn complete_parts(&self) {
         let def = self.def();
-        let types = def.column_types();
-        let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&def));
-        let versions = catalog::RowVersions::of(&def);
-        let shape = TableShape {
-            id: def.id,
-            layout: &layout,
-            types: &types,
-            order: &order,
-            definition: def.version,
-            versions: &versions,
-        };
+        let shape = OwnedShape::of(&def);
         let (layers, oldest) = (self.store.visibility().layers(), self.store.visibility().oldest_needed());
         for lane in 0..LANES {
             let mut held = layers.active.lane_mut(lane).unwrap();
-            held.complete_parts(lane, &shape, self.sequence, oldest, &layers).unwrap();
+            held.complete_parts(lane, &shape.lend(), self.sequence, oldest, &layers).unwrap();
         }
     }
 

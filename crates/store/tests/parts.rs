@@ -7,12 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{SequenceNumber, key_hash};
-use catalog::{Catalog, KeyOrder, RowVersions, StatementContext, TableDef};
+use catalog::{Catalog, StatementContext, TableDef};
 use store::{
-    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, ReadOrder, RowChange, RowError,
-    RowErrorKind, Snapshot, Store, StoreError, TableReader, TableShape,
+    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, OwnedShape, ReadOrder, RowChange,
+    RowError, RowErrorKind, Snapshot, Store, StoreError, TableReader, TableShape,
 };
-use values::RowLayout;
 
 const LANES: usize = 2;
 /// Bit of each column.
@@ -63,16 +62,7 @@ impl World {
 
     fn with_shape<T>(&self, work: impl FnOnce(&TableShape<'_>) -> T) -> T {
         let def = self.def();
-        let types = def.column_types();
-        let (layout, order, versions) = (RowLayout::new(&types), KeyOrder::of(&def), RowVersions::of(&def));
-        work(&TableShape {
-            id: def.id,
-            layout: &layout,
-            types: &types,
-            order: &order,
-            definition: def.version,
-            versions: &versions,
-        })
+        work(&OwnedShape::of(&def).lend())
     }
 
     /// A transaction of one change.
