@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use whole_program_tests::replica::executed;
+use serde_json::Value;
+use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{
     Ran, Replica, Server, assert_equal, folder, length, shop, slipstream, slipstream_with, under_load, verify_equal,
     wait_for,
@@ -68,12 +69,53 @@ fn semi_sync_acknowledges_after_the_sync() {
     // Killed with a commit acknowledged: what the source was told is here.
     let goal = server.gtid_executed();
     server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
-    replica.wait_until("all", |status| goal.is_subset_of(&whole_program_tests::replica::retrieved(status)));
+    replica.wait_until("all", |status| goal.is_subset_of(&retrieved(status)));
     replica.kill();
     server.stop();
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.wait_until("all", |status| goal.is_subset_of(&whole_program_tests::replica::executed(status)));
     replica.stop();
+}
+
+/// A replica that ended between its write and its acknowledgement has the transaction when it comes back, so the source
+/// leaves it out of the stream: the commit must be let go all the same.
+#[test]
+fn semi_sync_acknowledges_what_an_earlier_life_received() {
+    /// Lets go of those who wait, after a panic too.
+    struct Off<'a>(&'a Server);
+    impl Drop for Off<'_> {
+        fn drop(&mut self) {
+            self.0.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
+        }
+    }
+    let server = Server::start("semisync-again", &[]);
+    server.sql(
+        "CREATE DATABASE semi; CREATE TABLE semi.t (id INT PRIMARY KEY);
+         INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so';
+         SET GLOBAL rpl_semi_sync_source_timeout = 4000000000; SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON;
+         SET GLOBAL rpl_semi_sync_source_enabled = ON",
+    );
+    let state = || server.sql("SHOW STATUS LIKE 'Rpl_semi_sync%'; SHOW PROCESSLIST");
+    let data = folder("semisync-again");
+    let before = server.gtid_executed();
+    let mut replica = Replica::spawn(&server.url("repl"), &data, &["--semi-sync"], |command| {
+        command.env("SLIPSTREAM_FAILPOINT", "relay_sync_delay_ms=600000");
+    });
+    std::thread::scope(|scope| {
+        let _off = Off(&server);
+        let insert = scope.spawn(|| server.sql("INSERT INTO semi.t VALUES (1)"));
+        let received = |status: &Value| !retrieved(status).is_subset_of(&before);
+        replica.wait_until("the transaction received", received);
+        replica.kill();
+        assert!(!insert.is_finished(), "the commit did not wait: {}", state());
+        let mut replica = Replica::follow(&server, &data, &["--semi-sync"]);
+        wait_for("the commit to be let go", || insert.is_finished().then_some(()), state);
+        server.sql("INSERT INTO semi.t VALUES (2)");
+        let no = server.sql("SHOW STATUS LIKE 'Rpl_semi_sync_source_no_tx'");
+        assert!(no.contains("\t0\n"), "{no}");
+        assert_equal(&server, &mut replica, &["semi"]);
+        replica.stop();
+    });
 }
 
 /// Without the password of `repl`.

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 
 use base::{Gtid, GtidSet, LogPosition};
 use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, EventHeader, Rotate, event_body, event_type, flags, verify_checksum};
+use binlog::{
+    ChecksumAlgorithm, EventHeader, Heartbeat, HeartbeatV2, Rotate, event_body, event_type, flags, verify_checksum,
+};
 
 use crate::boundary::{BoundaryError, BoundaryTracker};
 use crate::head::mended;
@@ -45,8 +47,12 @@ pub struct Intake {
 pub enum Taken {
     /// Part of the log.
     Stored,
-    /// A heartbeat, with nothing to store.
-    Heartbeat,
+    /// A heartbeat, with nothing to store. `moved`: the source's position is behind the last event it sent, because it
+    /// left out what is here; `source_position` says where it is now.
+    Heartbeat {
+        /// See above.
+        moved: bool,
+    },
     /// Of no use here.
     Ignored,
 }
@@ -92,7 +98,9 @@ impl Intake {
     pub fn event(&mut self, event: &[u8]) -> Result<Taken, RelayError> {
         let header = EventHeader::parse(event).map_err(|e| RelayError::Boundary(e.into()))?;
         match header.event_type {
-            event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => return Ok(Taken::Heartbeat),
+            event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => {
+                return Ok(Taken::Heartbeat { moved: self.note_heartbeat(&header, event) });
+            }
             event_type::PREVIOUS_GTIDS | event_type::STOP => return Ok(Taken::Ignored),
             event_type::ROTATE if header.is_artificial() => {
                 self.note_rotate(event)?;
@@ -146,6 +154,28 @@ impl Intake {
         self.rotate = Some(event.to_vec());
         self.rotate_was_sent = true;
         Ok(())
+    }
+
+    /// Whether a heartbeat names a later position of the source than the last event did. One that cannot be read, or that
+    /// comes within a transaction, moves nothing.
+    fn note_heartbeat(&mut self, header: &EventHeader, event: &[u8]) -> bool {
+        if self.tracker.in_transaction() || (self.checksum == ChecksumAlgorithm::Crc32 && !verify_checksum(event)) {
+            return false;
+        }
+        let Ok(body) = event_body(event, self.checksum) else { return false };
+        let at = if header.event_type == event_type::HEARTBEAT_V2 {
+            HeartbeatV2::parse(body).map(|beat| (beat.file, beat.position))
+        } else {
+            let offset = unwrap_position(self.file.offset, header.log_pos);
+            Heartbeat::parse(body).map(|beat| (beat.file, offset))
+        };
+        match at {
+            Ok((file, offset)) if file == self.file.file.as_bytes() && offset > self.file.offset => {
+                self.file.offset = offset;
+                true
+            }
+            _ => false,
+        }
     }
 
     fn note_format(&mut self, event: &[u8]) -> Result<(), RelayError> {

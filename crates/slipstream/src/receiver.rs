@@ -320,10 +320,13 @@ impl Receiver {
             };
             let ack_wanted = event.ack_wanted;
             let taken = self.intake.event(event.event).map_err(intake_trouble)?;
-            if taken == Taken::Heartbeat {
+            if matches!(taken, Taken::Heartbeat { .. }) {
                 self.link.lock().last_received_us = now_us();
             }
-            if ack_wanted {
+            // A source counts as acknowledged what it sent and we answered; for what it leaves out, because we have it
+            // since an earlier connection that ended before the answer, its commits would wait (seen with 9.7.4).
+            let left_out = taken == Taken::Heartbeat { moved: true } && stream.semi_sync();
+            if ack_wanted || left_out {
                 ack = Some(self.intake.source_position().clone());
             }
             if stream.buffered() {

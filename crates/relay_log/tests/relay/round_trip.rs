@@ -4,9 +4,10 @@ use std::fs;
 use std::process::Command;
 
 use base::LogPosition;
-use binlog::{event_type, flags};
+use binlog::writer::BinlogWriter;
+use binlog::{EventHeader, event_type, flags};
 use relay_log::boundary::BoundaryTracker;
-use relay_log::{AppendMeta, RelayError, RelayFiles, RelayLog, RelayOptions, TailItem};
+use relay_log::{AppendMeta, Intake, RelayError, RelayFiles, RelayLog, RelayOptions, TailItem, Taken};
 
 use crate::common::*;
 
@@ -338,4 +339,46 @@ fn the_documented_head_is_what_is_written() {
     ));
     let closing = relay_log::file_name(2);
     assert_eq!(19 + 8 + closing.len() + 4, 47);
+}
+
+/// The event of a writer, with a position of its own in the header.
+fn heartbeat(event_type: u8, log_pos: u32, body: &[u8]) -> Vec<u8> {
+    let mut writer = BinlogWriter::new(1, NONE, 0);
+    writer.event(event_type, 0, |out| out.extend(body));
+    let mut event = writer.take();
+    event[13..17].copy_from_slice(&log_pos.to_le_bytes());
+    event
+}
+
+#[test]
+fn a_heartbeat_says_how_far_the_source_left_out() {
+    let dir = folder();
+    let mut source = Source::new(NONE);
+    let (writer, _) = RelayLog::open(options(dir.path())).unwrap();
+    let mut intake = Intake::new(writer, LogPosition { file: "".into(), offset: 4 });
+    let (rotate, fde) = source.headers();
+    assert_eq!(intake.event(&rotate).unwrap(), Taken::Ignored);
+    assert_eq!(intake.event(&fde).unwrap(), Taken::Stored);
+    let beat = |intake: &mut Intake, event_type, log_pos, body: &[u8]| {
+        let taken = intake.event(&heartbeat(event_type, log_pos, body)).unwrap();
+        (taken == Taken::Heartbeat { moved: true }, intake.source_position().offset)
+    };
+    let old = event_type::HEARTBEAT;
+    let here = intake.source_position().offset;
+    assert_eq!(beat(&mut intake, old, 1000, b"binlog.000041"), (false, here), "of another file");
+    assert_eq!(beat(&mut intake, old, 1000, b"binlog.000042"), (true, 1000));
+    assert_eq!(beat(&mut intake, old, 1000, b"binlog.000042"), (false, 1000), "once is enough");
+    assert_eq!(beat(&mut intake, old, 1000, b""), (false, 1000), "cut off");
+    // Only the second form says so of positions beyond 4 GiB; what comes behind it counts from there.
+    let mut body = b"\x01\x0dbinlog.000042\x02\x09\xfe".to_vec();
+    body.extend(((1u64 << 32) + 100).to_le_bytes());
+    body.push(0);
+    assert_eq!(beat(&mut intake, event_type::HEARTBEAT_V2, 0, &body), (true, (1 << 32) + 100));
+    assert_eq!(beat(&mut intake, old, 200, b"binlog.000042"), (true, (1 << 32) + 200));
+    // Within a transaction nothing is whole up to there.
+    let transaction = source.transaction(10);
+    let first = EventHeader::parse(&transaction).unwrap().event_len as usize;
+    intake.event(&transaction[..first]).unwrap();
+    let inside = intake.source_position().offset;
+    assert_eq!(beat(&mut intake, old, u32::MAX, b"binlog.000042"), (false, inside));
 }
