@@ -333,8 +333,11 @@ impl Cascade<'_> {
         let before = BeforeImage::Full(&row.image);
         let Some(image) = image else {
             for _ in 0..row.copies {
-                let gone =
-                    if table.key.is_whole_image() { RowChange::RemoveCopy } else { RowChange::Delete { before } };
+                let gone = if table.key.is_whole_image() {
+                    RowChange::RemoveCopy { later: false }
+                } else {
+                    RowChange::Delete { before }
+                };
                 self.put(table, &row.key, gone)?;
             }
             return Ok(());
@@ -343,8 +346,8 @@ impl Cascade<'_> {
         let key = table.key.bytes(image, &mut offsets, &mut built).map_err(|_| damaged())?;
         if table.key.is_whole_image() {
             for _ in 0..row.copies {
-                self.put(table, &row.key, RowChange::RemoveCopy)?;
-                self.put(table, key, RowChange::AddCopy)?;
+                self.put(table, &row.key, RowChange::RemoveCopy { later: false })?;
+                self.put(table, key, RowChange::AddCopy { later: false })?;
             }
         } else if key == row.key {
             self.put(table, key, RowChange::Update { before, image })?;

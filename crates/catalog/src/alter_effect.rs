@@ -170,7 +170,7 @@ impl<'a> Edit<'a> {
         charset::by_id(id).ok_or_else(|| Problem::NotSupported(format!("collation {id}")))
     }
 
-    /// The old columns in their order: dropped, changed, renamed or kept. Those with a new place are left out.
+    /// The old columns in their order: dropped, changed, renamed or kept.
     fn columns_in_place(&mut self, actions: &'a [AlterAction]) -> Result<(), Problem> {
         for action in actions {
             let named = match action {
@@ -194,12 +194,10 @@ impl<'a> Edit<'a> {
             });
             match of_column {
                 Some(AlterAction::DropColumn(_)) => {}
-                Some(AlterAction::ChangeColumn { column: spec, keys, position, .. }) => {
+                Some(AlterAction::ChangeColumn { column: spec, keys, .. }) => {
                     self.keys.extend(keys);
-                    if position.is_none() {
-                        let draft = self.changed(origin, spec)?;
-                        self.columns.push(draft);
-                    }
+                    let draft = self.changed(origin, spec)?;
+                    self.columns.push(draft);
                     self.note_name(&column.name, &spec.name);
                 }
                 Some(AlterAction::RenameColumn { to, .. }) => {
@@ -288,13 +286,18 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Columns with a place of their own and new ones, in the order of the statement.
+    /// Columns with a place of their own and new ones, in the order of the statement. Until its turn comes a column stands at
+    /// its old place under its new name, so that another one can go AFTER it there (seen on 9.7).
     fn columns_elsewhere(&mut self, actions: &'a [AlterAction]) -> Result<(), Problem> {
         for action in actions {
             match action {
-                AlterAction::ChangeColumn { name, column, position: Some(position), .. } => {
-                    let Some(origin) = self.old.column_index(name) else { return no_column(self.old, name) };
-                    let draft = self.changed(origin, column)?;
+                AlterAction::ChangeColumn { name, position: Some(position), .. } => {
+                    let origin = self.old.column_index(name);
+                    let Some(at) = self.columns.iter().position(|draft| origin.is_some() && draft.origin == origin)
+                    else {
+                        return no_column(self.old, name);
+                    };
+                    let draft = self.columns.remove(at);
                     self.place(draft, Some(position))?;
                 }
                 AlterAction::AddColumns { columns, keys, position } => {

@@ -120,7 +120,9 @@ mod tests {
             let hash = key_hash(def.id.0, &image);
             let (layers, lane) = (store.visibility().layers(), store.lane_of(hash));
             let mut guard = layers.active.lane_mut(lane).unwrap();
-            guard.apply(lane, &table, hash, &image, RowChange::AddCopy, 1, 0, CheckImages::All, &layers).unwrap();
+            guard
+                .apply(lane, &table, hash, &image, RowChange::AddCopy { later: false }, 1, 0, CheckImages::All, &layers)
+                .unwrap();
         }
         store.visibility().advance(SequenceNumber(1), |_| {});
         let snapshot = Snapshot::pin(&store);

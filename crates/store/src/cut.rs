@@ -20,7 +20,7 @@ use crate::entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::entry::{self, long_head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
-use crate::lane::{Lane, OwnedShape, TableShape};
+use crate::lane::{Lane, OwnedShape, TableShape, copies_of};
 use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, append_found, tables_of};
 use crate::parts::Parts;
 use crate::table::{Content, WARM_AT_ONCE};
@@ -281,11 +281,29 @@ impl<'a> Whole<'a> {
     }
 
     /// Makes the whole value of the parts: over `value`, a row of a layer below them, or over what lies below all layers.
-    fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<(), StoreError> {
+    fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<Value, StoreError> {
         self.made.get_or_init(|| Whole::make(self.table));
-        let Some(made) = self.made.get_mut() else { return Ok(()) };
+        let Some(made) = self.made.get_mut() else { return Ok(Value::Gone) };
         let shape = made.shape.lend();
         self.image.clear();
+        if shape.order.is_keyless() {
+            let copies = match found {
+                Some(Value::Row) => entry::copies_of(value),
+                Some(Value::Gone) => 0,
+                Some(Value::Part) | None => {
+                    let there = (self.under)(&shape, tree_key, &self.key, &mut self.image)?;
+                    if there { copies_of(&self.image) } else { 0 }
+                }
+            };
+            let missing = || StoreError::row_missing(self.table.full_name(), &self.key);
+            let copies = self.above.count_over(copies).ok_or_else(missing)?;
+            value.clear();
+            if copies == 0 {
+                return Ok(Value::Gone);
+            }
+            entry::append_value(true, self.table.version, &self.key, &[], copies, value);
+            return Ok(Value::Row);
+        }
         let there = match found {
             Some(Value::Row) => {
                 let row = entry::parse_row(tree_key, value).ok_or_else(self.damaged)?;
@@ -301,9 +319,8 @@ impl<'a> Whole<'a> {
         }
         self.above.complete(shape.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
         value.clear();
-        // Tables without a key have no parts.
         entry::append_value(false, self.table.version, &self.key, &self.image, 1, value);
-        Ok(())
+        Ok(Value::Row)
     }
 }
 
@@ -354,8 +371,7 @@ fn merge(
             stream.skip();
         }
         if !whole.above.is_empty() {
-            whole.complete(&key, found, &mut value)?;
-            found = Some(Value::Row);
+            found = Some(whole.complete(&key, found, &mut value)?);
         }
         let value = (found == Some(Value::Row)).then_some(value.as_slice());
         each(&CutRow { key: &key, own_len, value, base, base_keys: &base_keys })?;

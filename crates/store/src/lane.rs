@@ -157,9 +157,15 @@ pub enum RowChange<'a> {
         before: BeforeImage<'a>,
     },
     /// One more copy of a row of a table without a key; the key is the whole image.
-    AddCopy,
+    AddCopy {
+        /// As with `Merge`: the copies there are need not be looked up.
+        later: bool,
+    },
     /// One copy less.
-    RemoveCopy,
+    RemoveCopy {
+        /// As with `AddCopy`.
+        later: bool,
+    },
 }
 
 /// Why a row change does not fit the stored row.
@@ -246,7 +252,11 @@ pub(crate) struct Held<'a> {
 pub(crate) enum Standing<'a> {
     Row(crate::Row<'a>, u32),
     /// See `parts`.
-    Part(&'a [u8], u32),
+    Part {
+        key: &'a [u8],
+        part: &'a [u8],
+        definition: u32,
+    },
     Gone,
 }
 
@@ -285,7 +295,7 @@ impl Table {
                 Standing::Row(crate::Row { key, image: key, count: copies_of(image) }, definition)
             }
             Content::Row(image) => Standing::Row(crate::Row { key, image, count: 1 }, definition),
-            Content::Part(part) => Standing::Part(part, definition),
+            Content::Part(part) => Standing::Part { key, part, definition },
             Content::Gone => Standing::Gone,
         }
     }
@@ -435,13 +445,21 @@ impl Lane {
                 }
                 None
             }
-            RowChange::AddCopy | RowChange::RemoveCopy => {
+            RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } if later && matches!(old, Old::Unknown) => {
+                let before = found.as_ref().map_or(0, |found| parts::difference(rows.image(found)));
+                let one = if matches!(change, RowChange::AddCopy { .. }) { 1 } else { -1 };
+                (is_part, entry.has_parts, entry.keyless) = (true, true, true);
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&before.saturating_add(one).to_le_bytes());
+                Some(self.scratch.as_slice())
+            }
+            RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } => {
                 entry.keyless = true;
                 let copies = match old {
                     Old::Live(bytes) => copies_of(bytes),
                     _ => 0,
                 };
-                let now = if matches!(change, RowChange::AddCopy) {
+                let now = if matches!(change, RowChange::AddCopy { .. }) {
                     copies + 1
                 } else if copies == 0 {
                     // Without a copy to remove there is nothing to count down, whatever the check.
@@ -465,8 +483,8 @@ impl Lane {
         entry.balance += match change {
             RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
             RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
-            RowChange::Delete { .. } | RowChange::RemoveCopy => -1,
-            RowChange::AddCopy => 1,
+            RowChange::Delete { .. } | RowChange::RemoveCopy { .. } => -1,
+            RowChange::AddCopy { .. } => 1,
             _ => 0,
         };
         let definition = shape.definition;
@@ -584,7 +602,8 @@ impl Lane {
             if matches!(self.newest_version(shape.id, hash, &key), Some((Content::Row(_) | Content::Gone, _))) {
                 continue;
             }
-            if !self.newest(lane, shape, hash, &key, layers, &mut image)? {
+            let there = self.newest(lane, shape, hash, &key, layers, &mut image)?;
+            if !there && !shape.order.is_keyless() {
                 // A generation in between has its end.
                 continue;
             }
@@ -593,8 +612,11 @@ impl Lane {
                 self.tables.resize_with(index + 1, || None);
             }
             let entry = self.tables[index].get_or_insert_with(Box::default);
+            entry.keyless = shape.order.is_keyless();
             let found = entry.rows.find(hash, &key);
-            let version = Version { sequence, content: Content::Row(&image), definition: shape.definition };
+            // As many copies of a keyless row may have gone as there were.
+            let content = if there { Content::Row(&image) } else { Content::Gone };
+            let version = Version { sequence, content, definition: shape.definition };
             entry.rows.append(found, hash, &key, version, oldest_needed, false);
         }
         self.tidy(std::iter::once(shape.id), oldest_needed);
@@ -659,7 +681,7 @@ impl Lane {
         Some(Held { key, content, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
     }
 
-    /// As `LaneTable::written_since`, with images in place of counts of copies.
+    /// As `LaneTable::written_since`, with images in place of counts of copies and their differences.
     pub(crate) fn written_since(
         &self,
         table: TableId,
@@ -668,7 +690,7 @@ impl Lane {
         mut each: impl FnMut(Written<'_>),
     ) -> bool {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return false };
-        entry.rows.written_since(cursor, limits, |written| {
+        entry.rows.written_since(cursor, limits, entry.keyless, |written| {
             if entry.keyless {
                 // A table without a key stores its image as the key, once.
                 let key = written.key;
@@ -732,12 +754,12 @@ impl Lane {
         out: &mut ScanBuffer,
     ) -> Option<u32> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.slots(sequence, from, count, |hash, key, image, definition| {
-            if entry.keyless {
-                out.push(hash, key, &[], copies_of(image), definition);
-            } else {
-                out.push(hash, key, image, 1, definition);
-            }
+        entry.rows.slots(sequence, from, count, |hash, key, content, definition| match content {
+            Content::Row(image) if entry.keyless => out.push(hash, key, &[], copies_of(image), definition),
+            Content::Row(image) => out.push(hash, key, image, 1, definition),
+            Content::Part(part) if entry.keyless => out.push_difference(hash, key, parts::difference(part), definition),
+            // Its row is found below.
+            Content::Part(_) | Content::Gone => {}
         })
     }
 
@@ -768,15 +790,23 @@ fn reads(check: CheckImages, hash: u64) -> bool {
 /// Whether what a change says may stand for its row until somebody needs the row.
 #[inline]
 fn stands_as_part(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckImages) -> bool {
-    let RowChange::Merge { present, later: true, .. } = change else { return false };
-    check != CheckImages::Settling && shape.order.indexes().is_none_or(|indexes| !indexes.may_change(present))
+    let unwatched = match change {
+        RowChange::Merge { present, later: true, .. } => {
+            shape.order.indexes().is_none_or(|indexes| !indexes.may_change(present))
+        }
+        // The cut must know of rows that come and go.
+        RowChange::AddCopy { later: true } | RowChange::RemoveCopy { later: true } => shape.order.indexes().is_none(),
+        _ => false,
+    };
+    unwatched && check != CheckImages::Settling
 }
 
 /// Whether a change cannot be carried out without the old row.
 #[inline]
 fn needs_row(shape: &TableShape<'_>, change: &RowChange<'_>) -> bool {
     match change {
-        RowChange::Merge { .. } | RowChange::MergeJson { .. } | RowChange::AddCopy | RowChange::RemoveCopy => true,
+        RowChange::Merge { .. } | RowChange::MergeJson { .. } => true,
+        RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } => true,
         // Only a row that is there has parts.
         RowChange::Insert { .. } => true,
         // The log does not hold the values that index entries are to be removed by.
@@ -897,7 +927,8 @@ fn copies_in(keyless: bool, content: Content<'_>) -> u64 {
     }
 }
 
-fn copies_of(image: &[u8]) -> u64 {
+/// The copies of a keyless row as a lane holds them.
+pub(crate) fn copies_of(image: &[u8]) -> u64 {
     image.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 

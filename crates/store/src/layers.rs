@@ -16,7 +16,7 @@ use crate::disk::{Disk, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
-use crate::lane::{Lane, Standing, TableShape, append_read};
+use crate::lane::{Lane, Standing, TableShape, append_read, copies_of};
 use crate::order::{Orders, Slice};
 use crate::parts::Parts;
 use crate::reader::TableReader;
@@ -259,8 +259,7 @@ impl Layers {
     ) -> Result<Below, StoreError> {
         image.clear();
         let found = self.image_below(0, shape, (lane, hash, key), depth, above, image)?;
-        self.completed(shape, key, found, above, image, 0)?;
-        Ok(found)
+        self.completed(shape, key, found, above, image, 0)
     }
 
     /// The whole image of a row below the layer `from`, which is not looked into, appended to `image`; false when there is no
@@ -276,11 +275,10 @@ impl Layers {
         let lane = base::lane_of(hash, self.active.lane_count());
         let (mut above, start) = (Parts::default(), image.len());
         let found = self.image_below(from + 1, shape, (lane, hash, key), Depth::Disk, &mut above, image)?;
-        self.completed(shape, key, found, &mut above, image, start)?;
-        Ok(found == Below::Live)
+        Ok(self.completed(shape, key, found, &mut above, image, start)? == Below::Live)
     }
 
-    /// Puts the parts over what was found below them.
+    /// Puts the parts over what was found below them; what the row is then.
     fn completed(
         &self,
         shape: &TableShape<'_>,
@@ -289,12 +287,57 @@ impl Layers {
         above: &mut Parts,
         image: &mut Vec<u8>,
         start: usize,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Below, StoreError> {
+        let missing = || StoreError::row_missing(format!("table id {}", shape.id), key);
         match found {
-            _ if above.is_empty() => Ok(()),
-            Below::Live => above.complete(shape.layout, image, start).map_err(|error| self.unreadable(&error)),
-            Below::Gone => Err(StoreError::row_missing(format!("table id {}", shape.id), key)),
-            Below::Unknown => Ok(()),
+            _ if above.is_empty() => Ok(found),
+            Below::Unknown => Ok(found),
+            Below::Live | Below::Gone if shape.order.is_keyless() => {
+                let copies = image.get(start..).map_or(0, copies_of);
+                image.truncate(start);
+                let copies = above.count_over(copies).ok_or_else(missing)?;
+                image.extend_from_slice(&copies.to_le_bytes());
+                Ok(if copies > 0 { Below::Live } else { Below::Gone })
+            }
+            Below::Live => {
+                above.complete(shape.layout, image, start).map_err(|error| self.unreadable(&error))?;
+                Ok(found)
+            }
+            Below::Gone => Err(missing()),
+        }
+    }
+
+    /// Whether a layer below `from` holds a row, or parts of it, that is visible at `sequence`.
+    pub(crate) fn stands_below(
+        &self,
+        from: usize,
+        shape: &TableShape<'_>,
+        (lane, hash, key): (usize, u64, &[u8]),
+        sequence: u64,
+    ) -> Result<bool, StoreError> {
+        let mut tree_key = Vec::new();
+        entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
+        for layer in self.below.get(from..).unwrap_or(&[]) {
+            match layer {
+                Layer::Memory(generation) => {
+                    let guard = generation.lane(lane);
+                    match guard.as_ref().and_then(|guard| guard.get(shape.id, hash, key, sequence)) {
+                        None => {}
+                        Some(Standing::Gone) => return Ok(false),
+                        Some(_) => return Ok(true),
+                    }
+                }
+                Layer::Spill(spill) if spill.sequence <= sequence => {
+                    if let Some(value) = spill.disk.get(spill.disk.read_at(), &tree_key)? {
+                        return Ok(!entry::is_gone(&value));
+                    }
+                }
+                Layer::Spill(_) => {}
+            }
+        }
+        match &self.base {
+            Some((disk, at)) => disk.contains(*at, &tree_key),
+            None => Ok(false),
         }
     }
 
@@ -410,7 +453,7 @@ pub(crate) fn is_shadowed(
         match guard.get(shape.id, hash, key, sequence) {
             None => Ok(false),
             Some(Standing::Row(..) | Standing::Gone) => Ok(true),
-            Some(Standing::Part(part, definition)) => match above.push(part, definition, shape.versions) {
+            Some(Standing::Part { part, definition, .. }) => match above.push(part, definition, shape.versions) {
                 Ok(()) => Ok(false),
                 Err(error) => Err(StoreError::Damaged { folder: PathBuf::new(), text: error.to_string() }),
             },

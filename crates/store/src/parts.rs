@@ -1,9 +1,11 @@
-//! Parts: versions that hold new values of some columns, over a row that a layer below has.
+//! Parts: versions that say what changes in a row that a layer below has.
 //!
-//! In: changes whose images lack columns (MINIMAL, NOBLOB) of rows that are not in memory. Out: whole images, made by whoever
-//! needs one: a cut in the order of its keys, a reader, a later change that needs them all. Never here: a column that an index
-//! watches, so that a part never moves its row and never is a place of its own; a part under another definition than the one
-//! it is read under (a statement that alters the table makes whole rows of its parts first, see `Lane::complete_parts`).
+//! In: changes of rows that are not in memory: new values of some columns (images that lack columns: MINIMAL, NOBLOB); of a
+//! table without a key, how many copies more or less. Out: whole rows, made by whoever needs one: a cut in the order of its
+//! keys, a reader, a later change that needs all of it. Never here: a column that an index watches, so that a part never moves
+//! its row and is no place of its own (but where a keyless row has none below: readers look); a part under another definition
+//! than the one it is read under (a statement that alters the table makes whole rows of its parts first, see
+//! `Lane::complete_parts`).
 
 use catalog::RowVersions;
 use values::{RowLayout, ValueError};
@@ -14,6 +16,11 @@ pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(present.len() as u16).to_le_bytes());
     out.extend_from_slice(present);
     out.extend_from_slice(image);
+}
+
+/// A part of a row without a key: how many copies more (less, below 0).
+pub(crate) fn difference(part: &[u8]) -> i64 {
+    part.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
 }
 
 /// The bitmap and the image of a part.
@@ -71,6 +78,16 @@ impl Parts {
         self.bytes.extend_from_slice(part);
         self.ends.push(self.bytes.len());
         Ok(())
+    }
+
+    /// Of a row without a key: how many copies they make of those below; None when more go than there are.
+    pub(crate) fn count_over(&mut self, copies: u64) -> Option<u64> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let sum = starts.zip(&self.ends).fold(0i64, |sum, (start, end)| {
+            sum.saturating_add(difference(self.bytes.get(*start..*end).unwrap_or(&[])))
+        });
+        self.clear();
+        copies.checked_add_signed(sum)
     }
 
     /// Puts them over what lies behind `from` in `image`: the row below them, under their definition.

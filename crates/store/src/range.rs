@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::lane::{Standing, TableShape};
 use crate::layers::{Generation, Layer, Layers, is_shadowed};
 use crate::order::{Slice, append_key};
-use crate::parts::Parts;
+use crate::parts::{self, Parts};
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::{Snapshot, Store};
 
@@ -412,16 +412,18 @@ impl Range<'_> {
     fn row_of(&mut self, candidate: Candidate) -> Result<Option<OwnedRow>, StoreError> {
         let (layer, row) = match candidate {
             Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)?),
-            Candidate::Entry { layer, entry } => (layer, self.row_on_disk(layer, &entry)?),
+            Candidate::Entry { layer, entry } => (layer, self.row_on_disk(layer, &entry)?.map(|row| (row, false))),
         };
-        let Some(mut row) = row else { return Ok(None) };
+        let Some((mut row, is_difference)) = row else { return Ok(None) };
         self.found.clear();
         let held = append_key(&self.order, self.index, &row.key, &row.image, &mut self.found);
         let held = held.map_err(|_| self.view.damaged("a row does not fit its table's definition"))?;
         if !held || self.found != self.key {
             return Ok(None);
         }
-        let Some(newer) = layer.checked_sub(1) else { return Ok(Some(row)) };
+        if layer == 0 && !is_difference {
+            return Ok(Some(row));
+        }
         let layers = self.view.layers()?;
         let hash = base::key_hash(self.table.0, &row.key);
         let shape = TableShape {
@@ -432,18 +434,28 @@ impl Range<'_> {
             definition: self.definition,
             versions: &self.versions,
         };
-        let newer = layers.below.get(..newer).unwrap_or(&[]);
+        let newer = layers.below.get(..layer.saturating_sub(1)).unwrap_or(&[]);
         let (lane, sequence) = (base::lane_of(hash, self.lanes), self.view.sequence());
-        let (active, above) = (Some(&*layers.active), &mut self.above);
+        // Where a difference is all there is the copies are counted here, else with the row below.
+        if is_difference && layers.stands_below(layer, &shape, (lane, hash, &row.key), sequence)? {
+            return Ok(None);
+        }
+        let (active, above) = (Some(&*layers.active).filter(|_| layer > 0), &mut self.above);
         if is_shadowed(active, newer, &shape, lane, hash, &row.key, sequence, above)? {
             return Ok(None);
+        }
+        if self.order.is_keyless() {
+            let missing = || StoreError::row_missing(format!("table id {}", self.table), &row.key);
+            row.count = above.count_over(row.count).ok_or_else(missing)?;
+            return Ok(Some(row).filter(|row| row.count > 0));
         }
         // No part changes what the row stands under.
         above.complete(&self.layout, &mut row.image, 0).map_err(|error| layers.unreadable(&error))?;
         Ok(Some(row))
     }
 
-    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<OwnedRow>, StoreError> {
+    /// The second of the two: the row's count is a difference to what layers below have (`parts`).
+    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<(OwnedRow, bool)>, StoreError> {
         let layers = self.view.layers()?;
         let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
             None => &layers.active,
@@ -452,9 +464,17 @@ impl Range<'_> {
         };
         let Some(guard) = generation.lane(lane) else { return Ok(None) };
         let visible = guard.visible(self.table, slot, self.view.sequence());
-        let Some(Standing::Row(row, definition)) = visible else { return Ok(None) };
-        let image = self.image(definition, row.image)?;
-        Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.count }))
+        let (key, image, count, definition, is_difference) = match visible {
+            Some(Standing::Row(row, definition)) => (row.key, row.image, row.count, definition, false),
+            Some(Standing::Part { key, part, definition }) if self.order.is_keyless() => {
+                // Fewer than there are below: the row is found there.
+                let Ok(count) = u64::try_from(parts::difference(part)) else { return Ok(None) };
+                (key, key, count, definition, true)
+            }
+            _ => return Ok(None),
+        };
+        let image = self.image(definition, image)?;
+        Ok(Some((OwnedRow { key: key.to_vec(), image, count }, is_difference)))
     }
 
     /// An image as the table's definition has it now.

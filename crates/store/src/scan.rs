@@ -32,7 +32,8 @@ struct Reader<'a> {
 
 /// What a layer has of a row, copied out; images with the version of their definition.
 enum Found {
-    Row(Vec<u8>, u32),
+    /// With the number of copies.
+    Row(Vec<u8>, u32, u64),
     Part(Vec<u8>, u32),
     Gone,
 }
@@ -59,8 +60,8 @@ impl Store {
         let in_memory = |generation: &Generation| {
             let guard = generation.lane(lane)?;
             guard.get(table.id, hash, key, sequence).map(|standing| match standing {
-                Standing::Row(row, definition) => Found::Row(row.image.to_vec(), definition),
-                Standing::Part(part, definition) => Found::Part(part.to_vec(), definition),
+                Standing::Row(row, definition) => Found::Row(row.image.to_vec(), definition, row.count),
+                Standing::Part { part, definition, .. } => Found::Part(part.to_vec(), definition),
                 Standing::Gone => Found::Gone,
             })
         };
@@ -72,10 +73,11 @@ impl Store {
                 return Ok(Some(Found::Gone));
             }
             let row = stored_row(disk, &tree_key, &value, key)?;
-            Ok(Some(Found::Row(row.image.to_vec(), row.definition)))
+            Ok(Some(Found::Row(row.image.to_vec(), row.definition, row.copies)))
         };
         let (versions, mut above) = (RowVersions::of(table), Parts::default());
         let unreadable = |error| layers.unreadable(&error);
+        let missing = || StoreError::row_missing(table.full_name(), key);
         for depth in 0..layers.below.len() + 2 {
             let found = match (depth.checked_sub(1), depth.checked_sub(1).and_then(|below| layers.below.get(below))) {
                 (None, _) => in_memory(&layers.active),
@@ -95,7 +97,11 @@ impl Store {
                 Some(Found::Part(part, definition)) => {
                     above.push(&part, definition, &versions).map_err(unreadable)?;
                 }
-                Some(Found::Row(image, definition)) => {
+                Some(Found::Row(image, _, copies)) if order.is_keyless() => {
+                    let copies = above.count_over(copies).ok_or_else(missing)?;
+                    return Ok((copies > 0).then_some(image));
+                }
+                Some(Found::Row(image, definition, _)) => {
                     let mut image = if versions.is_current(definition) {
                         image
                     } else {
@@ -110,7 +116,11 @@ impl Store {
                 }
             }
         }
-        if above.is_empty() { Ok(None) } else { Err(StoreError::row_missing(table.full_name(), key)) }
+        if order.is_keyless() {
+            let copies = above.count_over(0).ok_or_else(missing)?;
+            return Ok((copies > 0).then(|| key.to_vec()));
+        }
+        if above.is_empty() { Ok(None) } else { Err(missing()) }
     }
 
     /// Every row of a table at a snapshot, in no order. Replay of a lane waits at most for the copying of
@@ -167,13 +177,15 @@ impl Store {
     ) -> Result<ControlFlow<B>, StoreError> {
         let shape = OwnedShape::of(table);
         let reader = Reader { layers, snapshot, sequence, shape: shape.lend(), lanes: self.lane_count() };
-        if let ControlFlow::Break(end) = reader.generation(&layers.active, None, &[], &mut each)? {
+        if let ControlFlow::Break(end) = reader.generation(&layers.active, None, 0, &mut each)? {
             return Ok(ControlFlow::Break(end));
         }
         for (index, layer) in layers.below.iter().enumerate() {
             let newer = layers.below.get(..index).unwrap_or(&[]);
             let flow = match layer {
-                Layer::Memory(generation) => reader.generation(generation, Some(&layers.active), newer, &mut each)?,
+                Layer::Memory(generation) => {
+                    reader.generation(generation, Some(&layers.active), index + 1, &mut each)?
+                }
                 Layer::Spill(spill) if spill.sequence <= reader.sequence => {
                     reader.tree(&spill.disk, spill.disk.read_at(), newer, &mut each)?
                 }
@@ -211,14 +223,21 @@ impl Reader<'_> {
         Ok(out)
     }
 
-    /// The rows of a generation that no newer layer has.
+    /// How many copies of a keyless row there are, with the differences above it.
+    fn count(&self, row: &Row<'_>, above: &mut Parts) -> Result<u64, StoreError> {
+        let missing = || StoreError::row_missing(format!("table id {}", self.shape.id), row.key);
+        above.count_over(row.count).ok_or_else(missing)
+    }
+
+    /// The rows of a generation that no newer layer has. `older`: the first layer below it.
     fn generation<B>(
         &self,
         generation: &Generation,
         active: Option<&Generation>,
-        newer: &[Layer],
+        older: usize,
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
+        let newer = self.layers.below.get(..older.saturating_sub(1)).unwrap_or(&[]);
         let Scratch { mut copied, mut buffers, mut above, image: mut whole } = Scratch::default();
         for lane in 0..generation.lane_count() {
             let mut next = Some(0u32);
@@ -227,12 +246,24 @@ impl Reader<'_> {
                 next = generation.lane(lane).and_then(|guard| {
                     guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
                 });
-                for (hash, row, definition) in copied.rows() {
+                for Read { hash, mut row, definition, is_difference } in copied.rows() {
                     self.check()?;
                     if (active.is_some() || !newer.is_empty())
                         && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, &mut above)?
                     {
                         continue;
+                    }
+                    if is_difference
+                        && self.layers.stands_below(older, &self.shape, (lane, hash, row.key), self.sequence)?
+                    {
+                        above.clear();
+                        continue;
+                    }
+                    if self.shape.order.is_keyless() {
+                        row.count = self.count(&row, &mut above)?;
+                        if row.count == 0 {
+                            continue;
+                        }
                     }
                     let image = (self.shape.versions.read(definition, row.image, &mut buffers))
                         .map_err(|error| self.layers.unreadable(&error))?;
@@ -263,10 +294,17 @@ impl Reader<'_> {
             if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, &mut above)? {
                 return Ok(ControlFlow::Continue(()));
             }
+            let mut count = row.copies;
+            if self.shape.order.is_keyless() {
+                count = self.count(&Row { key: row.key, image: row.image, count }, &mut above)?;
+                if count == 0 {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
             let image = (self.shape.versions.read(row.definition, row.image, &mut buffers))
                 .map_err(|error| disk.damaged(format!("a row of an earlier definition: {error}")))?;
             let image = self.whole(image, &mut above, &mut whole)?;
-            Ok(each(Row { key: row.key, image, count: row.copies }))
+            Ok(each(Row { key: row.key, image, count }))
         })
     }
 }
@@ -278,6 +316,17 @@ struct Copied {
     image_len: u32,
     count: u64,
     definition: u32,
+    is_difference: bool,
+}
+
+/// One row as it is stored.
+struct Read<'a> {
+    hash: u64,
+    row: Row<'a>,
+    /// Version of its definition.
+    definition: u32,
+    /// The row's count is how many copies more this generation has, where no layer below has any.
+    is_difference: bool,
 }
 
 /// Rows copied out of a lane.
@@ -297,18 +346,26 @@ impl ScanBuffer {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(image);
         let (key_len, image_len) = (key.len() as u32, image.len() as u32);
-        self.rows.push(Copied { hash, key_len, image_len, count, definition });
+        self.rows.push(Copied { hash, key_len, image_len, count, definition, is_difference: false });
     }
 
-    /// Hash, row as it is stored, and its definition's version.
-    fn rows(&self) -> impl Iterator<Item = (u64, Row<'_>, u32)> {
+    /// Copies of a keyless row, over what layers below have of it. Where that is nothing they are not fewer than none.
+    pub(crate) fn push_difference(&mut self, hash: u64, key: &[u8], difference: i64, definition: u32) {
+        let Ok(count) = u64::try_from(difference) else { return };
+        self.bytes.extend_from_slice(key);
+        let key_len = key.len() as u32;
+        self.rows.push(Copied { hash, key_len, image_len: 0, count, definition, is_difference: true });
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Read<'_>> {
         let mut rest = self.bytes.as_slice();
-        self.rows.iter().map(move |&Copied { hash, key_len, image_len, count, definition }| {
+        self.rows.iter().map(move |&Copied { hash, key_len, image_len, count, definition, is_difference }| {
             let (key, tail) = rest.split_at(key_len as usize);
             let (image, tail) = tail.split_at(image_len as usize);
             rest = tail;
             // A table without a key stores its image as the key, once.
-            (hash, Row { key, image: if image.is_empty() { key } else { image }, count }, definition)
+            let row = Row { key, image: if image.is_empty() { key } else { image }, count };
+            Read { hash, row, definition, is_difference }
         })
     }
 }

@@ -318,26 +318,27 @@ impl LaneTable {
         Some(self.content_of(at, &header))
     }
 
-    /// Hands rows that were written since `cursor` was here to `each`: deletions, parts and what nobody can see left out.
-    /// Stops after `records` of them or about `bytes`; false when there is nothing more.
+    /// Hands rows that were written since `cursor` was here to `each`: deletions and what nobody can see left out, and parts
+    /// unless `with_parts`. Stops after `records` of them or about `bytes`; false when there is nothing more.
     pub(crate) fn written_since(
         &self,
         cursor: &mut Cursor,
         (records, bytes): (usize, usize),
+        with_parts: bool,
         mut each: impl FnMut(Written<'_>),
     ) -> bool {
+        let is_asked_for = |header: &Header| !header.deleted && (with_parts || !header.part);
         let (mut left, mut left_bytes) = (records, bytes);
         while let Some(at) = self.arena.next_record(cursor) {
             let header = self.arena.header(at);
             let (key, image) = self.arena.body(at, &header);
             let liveness = self.liveness(at, &header);
-            if !header.deleted && !header.part && liveness != Liveness::Dead {
+            if is_asked_for(&header) && liveness != Liveness::Dead {
                 // What a dead record leads to may be gone with its segment.
                 let before = Some(header.prev).filter(|prev| !prev.is_none() && liveness == Liveness::Live);
                 let before = before.filter(|prev| self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
-                let before =
-                    before.filter(|(_, prev)| !prev.deleted && !prev.part && prev.definition == header.definition);
+                let before = before.filter(|(_, prev)| is_asked_for(prev) && prev.definition == header.definition);
                 let before = before.map(|(prev, header)| self.arena.body(prev, &header).1);
                 each(Written { slot: header.slot, key, image, definition: header.definition, before });
             }
@@ -407,24 +408,23 @@ impl LaneTable {
         self.content_of(at, &self.arena.header(at))
     }
 
-    /// Calls `each` with hash, key, image and its definition's version of the rows of up to `count` slots from `from` on that are visible at
-    /// `sequence`; returns where to go on.
+    /// Calls `each` with hash, key, content and its definition's version of the rows of up to `count` slots from `from` on that
+    /// are visible at `sequence`, deletions left out; returns where to go on.
     pub(crate) fn slots(
         &self,
         sequence: u64,
         from: u32,
         count: u32,
-        mut each: impl FnMut(u64, &[u8], &[u8], u32),
+        mut each: impl FnMut(u64, &[u8], Content<'_>, u32),
     ) -> Option<u32> {
         let start = (from as usize).min(self.slots.len());
         let end = start.saturating_add(count as usize).min(self.slots.len());
         for slot in &self.slots[start..end] {
             if let Some((at, header)) = self.newest_at(slot, sequence)
                 && !header.deleted
-                && !header.part
             {
-                let (key, image) = self.arena.body(at, &header);
-                each(slot.hash, key, image, header.definition);
+                let (key, content, definition) = self.content_of(at, &header);
+                each(slot.hash, key, content, definition);
             }
         }
         (end < self.slots.len()).then_some(end as u32)

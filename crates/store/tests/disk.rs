@@ -127,7 +127,11 @@ impl World {
         if !more && entry == 0 {
             return;
         }
-        self.apply("n", &row, if more { RowChange::AddCopy } else { RowChange::RemoveCopy });
+        self.apply(
+            "n",
+            &row,
+            if more { RowChange::AddCopy { later: LATER } } else { RowChange::RemoveCopy { later: LATER } },
+        );
         let now = if more { entry + 1 } else { entry - 1 };
         if now == 0 {
             self.now.remove(&("n", row));

@@ -100,7 +100,8 @@ impl World {
     fn insert(&mut self, child: usize, image: &[u8]) {
         let table = self.table(&format!("c{child}"));
         let key = key_of(&table, image);
-        let change = if table.key.is_whole_image() { RowChange::AddCopy } else { RowChange::Insert { image } };
+        let change =
+            if table.key.is_whole_image() { RowChange::AddCopy { later: false } } else { RowChange::Insert { image } };
         self.with(|cascade| cascade.put(&table, &key, change).unwrap());
         self.rows[child].push(image.to_vec());
     }
