@@ -3,10 +3,13 @@
 //! In: keys, each behind the one before. Out: their values. Where keys lie close together it goes along the tree's entries,
 //! which costs a tenth of a look-up for each; where they do not, it looks each up.
 
+use std::sync::Arc;
+
 use lsm_tree::Slice;
 
 use crate::disk::Disk;
 use crate::error::StoreError;
+use crate::view::View;
 
 /// Entries passed over on the way to a key before it is looked up instead.
 const STEPS_MAX: usize = 12;
@@ -19,7 +22,8 @@ type Entry = Result<(Slice, Slice), StoreError>;
 /// See the module.
 pub(crate) struct Ascending<'a> {
     disk: &'a Disk,
-    at: u64,
+    /// As it was when this began: compaction goes on meanwhile.
+    view: Option<Arc<View>>,
     /// Exclusive.
     to: Vec<u8>,
     entries: Option<Box<dyn Iterator<Item = Entry>>>,
@@ -33,10 +37,10 @@ pub(crate) struct Ascending<'a> {
 }
 
 impl<'a> Ascending<'a> {
-    /// Of the keys below `to`, as the tree is at `at`.
-    pub(crate) fn new(disk: &'a Disk, at: u64, to: &[u8]) -> Ascending<'a> {
-        let (look_ups, look_ups_next) = (0, LOOK_UPS_MIN);
-        Ascending { disk, at, to: to.to_vec(), entries: None, next: None, found: 0, look_ups, look_ups_next }
+    /// Of the keys below `to`, as the tree is now.
+    pub(crate) fn new(disk: &'a Disk, to: &[u8]) -> Ascending<'a> {
+        let (look_ups, look_ups_next, view) = (0, LOOK_UPS_MIN, disk.newest());
+        Ascending { disk, view, to: to.to_vec(), entries: None, next: None, found: 0, look_ups, look_ups_next }
     }
 
     /// The value of a key.
@@ -47,9 +51,10 @@ impl<'a> Ascending<'a> {
         if self.entries.is_none() {
             if self.look_ups > 0 {
                 self.look_ups -= 1;
-                return self.disk.get(self.at, key);
+                return self.disk.get_in(self.view.as_deref(), key);
             }
-            let mut entries: Box<dyn Iterator<Item = Entry>> = Box::new(self.disk.range(self.at, key, &self.to));
+            let mut entries: Box<dyn Iterator<Item = Entry>> =
+                Box::new(self.disk.range_in(self.view.as_deref(), key, &self.to));
             self.next = entries.next().transpose()?;
             (self.entries, self.found) = (Some(entries), 0);
         }
@@ -70,7 +75,7 @@ impl<'a> Ascending<'a> {
             if self.found > LOOK_UPS_MIN { LOOK_UPS_MIN } else { (2 * self.look_ups_next).min(LOOK_UPS_MAX) };
         self.look_ups = if self.found > LOOK_UPS_MIN { 0 } else { self.look_ups_next };
         (self.entries, self.next) = (None, None);
-        self.disk.get(self.at, key)
+        self.disk.get_in(self.view.as_deref(), key)
     }
 }
 
@@ -105,7 +110,7 @@ mod tests {
             vec![],
         ];
         for keys in asked {
-            let mut tree = Ascending::new(&disk, at, &to);
+            let mut tree = Ascending::new(&disk, &to);
             for key in keys {
                 let key = key.to_be_bytes();
                 let expected = disk.get(at, &key).unwrap();

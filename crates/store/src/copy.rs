@@ -157,7 +157,11 @@ impl<'a> CopyWriter<'a> {
             let others = entries.get(at + 1..at + same).unwrap_or(&[]);
             let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
             // Equal rows of a table without a key are counted, those of earlier runs too: one connection copies it.
-            let earlier = if entry::is_keyless(value) { self.disk.get(self.disk.read_at(), key(entry))? } else { None };
+            let earlier = if entry::is_keyless(value) {
+                self.disk.get_in(self.disk.newest().as_deref(), key(entry))?
+            } else {
+                None
+            };
             let copies = same as u64 + earlier.as_deref().map_or(0, entry::copies_of);
             merged.clear();
             if copies == 1 {

@@ -489,7 +489,7 @@ fn write_table(
         TableEntries::new(table, set, extents, to.indexes.is_new(table), scratch)
     });
     let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);
-    let mut tree = Ascending::new(to.disk, to.disk.read_at(), &table_bounds(table.id).1);
+    let mut tree = Ascending::new(to.disk, &table_bounds(table.id).1);
     let mut under = |shape: &TableShape<'_>, tree_key: &[u8], key: &[u8], image: &mut Vec<u8>| {
         let Some(value) = tree.get(tree_key)? else { return Ok(false) };
         append_found(to.disk, shape, key, tree_key, &value, image).map(|found| found == Below::Live)

@@ -332,6 +332,30 @@ impl Disk {
         self.views.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the newest cut left, whatever is taken over meanwhile.
+    pub(crate) fn newest(&self) -> Option<Arc<View>> {
+        self.views().last().cloned()
+    }
+
+    /// The value of a key there.
+    pub(crate) fn get_in(&self, view: Option<&View>, key: &[u8]) -> Result<Option<Slice>, StoreError> {
+        let Some(view) = view else { return Ok(None) };
+        view.get(key).map_err(|error| self.fault(&error))
+    }
+
+    /// Entries there from `from` (inclusive) to `to` (exclusive), in order.
+    pub(crate) fn range_in(
+        &self,
+        view: Option<&View>,
+        from: &[u8],
+        to: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
+        self.ranges_read.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.clone();
+        let entries = view.map(|view| view.range(from, to)).into_iter().flatten();
+        entries.map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error)))
+    }
+
     /// What was taken over as `at`.
     fn view(&self, at: u64) -> Result<Arc<View>, StoreError> {
         let found = self.views().iter().rev().find(|view| view.number() == at).cloned();
@@ -363,14 +387,11 @@ impl Disk {
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
-        self.ranges_read.fetch_add(1, Ordering::Relaxed);
-        let folder = self.folder.clone();
-        let (entries, failure) = match self.view(at) {
-            Ok(view) => (Some(view.range(from, to)), None),
+        let (view, failure) = match self.view(at) {
+            Ok(view) => (Some(view), None),
             Err(error) => (None, Some(Err(error))),
         };
-        let entries = entries.into_iter().flatten();
-        failure.into_iter().chain(entries.map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error))))
+        failure.into_iter().chain(self.range_in(view.as_deref(), from, to))
     }
 
     /// Begins to write a sorted run.

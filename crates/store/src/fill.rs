@@ -64,7 +64,7 @@ fn step(
         from.push(0);
     }
     let (mut sort_key, mut key) = (Vec::new(), Vec::new());
-    for item in disk.range(disk.read_at(), &from, &to) {
+    for item in disk.range_in(disk.newest().as_deref(), &from, &to) {
         let (row_key, value) = item?;
         let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
         let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;

@@ -387,11 +387,17 @@ impl Store {
     ///
     /// # Errors
     /// When the scratch folder cannot be written.
-    pub fn spill(&self, sealed: &Arc<Generation>, sequence: u64, catalog: &Catalog) -> Result<(), StoreError> {
+    pub fn spill(
+        self: &Arc<Store>,
+        sealed: &Arc<Generation>,
+        sequence: u64,
+        catalog: &Catalog,
+    ) -> Result<(), StoreError> {
         let (Some(scratch), Some(tree)) = (&self.scratch, &self.disk) else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let disk = Disk::open_scratch(&folder, tree.kept())?;
-        cut::spill(&disk, &self.visibility.layers(), sealed, catalog)?;
+        // Parts are put over rows of the tree: compaction goes on meanwhile.
+        cut::spill(&disk, &PinnedLayers::pin(self), sealed, catalog)?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();
         let indexes = layers::tables_of(sealed).into_iter().filter_map(|id| {

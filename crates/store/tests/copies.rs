@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext, TableDef};
@@ -238,4 +239,51 @@ fn more_copies_than_there_are_cannot_go() {
     drop(world);
     let world = World::open(folder.path());
     assert_eq!(read(&world.store, &Snapshot::pin(&world.store)).unwrap().len(), 10, "the cut before stands");
+}
+
+/// Set when dropped, after a panic too.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Cuts and spills count over what the tree has, of which compaction makes other files meanwhile.
+#[test]
+fn compaction_goes_on_beside_cuts_that_count() {
+    const MANY: u32 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::open(folder.path());
+    let ended = AtomicBool::new(false);
+    let store = Arc::clone(&world.store);
+    std::thread::scope(|scope| {
+        let _ended = Ended(&ended);
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                store.compact_fully().unwrap();
+                store.compact().unwrap();
+            }
+        });
+        for round in 0..12 {
+            for a in (0..MANY).filter(|a| a % 12 <= round) {
+                let more = round % 3 != 2 || !world.rows.contains_key(&image(a));
+                world.change(a, more, CheckImages::Off).unwrap();
+            }
+            if round % 4 == 3 {
+                let sealed = world.store.seal(None);
+                world.store.spill(&sealed, world.sequence + 1, &world.catalog).unwrap();
+            }
+            world.commit();
+            world.cut().unwrap();
+        }
+    });
+    let mut rows = Rows::new();
+    let snapshot = Snapshot::pin(&world.store);
+    let _ = world.store.scan::<()>(&snapshot, &world.def(), |row| {
+        rows.insert(row.image.to_vec(), row.count);
+        ControlFlow::Continue(())
+    });
+    assert!(rows == world.rows);
 }
