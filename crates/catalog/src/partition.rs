@@ -16,8 +16,9 @@ use crate::default_value::{self, LiteralScope};
 use crate::error::Problem;
 use crate::lexer::Tok;
 use crate::parser::Parser;
+use crate::partition_hash::{self, ColumnHash, KeyHash};
 use crate::syntax::Literal;
-use crate::table::{TableDef, code};
+use crate::table::{Identity, TableDef, code};
 
 /// What PARTITION BY says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +40,18 @@ pub enum PartitionRule {
     RangeColumns(Vec<String>),
     /// LIST COLUMNS.
     ListColumns(Vec<String>),
-    /// HASH (expression), not LINEAR.
+    /// HASH (expression).
     Hash(PartitionExpression),
-    /// KEY and LINEAR rules: by its words.
+    /// LINEAR HASH (expression).
+    LinearHash(PartitionExpression),
+    /// KEY (columns).
+    Key {
+        /// None: those of the key that identifies rows.
+        columns: Vec<String>,
+        /// LINEAR KEY.
+        linear: bool,
+    },
+    /// What is not understood: by its words.
     Other(String),
 }
 
@@ -132,12 +142,22 @@ fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
     let word = parser.word_upper()?;
     parser.take()?;
     if word == "KEY" {
+        let mut algorithm = 2;
         if parser.eat_word("ALGORITHM")? {
             parser.eat_punct(b'=')?;
-            parser.unsigned()?;
+            algorithm = parser.unsigned()?;
         }
-        parser.parenthesised()?;
-        return Ok(PartitionRule::Other("KEY".to_owned()));
+        parser.expect_punct(b'(')?;
+        let mut columns = Vec::new();
+        while !parser.is_punct(b')')? {
+            columns.push(parser.name()?);
+            parser.eat_punct(b',')?;
+        }
+        parser.expect_punct(b')')?;
+        if algorithm != 2 {
+            return Ok(PartitionRule::Other(format!("KEY ALGORITHM = {algorithm}")));
+        }
+        return Ok(PartitionRule::Key { columns, linear });
     }
     if parser.eat_word("COLUMNS")? {
         parser.expect_punct(b'(')?;
@@ -154,7 +174,7 @@ fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
     }
     let expression = expression(parser)?;
     match word.as_str() {
-        "HASH" if linear => Ok(PartitionRule::Other("LINEAR HASH".to_owned())),
+        "HASH" if linear => Ok(PartitionRule::LinearHash(expression)),
         "HASH" => Ok(PartitionRule::Hash(expression)),
         "RANGE" => Ok(PartitionRule::Range(expression)),
         "LIST" => Ok(PartitionRule::List(expression)),
@@ -330,6 +350,8 @@ pub struct PartitionFinder {
 enum FinderKind {
     /// By a number computed from one column.
     Number { column: usize, ty: ColumnType, compute: Compute, by: ByNumber },
+    /// By the hash of columns, in their order in the table.
+    Key { columns: Vec<(usize, ColumnHash)>, linear: bool, count: u64 },
     /// By columns' order: the sort key of each.
     Columns { columns: Vec<(usize, SortKeyPlan)>, range: bool, bounds: Vec<Vec<Vec<Bound>>> },
 }
@@ -348,6 +370,7 @@ enum ByNumber {
     Range(Vec<Option<i64>>),
     List(Vec<Vec<Option<i64>>>),
     Hash(usize),
+    LinearHash(usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -364,9 +387,11 @@ impl PartitionFinder {
     /// What of the rule is not known here.
     pub fn new(table: &TableDef, partitioning: &Partitioning) -> Result<PartitionFinder, String> {
         let kind = match &partitioning.rule {
-            PartitionRule::Range(expression) | PartitionRule::List(expression) | PartitionRule::Hash(expression) => {
-                by_number(table, partitioning, expression)?
-            }
+            PartitionRule::Range(expression)
+            | PartitionRule::List(expression)
+            | PartitionRule::Hash(expression)
+            | PartitionRule::LinearHash(expression) => by_number(table, partitioning, expression)?,
+            PartitionRule::Key { columns, linear } => by_key(table, partitioning, columns, *linear)?,
             PartitionRule::RangeColumns(names) | PartitionRule::ListColumns(names) => {
                 by_columns(table, partitioning, names)?
             }
@@ -392,6 +417,15 @@ impl PartitionFinder {
                     None => None,
                 };
                 by.find(value)
+            }
+            FinderKind::Key { columns, linear, count } => {
+                let mut hash = KeyHash::new();
+                for (column, of) in columns {
+                    hash.add(of, stored(*column))?;
+                }
+                let hash = hash.finish();
+                let part = if *linear { partition_hash::linear(hash, *count) } else { hash % count };
+                usize::try_from(part).ok()
             }
             FinderKind::Columns { columns, range, bounds } => {
                 let mut keys = Vec::with_capacity(columns.len());
@@ -441,6 +475,24 @@ fn position(table: &TableDef, name: &str) -> Result<(usize, ColumnType), String>
     Ok((at, column.ty.clone()))
 }
 
+fn by_key(table: &TableDef, of: &Partitioning, names: &[String], linear: bool) -> Result<FinderKind, String> {
+    let mut places = match &table.identity {
+        Identity::Columns(places) if names.is_empty() => places.clone(),
+        Identity::WholeImage if names.is_empty() => return Err("the partitions of rows placed by no KEY".to_owned()),
+        _ => names.iter().map(|name| Ok(position(table, name)?.0)).collect::<Result<Vec<_>, String>>()?,
+    };
+    // Whatever the order they are named in (seen on 9.7).
+    places.sort_unstable();
+    let column = |at: &usize| {
+        let column = table.columns.get(*at).ok_or("a column that the table does not have")?;
+        Ok((*at, ColumnHash::of(&column.ty)?))
+    };
+    let columns = places.iter().map(column).collect::<Result<Vec<_>, String>>()?;
+    let count =
+        u64::try_from(of.partitions.len()).ok().filter(|count| *count > 0).ok_or("a table without partitions")?;
+    Ok(FinderKind::Key { columns, linear, count })
+}
+
 fn by_number(table: &TableDef, of: &Partitioning, expression: &PartitionExpression) -> Result<FinderKind, String> {
     let (name, compute) = match expression {
         PartitionExpression::Column(name) => (name, Compute::Integer),
@@ -457,6 +509,7 @@ fn by_number(table: &TableDef, of: &Partitioning, expression: &PartitionExpressi
     };
     let by = match &of.rule {
         PartitionRule::Hash(_) => ByNumber::Hash(of.partitions.len()),
+        PartitionRule::LinearHash(_) => ByNumber::LinearHash(of.partitions.len()),
         PartitionRule::Range(_) => {
             let bound = |partition: &Partition| {
                 let value = partition.values.first().and_then(|tuple| tuple.first());
@@ -559,6 +612,10 @@ impl ByNumber {
             ByNumber::List(lists) => {
                 lists.iter().position(|list| list.iter().any(|listed| listed.map(i128::from) == value))
             }
+            ByNumber::LinearHash(count) => {
+                let count = u64::try_from(*count).ok().filter(|count| *count > 0)?;
+                usize::try_from(partition_hash::linear(value.unwrap_or(0) as u64, count)).ok()
+            }
             ByNumber::Hash(count) => {
                 // Taken for a signed one, whatever the column is (`get_part_id_hash`, sql/sql_partition.cc; seen on 9.7).
                 let value = (value.unwrap_or(0) as i64).unsigned_abs();
@@ -605,7 +662,7 @@ mod tests {
         assert!(place(&list, &int(4)).is_err());
         let hash = table("a int", "hash (a) partitions 3");
         assert_eq!((place(&hash, &int(-7)), place(&hash, &[1])), (Ok(1), Ok(0)));
-        assert!(place(&table("a int", "key (a) partitions 3"), &int(1)).is_err());
+        assert!(place(&table("a int", "key algorithm = 1 (a) partitions 3"), &int(1)).is_err());
         assert!(place(&table("a int", "range (a * 2) (partition p values less than (9))"), &int(1)).is_err());
     }
 

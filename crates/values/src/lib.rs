@@ -33,3 +33,4 @@ pub use collation::Collation;
 pub use column_type::{ColumnType, type_code};
 pub use error::ValueError;
 pub use layout::{OFFSET_ABSENT, OFFSET_NULL, RowLayout};
+pub use weights::weight_string;

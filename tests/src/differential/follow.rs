@@ -17,8 +17,6 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     // The value crate's own words for what it does not know.
     ("not supported yet: the conversion of", "conversions the value crate does not know"),
     ("is no value for a", "conversions of a value that is no plain number or date"),
-    // Another session gave the table's name to a partitioned one meanwhile; README says what is not known.
-    ("the partitions of rows placed by KEY", "rules of partitions that are not known"),
     // Its expression is not evaluated here.
     ("the generated column", "columns of another type below generated ones"),
     ("made LIKE a table that is quarantined", "tables made LIKE one that waits for its copy"),
