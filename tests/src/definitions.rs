@@ -104,8 +104,10 @@ fn essence(def: &TableDef) -> TableDef {
     }
     if let Some(partitioning) = &mut def.partitioning {
         let rule = &mut partitioning.rule;
-        if let PartitionRule::Hash(expression) | PartitionRule::Range(expression) | PartitionRule::List(expression) =
-            rule
+        if let PartitionRule::Hash(expression)
+        | PartitionRule::LinearHash(expression)
+        | PartitionRule::Range(expression)
+        | PartitionRule::List(expression) = rule
             && let PartitionExpression::Other(text) = expression
         {
             text.clear();

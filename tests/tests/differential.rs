@@ -73,7 +73,7 @@ fn random_statements() {
         (None, false) => seconds.min(25.max(seconds / 24)),
     };
     let each = Duration::from_secs(each);
-    let mut seed = first;
+    let (mut seed, mut died) = (first, 0);
     loop {
         let options = Options {
             seed,
@@ -88,7 +88,9 @@ fn random_statements() {
                 if std::env::var_os("SLIPSTREAM_DIFFERENTIAL_ERRORS").is_some() {
                     println!("{:#?}\n{:#?}", report.tally.errors, report.copies);
                 }
-                assert!(report.accepted_percent() > 60, "too much is refused");
+                died += u64::from(report.source_died.is_some());
+                assert!(died <= 3, "sources that died of their own assertions leave too little to compare");
+                assert!(report.source_died.is_some() || report.accepted_percent() > 60, "too much is refused");
             }
             Err(failure) => found(seed, &failure, each.as_secs()),
         }

@@ -43,6 +43,8 @@ pub struct Report {
     pub rounds: u64,
     /// It ended before its time, at a stop that the documents list.
     pub known_stop: bool,
+    /// It ended before its time: the source died of an assertion of its own, this one.
+    pub source_died: Option<String>,
 }
 
 /// What ends a run without being a finding: a parent table waits for its copy, and the source does not log cascades. Then
@@ -155,11 +157,21 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
             report.known_stop = true;
             Ok(report)
         }
+        Err(_) if source_died(&server).is_some() => {
+            report.source_died = source_died(&server);
+            Ok(report)
+        }
         Err(what) => {
             let units = std::mem::take(&mut *shared.units.lock().unwrap());
             Err(Box::new(Failure { what, units, server: server_options }))
         }
     }
+}
+
+/// The assertion that the source died of, by its own log. With it nothing is left to compare with: no finding about us.
+fn source_died(server: &Server) -> Option<String> {
+    let log = std::fs::read_to_string(server.dir().with_file_name("error.log")).unwrap_or_default();
+    log.lines().find(|line| line.contains("Assertion failure")).map(str::to_owned)
 }
 
 fn rounds(options: Options, server: &Server, shared: &Shared, report: &mut Report) -> Result<(), String> {
@@ -225,8 +237,10 @@ fn round(
         });
         let results: Vec<_> = sessions.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         ended.store(true, SeqCst);
-        let middle: Result<(), String> = middle.join().expect("restarts");
-        results.into_iter().for_each(|result| result.expect("a session"));
+        let middle: Result<(), String> = middle.join().unwrap_or_else(|_| Err("a restart panicked, see above".into()));
+        if results.iter().any(Result::is_err) {
+            return Err("a session panicked, see above".into());
+        }
         middle
     })
 }
@@ -263,6 +277,9 @@ impl Report {
             self.comparisons
         )
         .unwrap();
+        if let Some(assertion) = &self.source_died {
+            writeln!(text, "ended early: the source died: {assertion}").unwrap();
+        }
         if self.known_stop {
             text.push_str("ended early: cascades that are not in the log, of a table that was being copied\n");
         }
