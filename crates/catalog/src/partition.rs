@@ -662,7 +662,18 @@ mod tests {
         assert!(place(&list, &int(4)).is_err());
         let hash = table("a int", "hash (a) partitions 3");
         assert_eq!((place(&hash, &int(-7)), place(&hash, &[1])), (Ok(1), Ok(0)));
+        let (key, linear) = (table("a int", "key (a) partitions 7"), table("a int", "linear key (a) partitions 7"));
+        for (value, partition, linearly) in [(0, 1, 1), (1, 4, 4), (32, 0, 1), (97, 5, 4), (-1, 5, 3), (123_456, 3, 2)]
+        {
+            assert_eq!(
+                (place(&key, &int(value)), place(&linear, &int(value))),
+                (Ok(partition), Ok(linearly)),
+                "{value}"
+            );
+        }
+        assert_eq!(place(&key, &[1]), Ok(2), "NULL");
         assert!(place(&table("a int", "key algorithm = 1 (a) partitions 3"), &int(1)).is_err());
+        assert!(place(&table("a bit(3)", "key (a) partitions 3"), &[0, 1]).is_err());
         assert!(place(&table("a int", "range (a * 2) (partition p values less than (9))"), &int(1)).is_err());
     }
 

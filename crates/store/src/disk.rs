@@ -25,6 +25,7 @@ use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::tiers::{self, Level, Step};
+use crate::tree_range::TreeRange;
 use crate::view::View;
 
 /// Version of all that lies in the store's folder.
@@ -352,7 +353,7 @@ impl Disk {
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.clone();
-        let entries = view.map(|view| view.range(from, to)).into_iter().flatten();
+        let entries = view.map(|view| view.entries(from, to)).into_iter().flatten();
         entries.map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error)))
     }
 
@@ -392,6 +393,12 @@ impl Disk {
             Err(error) => (None, Some(Err(error))),
         };
         failure.into_iter().chain(self.range_in(view.as_deref(), from, to))
+    }
+
+    /// As `range`, for ranges that are left early and that may be read from the back.
+    pub(crate) fn tree_range(&self, at: u64, from: &[u8], to: &[u8]) -> Result<TreeRange, StoreError> {
+        self.ranges_read.fetch_add(1, Ordering::Relaxed);
+        Ok(TreeRange::new(self.view(at)?, self.folder.clone(), from, to))
     }
 
     /// Begins to write a sorted run.

@@ -30,6 +30,7 @@ mod snapshot;
 mod sync;
 mod table;
 mod tiers;
+mod tree_range;
 mod view;
 
 pub use copy::CopyWriter;

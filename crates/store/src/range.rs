@@ -21,6 +21,7 @@ use crate::layers::{Generation, Layer, Layers, is_shadowed};
 use crate::order::{Slice, append_key};
 use crate::parts::{self, Parts};
 use crate::reader::{KeyRange, ReadOrder, TableReader};
+use crate::tree_range::{TreeEntry, TreeRange};
 use crate::{Snapshot, Store};
 
 /// A row on its own.
@@ -44,9 +45,6 @@ pub struct IndexCheck {
     /// Entries on disk that no row on disk stands under.
     pub stale: u64,
 }
-
-type TreeEntry = (lsm_tree::Slice, lsm_tree::Slice);
-type TreeEntries = Box<dyn DoubleEndedIterator<Item = Result<TreeEntry, StoreError>> + Send>;
 
 /// Who reads.
 #[derive(Clone, Copy)]
@@ -122,7 +120,7 @@ struct Source {
 
 enum Places {
     Slice { slice: Arc<Slice>, front: usize, back: usize },
-    Tree { entries: TreeEntries, front: Option<TreeEntry>, back: Option<TreeEntry> },
+    Tree { entries: Box<TreeRange>, front: Option<TreeEntry>, back: Option<TreeEntry> },
 }
 
 enum Candidate {
@@ -189,20 +187,23 @@ impl Store {
             Some(to) => [prefix.as_slice(), to].concat(),
             None => entry::index_end(table.id(), index).to_vec(),
         };
-        let mut tree = |disk: &Disk, at: u64, layer: usize| {
+        let mut tree = |disk: &Disk, at: u64, layer: usize| -> Result<(), StoreError> {
             if first < last && !range.is_empty {
-                let entries = Box::new(disk.range(at, &first, &last));
+                let entries = Box::new(disk.tree_range(at, &first, &last)?);
                 sources.push(Source { layer, places: Places::Tree { entries, front: None, back: None } });
             }
+            Ok(())
         };
         for (below, layer) in layers.below.iter().enumerate() {
             match layer {
-                Layer::Spill(spill) if spill.sequence <= sequence => tree(&spill.disk, spill.disk.read_at(), below + 1),
+                Layer::Spill(spill) if spill.sequence <= sequence => {
+                    tree(&spill.disk, spill.disk.read_at(), below + 1)?;
+                }
                 Layer::Spill(_) | Layer::Memory(_) => {}
             }
         }
         if let Some((disk, at)) = &layers.base {
-            tree(disk, *at, layers.below.len() + 1);
+            tree(disk, *at, layers.below.len() + 1)?;
         }
         for (below, layer) in layers.below.iter().enumerate() {
             if let Layer::Memory(generation) = layer {

@@ -10,10 +10,10 @@
 use lsm_tree::table::filter::standard_bloom::Builder;
 use lsm_tree::{AbstractTree, AnyTree, InternalValue, Slice, Tree};
 
-type Entry = lsm_tree::Result<InternalValue>;
-type Entries = Box<dyn DoubleEndedIterator<Item = Entry> + Send>;
+/// Keys and values, from either end.
+pub(crate) type Entries = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<(Slice, Slice)>> + Send>;
 type Get = dyn Fn(&[u8]) -> lsm_tree::Result<Option<InternalValue>> + Send + Sync;
-type Range = dyn Fn(&[u8], &[u8]) -> Entries + Send + Sync;
+type Range = dyn Fn(&[u8], Option<&[u8]>) -> Entries + Send + Sync;
 
 /// See the module. lsm-tree's versions have no name that can be written here, so they live in closures.
 pub(crate) struct View {
@@ -42,8 +42,13 @@ impl View {
             }
             Ok(None)
         };
-        let range = move |from: &[u8], to: &[u8]| -> Entries {
-            Box::new(Tree::create_internal_range(latest.clone(), &(from..to), number, None))
+        let range = move |from: &[u8], to: Option<&[u8]>| -> Entries {
+            let latest = latest.clone();
+            let split = |entry: lsm_tree::Result<InternalValue>| entry.map(|entry| (entry.key.user_key, entry.value));
+            match to {
+                Some(to) => Box::new(Tree::create_internal_range(latest, &(from..to), number, None).map(split)),
+                None => Box::new(Tree::create_internal_range(latest, &(from..), number, None).map(split)),
+            }
         };
         View { number, version: id, get: Box::new(get), range: Box::new(range) }
     }
@@ -64,11 +69,12 @@ impl View {
     }
 
     /// Entries from `from` (inclusive) to `to` (exclusive), in order.
-    pub(crate) fn range(
-        &self,
-        from: &[u8],
-        to: &[u8],
-    ) -> impl DoubleEndedIterator<Item = lsm_tree::Result<(Slice, Slice)>> + Send + use<> {
-        (self.range)(from, to).map(|entry| entry.map(|entry| (entry.key.user_key, entry.value)))
+    pub(crate) fn entries(&self, from: &[u8], to: &[u8]) -> Entries {
+        (self.range)(from, Some(to))
+    }
+
+    /// Entries from `from` on, in order.
+    pub(crate) fn entries_from(&self, from: &[u8]) -> Entries {
+        (self.range)(from, None)
     }
 }
