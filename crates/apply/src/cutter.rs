@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
 use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
-use store::{CUTS_MERGED, CutPoint, CutReport, Generation, Store, StoreError};
+use store::{CutPoint, CutReport, Generation, MERGE_RUNS, Store, StoreError};
 
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -521,7 +521,7 @@ pub fn compact(store: &Store, ending: &Ending, which: Compaction, kicked: &Recei
             }
             let did = match which {
                 Compaction::Near => {
-                    if store.disk().is_some_and(|disk| disk.l0_runs() >= CUTS_MERGED) {
+                    if store.disk().is_some_and(|disk| disk.l0_runs() >= MERGE_RUNS) {
                         fail_point::enter(Phase::Compaction);
                     }
                     store.compact_near(idle)?

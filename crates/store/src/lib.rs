@@ -45,7 +45,7 @@ pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
 pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
-pub use tiers::CUTS_MERGED;
+pub use tiers::MERGE_RUNS;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -14,19 +14,16 @@
 //! |---|---|
 //! | 0 | a run for each cut |
 //! | 1 | a merge's result on its way to 2 |
-//! | 2 | runs of [`CUTS_MERGED`] cuts |
+//! | 2 | runs of [`MERGE_RUNS`] cuts |
 //! | 3 | a merge's result on its way to 4 |
-//! | 4 | runs of [`MERGE_RUNS`] of those |
+//! | 4 | runs of [`MERGE_RUNS`]² cuts |
 //! | 5 | one run, in a store whose last level is large: of what came since that was written |
 //! | 6 | one run: all the rest |
 
 use crate::disk::L0_RUNS_MAX;
 
-/// Cuts that are merged together. While replay takes all cores, what merging costs it does not get: with four in place of
-/// eight a burst of five cuts took a fifth more CPU a row, and reads after it were no faster.
-pub const CUTS_MERGED: usize = 8;
-/// Runs of one level further down that are merged together.
-const MERGE_RUNS: usize = 4;
+/// Runs of one level that are merged together.
+pub const MERGE_RUNS: usize = 4;
 
 /// Cutting waits at so many runs in level 2, where merging of large runs has had no time for too long.
 const SMALL_RUNS_MAX: usize = 4 * MERGE_RUNS;
@@ -67,7 +64,7 @@ pub(crate) fn near(levels: &Levels, eager: bool) -> Option<Step> {
     if landing.runs > 0 {
         return Some(Step::Move { from: 1, to: 2 });
     }
-    let enough = if eager { 2 } else { CUTS_MERGED };
+    let enough = if eager { 2 } else { MERGE_RUNS };
     (cuts.runs >= enough).then_some(Step::Merge { from: 0, to: 1 })
 }
 
@@ -153,13 +150,13 @@ mod tests {
             for _ in 0..cuts {
                 tree.levels[0].insert(0, 1);
                 tree.settle(false);
-                assert!(tree.runs() <= CUTS_MERGED + 2 * MERGE_RUNS, "{:?}", tree.levels);
+                assert!(tree.runs() <= 3 * MERGE_RUNS, "{:?}", tree.levels);
             }
             let total: u64 = tree.levels.iter().flatten().sum();
             assert_eq!(total, base + cuts, "nothing is lost");
             // Nothing is ever overwritten here, so the last level grows, by half each time. What comes meanwhile is written
             // anew every so many cuts, all of it.
-            let anew = (base + cuts) / (4 * (CUTS_MERGED * MERGE_RUNS.pow(2)) as u64);
+            let anew = (base + cuts) / (4 * (MERGE_RUNS as u64).pow(3));
             assert!(tree.written <= (8 + anew) * cuts, "base {base}: {} written for {cuts}", tree.written);
         }
     }
@@ -192,17 +189,17 @@ mod tests {
     fn without_cuts_what_is_worth_it_goes_to_the_last_level() {
         let mut tree = Tree::default();
         tree.levels[6].push(100);
-        for _ in 0..40 {
+        for _ in 0..20 {
             tree.levels[0].insert(0, 1);
             tree.settle(false);
         }
-        assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![8], &vec![32], &vec![100]));
+        assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![4], &vec![16], &vec![100]));
         tree.settle(true);
         // A few bytes are not worth a rewrite of everything.
-        assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![8], &vec![], &vec![132]));
+        assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![4], &vec![], &vec![116]));
         tree.levels[0] = vec![1, 1];
         tree.settle(true);
-        assert_eq!((&tree.levels[0], &tree.levels[2], &tree.levels[6]), (&vec![], &vec![2, 8], &vec![132]));
+        assert_eq!((&tree.levels[0], &tree.levels[2], &tree.levels[6]), (&vec![], &vec![2, 4], &vec![116]));
     }
 
     #[test]
