@@ -173,7 +173,10 @@ fn statements_of_several_tables_one_of_them_quarantined() {
     replica.kill();
     server.sql("GRANT LOCK TABLES ON *.* TO repl");
     let mut replica = Replica::follow(&server, &data, &[]);
-    replica.wait_until("their copies", |status| status["replay"]["tables_copied_by_itself"] == 4);
+    // What the kill undid is replayed again: names that are in quarantine on the way there may be copied too.
+    replica.catch_up(&server);
+    replica.copied();
+    replica.wait_until("their copies", |status| status["replay"]["tables_copied_by_itself"].as_u64() >= Some(4));
     assert_equal(&server, &mut replica, &["ddl"]);
     replica.stop();
     assert_same_definitions(&server, &data, &["ddl"]);
