@@ -31,10 +31,15 @@ impl BufferPool {
     /// A vector with capacity for `capacity` bytes or more, so far as the pool has one; what it holds is of no meaning.
     #[must_use]
     pub fn take(&self, capacity: usize) -> Vec<u8> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match spare {
-            Some(bytes) if bytes.capacity() >= capacity => bytes,
-            _ => Vec::with_capacity(capacity),
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        // The last one that fits: its pages are the likeliest to be in a cache still.
+        match spare.iter().rposition(|bytes| bytes.capacity() >= capacity) {
+            Some(at) => spare.remove(at),
+            None => {
+                // One that is too small makes way.
+                spare.pop();
+                Vec::with_capacity(capacity)
+            }
         }
     }
 

@@ -14,8 +14,9 @@ pub const LARGE_SLICE_BYTES: usize = 1 << 20;
 /// that several batches per worker fit into the second-level cache's reach and memory stays fine-grained.
 pub const BATCH_BYTES: usize = 256 << 10;
 
-/// Bytes read from a relay file at once when replay is behind.
-pub const READ_CHUNK_BYTES: usize = 1 << 20;
+/// Bytes read from a relay file at once when replay is behind; as many as a buffer that is received into has room for, so
+/// that each is used for the other.
+pub const READ_CHUNK_BYTES: usize = 512 << 10;
 
 /// Columns in a MySQL table at most (manual, "Limits on table column count").
 pub const COLUMNS_MAX: usize = 4096;

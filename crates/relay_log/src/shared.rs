@@ -22,7 +22,7 @@ use crate::state::StateFile;
 use crate::{Chunk, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
 
 /// Spare buffers kept, and how large one may be.
-const SPARE_BUFFERS: usize = 16;
+const SPARE_BUFFERS: usize = 32;
 const SPARE_BYTES_MAX: usize = 2 * READ_CHUNK_BYTES;
 
 /// One file as the log knows it.

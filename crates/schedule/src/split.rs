@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use base::limits::{BATCH_BYTES, EVENT_LEN_MAX, LARGE_SLICE_BYTES, TRANSACTION_SLICE_BYTES};
-use base::{Buffer, LogPosition};
+use base::{Buffer, BufferPool, LogPosition};
 use binlog::{
     BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind,
     TransactionPayload, event_body, event_type,
@@ -20,6 +20,9 @@ use crate::stop::{Stop, StopClass};
 
 /// First bytes of a chunk joined to what the last one left over; more only when that ends no transaction.
 const JOIN_BYTES: usize = 64 << 10;
+/// Room of what is joined, as far as transactions are no larger; so many of them wait to be used again.
+const JOINED_BYTES: usize = 512 << 10;
+const SPARE_JOINED: usize = 4;
 
 /// Sizes of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,7 @@ pub struct Splitter {
     /// Bytes behind the last cut, when a chunk ended inside a transaction or an event.
     carry: Vec<u8>,
     carry_verified: bool,
+    spare: Arc<BufferPool>,
     /// File offset of the first byte of what is walked: `carry`, or a chunk.
     base: u64,
     /// Inside a file: the next chunk must go on where the last one ended.
@@ -117,6 +121,7 @@ impl Splitter {
             file: Arc::from(""),
             carry: Vec::new(),
             carry_verified: true,
+            spare: BufferPool::new(SPARE_JOINED, JOINED_BYTES),
             base: 0,
             in_file: false,
             walk: Walk {
@@ -163,10 +168,19 @@ impl Splitter {
         self.move_walk(|at| at + from);
         self.walk_over(data, verified, emit)?;
         let used = self.walk.from;
-        self.carry = data.get(used..).unwrap_or(&[]).to_vec();
+        self.carry_over(data.get(used..).unwrap_or(&[]));
         self.carry_verified = verified;
         self.forget(used);
         Ok(())
+    }
+
+    fn carry_over(&mut self, left: &[u8]) {
+        if left.is_empty() {
+            return;
+        }
+        self.carry = self.spare.take((left.len() + JOIN_BYTES).max(JOINED_BYTES));
+        self.carry.clear();
+        self.carry.extend_from_slice(left);
     }
 
     /// Joins what the last chunk left over with as much of `data` as it takes to hand it on. Gives where in `data`
@@ -186,7 +200,7 @@ impl Splitter {
             self.carry.extend_from_slice(data.get(taken..taken + more).unwrap_or(&[]));
             taken += more;
             self.carry_verified &= verified;
-            let joined = Arc::new(Buffer::from(std::mem::take(&mut self.carry)));
+            let joined = self.spare.share(std::mem::take(&mut self.carry));
             let walked = self.walk_over(&joined, self.carry_verified, emit);
             let used = self.walk.from;
             self.forget(used);

@@ -3,6 +3,9 @@
 //! In: records. Out: references that stay good until the record is marked dead and its segment is emptied.
 //! Never here: who is dead (the table decides).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
 /// Place of a record: segment in the high half, offset in the low half. Zero is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct RecordRef(u64);
@@ -68,8 +71,6 @@ const PART: u32 = 2;
 
 const HEADER_LEN: usize = 32;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
-/// Large enough that the allocator maps it on its own and gives it back on free.
-const SEGMENT_BYTES_MAX: usize = 1 << 20;
 
 impl Header {
     fn read(bytes: &[u8; HEADER_LEN]) -> Header {
@@ -124,21 +125,102 @@ pub(crate) struct Cursor {
 }
 
 /// The segments of one table in one lane.
-#[derive(Default)]
 pub(crate) struct Arena {
     segments: Vec<Segment>,
     free: Vec<usize>,
     active: Option<usize>,
     used: usize,
     dead: usize,
-    /// The spare segment counts.
     capacity: usize,
-    /// An emptied segment for the next one: its memory is there already, a fresh one costs a page fault every 4 KiB.
-    spare: Option<Vec<u8>>,
     serials: u64,
+    pool: Arc<SegmentPool>,
+}
+
+/// Segments that nobody uses, for the arenas of one store: their memory is there already, a fresh one costs a page fault
+/// every 4 KiB.
+#[derive(Debug)]
+pub(crate) struct SegmentPool {
+    spare: Mutex<Vec<Vec<u8>>>,
+    /// The size of segments from which on they are kept, and of those an arena takes in the end.
+    segment_bytes: usize,
+    spare_bytes_max: AtomicUsize,
+}
+
+/// The largest segments of arenas that live for long: fewer to look through for the dead. Large enough that the allocator
+/// maps each on its own and gives it back on free.
+const LASTING_SEGMENT_BYTES: usize = 1 << 20;
+/// The largest of arenas that a cut ends: 16 lanes of 30 tables have 15 MB of room that no record fills yet.
+const PASSING_SEGMENT_BYTES: usize = 64 << 10;
+
+impl SegmentPool {
+    /// For the arenas of a store that is cut; what it keeps is said by [`SegmentPool::keep`].
+    pub(crate) fn passing() -> SegmentPool {
+        SegmentPool { spare: Mutex::default(), segment_bytes: PASSING_SEGMENT_BYTES, spare_bytes_max: 0.into() }
+    }
+
+    /// Keeps at most so many bytes from now on.
+    pub(crate) fn keep(&self, bytes_max: usize) {
+        self.spare_bytes_max.store(bytes_max, Ordering::Relaxed);
+        let mut spare = self.lock();
+        spare.truncate(bytes_max / self.segment_bytes);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, size: usize) -> Vec<u8> {
+        let spare = if size == self.segment_bytes { self.lock().pop() } else { None };
+        spare.unwrap_or_else(|| Vec::with_capacity(size))
+    }
+
+    fn put(&self, emptied: impl Iterator<Item = Vec<u8>>) {
+        let mut spare = self.lock();
+        for mut bytes in emptied.filter(|bytes| bytes.capacity() == self.segment_bytes) {
+            if (spare.len() + 1) * self.segment_bytes > self.spare_bytes_max.load(Ordering::Relaxed) {
+                return;
+            }
+            bytes.clear();
+            spare.push(bytes);
+        }
+    }
+}
+
+impl Default for SegmentPool {
+    /// For the arenas of a store in memory alone.
+    fn default() -> SegmentPool {
+        let segment_bytes = LASTING_SEGMENT_BYTES;
+        SegmentPool { spare: Mutex::default(), segment_bytes, spare_bytes_max: (16 * segment_bytes).into() }
+    }
+}
+
+impl Default for Arena {
+    fn default() -> Arena {
+        Arena::of(&Arc::default())
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        self.pool.put(self.segments.drain(..).map(|segment| segment.bytes));
+    }
 }
 
 impl Arena {
+    /// Takes its segments from a pool and gives them back.
+    pub(crate) fn of(pool: &Arc<SegmentPool>) -> Arena {
+        Arena {
+            segments: Vec::new(),
+            free: Vec::new(),
+            active: None,
+            used: 0,
+            dead: 0,
+            capacity: 0,
+            serials: 0,
+            pool: Arc::clone(pool),
+        }
+    }
+
     /// Appends a record.
     pub(crate) fn push(&mut self, header: &Header, key: &[u8], image: &[u8]) -> RecordRef {
         let len = header.record_len();
@@ -160,16 +242,10 @@ impl Arena {
                 return active;
             }
         }
-        let size = self.capacity.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX).max(len);
+        let size = self.capacity.clamp(SEGMENT_BYTES_MIN, self.pool.segment_bytes).max(len);
         self.serials += 1;
-        let bytes = match self.spare.take_if(|spare| spare.capacity() >= size) {
-            Some(spare) => spare,
-            None => {
-                let bytes = Vec::with_capacity(size);
-                self.capacity += bytes.capacity();
-                bytes
-            }
-        };
+        let bytes = self.pool.take(size);
+        self.capacity += bytes.capacity();
         let segment = Segment { bytes, dead: 0, serial: self.serials };
         let index = match self.free.pop() {
             Some(index) => {
@@ -234,7 +310,7 @@ impl Arena {
 
     /// A segment worth emptying: more than half of all used bytes are dead, and most of this one's.
     pub(crate) fn victim(&self) -> Option<usize> {
-        if self.dead < SEGMENT_BYTES_MAX || self.dead * 2 < self.used {
+        if self.dead < LASTING_SEGMENT_BYTES || self.dead * 2 < self.used {
             return None;
         }
         let mut best = None;
@@ -303,16 +379,58 @@ impl Arena {
 
     /// Gives an emptied segment back.
     pub(crate) fn release(&mut self, segment: usize) {
-        let mut old = std::mem::take(&mut self.segments[segment]);
+        let old = std::mem::take(&mut self.segments[segment]);
         debug_assert_eq!(old.dead, old.bytes.len(), "a live version is in a segment given back");
         self.used -= old.bytes.len();
         self.dead -= old.dead;
-        if self.spare.is_none() && old.bytes.capacity() == SEGMENT_BYTES_MAX {
-            old.bytes.clear();
-            self.spare = Some(old.bytes);
-        } else {
-            self.capacity -= old.bytes.capacity();
-        }
+        self.capacity -= old.bytes.capacity();
+        self.pool.put(std::iter::once(old.bytes));
         self.free.push(segment);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(arena: &mut Arena, bytes: usize) {
+        let image = [7; 1000];
+        for sequence in 0..(bytes / 1000) as u64 {
+            let header = Header {
+                prev: RecordRef::NONE,
+                sequence,
+                slot: 0,
+                key_len: 4,
+                image_len: image.len() as u32,
+                deleted: false,
+                part: false,
+                definition: 0,
+                dead: false,
+            };
+            let at = arena.push(&header, &[1, 2, 3, 4], &image);
+            assert_eq!(arena.body(at, &arena.header(at)), (&[1, 2, 3, 4][..], &image[..]));
+        }
+    }
+
+    #[test]
+    fn segments_of_arenas_that_ended_are_used_again_as_far_as_they_may_be_kept() {
+        let pool = Arc::new(SegmentPool::passing());
+        let spare = |pool: &SegmentPool| pool.lock().len();
+        let mut arena = Arena::of(&pool);
+        fill(&mut arena, 1 << 20);
+        drop(arena);
+        assert_eq!(spare(&pool), 0, "nobody said that any may be kept");
+        pool.keep(4 * PASSING_SEGMENT_BYTES + 1);
+        let mut arena = Arena::of(&pool);
+        fill(&mut arena, 1 << 20);
+        drop(arena);
+        assert_eq!(spare(&pool), 4);
+        let mut arena = Arena::of(&pool);
+        fill(&mut arena, 200_000);
+        assert!(spare(&pool) < 4);
+        pool.keep(PASSING_SEGMENT_BYTES);
+        assert_eq!(spare(&pool), 1);
+        drop(arena);
+        assert_eq!(spare(&pool), 1);
     }
 }

@@ -50,6 +50,7 @@ struct Place {
 }
 
 /// All rows of one table in one generation, sorted.
+#[derive(Default)]
 struct SortedTable {
     /// Keys of the tree without the table's prefix, end to end.
     keys: Vec<Vec<u8>>,
@@ -60,8 +61,17 @@ struct SortedTable {
 const KEY_BLOCK_BYTES: usize = 1 << 28;
 
 impl SortedTable {
-    fn of(generation: &Generation, table: TableId, order: &KeyOrder, sequence: u64) -> SortedTable {
-        let mut sorted = SortedTable { keys: vec![Vec::new()], places: Vec::new() };
+    /// In the memory of `sorted`, whatever that holds.
+    fn of(
+        generation: &Generation,
+        table: TableId,
+        order: &KeyOrder,
+        sequence: u64,
+        mut sorted: SortedTable,
+    ) -> SortedTable {
+        sorted.places.clear();
+        sorted.keys.truncate(1);
+        sorted.keys.iter_mut().for_each(Vec::clear);
         let mut key = Vec::new();
         for lane in 0..generation.lane_count() {
             let Some(guard) = generation.lane(lane) else { continue };
@@ -155,6 +165,14 @@ impl Stream<'_> {
             Stream::Spill { entries, .. } => {
                 entries.next();
             }
+        }
+    }
+
+    /// The memory of what was sorted, for the next table.
+    fn leave(self) -> Option<SortedTable> {
+        match self {
+            Stream::Memory { sorted, .. } => Some(sorted),
+            Stream::Spill { .. } => None,
         }
     }
 
@@ -329,7 +347,7 @@ impl<'a> Whole<'a> {
 fn merge(
     table: TableId,
     indexes: Option<&IndexSet>,
-    mut streams: Vec<Stream<'_>>,
+    streams: &mut [Stream<'_>],
     mut whole: Whole<'_>,
     mut each: impl FnMut(&CutRow<'_>) -> Result<(), StoreError>,
 ) -> Result<u64, StoreError> {
@@ -379,12 +397,19 @@ fn merge(
     }
 }
 
-fn streams<'a>(layers: &'a [Layer], table: TableId, order: &KeyOrder, sequence: u64) -> Vec<Stream<'a>> {
+/// `rooms`: memory for sorting that `Stream::leave` gave back.
+fn streams<'a>(
+    layers: &'a [Layer],
+    table: TableId,
+    order: &KeyOrder,
+    sequence: u64,
+    rooms: &mut Vec<SortedTable>,
+) -> Vec<Stream<'a>> {
     let mut all = Vec::new();
     for layer in layers {
         match layer {
             Layer::Memory(generation) => {
-                let sorted = SortedTable::of(generation, table, order, sequence);
+                let sorted = SortedTable::of(generation, table, order, sequence, rooms.pop().unwrap_or_default());
                 let lanes = (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)).collect();
                 let stream = Stream::Memory { lanes, table, sorted, next: 0 };
                 stream.warm();
@@ -446,13 +471,15 @@ pub(crate) fn write<'a>(
     let scratch =
         to.scratch.map(|folder| Scratch { folder: folder.to_owned(), kept: to.disk.kept().clone(), bytes_max });
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
+    let mut rooms = Vec::new();
     let mut tables: Vec<_> = point.catalog.tables().chain(to.copied).collect();
     tables.sort_unstable_by_key(|table| table.id);
     tables.dedup_by_key(|table| table.id);
     for table in tables {
         let order = KeyOrder::of(table);
-        let streams = streams(layers, table.id, &order, point.sequence);
-        let (rows, entries) = write_table(to, &mut run, table, &order, streams, scratch.as_ref())?;
+        let mut streams = streams(layers, table.id, &order, point.sequence, &mut rooms);
+        let (rows, entries) = write_table(to, &mut run, table, &order, &mut streams, scratch.as_ref())?;
+        rooms.extend(streams.into_iter().filter_map(Stream::leave));
         report.entries += rows;
         report.index_entries += entries;
     }
@@ -480,7 +507,7 @@ fn write_table(
     run: &mut Run<'_>,
     table: &TableDef,
     order: &KeyOrder,
-    streams: Vec<Stream<'_>>,
+    streams: &mut [Stream<'_>],
     scratch: Option<&Scratch>,
 ) -> Result<(u64, u64), StoreError> {
     let damaged = || to.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
@@ -519,12 +546,12 @@ pub(crate) fn spill(
     let is_it = |layer: &Layer| matches!(layer, Layer::Memory(held) if held.number() == generation.number());
     let place = layers.below.iter().position(is_it).unwrap_or(layers.below.len());
     let mut run = disk.begin()?;
-    let mut any = false;
+    let (mut any, mut rooms) = (false, Vec::new());
     for table in tables_of(generation) {
         let Some(table) = catalog.table_by_id(table) else { continue };
         let order = KeyOrder::of(table);
         let layer = [Layer::Memory(Arc::clone(generation))];
-        let streams = streams(&layer, table.id, &order, u64::MAX);
+        let mut streams = streams(&layer, table.id, &order, u64::MAX, &mut rooms);
         let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
         let mut entries = order.indexes().and_then(|set| {
             let extents = vec![Extent::Everything; set.indexes().len()];
@@ -535,7 +562,7 @@ pub(crate) fn spill(
         let mut under = |shape: &TableShape<'_>, _: &[u8], key: &[u8], image: &mut Vec<u8>| {
             layers.append_under(place, shape, key, image)
         };
-        let rows = merge(table.id, indexes, streams, Whole::new(table, &mut under, &damaged), |row| {
+        let rows = merge(table.id, indexes, &mut streams, Whole::new(table, &mut under, &damaged), |row| {
             value.clear();
             if let Some(entries) = &mut entries {
                 let base = entry::SpillBase {
@@ -550,6 +577,7 @@ pub(crate) fn spill(
             run.put(row.key, &value)
         })?;
         any |= rows > 0;
+        rooms.extend(streams.into_iter().filter_map(Stream::leave));
         if let Some(entries) = entries {
             entries.write(&mut run, false)?;
         }

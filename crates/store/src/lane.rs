@@ -3,10 +3,12 @@
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
 //! passes unseen while `check_images` asks to look (RULES 20).
 
+use std::sync::Arc;
+
 use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
-use crate::arena::{Cursor, RecordRef};
+use crate::arena::{Cursor, RecordRef, SegmentPool};
 use crate::beneath::{Base, Bases};
 use crate::error::StoreError;
 use crate::layers::{Below, Depth, Layer, Layers};
@@ -279,14 +281,15 @@ pub struct Lane {
     base_keys: Vec<u8>,
     /// Parts above a row that is looked for.
     parts: Parts,
+    segments: Arc<SegmentPool>,
 }
 
 impl Table {
     /// Room for as many rows as the newest sealed generation has: growing by and by costs a twentieth of apply.
-    fn like(layers: &Layers, lane: usize, table: TableId) -> Box<Table> {
+    fn like(layers: &Layers, lane: usize, table: TableId, segments: &Arc<SegmentPool>) -> Box<Table> {
         let sealed = layers.newest_sealed().and_then(|generation| generation.lane(lane));
         let rows = sealed.map_or(0, |lane| lane.slot_count(table));
-        Box::new(Table { rows: LaneTable::with_capacity(rows), ..Table::default() })
+        Box::new(Table { rows: LaneTable::with_capacity(rows, segments), ..Table::default() })
     }
 
     fn standing<'a>(&self, (key, content, definition): KeyContent<'a>) -> Standing<'a> {
@@ -311,7 +314,7 @@ enum Old<'a> {
 }
 
 impl Lane {
-    pub(crate) fn new(bottom: bool) -> Lane {
+    pub(crate) fn new(bottom: bool, segments: &Arc<SegmentPool>) -> Lane {
         Lane {
             bottom,
             bytes: 0,
@@ -322,6 +325,7 @@ impl Lane {
             buffers: ConversionBuffers::default(),
             base_keys: Vec::new(),
             parts: Parts::default(),
+            segments: Arc::clone(segments),
         }
     }
 
@@ -348,7 +352,7 @@ impl Lane {
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || None);
         }
-        let entry = self.tables[index].get_or_insert_with(|| Table::like(layers, lane, shape.id));
+        let entry = self.tables[index].get_or_insert_with(|| Table::like(layers, lane, shape.id, &self.segments));
         let rows = &mut entry.rows;
         let found = rows.find(hash, key);
         let compare = match check {

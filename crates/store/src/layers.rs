@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, TableId};
 
+use crate::arena::SegmentPool;
 use crate::disk::{Disk, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
@@ -67,10 +68,10 @@ pub struct Generation {
 
 impl Generation {
     /// `bottom`: nothing lies below, so deleted rows need no trace.
-    pub(crate) fn new(number: u64, lanes: usize, bottom: bool) -> Generation {
+    pub(crate) fn new(number: u64, lanes: usize, bottom: bool, segments: &Arc<SegmentPool>) -> Generation {
         Generation {
             number,
-            lanes: (0..lanes).map(|_| RwLock::new(Lane::new(bottom))).collect(),
+            lanes: (0..lanes).map(|_| RwLock::new(Lane::new(bottom, segments))).collect(),
             bytes: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             orders: Orders::default(),
             point: OnceLock::new(),

@@ -55,6 +55,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::{Catalog, IndexSet, TableDef, TableId};
 
+use crate::arena::SegmentPool;
 use crate::index_state::IndexStates;
 use crate::layers::{Layer, Spill};
 
@@ -75,6 +76,7 @@ pub struct Store {
     /// `settles_at` was seen to be reached.
     settled: AtomicBool,
     recovered_prepared: PreparedSet,
+    segments: Arc<SegmentPool>,
 }
 
 /// What the newest cut holds.
@@ -158,7 +160,9 @@ impl Store {
         recovered: Option<Recovered>,
     ) -> Store {
         let lanes = lanes_rounded(lanes);
-        let active = Arc::new(Generation::new(0, lanes, disk.is_none()));
+        let bottom = disk.is_none();
+        let segments = Arc::new(if bottom { SegmentPool::default() } else { SegmentPool::passing() });
+        let active = Arc::new(Generation::new(0, lanes, bottom, &segments));
         let base = disk.as_ref().map(|disk| (Arc::clone(disk), disk.read_at()));
         let indexes = match (&disk, &recovered) {
             // Read once already, by `Disk::recover`.
@@ -211,6 +215,7 @@ impl Store {
             settled: AtomicBool::new(settles_at.is_none()),
             settles_at,
             recovered_prepared,
+            segments,
         }
     }
 
@@ -299,7 +304,9 @@ impl Store {
         if let Some(point) = point {
             sealed.seal(point);
         }
-        self.visibility.put_on_top(Generation::new(number, self.lanes, self.disk.is_none()));
+        // As much as the next one is going to take.
+        self.segments.keep(usize::try_from(sealed.lane_bytes()).unwrap_or(usize::MAX));
+        self.visibility.put_on_top(Generation::new(number, self.lanes, self.disk.is_none(), &self.segments));
         sealed
     }
 

@@ -4,10 +4,11 @@
 //! snapshot or a coming watermark can see is dropped.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use crate::arena::{Arena, Cursor, Header, RecordRef};
+use crate::arena::{Arena, Cursor, Header, RecordRef, SegmentPool};
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -87,8 +88,13 @@ impl Found {
 
 impl LaneTable {
     /// With room for this many rows.
-    pub(crate) fn with_capacity(rows: usize) -> LaneTable {
-        LaneTable { index: HashTable::with_capacity(rows), slots: Vec::with_capacity(rows), ..LaneTable::default() }
+    pub(crate) fn with_capacity(rows: usize, segments: &Arc<SegmentPool>) -> LaneTable {
+        LaneTable {
+            index: HashTable::with_capacity(rows),
+            slots: Vec::with_capacity(rows),
+            arena: Arena::of(segments),
+            ..LaneTable::default()
+        }
     }
 
     /// The newest version of a key, a deletion included.

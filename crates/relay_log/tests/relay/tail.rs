@@ -49,7 +49,7 @@ fn a_reader_opened_late_reads_from_the_start() {
     let mut tail = writer.tail();
     let mut seen = Seen::default();
     seen.drain(&mut tail);
-    assert_eq!((seen.hot, seen.cold), (0, 4), "read in chunks of 1 MiB");
+    assert_eq!((seen.hot, seen.cold), (0, 7), "read in chunks of 512 KiB");
     source.feed(&mut writer, 10);
     seen.drain(&mut tail);
     assert_eq!(seen.hot, 1);
