@@ -41,18 +41,35 @@ pub struct CutReport {
 /// A row's place in a generation, in the order of the tree.
 #[derive(Clone, Copy)]
 struct Place {
-    /// First bytes of the sort key behind the table's prefix: few keys are compared beyond.
-    head: u128,
+    /// First bytes of the key behind the table's prefix, zeros behind its end: few keys are compared beyond.
+    head: [u8; HEAD_LEN],
     place: u64,
+    /// Where the key lies that is longer than its head.
     key_at: u32,
     key_len: u16,
     lane: u16,
 }
 
+const HEAD_LEN: usize = 16;
+
+impl Place {
+    /// In the order of their keys.
+    fn order(&self, other: &Place, keys: &[Vec<u8>]) -> Ordering {
+        let heads = u128::from_be_bytes(self.head).cmp(&u128::from_be_bytes(other.head));
+        heads.then_with(|| {
+            if usize::from(self.key_len.min(other.key_len)) <= HEAD_LEN {
+                // The shorter one is how the other begins.
+                return self.key_len.cmp(&other.key_len);
+            }
+            key_of(keys, self).cmp(key_of(keys, other))
+        })
+    }
+}
+
 /// All rows of one table in one generation, sorted.
 #[derive(Default)]
 struct SortedTable {
-    /// Keys of the tree without the table's prefix, end to end.
+    /// Keys of the tree without the table's prefix, end to end; of those that are longer than their heads.
     keys: Vec<Vec<u8>>,
     places: Vec<Place>,
 }
@@ -73,22 +90,17 @@ impl SortedTable {
         sorted.keys.truncate(1);
         sorted.keys.iter_mut().for_each(Vec::clear);
         let mut key = Vec::new();
+        // Growing by and by would copy all of it again and again.
+        let expected = (0..generation.lane_count()).filter_map(|lane| Some(generation.lane(lane)?.slot_count(table)));
+        let expected: usize = expected.sum();
+        sorted.places.reserve(expected);
         for lane in 0..generation.lane_count() {
             let Some(guard) = generation.lane(lane) else { continue };
             guard.each_held(table, sequence, |place, held| {
                 key.clear();
                 entry::append_row_key(order, table, held.key, &mut key);
                 let rest = key.get(entry::PREFIX_LEN..).unwrap_or(&[]);
-                if sorted.keys.last().is_none_or(|block| block.len() + rest.len() + 8 > KEY_BLOCK_BYTES) {
-                    sorted.keys.push(Vec::new());
-                }
-                let block = sorted.keys.len() - 1;
-                let Some(bytes) = sorted.keys.last_mut() else { return };
-                let key_at = (block * (KEY_BLOCK_BYTES >> KEY_AT_SHIFT)) as u32;
-                // Each key begins at a multiple of 8: 29 bits of place for 2 GiB of keys, and so on.
-                bytes.resize(bytes.len().next_multiple_of(1 << KEY_AT_SHIFT), 0);
-                let key_at = key_at + (bytes.len() >> KEY_AT_SHIFT) as u32;
-                bytes.extend_from_slice(rest);
+                let key_at = if rest.len() > HEAD_LEN { sorted.keep_key(rest, expected) } else { 0 };
                 sorted.places.push(Place {
                     head: long_head_of(rest),
                     key_at,
@@ -99,10 +111,26 @@ impl SortedTable {
             });
         }
         let SortedTable { keys, places } = &mut sorted;
-        places.sort_unstable_by(|left, right| {
-            left.head.cmp(&right.head).then_with(|| key_of(keys, left).cmp(key_of(keys, right)))
-        });
+        places.sort_unstable_by(|left, right| left.order(right, keys));
         sorted
+    }
+
+    /// Where it lies now. `about`: so many keys may come.
+    fn keep_key(&mut self, key: &[u8], about: usize) -> u32 {
+        let len = key.len().next_multiple_of(1 << KEY_AT_SHIFT);
+        if self.keys.last().is_none_or(|block| block.len() + len > KEY_BLOCK_BYTES) {
+            self.keys.push(Vec::new());
+        }
+        let block = self.keys.len() - 1;
+        let Some(bytes) = self.keys.last_mut() else { return 0 };
+        if bytes.is_empty() {
+            bytes.reserve((len * about).min(KEY_BLOCK_BYTES));
+        }
+        // Each key begins at a multiple of 8: 29 bits of place for 2 GiB of keys, and so on.
+        let key_at = block * (KEY_BLOCK_BYTES >> KEY_AT_SHIFT) + (bytes.len() >> KEY_AT_SHIFT);
+        bytes.extend_from_slice(key);
+        bytes.resize(bytes.len().next_multiple_of(1 << KEY_AT_SHIFT), 0);
+        key_at as u32
     }
 
     fn key(&self, index: usize) -> Option<&[u8]> {
@@ -112,7 +140,10 @@ impl SortedTable {
 
 const KEY_AT_SHIFT: usize = 3;
 
-fn key_of<'a>(keys: &'a [Vec<u8>], place: &Place) -> &'a [u8] {
+fn key_of<'a>(keys: &'a [Vec<u8>], place: &'a Place) -> &'a [u8] {
+    if let Some(key) = place.head.get(..usize::from(place.key_len)) {
+        return key;
+    }
     let block_places = KEY_BLOCK_BYTES >> KEY_AT_SHIFT;
     let (block, at) = (place.key_at as usize / block_places, (place.key_at as usize % block_places) << KEY_AT_SHIFT);
     keys.get(block).and_then(|bytes| bytes.get(at..at + usize::from(place.key_len))).unwrap_or(&[])
@@ -609,4 +640,34 @@ pub(crate) fn each_row<B>(
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_in_the_order_of_their_keys() {
+        // Of zeros and ones, so that many are how others begin, with what stands for their end behind them.
+        let mut random = 7_u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        let mut sorted = SortedTable::default();
+        let mut keys = Vec::new();
+        for place in 0..4000 {
+            let zeros = next(20) as usize;
+            let key: Vec<u8> = (0..next(22) as usize).map(|at| if at < zeros { 0 } else { next(2) as u8 }).collect();
+            let key_at = if key.len() > HEAD_LEN { sorted.keep_key(&key, 10) } else { 0 };
+            sorted.places.push(Place { head: long_head_of(&key), place, key_at, key_len: key.len() as u16, lane: 0 });
+            keys.push(key);
+        }
+        let SortedTable { keys: kept, places } = &mut sorted;
+        places.sort_unstable_by(|left, right| left.order(right, kept));
+        let there: Vec<&[u8]> = (0..sorted.places.len()).filter_map(|index| sorted.key(index)).collect();
+        assert!(sorted.places.iter().zip(&there).all(|(place, key)| keys[place.place as usize] == *key));
+        keys.sort();
+        assert_eq!(there, keys);
+    }
 }

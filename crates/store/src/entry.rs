@@ -102,16 +102,16 @@ pub(crate) fn head_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// As `head_of`, of 16 bytes.
-pub(crate) fn long_head_of(key: &[u8]) -> u128 {
+/// The first 16 bytes, zeros behind a shorter key.
+pub(crate) fn long_head_of(key: &[u8]) -> [u8; 16] {
     if let Some(head) = key.first_chunk() {
-        return u128::from_be_bytes(*head);
+        return *head;
     }
     let mut head = [0; 16];
     if let Some(to) = head.get_mut(..key.len()) {
         to.copy_from_slice(key);
     }
-    u128::from_be_bytes(head)
+    head
 }
 
 /// Key of a record.
