@@ -31,12 +31,15 @@ impl MemoryPlan {
     #[must_use]
     pub fn of(memory: u64, queue_memory: u64) -> MemoryPlan {
         let limit_bytes = if memory == 0 { machine_bytes() / 4 } else { memory };
-        let shared = limit_bytes - if limit_bytes < 256 << 20 { limit_bytes / 4 } else { KEPT_BY_ALLOCATOR };
+        let small = limit_bytes < 256 << 20;
+        let shared = limit_bytes - if small { limit_bytes / 4 } else { KEPT_BY_ALLOCATOR };
+        // Less of small limits, of which fixed costs are a larger part.
+        let generation_bytes = shared / if small { 5 } else { 4 };
         MemoryPlan {
             limit_bytes,
             queue_bytes: queue_memory.min(shared / 8),
-            generation_bytes: shared / 4,
-            snapshot_bytes: shared / 2,
+            generation_bytes,
+            snapshot_bytes: generation_bytes * 2,
             cache_bytes: shared / 8,
             hot_bytes: usize::try_from(shared / 16).unwrap_or(usize::MAX).min(64 << 20),
         }
