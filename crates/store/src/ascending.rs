@@ -82,25 +82,13 @@ impl<'a> Ascending<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::DiskOptions;
+    use crate::disk::of_three_runs;
 
     /// Dense, sparse, in turns, of keys that are there and of others; several runs.
     #[test]
     fn values_are_those_of_look_ups() {
         let folder = tempfile::tempdir().unwrap();
-        let (disk, _) = Disk::open(folder.path(), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
-        for round in 0..3u32 {
-            let mut run = disk.begin().unwrap();
-            for key in (0..20_000u32).filter(|key| key % 7 != round) {
-                match key % 11 {
-                    10 if round == 2 => run.remove(&key.to_be_bytes()).unwrap(),
-                    _ => run.put(&key.to_be_bytes(), &[round as u8; 20]).unwrap(),
-                }
-            }
-            let ending = disk.ending();
-            run.finish(&ending).unwrap();
-            disk.take_over(&ending);
-        }
+        let disk = of_three_runs(folder.path(), 20_000, |run, key| key % 7 != run);
         let (at, to) = (disk.read_at(), 19_000u32.to_be_bytes());
         let asked: [Vec<u32>; 5] = [
             (0..19_000).collect(),

@@ -751,3 +751,22 @@ pub(crate) fn remove_folder(folder: &Path) -> Result<(), StoreError> {
 pub(crate) fn ids_of(catalog: &Catalog) -> BTreeSet<TableId> {
     catalog.tables().map(|table| table.id).collect()
 }
+
+/// Three runs, one over the other, of the keys below `keys` that `has` gives each; the last one removes some.
+#[cfg(test)]
+pub(crate) fn of_three_runs(folder: &Path, keys: u32, has: impl Fn(u32, u32) -> bool) -> Disk {
+    let (disk, _) = Disk::open(folder, DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+    for number in 0..3 {
+        let mut run = disk.begin().unwrap();
+        for key in (0..keys).filter(|key| has(number, *key)) {
+            match key % 11 {
+                10 if number == 2 => run.remove(&key.to_be_bytes()).unwrap(),
+                _ => run.put(&key.to_be_bytes(), &[number as u8; 20]).unwrap(),
+            }
+        }
+        let ending = disk.ending();
+        run.finish(&ending).unwrap();
+        disk.take_over(&ending);
+    }
+    disk
+}

@@ -91,24 +91,12 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::disk::{Disk, DiskOptions};
+    use crate::disk::of_three_runs;
 
     #[test]
     fn both_ends_meet() {
         let folder = tempfile::tempdir().unwrap();
-        let (disk, _) = Disk::open(folder.path(), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
-        for round in 0..3u32 {
-            let mut run = disk.begin().unwrap();
-            for key in (0..3_000u32).filter(|key| key % 3 == round || key % 7 == 0) {
-                match key % 11 {
-                    10 if round == 2 => run.remove(&key.to_be_bytes()).unwrap(),
-                    _ => run.put(&key.to_be_bytes(), &[round as u8; 20]).unwrap(),
-                }
-            }
-            let ending = disk.ending();
-            run.finish(&ending).unwrap();
-            disk.take_over(&ending);
-        }
+        let disk = of_three_runs(folder.path(), 3_000, |run, key| key % 3 == run || key % 7 == 0);
         let view = disk.newest().unwrap();
         // From the front while the bit is 0, else from the back; then on from the front.
         let patterns = [0, u64::MAX, 0b1, 0b10, 0xaaaa_aaaa, 0xffff_0000, 0x00ff_00ff_00ff];

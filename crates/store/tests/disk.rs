@@ -465,7 +465,7 @@ fn prepared_transactions_are_part_of_every_cut() {
 #[test]
 fn a_merge_that_is_broken_off_leaves_all_as_it_was() {
     let mut world = World::new();
-    for round in 0..9u8 {
+    for round in 0..5u8 {
         (0..100).for_each(|key| world.keyed(key, Some(image(key, round, 100))));
         world.commit();
         world.cut();
@@ -486,7 +486,7 @@ fn files_of_merged_runs_stay_for_a_snapshot_and_no_longer() {
     let mut world = World::new();
     let files = |world: &World| std::fs::read_dir(world.folder.path().join("store/tables")).unwrap().count();
     let round = |world: &mut World, fill: u8| {
-        for part in 0..9u8 {
+        for part in 0..5u8 {
             (0..100).for_each(|key| world.keyed(key, Some(image(key, fill + part, 100))));
             world.commit();
             world.cut();

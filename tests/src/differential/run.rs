@@ -157,11 +157,11 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
             report.known_stop = true;
             Ok(report)
         }
-        Err(_) if source_died(&server).is_some() => {
-            report.source_died = source_died(&server);
-            Ok(report)
-        }
         Err(what) => {
+            report.source_died = source_died(&server);
+            if report.source_died.is_some() {
+                return Ok(report);
+            }
             let units = std::mem::take(&mut *shared.units.lock().unwrap());
             Err(Box::new(Failure { what, units, server: server_options }))
         }
