@@ -66,6 +66,8 @@ struct State {
     shown: Shown,
     /// Somebody waits for all lanes to be through, whatever is visible.
     applied_awaited: bool,
+    /// Who waits for anything to move: to wake nobody is a system call too.
+    waiting: u32,
 }
 
 /// What `status` shows of publishing.
@@ -124,6 +126,7 @@ impl Publisher {
                 torn: false,
                 shown: Shown::default(),
                 applied_awaited: false,
+                waiting: 0,
             }),
             moved: Condvar::new(),
             lag,
@@ -202,8 +205,7 @@ impl Publisher {
         if state.front > index {
             return true;
         }
-        let state = self.moved.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
-        state.front > index
+        self.wait(state, timeout).front > index
     }
 
     /// Waits until all lanes have applied every piece there is, visible or held; false when `timeout` passes.
@@ -214,7 +216,7 @@ impl Publisher {
             return true;
         }
         state.applied_awaited = true;
-        let mut state = self.moved.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
+        let mut state = self.wait(state, timeout);
         state.applied_awaited = false;
         applied(&state)
     }
@@ -284,9 +286,17 @@ impl Publisher {
             *front += 1;
             any = true;
         }
-        if any || state.applied_awaited {
+        if state.waiting > 0 && (any || state.applied_awaited) {
             self.moved.notify_all();
         }
+    }
+
+    /// Until something moves, at most so long.
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>, timeout: Duration) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        let mut state = self.moved.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting -= 1;
+        state
     }
 
     fn publish(&self, entry: &mut Entry, from: usize, to: usize, shown: &mut Shown) {
@@ -361,7 +371,7 @@ impl Publisher {
                 state.hold = Hold::All;
                 return false;
             }
-            state = self.moved.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.wait(state, left);
         }
     }
 

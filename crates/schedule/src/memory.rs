@@ -19,6 +19,8 @@ pub struct MemoryGate {
 struct State {
     used: u64,
     open: bool,
+    /// Who waits: to wake nobody is a system call too.
+    waiting: u32,
 }
 
 /// Bytes held until dropped.
@@ -51,9 +53,11 @@ impl MemoryGate {
         let full = |state: &State| state.used > 0 && state.used.saturating_add(bytes) > self.limit && !state.open;
         if full(&state) {
             self.waits.fetch_add(1, Ordering::Relaxed);
+            state.waiting += 1;
             while full(&state) {
                 state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
+            state.waiting -= 1;
         }
         self.take(state, bytes);
         Reservation { gate: Arc::clone(self), bytes }
@@ -107,8 +111,11 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
         state.used = state.used.saturating_sub(self.bytes);
+        let is_awaited = state.waiting > 0;
         drop(state);
-        self.gate.freed.notify_one();
+        if is_awaited {
+            self.gate.freed.notify_one();
+        }
     }
 }
 

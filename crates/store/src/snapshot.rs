@@ -40,6 +40,8 @@ struct State {
     held: BTreeMap<u64, HeldSnapshot>,
     snapshots: u64,
     limits: SnapshotLimits,
+    /// Who waits for the watermark: to wake nobody is a system call too.
+    waiting: u32,
 }
 
 /// How much snapshots may hold on to.
@@ -136,6 +138,7 @@ impl Visibility {
                 held: BTreeMap::new(),
                 snapshots: 0,
                 limits: SnapshotLimits::default(),
+                waiting: 0,
             }),
             moved: Condvar::new(),
             marks: Marks::new(sequence),
@@ -258,8 +261,11 @@ impl Visibility {
             }
         }
         self.marks.advance(to.0, &state.pins);
+        let is_awaited = state.waiting > 0;
         drop(state);
-        self.moved.notify_all();
+        if is_awaited {
+            self.moved.notify_all();
+        }
     }
 
     /// A copy of what is visible now.
@@ -287,7 +293,9 @@ impl Visibility {
             if left.is_zero() {
                 return false;
             }
+            state.waiting += 1;
             state = self.moved.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
     }
 }
