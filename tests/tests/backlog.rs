@@ -1,6 +1,6 @@
 //! A backlog that was received and not applied: what is left to do shows, memory stays bounded, all of it is caught up.
 //!
-//! Short: 60,000 transactions. Soak: 2,000,000, with the speed of catching up set against `lab replay` over the same bytes,
+//! Short: 60,000 transactions. Soak: 8,000,000, with the speed of catching up set against `lab replay` over the same bytes,
 //! and the forecast against what came true.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -15,7 +15,7 @@ const ROWS: u64 = 200_000;
 
 #[test]
 fn a_backlog_is_caught_up_at_the_speed_of_replay() {
-    let transactions: u64 = length(60_000, 2_000_000);
+    let transactions: u64 = length(60_000, 8_000_000);
     let logs = folder("backlog-log");
     let out = logs.display().to_string();
     let (count, rows) = (format!("--transactions={transactions}"), format!("--rows={ROWS}"));

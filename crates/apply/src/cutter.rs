@@ -140,7 +140,7 @@ pub struct Cutter {
     from_sealer: Receiver<Sealed>,
     sync_relay: SyncRelay,
     after_cut: AfterCut,
-    kicks: [Sender<()>; 2],
+    kicks: [Sender<()>; 3],
     /// Taken by `step` and not on disk yet.
     in_hand: Option<Sealed>,
 }
@@ -165,9 +165,11 @@ pub fn pair(
     ending: &Arc<Ending>,
     state: &Arc<CutState>,
     options: CutOptions,
-) -> (Sealer, Cutter, [(Compaction, Receiver<()>); 2]) {
+) -> (Sealer, Cutter, [(Compaction, Receiver<()>); 3]) {
     let (to_cutter, from_sealer) = bounded(4);
-    let ((near, near_kicked), (deep, deep_kicked)) = (bounded(1), bounded(1));
+    let (near, near_kicked) = bounded(1);
+    let (middle, middle_kicked) = bounded(1);
+    let (deep, deep_kicked) = bounded(1);
     let sealer = Sealer {
         store: Arc::clone(store),
         state: Arc::clone(state),
@@ -192,10 +194,12 @@ pub fn pair(
         from_sealer,
         sync_relay: options.sync_relay,
         after_cut: options.after_cut,
-        kicks: [near, deep],
+        kicks: [near, middle, deep],
         in_hand: None,
     };
-    (sealer, cutter, [(Compaction::Near, near_kicked), (Compaction::Deep, deep_kicked)])
+    let kicked =
+        [(Compaction::Near, near_kicked), (Compaction::Middle, middle_kicked), (Compaction::Deep, deep_kicked)];
+    (sealer, cutter, kicked)
 }
 
 impl Sealer {
@@ -498,6 +502,8 @@ pub fn class_of(error: &StoreError) -> StopClass {
 pub enum Compaction {
     /// The newest, which cuts wait for.
     Near,
+    /// Those of several cuts.
+    Middle,
     /// The large ones.
     Deep,
 }
@@ -526,6 +532,7 @@ pub fn compact(store: &Store, ending: &Ending, which: Compaction, kicked: &Recei
                     }
                     store.compact_near(idle)?
                 }
+                Compaction::Middle => store.compact_middle(idle)?,
                 Compaction::Deep => store.compact_deep(idle)?,
             };
             if !did {

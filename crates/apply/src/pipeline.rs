@@ -274,9 +274,9 @@ impl Pipeline {
             for (number, (which, kicked)) in kicked.into_iter().enumerate() {
                 let (store, own, ending) = (Arc::clone(&store), Arc::clone(&control), Arc::clone(&ending));
                 compaction.push(spawn(&format!("compact-{number}"), &control, move || {
-                    // Cuts wait for the other one: made less urgent it fell behind in a long replay, for nothing won in a
+                    // Cuts wait for the nearest: made less urgent it fell behind in a long replay, for nothing won in a
                     // short one.
-                    if which == cutter::Compaction::Deep {
+                    if which != cutter::Compaction::Near {
                         base::priority::to_background();
                     }
                     if let Err(error) = cutter::compact(&store, &ending, which, &kicked) {

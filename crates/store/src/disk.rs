@@ -142,8 +142,9 @@ pub struct Disk {
     compacted: AtomicU64,
     /// Ranges read since runs were last merged: each looks into every run.
     ranges_read: AtomicU64,
-    /// Held from the look at the levels to the end of the step that follows from it.
+    /// Held from the look at the levels to the end of the step that follows from it. `deep` before `middle`.
     near: Mutex<()>,
+    middle: Mutex<()>,
     deep: Mutex<()>,
 }
 
@@ -247,6 +248,7 @@ impl Disk {
             compacted: AtomicU64::new(0),
             ranges_read: AtomicU64::new(0),
             near: Mutex::new(()),
+            middle: Mutex::new(()),
             deep: Mutex::new(()),
         })
     }
@@ -446,11 +448,13 @@ impl Disk {
     /// # Errors
     /// When the tree's files cannot be read or written.
     pub fn compact(&self, oldest_read: u64) -> Result<bool, StoreError> {
-        Ok(self.compact_near(oldest_read, false)? || self.compact_deep(oldest_read, false)?)
+        Ok(self.compact_near(oldest_read, false)?
+            || self.compact_middle(oldest_read, false)?
+            || self.compact_deep(oldest_read, false)?)
     }
 
     /// One step of the compaction that cuts wait for: drops files of dead tables, merges the newest runs; waits for
-    /// whoever is in it. Never waits for [`compact_deep`](Self::compact_deep). `idle`: no cut came for a while.
+    /// whoever is in it. Never waits for the other two. `idle`: no cut came for a while.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -465,6 +469,16 @@ impl Disk {
             }
         }
         self.take_step(oldest_read, |levels| tiers::near(levels, idle || self.reads_cost_more(levels)))
+    }
+
+    /// One step of merging what [`compact_near`](Self::compact_near) made; waits for whoever is in it, and for
+    /// [`compact_deep`](Self::compact_deep) in a store that is small still.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_middle(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
+        let _alone = self.middle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.take_step(oldest_read, |levels| tiers::middle(levels, idle || self.reads_cost_more(levels)))
     }
 
     /// One step of the compaction of large runs, which may take as long as writing the whole tree; false as well while
@@ -484,8 +498,9 @@ impl Disk {
     pub fn settle(&self, oldest_read: u64) -> Result<(), StoreError> {
         loop {
             let near = self.compact_near(oldest_read, false)?;
+            let middle = self.compact_middle(oldest_read, false)?;
             let _alone = self.deep.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.deep_step(oldest_read, false)? && !near {
+            if !self.deep_step(oldest_read, false)? && !near && !middle {
                 return Ok(());
             }
         }
@@ -500,7 +515,15 @@ impl Disk {
                 return Ok(true);
             }
         }
-        self.take_step(oldest_read, |levels| tiers::deep(levels, idle || self.reads_cost_more(levels)))
+        if self.take_step(oldest_read, |levels| tiers::deep(levels, idle || self.reads_cost_more(levels)))? {
+            return Ok(true);
+        }
+        let into_last = |levels: &_| tiers::into_last(levels, idle || self.reads_cost_more(levels));
+        if into_last(&self.levels()).is_none() {
+            return Ok(false);
+        }
+        let _between = self.middle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.take_step(oldest_read, into_last)
     }
 
     /// Breaks off merges that are under way, and lets none begin until it is called with false.

@@ -422,7 +422,7 @@ impl Store {
     /// # Errors
     /// When the tree cannot be read or written.
     pub fn compact(&self) -> Result<bool, StoreError> {
-        Ok(self.compact_near(false)? || self.compact_deep(false)?)
+        Ok(self.compact_near(false)? || self.compact_middle(false)? || self.compact_deep(false)?)
     }
 
     /// One step of what cuts wait for, or of filling a new index; see [`Disk::compact_near`].
@@ -435,11 +435,16 @@ impl Store {
         if disk.l0_runs() < L0_RUNS_MAX / 2 && self.fill_step(disk)? {
             return Ok(true);
         }
-        let did = disk.compact_near(self.visibility.oldest_read(), idle)?;
-        if did {
-            self.take_over(disk);
-        }
-        Ok(did)
+        self.compacted(disk, |oldest_read| disk.compact_near(oldest_read, idle))
+    }
+
+    /// One step of merging runs of several cuts; see [`Disk::compact_middle`].
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_middle(&self, idle: bool) -> Result<bool, StoreError> {
+        let Some(disk) = &self.disk else { return Ok(false) };
+        self.compacted(disk, |oldest_read| disk.compact_middle(oldest_read, idle))
     }
 
     /// One step of merging large runs; see [`Disk::compact_deep`].
@@ -448,7 +453,16 @@ impl Store {
     /// As [`compact`](Self::compact).
     pub fn compact_deep(&self, idle: bool) -> Result<bool, StoreError> {
         let Some(disk) = &self.disk else { return Ok(false) };
-        let did = disk.compact_deep(self.visibility.oldest_read(), idle)?;
+        self.compacted(disk, |oldest_read| disk.compact_deep(oldest_read, idle))
+    }
+
+    /// Takes a step, given the oldest number anybody reads at; readers see what it did from then on.
+    fn compacted(
+        &self,
+        disk: &Arc<Disk>,
+        step: impl FnOnce(u64) -> Result<bool, StoreError>,
+    ) -> Result<bool, StoreError> {
+        let did = step(self.visibility.oldest_read())?;
         if did {
             self.take_over(disk);
         }

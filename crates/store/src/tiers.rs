@@ -25,8 +25,10 @@ use crate::disk::L0_RUNS_MAX;
 /// Runs of one level that are merged together.
 pub const MERGE_RUNS: usize = 4;
 
-/// Cutting waits at so many runs in level 2, where merging of large runs has had no time for too long.
+/// Cutting waits at so many runs in level 2, or in level 4, where merging has had no time for too long. One merge of large
+/// runs after the other may be a hundred cuts' time each.
 const SMALL_RUNS_MAX: usize = 4 * MERGE_RUNS;
+const LARGE_RUNS_MAX: usize = 6 * MERGE_RUNS;
 
 /// The last level is merged when what lies above it is one part in so many of it.
 const LAST_PART: u64 = 2;
@@ -54,11 +56,11 @@ pub(crate) type Levels = [Level; 7];
 
 /// Whether there are too many runs for one more.
 pub(crate) fn full(levels: &Levels) -> bool {
-    let [cuts, _, small, ..] = levels;
-    cuts.runs >= L0_RUNS_MAX || small.runs >= SMALL_RUNS_MAX
+    let [cuts, _, small, _, large, ..] = levels;
+    cuts.runs >= L0_RUNS_MAX || small.runs >= SMALL_RUNS_MAX || large.runs >= LARGE_RUNS_MAX
 }
 
-/// What is due where cuts arrive: quickly done, and never waiting for [`deep`].
+/// What is due where cuts arrive: quickly done, and never waiting for the others.
 pub(crate) fn near(levels: &Levels, eager: bool) -> Option<Step> {
     let [cuts, landing, ..] = levels;
     if landing.runs > 0 {
@@ -68,26 +70,42 @@ pub(crate) fn near(levels: &Levels, eager: bool) -> Option<Step> {
     (cuts.runs >= enough).then_some(Step::Merge { from: 0, to: 1 })
 }
 
-/// What is due further down; it may take as long as writing the whole tree.
-pub(crate) fn deep(levels: &Levels, eager: bool) -> Option<Step> {
-    let [_, _, small, landing, large, recent, last] = levels;
+/// What is due one tier further down, also while [`deep`] merges for minutes: without it the runs of four cuts pile up
+/// until cutting waits for that.
+pub(crate) fn middle(levels: &Levels, eager: bool) -> Option<Step> {
+    let [_, _, small, landing, ..] = levels;
     if landing.runs > 0 {
         return Some(Step::Move { from: 3, to: 4 });
     }
-    let part = if eager { LAST_PART_EAGER } else { LAST_PART };
-    let is_due = |bytes: u64| bytes > 0 && bytes.saturating_mul(part) >= last.bytes;
-    if is_due(recent.bytes) {
+    (small.runs >= MERGE_RUNS && into_last(levels, eager).is_none()).then_some(Step::Merge { from: 2, to: 3 })
+}
+
+/// What is due of large runs; it may take as long as writing the whole tree. What [`middle`] brings meanwhile lies in front.
+pub(crate) fn deep(levels: &Levels, eager: bool) -> Option<Step> {
+    let [_, _, _, _, large, recent, last] = levels;
+    if is_due(recent.bytes, last, eager) {
         return Some(Step::Merge { from: 5, to: 6 });
     }
-    if large.runs >= MERGE_RUNS || large.runs > 0 && is_due(large.bytes + recent.bytes) {
+    if large.runs >= MERGE_RUNS || large.runs > 0 && is_due(large.bytes + recent.bytes, last, eager) {
         // Where nothing lies between, at once to where it goes.
-        let to = if recent.runs == 0 && is_due(large.bytes) { 6 } else { 5 };
+        let to = if recent.runs == 0 && is_due(large.bytes, last, eager) { 6 } else { 5 };
         return Some(Step::Merge { from: 4, to });
     }
-    if large.runs == 0 && recent.runs == 0 && is_due(small.bytes) {
-        return Some(Step::Merge { from: 2, to: 6 });
-    }
-    (small.runs >= MERGE_RUNS).then_some(Step::Merge { from: 2, to: 3 })
+    None
+}
+
+/// What is due in a store that is small still: past the levels of [`middle`], which must do nothing from the look at the
+/// levels to the end of this step.
+pub(crate) fn into_last(levels: &Levels, eager: bool) -> Option<Step> {
+    let [_, _, small, landing, large, recent, last] = levels;
+    let between = landing.runs + large.runs + recent.runs;
+    (between == 0 && is_due(small.bytes, last, eager)).then_some(Step::Merge { from: 2, to: 6 })
+}
+
+/// Whether so many bytes are worth a merge with the last level.
+fn is_due(bytes: u64, last: &Level, eager: bool) -> bool {
+    let part = if eager { LAST_PART_EAGER } else { LAST_PART };
+    bytes > 0 && bytes.saturating_mul(part) >= last.bytes
 }
 
 #[cfg(test)]
@@ -129,7 +147,7 @@ mod tests {
         }
 
         fn settle(&mut self, eager: bool) {
-            while let Some(step) = near(&self.shape(), eager).or_else(|| deep(&self.shape(), eager)) {
+            while let Some(step) = any(&self.shape(), eager) {
                 self.take(step);
             }
         }
@@ -137,6 +155,13 @@ mod tests {
         fn runs(&self) -> usize {
             self.levels.iter().map(Vec::len).sum()
         }
+    }
+
+    fn any(levels: &Levels, eager: bool) -> Option<Step> {
+        near(levels, eager)
+            .or_else(|| middle(levels, eager))
+            .or_else(|| deep(levels, eager))
+            .or_else(|| into_last(levels, eager))
     }
 
     #[test]
@@ -177,10 +202,61 @@ mod tests {
             tree.levels[6] = vec![random(2_000) as u64];
             let mut steps = 0;
             while full(&tree.shape()) {
-                let step = near(&tree.shape(), false).or_else(|| deep(&tree.shape(), false));
-                tree.take(step.expect("nothing to do, and no cut either"));
+                tree.take(any(&tree.shape(), false).expect("nothing to do, and no cut either"));
                 steps += 1;
                 assert!(steps < 20, "{:?}", tree.levels);
+            }
+        }
+    }
+
+    /// The newest and the oldest cut that a run is of, and its size.
+    type Run = (u64, u64, u64);
+
+    fn put_together(runs: &[Run]) -> Run {
+        (runs[0].0, runs[runs.len() - 1].1, runs.iter().map(|run| run.2).sum())
+    }
+
+    #[test]
+    fn no_cut_waits_while_a_large_merge_takes_as_long_as_100_cuts() {
+        let shape = |levels: &[Vec<Run>; 7]| -> Levels {
+            std::array::from_fn(|n| {
+                let level = &levels[n];
+                Level { runs: level.len(), bytes: level.iter().map(|run| run.2).sum() }
+            })
+        };
+        for base in [50, 600, 5_000] {
+            let mut levels: [Vec<Run>; 7] = Default::default();
+            levels[6].push((0, 0, base));
+            // The cut it ends at, from and to where, and what it merges.
+            let mut large: Option<(u64, usize, usize, Vec<Run>)> = None;
+            for cut in 1..=3_000u64 {
+                assert!(!full(&shape(&levels)), "cut {cut}: {levels:?}");
+                levels[0].insert(0, (cut, cut, 1));
+                if let Some((_, from, to, merged)) = large.take_if(|large| large.0 <= cut) {
+                    levels[from].retain(|run| !merged.contains(run));
+                    levels[to] = vec![put_together(&merged)];
+                }
+                while let Some(step) = near(&shape(&levels), false).or_else(|| middle(&shape(&levels), false)) {
+                    let (Step::Merge { from, to } | Step::Move { from, to }) = step;
+                    let (from, to) = (usize::from(from), usize::from(to));
+                    // The tree takes no run into two merges.
+                    if levels[from].iter().any(|run| large.as_ref().is_some_and(|large| large.3.contains(run))) {
+                        break;
+                    }
+                    let runs = std::mem::take(&mut levels[from]);
+                    levels[to].insert(0, put_together(&runs));
+                }
+                if large.is_none()
+                    && let Some(Step::Merge { from, to }) =
+                        deep(&shape(&levels), false).or_else(|| into_last(&shape(&levels), false))
+                {
+                    let (from, to) = (usize::from(from), usize::from(to));
+                    let merged: Vec<Run> = levels[from].iter().chain(&levels[to]).copied().collect();
+                    let takes = put_together(&merged).2.min(if from == 2 { 40 } else { 100 });
+                    large = Some((cut + takes, from, to, merged));
+                }
+                let all: Vec<Run> = levels.iter().flatten().copied().collect();
+                assert!(all.windows(2).all(|pair| pair[0].1 > pair[1].0), "not by age at cut {cut}: {levels:?}");
             }
         }
     }

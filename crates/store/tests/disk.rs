@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::{Gtid, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
@@ -478,6 +479,73 @@ fn a_merge_that_is_broken_off_leaves_all_as_it_was() {
     world.store.break_off_merges(false);
     while world.store.compact().unwrap() {}
     assert!(world.store.disk().unwrap().l0_runs() < runs);
+    assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
+}
+
+/// Ends other threads, also where a check fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn rows_stay_as_they_are_while_three_threads_merge_beside_cuts() {
+    let mut world = World::new();
+    // What a cut changes is little beside it, so it goes through every level.
+    (0..=255).for_each(|key| world.keyed(key, Some(image(key, 0, 2_000))));
+    world.commit();
+    world.cut();
+    world.store.compact_fully().unwrap();
+    let (done, steps) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 3]);
+    let store = Arc::clone(&world.store);
+    let mergers: [fn(&Store) -> bool; 3] = [
+        |store| store.compact_near(false).unwrap(),
+        |store| store.compact_middle(false).unwrap(),
+        |store| store.compact_deep(false).unwrap(),
+    ];
+    std::thread::scope(|scope| {
+        for (merge, steps) in mergers.iter().zip(&steps) {
+            let (done, store) = (&done, &store);
+            scope.spawn(move || {
+                while !done.load(Ordering::Acquire) {
+                    match merge(store) {
+                        true => _ = steps.fetch_add(1, Ordering::Relaxed),
+                        false => std::thread::yield_now(),
+                    }
+                }
+            });
+        }
+        let ends = Ends(&done);
+        let mut random = 7u64;
+        for cut in 0..2_000u32 {
+            for _ in 0..8 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (key, len) = ((random >> 56) as u8, (random >> 33) as usize % 300);
+                match random >> 40 & 3 {
+                    0 => world.keyed(key, None),
+                    1 => world.merged(key, cut as u8, len),
+                    _ => world.keyed(key, Some(image(key, cut as u8, len))),
+                }
+            }
+            world.commit();
+            while store.disk().unwrap().is_full() {
+                std::thread::yield_now();
+            }
+            world.cut();
+            assert_eq!(world.seen(&Snapshot::pin(&store)), world.now, "after cut {cut}");
+            let enough = [40, 10, 3].iter().zip(&steps).all(|(enough, steps)| steps.load(Ordering::Relaxed) >= *enough);
+            if enough && cut >= 100 {
+                break;
+            }
+            assert!(cut < 1_999, "not merged often enough: {steps:?}");
+        }
+        drop(ends);
+    });
+    drop(store);
+    world.crash();
     assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
 }
 
