@@ -5,10 +5,11 @@
 //! all of it happens at transaction boundaries, by the thread that sequences; replay is held for no longer than
 //! `HOLD_MAX`; a change that does not fit ends the copy, not replay.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use base::queue::Waker;
 use base::{GtidSet, LogPosition};
 use catalog::{Catalog, TableDef, TableId};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -52,11 +53,36 @@ pub struct Refused;
 #[derive(Clone)]
 pub struct TableCopier {
     commands: Sender<Command>,
+    waker: Arc<OnceLock<Waker<DecodedPiece>>>,
 }
 
-pub(crate) fn channel() -> (TableCopier, Receiver<Command>) {
+/// The sequencing thread's end.
+pub(crate) struct Commands {
+    taken: Receiver<Command>,
+    waker: Arc<OnceLock<Waker<DecodedPiece>>>,
+}
+
+pub(crate) fn channel() -> (TableCopier, Commands) {
     let (commands, taken) = bounded(COMMANDS);
-    (TableCopier { commands }, taken)
+    let waker = Arc::new(OnceLock::new());
+    (TableCopier { commands, waker: Arc::clone(&waker) }, Commands { taken, waker })
+}
+
+impl Commands {
+    /// Whoever sends one ends with it the wait for pieces.
+    pub(crate) fn wakes(&self, waker: Waker<DecodedPiece>) {
+        let _ = self.waker.set(waker);
+    }
+
+    /// The next one, if it is there.
+    pub(crate) fn try_next(&self) -> Option<Command> {
+        self.taken.try_recv().ok()
+    }
+
+    /// The next one; None when there is none until then, or no copier any more.
+    pub(crate) fn next_until(&self, deadline: Instant) -> Option<Command> {
+        self.taken.recv_deadline(deadline).ok()
+    }
 }
 
 impl TableCopier {
@@ -78,7 +104,12 @@ impl TableCopier {
     fn send(&self, mut command: Command, stop: &AtomicBool) -> Result<(), Refused> {
         loop {
             match self.commands.send_timeout(command, LOOK) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    if let Some(waker) = self.waker.get() {
+                        waker.poke();
+                    }
+                    return Ok(());
+                }
                 Err(crossbeam_channel::SendTimeoutError::Timeout(back)) if !stop.load(Ordering::Acquire) => {
                     command = back;
                 }

@@ -10,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use base::queue::{self, Received, queue};
 use base::{LogPosition, ReplicationFilters, ThreadAffinity};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, never, select};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
 use schedule::{
@@ -20,7 +21,7 @@ use schedule::{
 };
 use store::Store;
 
-use crate::beside::{self, Command, HOLD_MAX, TableCopier};
+use crate::beside::{self, Command, Commands, HOLD_MAX, TableCopier};
 use crate::cutter::{self, CutOptions, CutState, CutWait, class_of};
 use crate::ending::Ending;
 use crate::publish::Publisher;
@@ -93,9 +94,10 @@ pub(crate) struct Control {
 
 impl Control {
     /// Holds a piece back while replay is paused.
-    pub(crate) fn wait_while_paused(&self, piece: &DecodedPiece) {
+    pub(crate) fn wait_while_paused(&self, piece: &DecodedPiece, before_waiting: impl FnOnce()) {
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         if *paused {
+            before_waiting();
             let first = piece.transactions.iter().map(|transaction| transaction.commit_us).find(|at| *at > 0);
             self.held_commit_us.store(first.unwrap_or(0), Ordering::Relaxed);
         }
@@ -167,6 +169,8 @@ pub fn lanes_for(workers: usize) -> usize {
 const LANES_PER_WORKER: usize = 8;
 /// Queue lengths in pieces; memory is bounded by the gate, so these only bound wake-ups.
 pub(crate) const QUEUE_PIECES: usize = 64;
+/// A stage that is behind is woken for so many, or when the one before it has nothing more to do.
+const WAKE_PIECES: usize = 12;
 /// Emptied buffers that wait for each decoder.
 pub(crate) const SPARE_PER_DECODER: usize = 4;
 /// How long a stage waits for input before it looks whether replay ends.
@@ -251,7 +255,11 @@ impl Pipeline {
         let (copier, commands) = beside::channel();
         let (mut threads, mut rows_by_worker) = (Vec::new(), Vec::new());
 
-        let (to_decode, from_split) = bounded::<Piece>(QUEUE_PIECES);
+        let (to_decode, from_split) = queue::<Piece>(QUEUE_PIECES, WAKE_PIECES);
+        gate.flush_before_waiting({
+            let waker = to_decode.waker();
+            move || waker.flush()
+        });
         threads.push(spawn("split", &control, {
             let (control, splitter) = (Arc::clone(&control), Splitter::with_options(Arc::clone(&gate), sizes));
             move || split(source, &control, splitter, &to_decode)
@@ -314,7 +322,8 @@ impl Pipeline {
             ),
             None => {
                 let decoders = options.decoders.max(1);
-                let (to_sequence, from_decode) = bounded::<DecodedPiece>(QUEUE_PIECES);
+                let (to_sequence, from_decode) = queue::<DecodedPiece>(QUEUE_PIECES, WAKE_PIECES);
+                commands.wakes(to_sequence.waker());
                 let (to_spare, spare) = bounded::<SpareBuffers>(SPARE_PER_DECODER * decoders);
                 for i in 0..decoders {
                     let (input, output, spare) = (from_split.clone(), to_sequence.clone(), spare.clone());
@@ -325,7 +334,7 @@ impl Pipeline {
                 drop((from_split, to_sequence, spare));
                 let mut to_workers = Vec::new();
                 for i in 0..workers {
-                    let (sender, receiver) = bounded::<Arc<InFlight>>(QUEUE_PIECES);
+                    let (sender, receiver) = queue::<Arc<InFlight>>(QUEUE_PIECES, WAKE_PIECES);
                     to_workers.push(sender);
                     let own = (0..lanes).filter(|lane| lane % workers == i).collect();
                     let to_spare = to_spare.clone();
@@ -342,7 +351,7 @@ impl Pipeline {
                     let working = working.clone();
                     threads.push(spawn(&format!("apply-{i}"), &control, move || {
                         let _working = working;
-                        for flight in receiver {
+                        while let Some(flight) = receiver.recv() {
                             worker.step(&flight);
                             if let Some(done) = Arc::into_inner(flight) {
                                 // Nobody wants them when the decoders are gone or have enough.
@@ -359,6 +368,7 @@ impl Pipeline {
                         publisher: Arc::clone(&publisher),
                         pieces: Arc::clone(&pieces),
                         workers: to_workers,
+                        commanded: false,
                         stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer)
                             .with_rewrites(&rewrites),
                         commands,
@@ -540,14 +550,22 @@ pub(crate) fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Se
     }
 }
 
-fn split(mut source: LogSource, control: &Control, splitter: Splitter, output: &Sender<Piece>) {
+fn split(mut source: LogSource, control: &Control, splitter: Splitter, output: &queue::Sender<Piece>) {
     let mut wanted = true;
     let mut stage = SplitStage::new(splitter);
+    // What is there; else, with what was split on its way, what comes.
+    let mut next = || match source(Duration::ZERO) {
+        Ok(TailItem::Idle) => {
+            output.flush();
+            source(IDLE_WAIT)
+        }
+        item => item,
+    };
     let result = loop {
         if control.ending.takes_no_more() || !wanted {
             return;
         }
-        let item = match source(IDLE_WAIT) {
+        let item = match next() {
             Ok(TailItem::Closed) => return,
             Ok(item) => item,
             Err(error) => break stage.stop_of(&error),
@@ -570,19 +588,34 @@ fn split(mut source: LogSource, control: &Control, splitter: Splitter, output: &
 }
 
 fn decode(
-    input: &Receiver<Piece>,
-    output: &Sender<DecodedPiece>,
+    input: &queue::Receiver<Piece>,
+    output: &queue::Sender<DecodedPiece>,
     spare: &Receiver<SpareBuffers>,
     shared: &SharedCatalog,
     options: DecodeOptions,
 ) {
     let mut decoder = Decoder::new(options);
-    for piece in input {
+    loop {
+        let piece = match input.try_recv() {
+            Received::Item(piece) => piece,
+            Received::Ended => return,
+            Received::Nothing => {
+                output.flush();
+                match input.recv() {
+                    Some(piece) => piece,
+                    None => return,
+                }
+            }
+        };
         if let Ok(buffers) = spare.try_recv() {
             decoder.recycle(buffers);
         }
         // A serial piece is decoded by sequence, which has its epoch; nobody needs to wait for it here.
-        let known = if piece.kind == PieceKind::Serial { shared.wait(0) } else { shared.wait(piece.epoch) };
+        let epoch = if piece.kind == PieceKind::Serial { 0 } else { piece.epoch };
+        let known = shared.get(epoch).or_else(|| {
+            output.flush();
+            shared.wait(epoch)
+        });
         let Some((catalog, version)) = known else { return };
         if output.send(decoder.decode(piece, &catalog, version)).is_err() {
             return;
@@ -595,10 +628,12 @@ struct Sequencing {
     control: Arc<Control>,
     publisher: Arc<Publisher>,
     pieces: Arc<AtomicU64>,
-    workers: Vec<Sender<Arc<InFlight>>>,
+    workers: Vec<queue::Sender<Arc<InFlight>>>,
     stage: SequenceStage,
     /// From the thread that follows a copied table.
-    commands: Receiver<Command>,
+    commands: Commands,
+    /// The last that came was a command: a piece comes before the next one.
+    commanded: bool,
 }
 
 /// What the sequencing thread does next.
@@ -611,7 +646,7 @@ enum Next {
 }
 
 impl Sequencing {
-    fn run(mut self, input: &Receiver<DecodedPiece>) {
+    fn run(mut self, input: &queue::Receiver<DecodedPiece>) {
         'pieces: while self.publisher.failure().is_none() {
             let piece = match self.wait(input) {
                 Next::Piece(piece) => piece,
@@ -625,13 +660,13 @@ impl Sequencing {
                 }
                 Next::Over => break,
             };
-            self.control.wait_while_paused(&piece);
+            self.control.wait_while_paused(&piece, || flush(&self.workers));
             if self.control.ending.stops_handing_on() {
                 break;
             }
             self.stage.take(piece);
             loop {
-                while let Some(flight) = self.stage.next(|| self.control.ending.stops_handing_on()) {
+                while let Some(flight) = self.next() {
                     self.pieces.fetch_add(1, Ordering::Relaxed);
                     self.send(&flight);
                 }
@@ -650,26 +685,26 @@ impl Sequencing {
         self.control.shared.close();
     }
 
-    fn wait(&mut self, input: &Receiver<DecodedPiece>) -> Next {
-        let timed = |result| match result {
-            Ok(piece) => Next::Piece(piece),
-            Err(RecvTimeoutError::Timeout) => Next::Idle,
-            Err(RecvTimeoutError::Disconnected) => Next::Over,
+    fn wait(&mut self, input: &queue::Receiver<DecodedPiece>) -> Next {
+        let takes_commands = !self.stage.is_open();
+        let command = |commands: &Commands| takes_commands.then(|| commands.try_next()).flatten();
+        // By turns where both are there.
+        if !std::mem::take(&mut self.commanded)
+            && let Some(command) = command(&self.commands)
+        {
+            self.commanded = true;
+            return Next::Command(command);
+        }
+        let next = |received| match received {
+            Received::Item(piece) => Some(Next::Piece(piece)),
+            Received::Ended => Some(Next::Over),
+            Received::Nothing => None,
         };
-        if self.stage.is_open() {
-            return timed(input.recv_timeout(IDLE_WAIT));
-        }
-        select! {
-            recv(input) -> piece => piece.map_or(Next::Over, Next::Piece),
-            recv(self.commands) -> command => match command {
-                Ok(command) => Next::Command(command),
-                Err(_) => {
-                    self.commands = never();
-                    Next::Idle
-                }
-            },
-            default(IDLE_WAIT) => Next::Idle,
-        }
+        next(input.try_recv()).or_else(|| command(&self.commands).map(Next::Command)).unwrap_or_else(|| {
+            flush(&self.workers);
+            // A command that comes now ends the wait.
+            next(input.recv_timeout(IDLE_WAIT)).unwrap_or(Next::Idle)
+        })
     }
 
     /// At a transaction boundary.
@@ -692,18 +727,19 @@ impl Sequencing {
 
     /// Takes nothing but what the copy brings, until it is in its place or time is over.
     fn hold(&mut self) {
+        flush(&self.workers);
         let until = Instant::now() + HOLD_MAX;
         while !self.control.ending.stops_handing_on() {
-            match self.commands.recv_deadline(until) {
-                Ok(Command::Switch(table, reply)) => {
+            match self.commands.next_until(until) {
+                Some(Command::Switch(table, reply)) => {
                     let (flight, number) = self.stage.switch(&table);
                     self.send(&flight);
                     answer(&reply, number);
                     return;
                 }
-                Ok(Command::Release) | Err(_) => return,
-                Ok(Command::Hold(reply)) => answer(&reply, self.stage.boundary()),
-                Ok(other) => self.carry_out(other),
+                Some(Command::Release) | None => return,
+                Some(Command::Hold(reply)) => answer(&reply, self.stage.boundary()),
+                Some(other) => self.carry_out(other),
             }
         }
     }
@@ -711,10 +747,20 @@ impl Sequencing {
     /// Rows that a statement writes anew, in front of it; false when replay ends here.
     fn rewrite(&mut self) -> bool {
         let Sequencing { stage, control, workers, pieces, .. } = self;
+        flush(workers);
+        // It waits for the workers between two slices.
         stage.rewrite(&|| control.ending.stops_handing_on(), &mut |flight| {
             pieces.fetch_add(1, Ordering::Relaxed);
             send(workers, flight);
+            flush(workers);
         })
+    }
+
+    fn next(&mut self) -> Option<Arc<InFlight>> {
+        if self.stage.would_wait() {
+            flush(&self.workers);
+        }
+        self.stage.next(|| self.control.ending.stops_handing_on())
     }
 
     fn send(&self, flight: &Arc<InFlight>) {
@@ -727,9 +773,18 @@ fn answer<T>(reply: &Sender<T>, with: T) {
     let _ = reply.send(with);
 }
 
-fn send(workers: &[Sender<Arc<InFlight>>], flight: &Arc<InFlight>) {
+fn send(workers: &[queue::Sender<Arc<InFlight>>], flight: &Arc<InFlight>) {
     for worker in workers {
+        if !worker.has_room() {
+            // It may wait for another one at a barrier.
+            flush(workers);
+        }
         // A worker only goes away when the sequencing thread does, or breaks off.
         let _ = worker.send(Arc::clone(flight));
     }
+}
+
+/// Before anything is waited for that may wait for the workers.
+fn flush(workers: &[queue::Sender<Arc<InFlight>>]) {
+    workers.iter().for_each(queue::Sender::flush);
 }

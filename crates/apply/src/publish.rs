@@ -6,10 +6,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::{Gtid, GtidSet, LogPosition, SequenceNumber};
+use base::{Gtid, GtidSet, LogPosition, SequenceNumber, Waiters};
 use observe::{LagMeter, LagSample, RateMeter, Work, now_us};
 use schedule::{SequencedPiece, Stop, StopClass};
 use store::Store;
@@ -66,8 +66,6 @@ struct State {
     shown: Shown,
     /// Somebody waits for all lanes to be through, whatever is visible.
     applied_awaited: bool,
-    /// Who waits for anything to move: to wake nobody is a system call too.
-    waiting: u32,
 }
 
 /// What `status` shows of publishing.
@@ -87,7 +85,7 @@ pub struct PublisherStatus {
 pub struct Publisher {
     store: Arc<Store>,
     state: Mutex<State>,
-    moved: Condvar,
+    moved: Waiters,
     lag: Arc<LagMeter>,
     rates: Arc<RateMeter>,
     /// Source clock minus ours, µs, added to our clock when lag is taken.
@@ -126,9 +124,8 @@ impl Publisher {
                 torn: false,
                 shown: Shown::default(),
                 applied_awaited: false,
-                waiting: 0,
             }),
-            moved: Condvar::new(),
+            moved: Waiters::new(),
             lag,
             rates,
             clock_difference_us,
@@ -195,7 +192,9 @@ impl Publisher {
         if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
             entry.done = true;
         }
-        self.advance(&mut state);
+        if self.advance(&mut state) {
+            self.moved.wake_all(state);
+        }
     }
 
     /// Waits until the piece of this index and all before it are applied and visible; false when `timeout` passes.
@@ -205,7 +204,7 @@ impl Publisher {
         if state.front > index {
             return true;
         }
-        self.wait(state, timeout).front > index
+        self.moved.wait_timeout(state, timeout).front > index
     }
 
     /// Waits until all lanes have applied every piece there is, visible or held; false when `timeout` passes.
@@ -216,7 +215,7 @@ impl Publisher {
             return true;
         }
         state.applied_awaited = true;
-        let mut state = self.wait(state, timeout);
+        let mut state = self.moved.wait_timeout(state, timeout);
         state.applied_awaited = false;
         applied(&state)
     }
@@ -234,8 +233,7 @@ impl Publisher {
     pub fn fail(&self, at: SequenceNumber, stop: Stop) {
         let mut state = self.lock();
         self.limit_to(&mut state, at, stop);
-        drop(state);
-        self.moved.notify_all();
+        self.moved.wake_all(state);
     }
 
     fn limit_to(&self, state: &mut State, at: SequenceNumber, stop: Stop) {
@@ -257,7 +255,8 @@ impl Publisher {
         self.lock().failed.as_ref().map(|(_, stop)| stop.clone())
     }
 
-    fn advance(&self, state: &mut State) {
+    /// Makes visible what can be; whether that is anything to who waits.
+    fn advance(&self, state: &mut State) -> bool {
         let State { queue, front, hold, failed, shown, .. } = &mut *state;
         let limit = failed.as_ref().map_or(u64::MAX, |(at, _)| at.0);
         let mut any = false;
@@ -286,17 +285,7 @@ impl Publisher {
             *front += 1;
             any = true;
         }
-        if state.waiting > 0 && (any || state.applied_awaited) {
-            self.moved.notify_all();
-        }
-    }
-
-    /// Until something moves, at most so long.
-    fn wait<'a>(&self, mut state: MutexGuard<'a, State>, timeout: Duration) -> MutexGuard<'a, State> {
-        state.waiting += 1;
-        let mut state = self.moved.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
-        state.waiting -= 1;
-        state
+        any || state.applied_awaited
     }
 
     fn publish(&self, entry: &mut Entry, from: usize, to: usize, shown: &mut Shown) {
@@ -359,7 +348,10 @@ impl Publisher {
         let deadline = Instant::now() + timeout;
         let mut state = self.lock();
         state.hold = Hold::UpTo(set.clone());
-        self.advance(&mut state);
+        if self.advance(&mut state) {
+            self.moved.wake_all(state);
+            state = self.lock();
+        }
         loop {
             let visible = self.store.visibility().executed();
             if set.is_subset_of(&visible) || !visible.is_subset_of(set) {
@@ -371,7 +363,7 @@ impl Publisher {
                 state.hold = Hold::All;
                 return false;
             }
-            state = self.wait(state, left);
+            state = self.moved.wait_timeout(state, left);
         }
     }
 
@@ -379,7 +371,9 @@ impl Publisher {
     pub fn release(&self) {
         let mut state = self.lock();
         state.hold = Hold::None;
-        self.advance(&mut state);
+        if self.advance(&mut state) {
+            self.moved.wake_all(state);
+        }
     }
 
     /// See the type.

@@ -108,10 +108,9 @@ impl RelayShared {
             }
             state.tail_is_cut_off |= state.tail.is_some_and(|at| at > to);
             state.cuts += 1;
-            state.tail_waits = false;
+            self.tail_waiters.wake_all(state);
             doomed
         };
-        self.tail_condvar.notify_all();
         // In this order: never may the state claim what is being cut, nor the index name what is being deleted.
         if let Some(state_file) = self.lock_state_file().as_mut() {
             state_file.lower(to)?;

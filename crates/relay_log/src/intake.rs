@@ -14,6 +14,7 @@ use binlog::{
 
 use crate::boundary::{BoundaryError, BoundaryTracker};
 use crate::head::mended;
+use crate::shared::Next;
 use crate::{AppendMeta, CutReport, Damage, RelayError, RelayPosition, RelayWriter};
 
 /// Bytes gathered before they are appended although more are at hand.
@@ -137,10 +138,10 @@ impl Intake {
                 self.gtids.extend(self.open.take());
             }
             if self.whole >= APPEND_BYTES {
-                self.flush()?;
+                self.append_whole(Next::Append)?;
             }
         } else if self.buffer.len() - self.whole >= PART_BYTES {
-            self.flush()?;
+            self.append_whole(Next::Append)?;
             self.flush_part()?;
         }
         Ok(Taken::Stored)
@@ -199,12 +200,20 @@ impl Intake {
     /// # Errors
     /// When the relay log cannot be written.
     pub fn flush(&mut self) -> Result<Option<RelayPosition>, RelayError> {
+        let end = self.append_whole(Next::Wait)?;
+        if end.is_none() {
+            self.writer.shared().wake_reader();
+        }
+        Ok(end)
+    }
+
+    fn append_whole(&mut self, next: Next) -> Result<Option<RelayPosition>, RelayError> {
         if self.whole == 0 {
             return Ok(None);
         }
         let data = self.take_whole();
         let meta = AppendMeta { ends_transaction: true, gtids: &self.gtids, source_position: self.whole_at.clone() };
-        let position = self.writer.append(data, meta)?;
+        let position = self.writer.append_before(next, data, meta)?;
         self.gtids.clear();
         Ok(Some(position))
     }
@@ -228,7 +237,7 @@ impl Intake {
     fn flush_part(&mut self) -> Result<(), RelayError> {
         let data = std::mem::take(&mut self.buffer);
         let meta = AppendMeta { ends_transaction: false, gtids: &[], source_position: self.whole_at.clone() };
-        self.writer.append(data, meta)?;
+        self.writer.append_before(Next::Append, data, meta)?;
         Ok(())
     }
 

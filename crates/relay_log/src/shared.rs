@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use base::limits::READ_CHUNK_BYTES;
-use base::{BufferPool, GtidSet};
+use base::{BufferPool, GtidSet, Waiters};
 
 use crate::disk::Disk;
 use crate::names::{file_name, write_index};
@@ -24,6 +24,8 @@ use crate::{Chunk, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy
 /// Spare buffers kept, and how large one may be.
 const SPARE_BUFFERS: usize = 32;
 const SPARE_BYTES_MAX: usize = 2 * READ_CHUNK_BYTES;
+/// A reader that waits is woken for so many bytes at least while more are at hand.
+const WAKE_BYTES: usize = 3 << 20;
 
 /// One file as the log knows it.
 #[derive(Clone, Debug)]
@@ -86,6 +88,16 @@ pub(crate) enum ChunkEnd {
     },
 }
 
+/// What the writer does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It appends more that is at hand, or calls [`RelayShared::wake_reader`]: a reader that waits is woken for
+    /// [`WAKE_BYTES`], not for each append.
+    Append,
+    /// Nothing, as far as it knows.
+    Wait,
+}
+
 /// What the sync thread is doing, so that the writer wakes it only when it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncThread {
@@ -119,7 +131,6 @@ pub(crate) struct Shared {
     pub hot_bytes: usize,
     /// Where the reader is, when there is one.
     pub tail: Option<RelayPosition>,
-    pub tail_waits: bool,
     /// Where readers beside it are; 0:0 in front of everything.
     pub sides: BTreeMap<u64, RelayPosition>,
     /// Such readers opened so far.
@@ -194,9 +205,10 @@ pub struct RelayShared {
     index: Mutex<()>,
     /// Taken before `state`, or alone.
     state_file: Mutex<Option<StateFile>>,
-    pub(crate) tail_condvar: Condvar,
+    /// The reader, for bytes.
+    pub(crate) tail_waiters: Waiters,
     pub(crate) sync_condvar: Condvar,
-    pub(crate) synced_condvar: Condvar,
+    pub(crate) synced_waiters: Waiters,
     /// The writer waits here for a purge.
     pub(crate) space_condvar: Condvar,
 }
@@ -231,7 +243,6 @@ impl RelayShared {
             hot: VecDeque::new(),
             hot_bytes: 0,
             tail: None,
-            tail_waits: false,
             sides: BTreeMap::new(),
             sides_opened: 0,
             cuts: 0,
@@ -256,9 +267,9 @@ impl RelayShared {
             state: Mutex::new(shared),
             index: Mutex::new(()),
             state_file: Mutex::new(state_file),
-            tail_condvar: Condvar::new(),
+            tail_waiters: Waiters::new(),
             sync_condvar: Condvar::new(),
-            synced_condvar: Condvar::new(),
+            synced_waiters: Waiters::new(),
             space_condvar: Condvar::new(),
         }
     }
@@ -287,14 +298,14 @@ impl RelayShared {
     }
 
     pub(crate) fn wake_all(&self) {
-        self.tail_condvar.notify_all();
+        self.tail_waiters.wake_all(self.lock());
+        self.synced_waiters.wake_all(self.lock());
         self.sync_condvar.notify_all();
-        self.synced_condvar.notify_all();
         self.space_condvar.notify_all();
     }
 
     /// Bytes of the last file are written: `chunk` is what the reader gets of them.
-    pub(crate) fn publish(&self, chunk: Chunk, end: ChunkEnd) {
+    pub(crate) fn publish(&self, chunk: Chunk, end: ChunkEnd, next: Next) {
         let mut state = self.lock();
         let len = chunk.data.len();
         let Some(file) = state.files.back_mut() else { return };
@@ -309,29 +320,37 @@ impl RelayShared {
         }
         let visible = file.visible() > chunk.offset;
         state.unsynced_bytes += len as u64;
-        if state.tail.is_some() && state.hot_bytes + len <= self.hot_bytes_max {
+        let is_hot = state.tail.is_some() && state.hot_bytes + len <= self.hot_bytes_max;
+        if is_hot {
             state.hot_bytes += len;
             state.hot.push_back(chunk);
         }
-        let wake_tail = state.tail_waits && visible;
+        let enough = !is_hot || state.hot_bytes >= WAKE_BYTES.min(self.hot_bytes_max / 4);
+        let wake_tail = visible && (next == Next::Wait || enough);
         let wake_sync = match (state.sync_thread, self.policy) {
             (SyncThread::Busy, _) | (_, SyncPolicy::Never) => false,
             (_, SyncPolicy::EveryTransaction) => committed,
             (SyncThread::Idle, SyncPolicy::Interval { .. }) => true,
             (SyncThread::Timed, SyncPolicy::Interval { bytes, .. }) => state.unsynced_bytes >= bytes,
         };
-        if wake_tail {
-            state.tail_waits = false;
-        }
         if wake_sync {
             state.sync_thread = SyncThread::Busy;
         }
-        drop(state);
         if wake_tail {
-            self.tail_condvar.notify_all();
+            self.tail_waiters.wake_all(state);
+        } else {
+            drop(state);
         }
         if wake_sync {
             self.sync_condvar.notify_all();
+        }
+    }
+
+    /// Wakes a reader that waits, for bytes that were not worth it by themselves.
+    pub(crate) fn wake_reader(&self) {
+        let state = self.lock();
+        if !state.hot.is_empty() {
+            self.tail_waiters.wake_all(state);
         }
     }
 
@@ -351,7 +370,7 @@ impl RelayShared {
         state.state_owed |= without_checksums || state.without_checksums;
         state.without_checksums = without_checksums;
         drop(state);
-        self.publish(head, ChunkEnd::Control);
+        self.publish(head, ChunkEnd::Control, Next::Append);
     }
 
     /// Lowers all lengths to the end of the last whole transaction, before the file itself is cut there.
@@ -372,9 +391,7 @@ impl RelayShared {
             (state.synced, state.synced_whole) = (to, to.offset);
         }
         state.cuts += 1;
-        state.tail_waits = false;
-        drop(state);
-        self.tail_condvar.notify_all();
+        self.tail_waiters.wake_all(state);
         match self.lock_state_file().as_mut() {
             Some(state_file) => state_file.lower(to),
             None => Ok(()),

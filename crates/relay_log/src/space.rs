@@ -50,6 +50,8 @@ impl RelayShared {
 
     /// Waits until purges have made room for `more` bytes, only the last file is left, or the wait is ended.
     pub(crate) fn wait_for_space(&self, more: u64) -> Result<(), RelayError> {
+        // Nothing is purged of what nobody reads.
+        self.wake_reader();
         let mut state = self.lock();
         while self.is_too_much(&state, more) && state.files.len() > 1 {
             state.check()?;

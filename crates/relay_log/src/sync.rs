@@ -64,7 +64,7 @@ impl RelaySync {
             if left.is_zero() {
                 return Ok(false);
             }
-            state = wait(&self.shared.synced_condvar, state, Some(left));
+            state = self.shared.synced_waiters.wait_timeout(state, left);
         }
     }
 
@@ -223,8 +223,7 @@ impl Syncer {
         state.unsynced_bytes = state.unsynced_bytes.saturating_sub(bytes);
         state.unsynced.retain(|(number, _)| *number >= target.synced.file_number);
         let read = state.tail;
-        drop(state);
-        self.shared.synced_condvar.notify_all();
+        self.shared.synced_waiters.wake_all(state);
         if let Some(read) = read {
             self.drop_behind(&files, target.synced.min(read));
         }

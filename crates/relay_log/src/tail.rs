@@ -19,7 +19,6 @@ use crate::names::file_name;
 use crate::recover::{Held, Survey, survey};
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
-use crate::sync::wait;
 use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition, SyncPolicy, TailItem};
 
 /// The one reader.
@@ -136,9 +135,7 @@ impl RelayTail {
             if left.is_zero() {
                 return Ok(Found::Item(TailItem::Idle));
             }
-            state.tail_waits = true;
-            state = wait(&shared.tail_condvar, state, Some(left));
-            state.tail_waits = false;
+            state = shared.tail_waiters.wait_timeout(state, left);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::disk::Disk;
 use crate::head::{SourceHeaders, closing_rotate, own_head};
 use crate::names::file_name;
 use crate::recover::{Held, Survey, mend, survey};
-use crate::shared::{ChunkEnd, RelayShared};
+use crate::shared::{ChunkEnd, Next, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, SyncStep, Syncer};
 use crate::{
@@ -161,7 +161,7 @@ impl RelayWriter {
         self.source_position = Some(headers.position.clone());
         let checksum = headers.checksum;
         self.headers = Some(headers);
-        if same_file { self.write(bytes, ChunkEnd::Control) } else { self.start_file(bytes, checksum) }
+        if same_file { self.write(bytes, ChunkEnd::Control, Next::Append) } else { self.start_file(bytes, checksum) }
     }
 
     /// Writes whole events with one write and hands them to the reader. Returns the end. Begins a new file first when
@@ -173,6 +173,16 @@ impl RelayWriter {
     /// When the log is poisoned (any failed write poisons it; the file is cut back to its last whole transaction), or
     /// the contract of [`AppendMeta`] is broken.
     pub fn append(&mut self, data: Vec<u8>, meta: AppendMeta<'_>) -> Result<RelayPosition, RelayError> {
+        self.append_before(Next::Wait, data, meta)
+    }
+
+    /// As [`append`](Self::append), by somebody who knows what it does next.
+    pub(crate) fn append_before(
+        &mut self,
+        next: Next,
+        data: Vec<u8>,
+        meta: AppendMeta<'_>,
+    ) -> Result<RelayPosition, RelayError> {
         self.check()?;
         if !meta.ends_transaction && !meta.gtids.is_empty() {
             return Err(RelayError::Misuse("an append with a completed transaction must end behind it"));
@@ -195,7 +205,7 @@ impl RelayWriter {
         if !data.is_empty() {
             let anonymous = meta.gtids.is_empty();
             let end = if meta.ends_transaction { ChunkEnd::Transaction { anonymous } } else { ChunkEnd::Open };
-            self.write(data, end)?;
+            self.write(data, end, next)?;
         }
         if meta.ends_transaction {
             for gtid in meta.gtids {
@@ -339,7 +349,7 @@ impl RelayWriter {
     }
 
     /// One write at the end of the current file. A failure cuts the file back and poisons the log.
-    fn write(&mut self, data: Vec<u8>, end: ChunkEnd) -> Result<(), RelayError> {
+    fn write(&mut self, data: Vec<u8>, end: ChunkEnd, next: Next) -> Result<(), RelayError> {
         let Some(file) = &self.file else { return Err(RelayError::Misuse("no relay log file is open")) };
         let path = self.shared.path(self.number);
         if let Err(e) = self.shared.disk.write_at(file, &path, &data, self.len) {
@@ -360,7 +370,7 @@ impl RelayWriter {
         if end != ChunkEnd::Open {
             self.committed = self.len;
         }
-        self.shared.publish(chunk, end);
+        self.shared.publish(chunk, end, next);
         Ok(())
     }
 
@@ -450,7 +460,7 @@ impl RelayWriter {
         self.len += chunk.data.len() as u64;
         self.committed = self.len;
         self.last_is_closed = true;
-        self.shared.publish(chunk, ChunkEnd::Control);
+        self.shared.publish(chunk, ChunkEnd::Control, Next::Wait);
         Ok(())
     }
 }

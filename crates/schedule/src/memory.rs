@@ -1,16 +1,20 @@
 //! The bound on bytes between split and publish.
 //!
 //! In: reservations in log order. Out: grants. Invariant: the oldest undone piece is always granted, so a piece
-//! larger than the bound goes through alone and nothing waits for memory that a later piece holds.
+//! larger than the bound goes through alone and nothing waits for memory that a later piece holds; who waits has said so
+//! before, since what it handed on may lie there unseen.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use base::Waiters;
 
 /// See the module.
 pub struct MemoryGate {
     limit: u64,
     state: Mutex<State>,
-    freed: Condvar,
+    freed: Waiters,
+    before_waiting: OnceLock<Box<dyn Fn() + Send + Sync>>,
     waits: AtomicU64,
     peak: AtomicU64,
 }
@@ -19,8 +23,6 @@ pub struct MemoryGate {
 struct State {
     used: u64,
     open: bool,
-    /// Who waits: to wake nobody is a system call too.
-    waiting: u32,
 }
 
 /// Bytes held until dropped.
@@ -36,10 +38,16 @@ impl MemoryGate {
         Arc::new(MemoryGate {
             limit,
             state: Mutex::default(),
-            freed: Condvar::new(),
+            freed: Waiters::new(),
+            before_waiting: OnceLock::new(),
             waits: AtomicU64::new(0),
             peak: AtomicU64::new(0),
         })
+    }
+
+    /// What whoever waits does before: what it handed on must be on its way, or the memory that this holds is never freed.
+    pub fn flush_before_waiting(&self, flush: impl Fn() + Send + Sync + 'static) {
+        let _ = self.before_waiting.set(Box::new(flush));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -53,11 +61,14 @@ impl MemoryGate {
         let full = |state: &State| state.used > 0 && state.used.saturating_add(bytes) > self.limit && !state.open;
         if full(&state) {
             self.waits.fetch_add(1, Ordering::Relaxed);
-            state.waiting += 1;
-            while full(&state) {
-                state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            if let Some(flush) = self.before_waiting.get() {
+                flush();
             }
-            state.waiting -= 1;
+            state = self.lock();
+            while full(&state) {
+                state = self.freed.wait(state);
+            }
         }
         self.take(state, bytes);
         Reservation { gate: Arc::clone(self), bytes }
@@ -70,8 +81,9 @@ impl MemoryGate {
 
     /// Nobody waits any more: replay ends, and what is held may never be freed in order.
     pub fn open(&self) {
-        self.lock().open = true;
-        self.freed.notify_all();
+        let mut state = self.lock();
+        state.open = true;
+        self.freed.wake_all(state);
     }
 
     /// Bytes held now.
@@ -111,10 +123,9 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
         state.used = state.used.saturating_sub(self.bytes);
-        let is_awaited = state.waiting > 0;
-        drop(state);
-        if is_awaited {
-            self.gate.freed.notify_one();
+        // By then there is room for several pieces: not a wake-up for each.
+        if state.used <= self.gate.limit / 4 * 3 {
+            self.gate.freed.wake_one(state);
         }
     }
 }

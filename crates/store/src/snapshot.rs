@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::{GtidSet, SequenceNumber};
+use base::{GtidSet, SequenceNumber, Waiters};
 use catalog::Catalog;
 
 use crate::index_state::IndexStates;
@@ -40,8 +40,6 @@ struct State {
     held: BTreeMap<u64, HeldSnapshot>,
     snapshots: u64,
     limits: SnapshotLimits,
-    /// Who waits for the watermark: to wake nobody is a system call too.
-    waiting: u32,
 }
 
 /// How much snapshots may hold on to.
@@ -74,7 +72,7 @@ struct HeldSnapshot {
 /// See the module.
 pub struct Visibility {
     state: Mutex<State>,
-    moved: Condvar,
+    moved: Waiters,
     marks: Marks,
     held_bytes: AtomicU64,
 }
@@ -138,9 +136,8 @@ impl Visibility {
                 held: BTreeMap::new(),
                 snapshots: 0,
                 limits: SnapshotLimits::default(),
-                waiting: 0,
             }),
-            moved: Condvar::new(),
+            moved: Waiters::new(),
             marks: Marks::new(sequence),
             held_bytes: AtomicU64::new(0),
         }
@@ -261,11 +258,7 @@ impl Visibility {
             }
         }
         self.marks.advance(to.0, &state.pins);
-        let is_awaited = state.waiting > 0;
-        drop(state);
-        if is_awaited {
-            self.moved.notify_all();
-        }
+        self.moved.wake_all(state);
     }
 
     /// A copy of what is visible now.
@@ -293,9 +286,7 @@ impl Visibility {
             if left.is_zero() {
                 return false;
             }
-            state.waiting += 1;
-            state = self.moved.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            state.waiting -= 1;
+            state = self.moved.wait_timeout(state, left);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every interleaving of the product's lock-free parts, by loom.
+//! Every interleaving of what the product's threads share without a lock, or wake each other with, by loom.
 //!
 //! In: the product's own source files, compiled here over loom's types ([`sync`] stands where `crate::sync` stands in their
 //! crates; there it is `std`). Out: whether any order in which threads run, and any value that the memory model lets a load
@@ -26,10 +26,15 @@ mod ending;
 mod low_water_mark;
 #[path = "../../../crates/store/src/marks.rs"]
 mod marks;
+#[path = "../../../crates/base/src/queue.rs"]
+mod queue;
+#[path = "../../../crates/base/src/waiters.rs"]
+mod waiters;
 
 pub use models::{
-    copy_that_expires, last_of_several, low_water_mark, low_water_mark_waiters, pins_in_two_steps,
-    snapshots_and_writers, tracked_changes, watermark_without_lock,
+    copy_that_expires, last_of_several, low_water_mark, low_water_mark_waiters, pins_in_two_steps, queue_for_two,
+    queue_that_is_full, queue_with_an_answer, queue_without_flush, snapshots_and_writers, tracked_changes,
+    waiters_one_by_one, watermark_without_lock,
 };
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

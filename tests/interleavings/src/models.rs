@@ -3,6 +3,8 @@
 //! Data that the part hands from thread to thread is a relaxed atomic here: loom lets a load see every old value that no
 //! ordering of the part forbids.
 
+use std::ops::Deref;
+
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::sync::{Arc, Mutex, RwLock};
 use loom::thread;
@@ -13,6 +15,8 @@ use crate::countdown::Countdown;
 use crate::ending::Ending;
 use crate::low_water_mark::{LowWaterMark, Waited};
 use crate::marks::{Marks, Pins};
+use crate::queue::{Receiver, Sender, queue};
+use crate::waiters::Waiters;
 
 /// As workers finish a piece (`apply`, `Worker::finish`) and connections a table (`copy`, `Run::range_done`): exactly one is the
 /// last, and it sees what each of them counted, a part added later too.
@@ -196,4 +200,114 @@ pub fn copy_that_expires() {
         assert!(ending.is_expired(), "a snapshot that is too old is told as a stop");
     }
     let _ = watch.join();
+}
+
+/// Two wait, each for a ticket of its own; who brings one wakes one.
+pub fn waiters_one_by_one() {
+    let shared = Arc::new((Mutex::new(0u32), Waiters::new()));
+    let (waiting, bringing) = (Arc::clone(&shared), Arc::clone(&shared));
+    let take = |(tickets, waiters): &(Mutex<u32>, Waiters)| {
+        let Ok(mut tickets) = tickets.lock() else { return };
+        while *tickets == 0 {
+            tickets = waiters.wait(tickets);
+        }
+        *tickets -= 1;
+    };
+    let waiter = thread::spawn(move || take(&waiting));
+    let bringer = thread::spawn(move || {
+        for _ in 0..2 {
+            if let Ok(mut tickets) = bringing.0.lock() {
+                *tickets += 1;
+                bringing.1.wake_one(tickets);
+            }
+        }
+    });
+    take(&shared);
+    let _ = (waiter.join(), bringer.join());
+    assert!(!shared.1.any(), "somebody is counted who waits no more");
+}
+
+/// Less than a batch is received where the sender flushes before it waits for the answer to it.
+pub fn queue_with_an_answer() {
+    asked(true);
+}
+
+/// The same without the flush: both wait for ever.
+pub fn queue_without_flush() {
+    asked(false);
+}
+
+fn asked(flushes: bool) {
+    let (ask, asked) = ends(4, 3);
+    let (answer, answered) = ends(1, 1);
+    let other = thread::spawn(move || {
+        while let Some(question) = asked.recv() {
+            let _ = answer.send(question + 1);
+        }
+    });
+    for question in [10, 20] {
+        assert_eq!(ask.send(question), Ok(()));
+        if flushes {
+            ask.flush();
+        }
+        assert_eq!(answered.recv(), Some(question + 1));
+    }
+    drop(ask);
+    let _ = other.join();
+}
+
+/// Batches for two receivers, the last one not full: each item comes once, and both see the end.
+pub fn queue_for_two() {
+    let (sender, receiver) = ends(4, 2);
+    let other = End(Some(Receiver::clone(&receiver)));
+    let sum = |receiver: End<Receiver<u32>>| {
+        let mut sum = 0;
+        while let Some(item) = receiver.recv() {
+            sum += item;
+        }
+        sum
+    };
+    let other = thread::spawn(move || sum(other));
+    for item in [1, 10, 100] {
+        assert_eq!(sender.send(item), Ok(()));
+    }
+    drop(sender);
+    let own = sum(receiver);
+    assert_eq!(own + other.join().unwrap_or(0), 111);
+}
+
+/// A sender without room goes on once there is some.
+pub fn queue_that_is_full() {
+    let (sender, receiver) = ends(1, 1);
+    let other = thread::spawn(move || {
+        for item in [1, 2, 3] {
+            assert_eq!(sender.send(item), Ok(()));
+        }
+    });
+    assert_eq!([(); 4].map(|()| receiver.recv()), [Some(1), Some(2), Some(3), None]);
+    let _ = other.join();
+}
+
+/// An end of a queue, which is closed when it is dropped, but where loom has found something: it can take no lock then.
+struct End<T>(Option<T>);
+
+fn ends(capacity: usize, batch: usize) -> (End<Sender<u32>>, End<Receiver<u32>>) {
+    let (sender, receiver) = queue(capacity, batch);
+    (End(Some(sender)), End(Some(receiver)))
+}
+
+impl<T> Deref for End<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().unwrap_or_else(|| unreachable!("only a drop takes it"))
+    }
+}
+
+impl<T> Drop for End<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.0.take());
+        }
+    }
 }

@@ -28,12 +28,22 @@ impl Condvar {
         Condvar::default()
     }
 
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        self.0.wait(guard)
+    }
+
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
         time: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, loom::sync::WaitTimeoutResult)> {
         self.0.wait_timeout(guard, time)
+    }
+
+    pub fn notify_one(&self) {
+        if WEAKENED.get() != Weakened::NoWakeUp {
+            self.0.notify_one();
+        }
     }
 
     pub fn notify_all(&self) {

@@ -2,7 +2,8 @@
 
 use interleavings::{
     Weakened, copy_that_expires, is_caught, last_of_several, low_water_mark, low_water_mark_waiters, pins_in_two_steps,
-    snapshots_and_writers, tracked_changes, watermark_without_lock,
+    queue_for_two, queue_that_is_full, queue_with_an_answer, queue_without_flush, snapshots_and_writers,
+    tracked_changes, waiters_one_by_one, watermark_without_lock,
 };
 
 fn holds_and_needs(model: fn(), needed: &[Weakened]) {
@@ -48,4 +49,25 @@ fn a_snapshot_keeps_its_version_while_workers_drop_old_ones() {
 #[test]
 fn a_copy_that_is_too_old_is_told_so() {
     holds_and_needs(copy_that_expires, &BOTH);
+}
+
+#[test]
+fn each_of_those_who_wait_is_woken_once() {
+    holds_and_needs(waiters_one_by_one, &[Weakened::NoWakeUp]);
+}
+
+#[test]
+fn what_is_flushed_is_received_before_its_sender_waits() {
+    holds_and_needs(queue_with_an_answer, &[Weakened::NoWakeUp]);
+    assert!(is_caught(Weakened::No, queue_without_flush), "a sender that does not flush was not noticed");
+}
+
+#[test]
+fn batches_and_the_end_reach_all_receivers() {
+    holds_and_needs(queue_for_two, &[Weakened::NoWakeUp]);
+}
+
+#[test]
+fn a_sender_without_room_is_woken() {
+    holds_and_needs(queue_that_is_full, &[Weakened::NoWakeUp]);
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use base::queue::{self, Received};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use observe::Ledger;
 use schedule::trackers::{Extractor, Facts};
@@ -48,7 +49,7 @@ pub(crate) struct Parts<'a> {
     pub options: TransactionOptions,
     pub counters: &'a Arc<TransactionCounters>,
     pub sealer: Option<Sealer>,
-    pub from_split: Receiver<Piece>,
+    pub from_split: queue::Receiver<Piece>,
     /// Held by every worker.
     pub working: Sender<()>,
 }
@@ -152,12 +153,12 @@ impl Preparing {
 
     fn run(
         mut self,
-        input: &Receiver<Piece>,
+        input: &queue::Receiver<Piece>,
         output: &Sender<Prepared>,
         spare: &Receiver<SpareBuffers>,
         shared: &SharedCatalog,
     ) {
-        for piece in input {
+        while let Some(piece) = input.recv() {
             let Some(prepared) = self.step(piece, spare, shared) else { return };
             if output.send(prepared).is_err() {
                 return;
@@ -186,7 +187,7 @@ impl Preparing {
 enum Input {
     Decoders(Receiver<Prepared>),
     /// It decodes them itself, as stock.
-    Split(Receiver<Piece>, Box<Preparing>, Receiver<SpareBuffers>),
+    Split(queue::Receiver<Piece>, Box<Preparing>, Receiver<SpareBuffers>),
 }
 
 /// What the scheduling thread works with.
@@ -211,7 +212,7 @@ impl Scheduling {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            self.control.wait_while_paused(&piece);
+            self.control.wait_while_paused(&piece, || ());
             if self.control.ending.stops_handing_on() {
                 break;
             }
@@ -233,7 +234,11 @@ impl Scheduling {
         match input {
             Input::Decoders(decoded) => decoded.recv_timeout(IDLE_WAIT).map(Some),
             Input::Split(pieces, preparing, spare) => {
-                let piece = pieces.recv_timeout(IDLE_WAIT)?;
+                let piece = match pieces.recv_timeout(IDLE_WAIT) {
+                    Received::Item(piece) => piece,
+                    Received::Nothing => return Err(RecvTimeoutError::Timeout),
+                    Received::Ended => return Err(RecvTimeoutError::Disconnected),
+                };
                 add(&self.hands.counters.decoded_by_scheduler);
                 Ok(preparing.step(piece, spare, &self.shared))
             }
