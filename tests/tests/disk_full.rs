@@ -55,11 +55,18 @@ fn the_disk_fills_while_the_store_is_compacted() {
     }
     replica.catch_up(&server);
     replica.wait_until("all in the tree", |status| status["store"]["last_cut"] == status["position"]["watermark"]);
-    // Room for what is received and cut, not for the tree once more.
+    // Room for what is received and cut, not for the tree once more: whatever comes free while rows still go their way
+    // through the tree is taken, too.
     let ballast = disk.path().join("ballast");
-    let room = disk.free() - (12 << 20);
     let file = File::create(&ballast).unwrap();
-    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, room).unwrap();
+    let leave_little = || {
+        let more = disk.free().saturating_sub(12 << 20);
+        if more > 0 {
+            // The store may be faster: then there is too little room already.
+            let size = file.metadata().unwrap().len() + more;
+            let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size);
+        }
+    };
     // A quarter of the table changes, cut by cut: too much to lie above the rest of it when nothing else is to be done, so
     // compaction writes the whole anew, wherever the first rows lay until then.
     let (mut changed, mut cut) = (0, Value::Null);
@@ -67,6 +74,7 @@ fn the_disk_fills_while_the_store_is_compacted() {
         let ended = wait_for(
             "the end",
             || {
+                leave_little();
                 let last_cut = replica.status().map(|status| status["store"]["last_cut"].clone());
                 if changed < 4 && last_cut.as_ref().is_some_and(|last| *last != cut) {
                     cut = last_cut.unwrap_or_default();
