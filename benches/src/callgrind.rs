@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::pass::Figure;
-use crate::stages;
+use stage_benches::pass::Figure;
+use stage_benches::stages;
 
 /// Runs a pass under callgrind; None where there is no valgrind.
 ///

@@ -1,11 +1,12 @@
 //! Benchmarks of the stages, one behind the other in one thread, with instruction counts.
 //!
-//! In: a log from a seed (`lab::synthesize`). Out: for each stage instructions and nanoseconds a row, and a hash of what
-//! it made; instructions beside those of `baseline.json`. Never here: time compared with anything, since the next run's
-//! machine is another.
+//! In: a log from a seed (`lab::synthesize`). Out: for each stage instructions, nanoseconds and allocations a row, and a hash
+//! of what it made; instructions and allocations beside those of `baseline.json`. Never here: time compared with anything,
+//! since the next run's machine is another.
 //!
 //! Instructions are counted by valgrind's callgrind, which needs no performance counters of the kernel and counts the
-//! same on a loaded machine. Without valgrind times are all there is, and the table says so.
+//! same on a loaded machine. Allocations are counted over a longer log of which the first half only warms (`pass/warm.rs`).
+//! Without valgrind times and allocations are all there is, and the table says so.
 //!
 //! ```text
 //! cargo run --release -p stage_benches                     the table, compared with benches/baseline.json
@@ -13,22 +14,18 @@
 //! ```
 
 mod callgrind;
-mod pass;
 mod report;
-mod stages;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use clap::Parser;
-use lab::synthesize::{SynthesizeOptions, synthesize};
+use lab::synthesize::synthesize;
 
 use report::{Baseline, Report};
-
-/// Row changes enough that what a stage does once does not show, few enough for callgrind, which is 50 times slower.
-const INPUT: SynthesizeOptions =
-    SynthesizeOptions { seed: 20_260_101, warehouses: 1, items: 1000, customers: 60, transactions: 2000 };
+use stage_benches::{INPUT, pass};
 
 #[derive(Debug, Parser)]
 #[command(about = "Benchmarks of the stages: instructions and nanoseconds a row")]
@@ -84,5 +81,29 @@ fn measure(logs: &Path, passes: u32) -> anyhow::Result<Report> {
         }
     }
     let instructions = callgrind::count(logs, &figures)?;
-    Ok(Report::new(figures, instructions))
+    Ok(Report::new(figures, instructions, allocations()?))
+}
+
+/// Allocations a row by stage, from the program beside this one: counting is not to be among the instructions that are
+/// counted here. None where this one was not started by cargo, which makes the other one what this one is.
+fn allocations() -> anyhow::Result<Option<BTreeMap<String, f64>>> {
+    let Some(cargo) = std::env::var_os("CARGO") else { return Ok(None) };
+    let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
+    let mut command = Command::new(cargo);
+    // What cargo tells of this package would make dependencies' build scripts run again, and what they build.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
+    let output = command
+        .args(["run", "--quiet", "--locked", "--package", env!("CARGO_PKG_NAME"), "--bin", "allocations"])
+        .args(profile)
+        .args(["--", "--json"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    anyhow::ensure!(output.status.success(), "allocations could not be counted");
+    serde_json::from_slice(&output.stdout).map(Some).context("what the program that counts allocations printed")
 }

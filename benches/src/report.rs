@@ -9,18 +9,21 @@ use std::path::Path;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::pass::Figure;
-use crate::stages;
+use stage_benches::pass::Figure;
+use stage_benches::stages;
 
 /// More instructions than this share above the baseline are marked.
 const WORSE: f64 = 1.03;
+/// So many allocations a row above the baseline are marked: they are counted exactly, and a stage that takes one where it took
+/// none takes 1, or one for each so many rows.
+const ALLOCATIONS_WORSE: f64 = 0.01;
 
-/// Instructions a row of an earlier run.
+/// Instructions and allocations a row of an earlier run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// What built it: another compiler makes other instructions.
     pub compiler: String,
-    /// Instructions a row and the result's hash by stage.
+    /// Instructions and allocations a row and the result's hash by stage.
     pub stages: BTreeMap<String, Entry>,
 }
 
@@ -29,6 +32,8 @@ pub struct Baseline {
 pub struct Entry {
     /// Instructions a row, in user mode.
     pub instructions_per_row: f64,
+    /// Allocations a row, once warm.
+    pub allocations_per_row: f64,
     /// Of what the stage made.
     pub hash: String,
 }
@@ -70,13 +75,20 @@ struct Row {
     /// Instructions over the baseline's.
     ratio: Option<f64>,
     worse: bool,
+    /// Once warm.
+    allocations_per_row: Option<f64>,
+    allocates_more: bool,
     hash: String,
 }
 
 impl Report {
-    /// Of figures and, where they could be counted, instructions by stage.
+    /// Of figures and, where they could be counted, instructions and allocations a row by stage.
     #[must_use]
-    pub fn new(figures: Vec<Figure>, instructions: Option<BTreeMap<String, u64>>) -> Report {
+    pub fn new(
+        figures: Vec<Figure>,
+        instructions: Option<BTreeMap<String, u64>>,
+        allocations: Option<BTreeMap<String, f64>>,
+    ) -> Report {
         let row = |figure: Figure| {
             let per_row = |n: u64| n as f64 / figure.rows.max(1) as f64;
             let counted = instructions.as_ref().and_then(|counts| counts.get(&figure.stage));
@@ -86,6 +98,8 @@ impl Report {
                 instructions_per_row: counted.map(|n| per_row(*n)),
                 ratio: None,
                 worse: false,
+                allocations_per_row: allocations.as_ref().and_then(|all| all.get(&figure.stage)).copied(),
+                allocates_more: false,
                 rows: figure.rows,
                 hash: figure.hash.clone(),
                 stage: figure.stage.clone(),
@@ -105,13 +119,15 @@ impl Report {
     /// To be compared with later.
     ///
     /// # Errors
-    /// When no instructions were counted.
+    /// When no instructions or no allocations were counted.
     pub fn baseline(&self) -> anyhow::Result<Baseline> {
         let entry = |row: &Row| {
             let instructions = row.instructions_per_row.context("no instructions without valgrind")?;
             // More digits would differ from run to run.
             let instructions_per_row = (instructions * 10.0).round() / 10.0;
-            Ok((row.stage.clone(), Entry { instructions_per_row, hash: row.hash.clone() }))
+            let allocations = row.allocations_per_row.context("no allocations without cargo")?;
+            let allocations_per_row = (allocations * 10_000.0).round() / 10_000.0;
+            Ok((row.stage.clone(), Entry { instructions_per_row, allocations_per_row, hash: row.hash.clone() }))
         };
         let stages = self.stages.iter().map(entry).collect::<anyhow::Result<_>>()?;
         Ok(Baseline { compiler: self.compiler.clone(), stages })
@@ -138,6 +154,8 @@ impl Report {
             };
             row.ratio = row.instructions_per_row.map(|now| now / before.instructions_per_row.max(1.0));
             row.worse = row.ratio.is_some_and(|ratio| ratio > WORSE);
+            let most = before.allocations_per_row + ALLOCATIONS_WORSE;
+            row.allocates_more = row.allocations_per_row.is_some_and(|now| now > most);
             if before.hash != row.hash {
                 self.notes.push(format!("{}: another result than the baseline's", row.stage));
             }
@@ -145,25 +163,32 @@ impl Report {
         self
     }
 
-    /// Whether a stage takes more instructions than it may.
+    /// Whether a stage takes more instructions or allocations than it may.
     #[must_use]
     pub fn is_worse(&self) -> bool {
-        self.stages.iter().any(|row| row.worse)
+        self.stages.iter().any(|row| row.worse || row.allocates_more)
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, load {}, {}", self.machine, self.load_average, self.compiler)?;
-        let head = ("stage", "rows", "instructions/row", "baseline", "ns/row");
-        writeln!(f, "{:<12} {:>8} {:>17} {:>9} {:>9}  result", head.0, head.1, head.2, head.3, head.4)?;
+        let head = ("stage", "rows", "instructions/row", "baseline", "allocations/row", "ns/row");
+        writeln!(f, "{:<12} {:>8} {:>17} {:>9} {:>16} {:>9}  result", head.0, head.1, head.2, head.3, head.4, head.5)?;
         for row in &self.stages {
             let counted = row.instructions_per_row.map_or("-".into(), |n| format!("{n:.1}"));
             let ratio = row.ratio.map_or("-".into(), |ratio| format!("{:+.1}%", (ratio - 1.0) * 100.0));
-            let mark = if row.worse { "  MORE INSTRUCTIONS" } else { "" };
+            let mark = match (row.worse, row.allocates_more) {
+                (true, true) => "  MORE INSTRUCTIONS AND ALLOCATIONS",
+                (true, false) => "  MORE INSTRUCTIONS",
+                (false, true) => "  MORE ALLOCATIONS",
+                (false, false) => "",
+            };
             let hash = row.hash.get(..16).unwrap_or(&row.hash);
+            let taken = row.allocations_per_row.map_or("-".into(), |n| format!("{n:.4}"));
             let (stage, rows, ns) = (&row.stage, row.rows, row.ns_per_row);
-            writeln!(f, "{stage:<12} {rows:>8} {counted:>17} {ratio:>9} {ns:>9.0}  {hash} per {}{mark}", row.unit)?;
+            write!(f, "{stage:<12} {rows:>8} {counted:>17} {ratio:>9} {taken:>16} {ns:>9.0}  {hash} ")?;
+            writeln!(f, "per {}{mark}", row.unit)?;
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
