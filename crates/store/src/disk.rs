@@ -171,6 +171,17 @@ pub struct DiskStats {
     pub compactions: u64,
 }
 
+/// What one level of the tree holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelStats {
+    /// Sorted runs.
+    pub runs: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Entries in them, removals included; keys that several runs have count in each.
+    pub entries: u64,
+}
+
 impl Disk {
     /// Opens the tree in `folder`, or makes one. What a cut that was not finished left is not seen. Without any cut
     /// (a copy was interrupted) the tree is thrown away and made anew.
@@ -577,6 +588,18 @@ impl Disk {
             let level = version.level(n);
             level.map_or_else(Level::default, |level| Level { runs: level.run_count(), bytes: level.size() })
         })
+    }
+
+    /// Every level of the tree, the newest first: for measurements. Walks all files.
+    #[must_use]
+    pub fn level_stats(&self) -> Vec<LevelStats> {
+        let version = self.tree.current_version();
+        let levels = version.iter_levels().map(|level| LevelStats {
+            runs: level.run_count() as u64,
+            bytes: level.size(),
+            entries: level.iter().flat_map(|run| run.iter()).map(|file| file.metadata.item_count).sum(),
+        });
+        levels.collect()
     }
 
     /// Whether the ranges read since the last merge lost more time in many runs than it takes to merge them.

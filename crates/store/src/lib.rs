@@ -35,7 +35,7 @@ mod view;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;
-pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, Recovered};
+pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, LevelStats, Recovered};
 pub use error::StoreError;
 pub use lane::{
     BeforeImage, CheckImages, Lane, LaneStats, OwnedShape, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS,
