@@ -3,6 +3,7 @@
 //! In: the logs of a load and a run. Out: for each stage rows, time and a hash of what it made. Never here: threads, a
 //! store that is not on disk, a stage that takes what another one made in another form than the program does.
 
+pub mod changes;
 pub mod warm;
 
 use std::ops::ControlFlow;
