@@ -43,9 +43,9 @@ const FILE_BYTES: u64 = 64 << 20;
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 
 /// What a range read spends in each run, about.
-const RUN_NS_PER_RANGE: u64 = 2_000;
-/// What merging costs, about: 100 MB/s.
-const MERGE_NS_PER_BYTE: u64 = 10;
+const RUN_NS_PER_RANGE: u64 = 4_000;
+/// What merging costs, about: 250 MB/s (`examples/compaction_cost.rs`).
+const MERGE_NS_PER_BYTE: u64 = 4;
 
 const CUT_RECORD: &str = "cut";
 const CATALOG_RECORD: &str = "catalog";
