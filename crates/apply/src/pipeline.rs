@@ -169,8 +169,11 @@ pub fn lanes_for(workers: usize) -> usize {
 const LANES_PER_WORKER: usize = 8;
 /// Queue lengths in pieces; memory is bounded by the gate, so these only bound wake-ups.
 pub(crate) const QUEUE_PIECES: usize = 64;
-/// A stage that is behind is woken for so many, or when the one before it has nothing more to do.
-const WAKE_PIECES: usize = 12;
+/// A stage that sleeps is woken for so many, or when the one before it has nothing more to do. More would take fewer system
+/// calls, and what waits leaves the cores' caches.
+const WAKE_PIECES: usize = 8;
+/// The same for sequencing, which does little with each.
+const WAKE_SEQUENCE_PIECES: usize = 16;
 /// Emptied buffers that wait for each decoder.
 pub(crate) const SPARE_PER_DECODER: usize = 4;
 /// How long a stage waits for input before it looks whether replay ends.
@@ -322,7 +325,7 @@ impl Pipeline {
             ),
             None => {
                 let decoders = options.decoders.max(1);
-                let (to_sequence, from_decode) = queue::<DecodedPiece>(QUEUE_PIECES, WAKE_PIECES);
+                let (to_sequence, from_decode) = queue::<DecodedPiece>(QUEUE_PIECES, WAKE_SEQUENCE_PIECES);
                 commands.wakes(to_sequence.waker());
                 let (to_spare, spare) = bounded::<SpareBuffers>(SPARE_PER_DECODER * decoders);
                 for i in 0..decoders {

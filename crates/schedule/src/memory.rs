@@ -123,8 +123,8 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
         state.used = state.used.saturating_sub(self.bytes);
-        // By then there is room for several pieces: not a wake-up for each.
-        if state.used <= self.gate.limit / 4 * 3 {
+        // By then there is room for several pieces: not a wake-up for each. A larger part would be memory that is not used.
+        if state.used <= self.gate.limit / 8 * 7 {
             self.gate.freed.wake_one(state);
         }
     }
