@@ -66,6 +66,8 @@ struct State {
     shown: Shown,
     /// Somebody waits for all lanes to be through, whatever is visible.
     applied_awaited: bool,
+    /// Index of the earliest piece that somebody waits for.
+    passed_awaited: Option<u64>,
 }
 
 /// What `status` shows of publishing.
@@ -86,6 +88,8 @@ pub struct Publisher {
     store: Arc<Store>,
     state: Mutex<State>,
     moved: Waiters,
+    /// The cutter waits for one piece, and all those before it are nothing to it.
+    passed: Waiters,
     lag: Arc<LagMeter>,
     rates: Arc<RateMeter>,
     /// Source clock minus ours, µs, added to our clock when lag is taken.
@@ -124,8 +128,10 @@ impl Publisher {
                 torn: false,
                 shown: Shown::default(),
                 applied_awaited: false,
+                passed_awaited: None,
             }),
             moved: Waiters::new(),
+            passed: Waiters::new(),
             lag,
             rates,
             clock_difference_us,
@@ -192,19 +198,19 @@ impl Publisher {
         if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
             entry.done = true;
         }
-        if self.advance(&mut state) {
-            self.moved.wake_all(state);
-        }
+        self.advance_and_wake(state);
     }
 
     /// Waits until the piece of this index and all before it are applied and visible; false when `timeout` passes.
     #[must_use]
     pub fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
-        let state = self.lock();
-        if state.front > index {
-            return true;
+        let mut state = self.lock();
+        if state.front > index || timeout.is_zero() {
+            return state.front > index;
         }
-        self.moved.wait_timeout(state, timeout).front > index
+        let earliest = state.passed_awaited.map_or(index, |other| other.min(index));
+        state.passed_awaited = Some(earliest);
+        self.passed.wait_timeout(state, timeout).front > index
     }
 
     /// Waits until all lanes have applied every piece there is, visible or held; false when `timeout` passes.
@@ -234,6 +240,7 @@ impl Publisher {
         let mut state = self.lock();
         self.limit_to(&mut state, at, stop);
         self.moved.wake_all(state);
+        self.passed.wake_all(self.lock());
     }
 
     fn limit_to(&self, state: &mut State, at: SequenceNumber, stop: Stop) {
@@ -255,7 +262,20 @@ impl Publisher {
         self.lock().failed.as_ref().map(|(_, stop)| stop.clone())
     }
 
-    /// Makes visible what can be; whether that is anything to who waits.
+    /// Makes visible what can be, and wakes who waited for it.
+    fn advance_and_wake(&self, mut state: MutexGuard<'_, State>) {
+        let moved = self.advance(&mut state);
+        let front = state.front;
+        let passed = state.passed_awaited.take_if(|index| *index < front).is_some();
+        if moved {
+            self.moved.wake_all(state);
+        }
+        if passed {
+            self.passed.wake_all(self.lock());
+        }
+    }
+
+    /// Whether anything moved.
     fn advance(&self, state: &mut State) -> bool {
         let State { queue, front, hold, failed, shown, .. } = &mut *state;
         let limit = failed.as_ref().map_or(u64::MAX, |(at, _)| at.0);
@@ -348,10 +368,8 @@ impl Publisher {
         let deadline = Instant::now() + timeout;
         let mut state = self.lock();
         state.hold = Hold::UpTo(set.clone());
-        if self.advance(&mut state) {
-            self.moved.wake_all(state);
-            state = self.lock();
-        }
+        self.advance_and_wake(state);
+        state = self.lock();
         loop {
             let visible = self.store.visibility().executed();
             if set.is_subset_of(&visible) || !visible.is_subset_of(set) {
@@ -371,9 +389,7 @@ impl Publisher {
     pub fn release(&self) {
         let mut state = self.lock();
         state.hold = Hold::None;
-        if self.advance(&mut state) {
-            self.moved.wake_all(state);
-        }
+        self.advance_and_wake(state);
     }
 
     /// See the type.
