@@ -2,7 +2,8 @@
 //!
 //! In: the product's own source files, compiled here over loom's types ([`sync`] stands where `crate::sync` stands in their
 //! crates; there it is `std`). Out: whether any order in which threads run, and any value that the memory model lets a load
-//! see, breaks what the part promises. Never here: a copy of a part; a part that only locks and channels order.
+//! see, breaks what the part promises. Never here: a copy of a part; a part that only locks and channels order, but for
+//! what the channels and wake-ups of our own are made of.
 //!
 //! loom's timed waits never end by time: a wake-up that is lost is a deadlock, and reported. Every model must be able to fail:
 //! the tests run it again with an ordering taken away, a wake-up swallowed or the promise broken ([`Weakened`]), and
