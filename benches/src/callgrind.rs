@@ -16,7 +16,7 @@ use stage_benches::stages;
 ///
 /// # Errors
 /// When valgrind fails, or what it ran came to another result.
-pub fn count(logs: &Path, wanted: &[Figure]) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
+pub(crate) fn count(logs: &Path, wanted: &[Figure]) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
     let version = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !version.is_ok_and(|status| status.success()) {
         return Ok(None);

@@ -20,7 +20,7 @@ const ALLOCATIONS_WORSE: f64 = 0.01;
 
 /// Instructions and allocations a row of an earlier run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
+pub(crate) struct Baseline {
     /// What built it: another compiler makes other instructions.
     pub compiler: String,
     /// Instructions and allocations a row and the result's hash by stage.
@@ -29,7 +29,7 @@ pub struct Baseline {
 
 /// One stage of a baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Instructions a row, in user mode.
     pub instructions_per_row: f64,
     /// Allocations a row, once warm.
@@ -43,7 +43,7 @@ impl Baseline {
     ///
     /// # Errors
     /// When it cannot be read or is no baseline.
-    pub fn read(path: &Path) -> anyhow::Result<Option<Baseline>> {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Option<Baseline>> {
         let text = match std::fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -55,7 +55,7 @@ impl Baseline {
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     machine: String,
     load_average: String,
     compiler: String,
@@ -84,7 +84,7 @@ struct Row {
 impl Report {
     /// Of figures and, where they could be counted, instructions and allocations a row by stage.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         figures: Vec<Figure>,
         instructions: Option<BTreeMap<String, u64>>,
         allocations: Option<BTreeMap<String, f64>>,
@@ -120,7 +120,7 @@ impl Report {
     ///
     /// # Errors
     /// When no instructions or no allocations were counted.
-    pub fn baseline(&self) -> anyhow::Result<Baseline> {
+    pub(crate) fn baseline(&self) -> anyhow::Result<Baseline> {
         let entry = |row: &Row| {
             let instructions = row.instructions_per_row.context("no instructions without valgrind")?;
             // More digits would differ from run to run.
@@ -135,7 +135,7 @@ impl Report {
 
     /// With ratios and marks.
     #[must_use]
-    pub fn compare(mut self, baseline: Option<&Baseline>) -> Report {
+    pub(crate) fn compare(mut self, baseline: Option<&Baseline>) -> Report {
         let Some(baseline) = baseline else {
             self.notes.push("no baseline, nothing compared; --write-baseline makes it".into());
             return self;
@@ -165,7 +165,7 @@ impl Report {
 
     /// Whether a stage takes more instructions or allocations than it may.
     #[must_use]
-    pub fn is_worse(&self) -> bool {
+    pub(crate) fn is_worse(&self) -> bool {
         self.stages.iter().any(|row| row.worse || row.allocates_more)
     }
 }

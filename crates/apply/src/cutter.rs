@@ -512,7 +512,12 @@ pub enum Compaction {
 ///
 /// # Errors
 /// When the store cannot be read or written.
-pub fn compact(store: &Store, ending: &Ending, which: Compaction, kicked: &Receiver<()>) -> Result<(), StoreError> {
+pub(crate) fn compact(
+    store: &Store,
+    ending: &Ending,
+    which: Compaction,
+    kicked: &Receiver<()>,
+) -> Result<(), StoreError> {
     let mut quiet = 0;
     while !ending.is_asked() {
         match kicked.recv_timeout(Duration::from_secs(1)) {

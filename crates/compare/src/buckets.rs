@@ -6,7 +6,7 @@
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Cells of a table: enough that a differing one of 100 M rows holds 1,500, at 3 MiB a side.
-pub const CELLS: usize = 1 << 16;
+pub(crate) const CELLS: usize = 1 << 16;
 
 /// Rows a chunk of the report has on average.
 const ROWS_PER_CHUNK: u64 = 1000;

@@ -16,7 +16,7 @@ use crate::error::{CompareError, at_server};
 use crate::shape::{Shape, quoted};
 
 /// Takes a comparable image and how many equal rows it stands for.
-pub type EachRow<'a> = &'a mut dyn FnMut(&[u8], u64) -> Result<(), CompareError>;
+pub(crate) type EachRow<'a> = &'a mut dyn FnMut(&[u8], u64) -> Result<(), CompareError>;
 
 /// One side of a comparison. Every call gives the same rows.
 pub trait RowSource {

@@ -14,21 +14,21 @@ pub(crate) struct Ending {
 
 impl Ending {
     /// A failure, or somebody asked for it.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::Release);
     }
 
     /// The snapshot is too old.
-    pub fn expire(&self) {
+    pub(crate) fn expire(&self) {
         self.expired.store(true, Ordering::Relaxed);
         self.end();
     }
 
-    pub fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
 
-    pub fn is_expired(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         self.expired.load(Ordering::Relaxed)
     }
 }

@@ -115,7 +115,7 @@ pub(crate) struct RowsWork<'a> {
 
 impl RowsWork<'_> {
     /// A span of bytes in `all`.
-    pub fn span(&self, at: usize, len: usize) -> Span {
+    pub(crate) fn span(&self, at: usize, len: usize) -> Span {
         Span { offset: self.base + at as u32, len: len as u32 }
     }
 }
@@ -129,7 +129,7 @@ pub(crate) fn all_present(bitmap: &[u8], columns: usize) -> bool {
 }
 
 impl Work<'_> {
-    pub fn open_transaction(&mut self, begun: Begun, start: usize) {
+    pub(crate) fn open_transaction(&mut self, begun: Begun, start: usize) {
         self.tables.clear();
         self.open = Some(Open {
             begun,
@@ -144,7 +144,7 @@ impl Work<'_> {
     }
 
     /// Counts what was seen since the last call and closes the open transaction, if there is one.
-    pub fn close_transaction(&mut self, end: usize) {
+    pub(crate) fn close_transaction(&mut self, end: usize) {
         for (event_type, category) in self.counts.drain(..) {
             self.out.ledger.add(event_type, Category::Seen, 1);
             if category != Category::Seen {
@@ -165,12 +165,12 @@ impl Work<'_> {
     }
 
     /// Counts an event of the open transaction as seen and as `category` (`Seen`: a worker counts the rest).
-    pub fn count(&mut self, event_type: u8, category: Category) {
+    pub(crate) fn count(&mut self, event_type: u8, category: Category) {
         self.counts.push((event_type, category));
     }
 
     /// Keeps in mind what an event of a transaction says that is left out because the operator wants it.
-    pub fn note_held(&mut self, header: &EventHeader, body: &[u8]) {
+    pub(crate) fn note_held(&mut self, header: &EventHeader, body: &[u8]) {
         let Some(open) = self.open.as_ref().filter(|open| open.skipped == Some(SkipReason::Operator)) else { return };
         let Some(gtid) = open.begun.gtid else { return };
         if self.held.last().is_none_or(|(last, _)| *last != gtid) {
@@ -182,7 +182,7 @@ impl Work<'_> {
     }
 
     /// Undoes the open transaction and stops before it.
-    pub fn fail(&mut self, (class, reason): Fault, event_type: Option<u8>) {
+    pub(crate) fn fail(&mut self, (class, reason): Fault, event_type: Option<u8>) {
         let index = self.out.transactions.len() as u32;
         for ops in self.out.lanes.iter_mut().chain(std::iter::once(&mut self.out.barrier)) {
             while ops.last().is_some_and(|op| op.transaction == index) {
@@ -203,7 +203,7 @@ impl Work<'_> {
     }
 
     /// SAVEPOINT name.
-    pub fn savepoint(&mut self, sql: &[u8]) {
+    pub(crate) fn savepoint(&mut self, sql: &[u8]) {
         let mark = Savepoint {
             name: savepoint_name(sql),
             lanes: self.out.lanes.iter().map(Vec::len).collect(),
@@ -216,7 +216,7 @@ impl Work<'_> {
 
     /// ROLLBACK TO name, or of the whole transaction: changes of tables that can roll back are undone, as a MySQL replica
     /// does it. Sources write it where a table that cannot was changed too.
-    pub fn roll_back(&mut self, to: Option<&[u8]>) -> Result<(), Fault> {
+    pub(crate) fn roll_back(&mut self, to: Option<&[u8]>) -> Result<(), Fault> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let index = self.out.transactions.len() as u32;
         let place = match to {
@@ -261,7 +261,7 @@ impl Work<'_> {
     }
 
     /// Number of what the ops of this event share; an equal one of just before is taken again.
-    pub fn shape(&mut self, event_type: u8, plan: &Arc<TablePlan>, event: &RowsEvent<'_>) -> Result<u32, Fault> {
+    pub(crate) fn shape(&mut self, event_type: u8, plan: &Arc<TablePlan>, event: &RowsEvent<'_>) -> Result<u32, Fault> {
         let columns = event.column_count;
         // An event has no bitmap of images it does not hold.
         let full = |bits: &[u8]| bits.is_empty() || all_present(bits, columns);
@@ -291,12 +291,12 @@ impl Work<'_> {
         Ok((self.out.shapes.len() - 1) as u32)
     }
 
-    pub fn side_span(&self, from: usize) -> Result<Span, Fault> {
+    pub(crate) fn side_span(&self, from: usize) -> Result<Span, Fault> {
         side_span(&self.out.side, from)
     }
 
     /// The bytes of a span made while decoding an event.
-    pub fn bytes_of<'b>(&'b self, rows: &RowsWork<'b>, span: Span) -> &'b [u8] {
+    pub(crate) fn bytes_of<'b>(&'b self, rows: &RowsWork<'b>, span: Span) -> &'b [u8] {
         let (of, from) = if span.offset & Span::SIDE != 0 {
             (self.out.side.as_slice(), (span.offset & !Span::SIDE) as usize)
         } else {
@@ -306,7 +306,7 @@ impl Work<'_> {
     }
 
     /// Appends bytes `from..to` of a span to the side buffer.
-    pub fn copy_to_side(&mut self, rows: &RowsWork<'_>, span: Span, from: usize, to: usize) {
+    pub(crate) fn copy_to_side(&mut self, rows: &RowsWork<'_>, span: Span, from: usize, to: usize) {
         let at = span.offset as usize;
         if span.offset & Span::SIDE != 0 {
             let at = at & !(Span::SIDE as usize);
@@ -333,7 +333,7 @@ impl Work<'_> {
         }
     }
 
-    pub fn push(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
+    pub(crate) fn push(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
         if !self.out.barrier.is_empty() || rows.cascade != Cascade::No {
             // Behind a change that needs several lanes everything keeps log order.
             self.push_barrier(rows, kind, key, before, after);
@@ -347,7 +347,7 @@ impl Work<'_> {
         }
     }
 
-    pub fn push_barrier(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
+    pub(crate) fn push_barrier(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
         let mut op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
         op.flags = cascade_flags(rows.cascade, kind);
         rows.last = Some((Place::Barrier, self.out.barrier.len()));

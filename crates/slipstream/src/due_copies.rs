@@ -20,7 +20,7 @@ const QUIET_FOR: Duration = Duration::from_secs(10);
 const DOUBLED_MAX: u32 = 5;
 
 /// See the module.
-pub struct DueCopies {
+pub(crate) struct DueCopies {
     next_look: Instant,
     copying: bool,
     /// By name: the copies that failed one after another, and when the next is due.
@@ -40,13 +40,18 @@ struct Writes {
 impl DueCopies {
     /// Nothing was tried yet.
     #[must_use]
-    pub fn new(now: Instant) -> DueCopies {
+    pub(crate) fn new(now: Instant) -> DueCopies {
         DueCopies { next_look: now, copying: false, failed: BTreeMap::new(), written: BTreeMap::new() }
     }
 
     /// A quarantined table whose copy is due, with the reason it is in quarantine; it counts as being copied until
     /// `copied` is told how that went.
-    pub fn look(&mut self, now: Instant, catalog: &Catalog, writes: &StatementWrites) -> Option<(String, String)> {
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        catalog: &Catalog,
+        writes: &StatementWrites,
+    ) -> Option<(String, String)> {
         if self.copying || now < self.next_look {
             return None;
         }
@@ -65,7 +70,7 @@ impl DueCopies {
     }
 
     /// How the copy went: a failed one is due again after a while that grows.
-    pub fn copied(&mut self, now: Instant, name: &str, copied: bool) {
+    pub(crate) fn copied(&mut self, now: Instant, name: &str, copied: bool) {
         self.copying = false;
         if copied {
             self.failed.remove(name);

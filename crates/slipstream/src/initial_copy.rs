@@ -42,7 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Whether a copy was begun in this folder and not ended.
 #[must_use]
-pub fn is_marked(folder: &Folder) -> bool {
+pub(crate) fn is_marked(folder: &Folder) -> bool {
     folder.path().join(MARK).exists()
 }
 
@@ -50,7 +50,7 @@ pub fn is_marked(folder: &Folder) -> bool {
 ///
 /// # Errors
 /// Code 8 for disk errors.
-pub fn mark(folder: &Folder, executed: &GtidSet) -> Result<(), Failure> {
+pub(crate) fn mark(folder: &Folder, executed: &GtidSet) -> Result<(), Failure> {
     write_atomically(&folder.path().join(MARK), format!("{executed}\n").as_bytes())
 }
 
@@ -58,7 +58,7 @@ pub fn mark(folder: &Folder, executed: &GtidSet) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Code 8 for disk errors.
-pub fn unmark(folder: &Folder) -> Result<(), Failure> {
+pub(crate) fn unmark(folder: &Folder) -> Result<(), Failure> {
     let path = folder.path().join(MARK);
     fs::remove_file(&path).map_err(|error| Failure::io(path.display(), &error))?;
     folder.sync()
@@ -68,7 +68,7 @@ pub fn unmark(folder: &Folder) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Code 8 for disk errors.
-pub fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
+pub(crate) fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
     let path = folder.relay_log();
     match fs::remove_dir_all(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(path.display(), &error)),
@@ -81,7 +81,7 @@ pub fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
 ///
 /// # Errors
 /// What preflight refuses, or why the source cannot be reached.
-pub fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
+pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
     let options = server.connect_options()?;
     let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
     let mut connection = Connection::connect(&options).map_err(failed)?;
@@ -113,7 +113,7 @@ pub fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions
 
 /// Whether preflight of an empty store found that the source's log does not reach back.
 #[must_use]
-pub fn is_called_for(report: &preflight::PreflightReport) -> bool {
+pub(crate) fn is_called_for(report: &preflight::PreflightReport) -> bool {
     report.problems.iter().any(|problem| problem.exit_code == preflight::EXIT_PURGED)
 }
 
@@ -121,7 +121,7 @@ pub fn is_called_for(report: &preflight::PreflightReport) -> bool {
 ///
 /// # Errors
 /// Why the source cannot be asked.
-pub fn check(
+pub(crate) fn check(
     config: &ReplicaConfig,
     server: &ServerOptions,
     connection: &mut Connection,
@@ -160,7 +160,11 @@ pub fn check(
 ///
 /// # Errors
 /// Why there is no copy to be had.
-pub fn prepare(config: &ReplicaConfig, server: &ServerOptions, stop: &AtomicBool) -> Result<SourceCopy, CopyError> {
+pub(crate) fn prepare(
+    config: &ReplicaConfig,
+    server: &ServerOptions,
+    stop: &AtomicBool,
+) -> Result<SourceCopy, CopyError> {
     let connect = server.connect_options().map_err(|failure| CopyError::Sink {
         db: String::new(),
         table: String::new(),
@@ -217,7 +221,7 @@ impl CopySink for Sink<'_> {
 ///
 /// # Errors
 /// Why the copy did not come to its end; the tree has no cut then.
-pub fn run(
+pub(crate) fn run(
     config: &ReplicaConfig,
     folder: &Folder,
     lock: &FolderLock,
@@ -258,7 +262,7 @@ pub fn run(
 }
 
 /// Why a copy did not come to its end.
-pub enum CopyFailure {
+pub(crate) enum CopyFailure {
     /// The source, or what came between.
     Copy(CopyError),
     /// Here.
@@ -267,13 +271,13 @@ pub enum CopyFailure {
 
 /// How long to wait after so many tries: a source that restarts takes a while.
 #[must_use]
-pub fn pause_after(tries: u32) -> Duration {
+pub(crate) fn pause_after(tries: u32) -> Duration {
     AGAIN_AFTER.0.saturating_mul(1 << tries.min(10)).min(AGAIN_AFTER.1)
 }
 
 /// What another try may mend is None.
 #[must_use]
-pub fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
+pub(crate) fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
     if error.is_transient() && tries < TRIES {
         return None;
     }
@@ -390,6 +394,6 @@ fn show(progress: &Arc<Progress>) -> Shown {
 
 /// Whether the folder holds a relay log.
 #[must_use]
-pub fn has_relay_log(relay_log: &Path) -> bool {
+pub(crate) fn has_relay_log(relay_log: &Path) -> bool {
     fs::read_dir(relay_log).is_ok_and(|mut entries| entries.next().is_some())
 }

@@ -15,7 +15,7 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 ///
 /// # Errors
 /// Code 2 when there is no terminal.
-pub fn ask(prompt: &str) -> Result<Secret, Failure> {
+pub(crate) fn ask(prompt: &str) -> Result<Secret, Failure> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let mut terminal = terminal
         .map_err(|_| Failure::usage("no terminal to ask for the password at: use an option file or MYSQL_PWD"))?;

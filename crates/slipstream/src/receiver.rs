@@ -56,7 +56,7 @@ enum Feed {
 }
 
 /// See the module.
-pub struct Receiver {
+pub(crate) struct Receiver {
     config: ReplicaConfig,
     server_id: u32,
     server_uuid: Uuid,
@@ -78,7 +78,7 @@ impl Receiver {
     ///
     /// # Errors
     /// What preflight found, or why the source cannot be reached.
-    pub fn prepare(
+    pub(crate) fn prepare(
         config: &ReplicaConfig,
         folder: &Folder,
         link: &Arc<Link>,
@@ -155,7 +155,7 @@ impl Receiver {
 
     /// The source's `lower_case_table_names`.
     #[must_use]
-    pub fn lower_case_table_names(&self) -> u8 {
+    pub(crate) fn lower_case_table_names(&self) -> u8 {
         self.lower_case_table_names
     }
 
@@ -164,7 +164,7 @@ impl Receiver {
     }
 
     /// Receives until told to stop, or until something a retry cannot mend.
-    pub fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let result = match std::mem::replace(&mut self.feed, Feed::Files(Vec::new())) {
             Feed::Server { options, first } => self.follow(&options, first),
             Feed::Files(files) => self.read_files(&files),
@@ -428,7 +428,7 @@ fn again(text: &str) -> Trouble {
 
 /// An error of the source as the program's failure.
 #[must_use]
-pub fn source_failure(error: &SourceError) -> Failure {
+pub(crate) fn source_failure(error: &SourceError) -> Failure {
     match trouble(error) {
         Trouble::Again(failure) | Trouble::Fatal(failure) => failure,
     }
@@ -473,7 +473,7 @@ fn intake_trouble(error: relay_log::RelayError) -> Trouble {
 
 /// The failure preflight's problems amount to; None when there is none that stops.
 #[must_use]
-pub fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure> {
+pub(crate) fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure> {
     if report.accepted() {
         return None;
     }
@@ -487,7 +487,7 @@ pub fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure>
 ///
 /// # Errors
 /// Code 4 or 5 when the source would be refused.
-pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
     let say = |out: &mut dyn Write, text: &str| writeln!(out, "{text}").map_err(|e| crate::control::output_failure(&e));
     let server = match &config.source {
         SourceSpec::Server(server) => server,
@@ -556,7 +556,7 @@ fn binlog_failure(error: binlog::BinlogError) -> Failure {
 
 /// The exit code of what is wrong with a binary log.
 #[must_use]
-pub fn binlog_exit(error: &binlog::BinlogError) -> Exit {
+pub(crate) fn binlog_exit(error: &binlog::BinlogError) -> Exit {
     match error.class() {
         binlog::ErrorClass::NotSupported => Exit::NotSupported,
         binlog::ErrorClass::Corrupt => Exit::Corrupt,
@@ -594,7 +594,7 @@ fn read_facts(path: &Path) -> Option<SourceFacts> {
 
 /// The source's `lower_case_table_names` as last seen by the replica of this folder; 0 when it never connected.
 #[must_use]
-pub fn known_lower_case_table_names(data: &Path) -> u8 {
+pub(crate) fn known_lower_case_table_names(data: &Path) -> u8 {
     read_facts(&data.join(FACTS_FILE)).map_or(0, |facts| facts.lower_case_table_names)
 }
 
@@ -613,7 +613,7 @@ fn jittered(pause: Duration) -> Duration {
 }
 
 /// Compares the clocks every minute over a connection of its own.
-pub fn watch_clock(config: &ReplicaConfig, link: &Arc<Link>) {
+pub(crate) fn watch_clock(config: &ReplicaConfig, link: &Arc<Link>) {
     let SourceSpec::Server(server) = &config.source else { return };
     let Ok(mut options) = server.connect_options() else { return };
     options.read_timeout = Some(Duration::from_secs(10));

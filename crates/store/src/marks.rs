@@ -13,11 +13,11 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Pins(BTreeMap<u64, usize>);
 
 impl Pins {
-    pub fn pin(&mut self, at: u64) {
+    pub(crate) fn pin(&mut self, at: u64) {
         *self.0.entry(at).or_insert(0) += 1;
     }
 
-    pub fn unpin(&mut self, at: u64) {
+    pub(crate) fn unpin(&mut self, at: u64) {
         if let Some(count) = self.0.get_mut(&at) {
             *count -= 1;
             if *count == 0 {
@@ -27,7 +27,7 @@ impl Pins {
     }
 
     /// The oldest pin, or `now` where that is older: what comes next is pinned there.
-    pub fn oldest(&self, now: u64) -> u64 {
+    pub(crate) fn oldest(&self, now: u64) -> u64 {
         self.0.keys().next().map_or(now, |pin| now.min(*pin))
     }
 }
@@ -39,26 +39,26 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    pub fn new(watermark: u64) -> Marks {
+    pub(crate) fn new(watermark: u64) -> Marks {
         Marks { watermark: AtomicU64::new(watermark), oldest_needed: AtomicU64::new(watermark) }
     }
 
-    pub fn watermark(&self) -> u64 {
+    pub(crate) fn watermark(&self) -> u64 {
         self.watermark.load(Ordering::Acquire)
     }
 
-    pub fn oldest_needed(&self) -> u64 {
+    pub(crate) fn oldest_needed(&self) -> u64 {
         self.oldest_needed.load(Ordering::Acquire)
     }
 
     /// The watermark moved, what it makes visible is in place.
-    pub fn advance(&self, to: u64, pins: &Pins) {
+    pub(crate) fn advance(&self, to: u64, pins: &Pins) {
         self.watermark.store(to, Ordering::Release);
         self.released(to, pins);
     }
 
     /// Pins may have gone.
-    pub fn released(&self, watermark: u64, pins: &Pins) {
+    pub(crate) fn released(&self, watermark: u64, pins: &Pins) {
         self.oldest_needed.store(pins.oldest(watermark), Ordering::Release);
     }
 }

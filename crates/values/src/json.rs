@@ -63,7 +63,7 @@ impl Shape {
     }
 
     /// Reads an offset, size or count at `at`.
-    pub fn number(&self, bytes: &[u8], at: usize) -> Result<usize, ValueError> {
+    pub(crate) fn number(&self, bytes: &[u8], at: usize) -> Result<usize, ValueError> {
         let rest = bytes.get(at..).ok_or(INVALID)?;
         if self.large {
             rest.first_chunk().map(|b| u32::from_le_bytes(*b) as usize).ok_or(INVALID)
@@ -72,7 +72,7 @@ impl Shape {
         }
     }
 
-    pub fn number_len(&self) -> usize {
+    pub(crate) fn number_len(&self) -> usize {
         if self.large { 4 } else { 2 }
     }
 }

@@ -76,7 +76,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(args: &CompareArgs, programs: Option<&'a Programs>, stop: &'a AtomicBool) -> Result<Bench<'a>> {
+    pub(super) fn new(args: &CompareArgs, programs: Option<&'a Programs>, stop: &'a AtomicBool) -> Result<Bench<'a>> {
         let (load, files) = (crate::replay::expand(&args.load)?, crate::replay::expand(&args.logs)?);
         let goal = logs::goal(&files)?;
         ensure!(goal.transactions > 0, "no transaction in the log");
@@ -112,12 +112,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Removes the folder and says where that failed.
-    pub fn remove(self) -> Result<()> {
+    pub(super) fn remove(self) -> Result<()> {
         fs::remove_dir_all(&self.scratch.0).with_context(|| format!("cannot remove {}", self.scratch.0.display()))
     }
 
     /// Cuts the log behind so many transactions, for those that replay a part.
-    pub fn cut_first_part(&mut self, transactions: u64) -> Result<()> {
+    pub(super) fn cut_first_part(&mut self, transactions: u64) -> Result<()> {
         let files = logs::first_part(&self.whole.files, transactions, &self.at("first-part"))?;
         self.part = Log { goal: logs::goal(&files)?, files, reference: Reference::default() };
         Ok(())
@@ -128,7 +128,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Replays the log, or its first part, with ours: what is in it, and what must come out.
-    pub fn reference(&mut self, part: bool) -> Result<LogFacts> {
+    pub(super) fn reference(&mut self, part: bool) -> Result<LogFacts> {
         let report = self.replay(part, &[])?;
         let measured = report.get("measured").cloned().unwrap_or_default();
         let number = |name: &str| measured.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -172,7 +172,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A data folder with the load in it, which rounds begin from.
-    pub fn load_stock(&mut self) -> Result<()> {
+    pub(super) fn load_stock(&mut self) -> Result<()> {
         let data = self.at("loaded");
         copy_folder(&self.empty()?, &data, self.stop)?;
         let load = Log { goal: logs::goal(&self.load)?, files: self.load.clone(), reference: Reference::default() };
@@ -209,7 +209,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Options of all stock servers.
-    pub fn common_options(&self) -> Vec<String> {
+    pub(super) fn common_options(&self) -> Vec<String> {
         let mut options = vec![
             format!("--innodb-buffer-pool-size={}", self.buffer_pool),
             "--gtid-mode=ON".into(),
@@ -230,7 +230,7 @@ impl<'a> Bench<'a> {
     }
 
     /// One run.
-    pub fn run(&self, contender: &Contender) -> Result<Sample> {
+    pub(super) fn run(&self, contender: &Contender) -> Result<Sample> {
         let log = self.log(contender.first_part);
         let data = self.at("server");
         let sample = match &contender.how {

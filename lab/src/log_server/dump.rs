@@ -74,7 +74,7 @@ pub(super) struct Dump<'s, 'a> {
 }
 
 impl<'s, 'a> Dump<'s, 'a> {
-    pub fn new(session: &'s mut Session<'a>, flags: u16, replica: u32, sequence: u8) -> Dump<'s, 'a> {
+    pub(super) fn new(session: &'s mut Session<'a>, flags: u16, replica: u32, sequence: u8) -> Dump<'s, 'a> {
         let text = |name: &str| session.variables.get(name).cloned().flatten();
         let period_ns = text("source_heartbeat_period").or_else(|| text("master_heartbeat_period"));
         let checksum = text("source_binlog_checksum").or_else(|| text("master_binlog_checksum"));
@@ -98,7 +98,7 @@ impl<'s, 'a> Dump<'s, 'a> {
     }
 
     /// Sends the log from `start` on, and stays until the replica leaves. `Err` inside: why it is refused.
-    pub fn run(mut self, start: &Start) -> Result<Result<(), String>> {
+    pub(super) fn run(mut self, start: &Start) -> Result<Result<(), String>> {
         let (first, position, executed) = match start {
             Start::Behind(executed) => match self.log.first_file(executed) {
                 Some(first) => (first, 4, Some(executed)),

@@ -39,7 +39,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Reads all files once: their transactions' GTIDs.
-    pub fn read(load: &[PathBuf], logs: &[PathBuf]) -> Result<Log> {
+    pub(super) fn read(load: &[PathBuf], logs: &[PathBuf]) -> Result<Log> {
         let mut log = Log {
             files: Vec::new(),
             executed: GtidSet::new(),
@@ -99,11 +99,11 @@ impl Log {
     }
 
     /// Where a replica that has `executed` begins: the last file in front of which there is nothing it lacks.
-    pub fn first_file(&self, executed: &GtidSet) -> Option<usize> {
+    pub(super) fn first_file(&self, executed: &GtidSet) -> Option<usize> {
         self.files.iter().rposition(|file| file.previous.is_subset_of(executed))
     }
 
-    pub fn about(&self) -> String {
+    pub(super) fn about(&self) -> String {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         format!(
             "{} transactions in {} files, {:.1} MB, as MySQL {} with server id {}",

@@ -54,7 +54,7 @@ impl Drop for Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(shared: &'a Shared<'a>, stream: TcpStream, number: u32) -> Result<Session<'a>> {
+    pub(super) fn new(shared: &'a Shared<'a>, stream: TcpStream, number: u32) -> Result<Session<'a>> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(BLOCK))?;
@@ -64,7 +64,7 @@ impl<'a> Session<'a> {
     }
 
     /// Login, then commands until the client leaves.
-    pub fn serve(&mut self) -> Result<()> {
+    pub(super) fn serve(&mut self) -> Result<()> {
         if !self.log_in()? {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl<'a> Session<'a> {
     }
 
     /// Whether the client is gone; what it says meanwhile is of no interest.
-    pub fn is_gone(&mut self) -> bool {
+    pub(super) fn is_gone(&mut self) -> bool {
         let mut bytes = [0; 512];
         match self.stream.read(&mut bytes) {
             Ok(0) => true,
@@ -211,7 +211,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes all of it, however long the client takes to read.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
                 Ok(0) => bail!("the connection is closed"),

@@ -42,7 +42,7 @@ struct Table {
 }
 
 /// See the module. `WARMED`: what 16 changes need is brought into the cache at once, as lanes do.
-pub struct HashAndSlices<'c, const WARMED: bool> {
+pub(crate) struct HashAndSlices<'c, const WARMED: bool> {
     changes: &'c Changes,
     tables: Vec<Table>,
 }

@@ -17,7 +17,7 @@ const LANES: usize = 16;
 const PIECE: usize = 1024;
 
 /// See the module.
-pub struct RealStore<'c> {
+pub(crate) struct RealStore<'c> {
     changes: &'c Changes,
     store: Arc<Store>,
     /// Held as a piece holds them; nothing is sealed here.

@@ -11,7 +11,7 @@ use stage_benches::pass::changes::{Change, Changes};
 use crate::{Fold, Structure, reference};
 
 /// The standard library's B-tree; each key a block of its own.
-pub struct BoxedBTree<'c> {
+pub(crate) struct BoxedBTree<'c> {
     changes: &'c Changes,
     key: Vec<u8>,
     tables: Vec<BTreeMap<Box<[u8]>, u64>>,
@@ -66,7 +66,7 @@ impl<'c> ArenaKey<'c> {
 }
 
 /// The same B-tree over keys in an arena, one for each table and lane: a lane's rows have one writer.
-pub struct ArenaBTree<'c, const LANES: usize> {
+pub(crate) struct ArenaBTree<'c, const LANES: usize> {
     changes: &'c Changes,
     key: Vec<u8>,
     tables: Vec<BTreeMap<ArenaKey<'c>, u64>>,
@@ -137,7 +137,7 @@ impl<'c, const LANES: usize> Structure<'c> for ArenaBTree<'c, LANES> {
 
 /// An adaptive radix tree (`blart`): keys of any length, ranges, a `BTreeMap`'s interface. `rart` takes keys of fixed arrays,
 /// `congee` of 8 bytes only, `art-tree` is long unkept.
-pub struct RadixTree<'c> {
+pub(crate) struct RadixTree<'c> {
     changes: &'c Changes,
     key: Vec<u8>,
     tables: Vec<TreeMap<Box<[u8]>, u64>>,
@@ -179,7 +179,7 @@ impl<'c> Structure<'c> for RadixTree<'c> {
 }
 
 /// A skip list that many threads may change at once (`crossbeam-skiplist`): what memtables are made of elsewhere.
-pub struct SkipList<'c> {
+pub(crate) struct SkipList<'c> {
     changes: &'c Changes,
     key: Vec<u8>,
     tables: Vec<SkipMap<Box<[u8]>, AtomicU64>>,

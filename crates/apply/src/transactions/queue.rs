@@ -53,7 +53,7 @@ pub(super) struct WorkerQueue {
 }
 
 impl WorkerQueue {
-    pub fn new(capacity: usize) -> WorkerQueue {
+    pub(super) fn new(capacity: usize) -> WorkerQueue {
         WorkerQueue {
             state: Mutex::default(),
             filled: Condvar::new(),
@@ -69,7 +69,7 @@ impl WorkerQueue {
 
     /// Puts a job behind the others, once there is room; true when that took a wait. A job larger than the queue goes in
     /// when the queue is empty. When replay gives up it goes in at once, for nobody will look at it.
-    pub fn push(&self, job: Job, ending: &Ending) -> bool {
+    pub(super) fn push(&self, job: Job, ending: &Ending) -> bool {
         let mut state = self.lock();
         let mut waited = false;
         while state.events > 0 && state.events + job.events > self.capacity && !ending.gives_up() {
@@ -84,7 +84,7 @@ impl WorkerQueue {
     }
 
     /// The next job; None when there will be none.
-    pub fn pop(&self) -> Option<Job> {
+    pub(super) fn pop(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
@@ -101,20 +101,20 @@ impl WorkerQueue {
     }
 
     /// Nothing more comes.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();
     }
 
-    pub fn busy(&self) -> usize {
+    pub(super) fn busy(&self) -> usize {
         self.busy.load(Ordering::Acquire)
     }
 
-    pub fn gets_one(&self) {
+    pub(super) fn gets_one(&self) {
         self.busy.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub fn is_done_with_one(&self) {
+    pub(super) fn is_done_with_one(&self) {
         self.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -126,11 +126,11 @@ pub(super) struct PendingJobs {
 }
 
 impl PendingJobs {
-    pub fn added(&self, counters: &TransactionCounters) {
+    pub(super) fn added(&self, counters: &TransactionCounters) {
         *self.lock(counters) += 1;
     }
 
-    pub fn removed(&self, counters: &TransactionCounters) {
+    pub(super) fn removed(&self, counters: &TransactionCounters) {
         *self.lock(counters) -= 1;
     }
 

@@ -38,14 +38,14 @@ pub(super) struct TransactionWorker {
 
 impl TransactionWorker {
     /// Works until the queue is closed and empty.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         while let Some(job) = self.queue.pop() {
             self.step(job);
         }
     }
 
     /// One turn.
-    pub fn step(&mut self, job: Job) {
+    pub(super) fn step(&mut self, job: Job) {
         let Job { task, ops, first, last, .. } = job;
         if first {
             self.given_up = !self.begin(&task);

@@ -11,7 +11,7 @@ use binlog::{
 };
 
 /// The shared folder, or `None` with a message where it is absent.
-pub fn golden(name: &str) -> Option<PathBuf> {
+pub(crate) fn golden(name: &str) -> Option<PathBuf> {
     let shared = std::env::var_os("SLIPSTREAM_SHARED")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")), PathBuf::from);
     let path = shared.join("golden/binlogs").join(name);
@@ -23,7 +23,7 @@ pub fn golden(name: &str) -> Option<PathBuf> {
 }
 
 /// Names of all golden logs; empty with a message where they are absent.
-pub fn golden_names() -> Vec<String> {
+pub(crate) fn golden_names() -> Vec<String> {
     let Some(folder) = golden("") else {
         return Vec::new();
     };
@@ -33,16 +33,16 @@ pub fn golden_names() -> Vec<String> {
     names
 }
 
-pub const UUID: Uuid =
+pub(crate) const UUID: Uuid =
     Uuid([0x3e, 0x11, 0xfa, 0x47, 0x71, 0xca, 0x11, 0xe1, 0x9e, 0x33, 0xc8, 0x0a, 0xa9, 0x42, 0x95, 0x62]);
 
-pub fn gtid(tag: &[u8], gno: u64) -> Option<Gtid> {
+pub(crate) fn gtid(tag: &[u8], gno: u64) -> Option<Gtid> {
     let tag = if tag.is_empty() { Tag::EMPTY } else { Tag::new(tag).unwrap() };
     Some(Gtid { uuid: UUID, tag, gno })
 }
 
 /// `shop.item (id INT UNSIGNED, name VARCHAR(40), doc JSON)`
-pub fn item() -> TableMapEvent<'static> {
+pub(crate) fn item() -> TableMapEvent<'static> {
     TableMapEvent {
         table_id: 108,
         flags: 1,
@@ -55,7 +55,7 @@ pub fn item() -> TableMapEvent<'static> {
     }
 }
 
-pub fn rows(kind: RowsKind, rows: &'static [u8]) -> RowsEvent<'static> {
+pub(crate) fn rows(kind: RowsKind, rows: &'static [u8]) -> RowsEvent<'static> {
     RowsEvent {
         kind,
         table_id: 108,
@@ -68,7 +68,7 @@ pub fn rows(kind: RowsKind, rows: &'static [u8]) -> RowsEvent<'static> {
     }
 }
 
-pub fn ddl(sql: &'static [u8]) -> QueryEvent<'static> {
+pub(crate) fn ddl(sql: &'static [u8]) -> QueryEvent<'static> {
     let status = QueryStatus {
         flags2: Some(QueryStatus::NO_FOREIGN_KEY_CHECKS),
         sql_mode: Some(1_168_113_696),
@@ -93,7 +93,7 @@ const UPDATED: &[u8] = b"\0\x01\0\0\0\x04\x01\0\0\0\x03abd";
 const DELETED: &[u8] = b"\0\x01\0\0\0";
 
 /// A log with every event we write: DDL, rows of each kind, a tagged and an anonymous transaction, XA, compression.
-pub fn sample_log(checksum: ChecksumAlgorithm) -> Vec<u8> {
+pub(crate) fn sample_log(checksum: ChecksumAlgorithm) -> Vec<u8> {
     let format = FormatDescription::new("9.7.4", checksum);
     let mut writer = BinlogWriter::start_file(42, 1_763_700_000, &format);
     let mut previous = GtidSet::new();

@@ -19,7 +19,7 @@ use source::{ConnectOptions, Connection, DumpRequest, Interrupter, SourceError, 
 use store::{CheckImages, Snapshot, Store};
 use values::binary_protocol::comparable_image;
 
-pub fn enabled() -> bool {
+pub(crate) fn enabled() -> bool {
     let on = std::env::var_os("SLIPSTREAM_TEST_SERVER").is_some();
     if !on {
         eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
@@ -32,13 +32,13 @@ fn testbed() -> PathBuf {
 }
 
 /// A throw-away server.
-pub struct Server {
+pub(crate) struct Server {
     name: &'static str,
     folder: tempfile::TempDir,
 }
 
 impl Server {
-    pub fn start(name: &'static str, options: &[&str]) -> Server {
+    pub(crate) fn start(name: &'static str, options: &[&str]) -> Server {
         let server = Server { name, folder: tempfile::tempdir().unwrap() };
         // No test here cuts the server's power: commits need not wait for its disk.
         let unsynced = ["--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"];
@@ -67,17 +67,17 @@ impl Server {
         output.stdout
     }
 
-    pub fn sql(&self, sql: &str) -> String {
+    pub(crate) fn sql(&self, sql: &str) -> String {
         let arguments = ["sql", self.name, "--default-character-set=utf8mb4", "--max-allowed-packet=64M"];
         String::from_utf8(self.testbed(&arguments, sql.as_bytes())).unwrap()
     }
 
-    pub fn options(&self, user: &str) -> ConnectOptions {
+    pub(crate) fn options(&self, user: &str) -> ConnectOptions {
         let url = String::from_utf8(self.testbed(&["url", self.name, user], b"")).unwrap();
         ConnectOptions::from_url(url.trim()).unwrap()
     }
 
-    pub fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         Connection::connect(&self.options("root")).unwrap()
     }
 }
@@ -92,20 +92,20 @@ impl Drop for Server {
 }
 
 /// Database and table.
-pub type Name = (String, String);
+pub(crate) type Name = (String, String);
 /// A row.
-pub type KeyAndImage = (Vec<u8>, Vec<u8>);
+pub(crate) type KeyAndImage = (Vec<u8>, Vec<u8>);
 /// Rows, with the number of copies.
-pub type Rows = BTreeMap<KeyAndImage, u64>;
+pub(crate) type Rows = BTreeMap<KeyAndImage, u64>;
 
 /// Keeps everything.
 #[derive(Default)]
-pub struct Kept {
+pub(crate) struct Kept {
     tables: Mutex<BTreeMap<(String, String), KeptTable>>,
 }
 
 #[derive(Clone, Default, Debug)]
-pub struct KeptTable {
+pub(crate) struct KeptTable {
     pub rows: Rows,
     pub count: u64,
     pub batches: u64,
@@ -139,24 +139,24 @@ impl CopySink for Kept {
 }
 
 impl Kept {
-    pub fn tables(&self) -> BTreeMap<(String, String), KeptTable> {
+    pub(crate) fn tables(&self) -> BTreeMap<(String, String), KeptTable> {
         self.tables.lock().unwrap().clone()
     }
 
-    pub fn table(&self, db: &str, name: &str) -> KeptTable {
+    pub(crate) fn table(&self, db: &str, name: &str) -> KeptTable {
         self.tables().remove(&(db.to_owned(), name.to_owned())).unwrap()
     }
 }
 
 /// What a copy gave.
-pub struct Copied {
+pub(crate) struct Copied {
     pub plan: copy::CopyPlan,
     pub report: CopyReport,
     pub kept: Kept,
     pub progress: Progress,
 }
 
-pub fn copy_all(source: &ConnectOptions, options: &CopyOptions) -> Result<Copied, CopyError> {
+pub(crate) fn copy_all(source: &ConnectOptions, options: &CopyOptions) -> Result<Copied, CopyError> {
     let stop = AtomicBool::new(false);
     let prepared = SourceCopy::prepare(source, options, &stop)?;
     let plan = prepared.plan().clone();
@@ -168,7 +168,7 @@ pub fn copy_all(source: &ConnectOptions, options: &CopyOptions) -> Result<Copied
 }
 
 /// The tables as the log has them at a GTID set, in the form the copy gives: JSON as text.
-pub fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Arc<TableDef>, Rows)> {
+pub(crate) fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Arc<TableDef>, Rows)> {
     let lower = server.connect().query_value("SELECT @@GLOBAL.lower_case_table_names").unwrap();
     let replica = Replica::follow(server, at, lower.unwrap().parse().unwrap());
     let store = &replica.pipeline().store;
@@ -197,7 +197,7 @@ pub fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Ar
 }
 
 /// What was copied is what the log says, table by table; the definitions too, but for their ids.
-pub fn assert_equals_log(server: &Server, copied: &Copied) {
+pub(crate) fn assert_equals_log(server: &Server, copied: &Copied) {
     let wanted = replayed(server, &copied.plan.executed);
     let kept = copied.kept.tables();
     assert_eq!(kept.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
@@ -242,7 +242,7 @@ type ByKey = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, u64>>;
 
 /// How the log's changes are put over copied rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Replay {
+pub(crate) enum Replay {
     /// Every before image must be there.
     Exact,
     /// By key, without questions.
@@ -250,7 +250,7 @@ pub enum Replay {
 }
 
 /// The copied rows with the log's row changes up to `to` put over them.
-pub fn replay_over(server: &Server, copied: &Copied, to: &GtidSet, how: Replay) -> BTreeMap<Name, Rows> {
+pub(crate) fn replay_over(server: &Server, copied: &Copied, to: &GtidSet, how: Replay) -> BTreeMap<Name, Rows> {
     let mut tables: BTreeMap<Name, ByKey> = BTreeMap::new();
     for (name, kept) in copied.kept.tables() {
         let rows = tables.entry(name).or_default();

@@ -15,32 +15,32 @@ use relay_log::{
 };
 use tempfile::TempDir;
 
-pub const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
-pub const NONE: ChecksumAlgorithm = ChecksumAlgorithm::None;
-pub const LONG: Duration = Duration::from_secs(20);
-pub const ZERO: Duration = Duration::ZERO;
+pub(crate) const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
+pub(crate) const NONE: ChecksumAlgorithm = ChecksumAlgorithm::None;
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const ZERO: Duration = Duration::ZERO;
 
 /// A folder in memory where there is one: these tests sync a lot.
-pub fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("relay-test-").tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-pub fn options(dir: &Path) -> RelayOptions {
+pub(crate) fn options(dir: &Path) -> RelayOptions {
     RelayOptions { sync: SyncPolicy::Never, server_id: 77, ..RelayOptions::new(dir) }
 }
 
-pub fn gtid(gno: u64) -> Gtid {
+pub(crate) fn gtid(gno: u64) -> Gtid {
     Gtid { uuid: Uuid([7; 16]), tag: Tag::EMPTY, gno }
 }
 
-pub fn gtids(last: u64) -> GtidSet {
+pub(crate) fn gtids(last: u64) -> GtidSet {
     let mut set = GtidSet::new();
     set.add_range(Uuid([7; 16]), Tag::EMPTY, 1, last);
     set
 }
 
 /// A source: its log as one long stream of events.
-pub struct Source {
+pub(crate) struct Source {
     pub checksum: ChecksumAlgorithm,
     writer: BinlogWriter,
     file: Arc<str>,
@@ -48,12 +48,12 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn new(checksum: ChecksumAlgorithm) -> Source {
+    pub(crate) fn new(checksum: ChecksumAlgorithm) -> Source {
         Source { checksum, writer: BinlogWriter::new(1, checksum, 200), file: "binlog.000042".into(), last: 0 }
     }
 
     /// What it sends first.
-    pub fn headers(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn headers(&self) -> (Vec<u8>, Vec<u8>) {
         let mut rotate = BinlogWriter::new(1, self.checksum, 0);
         rotate.event(event_type::ROTATE, flags::ARTIFICIAL, |out| {
             out.extend(4u64.to_le_bytes());
@@ -65,12 +65,12 @@ impl Source {
         (rotate.take(), fde.take())
     }
 
-    pub fn position(&self) -> LogPosition {
+    pub(crate) fn position(&self) -> LogPosition {
         LogPosition { file: Arc::clone(&self.file), offset: self.writer.position() }
     }
 
     /// The next transaction, with one rows event of this size.
-    pub fn transaction(&mut self, rows: usize) -> Vec<u8> {
+    pub(crate) fn transaction(&mut self, rows: usize) -> Vec<u8> {
         self.last += 1;
         let event = GtidEvent::new(Some(gtid(self.last)), self.last as i64 - 1, self.last as i64);
         let seed = self.last;
@@ -85,7 +85,7 @@ impl Source {
     }
 
     /// The next transaction as a statement: all of it means something to `mysqlbinlog`.
-    pub fn plain_transaction(&mut self) -> Vec<u8> {
+    pub(crate) fn plain_transaction(&mut self) -> Vec<u8> {
         self.last += 1;
         let event = GtidEvent::new(Some(gtid(self.last)), self.last as i64 - 1, self.last as i64);
         self.writer.transaction(&event, |writer| {
@@ -97,31 +97,31 @@ impl Source {
     }
 
     /// Writes the next transaction.
-    pub fn feed(&mut self, writer: &mut RelayWriter, rows: usize) -> relay_log::RelayPosition {
+    pub(crate) fn feed(&mut self, writer: &mut RelayWriter, rows: usize) -> relay_log::RelayPosition {
         let data = self.transaction(rows);
         let meta = AppendMeta { ends_transaction: true, gtids: &[gtid(self.last)], source_position: self.position() };
         writer.append(data, meta).unwrap()
     }
 }
 
-pub fn part(source: &Source) -> AppendMeta<'static> {
+pub(crate) fn part(source: &Source) -> AppendMeta<'static> {
     AppendMeta { ends_transaction: false, gtids: &[], source_position: source.position() }
 }
 
 /// Opens, connects.
-pub fn connected(options: RelayOptions, source: &Source) -> (RelayWriter, Recovery) {
+pub(crate) fn connected(options: RelayOptions, source: &Source) -> (RelayWriter, Recovery) {
     let (mut writer, recovery) = RelayLog::open(options).unwrap();
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();
     (writer, recovery)
 }
 
-pub fn file_path(dir: &Path, number: u64) -> std::path::PathBuf {
+pub(crate) fn file_path(dir: &Path, number: u64) -> std::path::PathBuf {
     dir.join(format!("relay-bin.{number:06}"))
 }
 
 /// All relay files' bytes behind the magic, by number.
-pub fn on_disk(dir: &Path) -> BTreeMap<u64, Vec<u8>> {
+pub(crate) fn on_disk(dir: &Path) -> BTreeMap<u64, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
@@ -136,7 +136,7 @@ pub fn on_disk(dir: &Path) -> BTreeMap<u64, Vec<u8>> {
 
 /// What a reader saw.
 #[derive(Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub files: BTreeMap<u64, Vec<u8>>,
     pub hot: usize,
     pub cold: usize,
@@ -145,7 +145,7 @@ pub struct Seen {
 
 impl Seen {
     /// Takes one item; false for Idle and Closed.
-    pub fn take(&mut self, item: TailItem) -> bool {
+    pub(crate) fn take(&mut self, item: TailItem) -> bool {
         match item {
             TailItem::Chunk(chunk) => {
                 let bytes = self.files.entry(chunk.file_number).or_default();
@@ -165,13 +165,13 @@ impl Seen {
     }
 
     /// Reads until nothing more comes.
-    pub fn drain(&mut self, tail: &mut RelayTail) {
+    pub(crate) fn drain(&mut self, tail: &mut RelayTail) {
         while self.take(tail.next(ZERO).unwrap()) {}
     }
 }
 
 /// Reads a stopped folder.
-pub fn read_only(dir: &Path) -> Result<(Seen, Recovery), RelayError> {
+pub(crate) fn read_only(dir: &Path) -> Result<(Seen, Recovery), RelayError> {
     let (files, recovery) = relay_log::RelayFiles::open_read_only(dir)?;
     let mut tail = files.tail();
     let mut seen = Seen::default();
@@ -185,7 +185,7 @@ pub fn read_only(dir: &Path) -> Result<(Seen, Recovery), RelayError> {
     }
 }
 
-pub fn copy_folder(from: &Path) -> TempDir {
+pub(crate) fn copy_folder(from: &Path) -> TempDir {
     let to = folder();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -195,7 +195,7 @@ pub fn copy_folder(from: &Path) -> TempDir {
 }
 
 /// Every event of every file, read with the binlog crate's reader, checksums verified.
-pub fn parse_all(dir: &Path) -> Vec<(u64, binlog::EventHeader)> {
+pub(crate) fn parse_all(dir: &Path) -> Vec<(u64, binlog::EventHeader)> {
     let mut events = Vec::new();
     for number in on_disk(dir).into_keys() {
         let mut file = binlog::reader::BinlogFile::open(file_path(dir, number)).unwrap();
@@ -206,15 +206,15 @@ pub fn parse_all(dir: &Path) -> Vec<(u64, binlog::EventHeader)> {
     events
 }
 
-pub fn named(position: RelayPosition) -> LogPosition {
+pub(crate) fn named(position: RelayPosition) -> LogPosition {
     LogPosition { file: relay_log::file_name(position.file_number).into(), offset: position.offset }
 }
 
 /// Every transaction's end, by number; 0 is the start.
-pub type Ends = Vec<LogPosition>;
+pub(crate) type Ends = Vec<LogPosition>;
 
 /// A log of several files with 20 transactions, closed cleanly.
-pub fn twenty(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
+pub(crate) fn twenty(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
     let dir = folder();
     let mut source = Source::new(checksum);
     let (mut writer, _) = connected(RelayOptions { max_file_bytes: 2500, ..options(dir.path()) }, &source);
@@ -233,7 +233,7 @@ pub fn twenty(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
 }
 
 /// Reads to the end; the chunks follow each other, and are a log from its first byte on. Gives the transactions.
-pub fn transactions(tail: &mut RelayTail) -> Vec<Option<Gtid>> {
+pub(crate) fn transactions(tail: &mut RelayTail) -> Vec<Option<Gtid>> {
     let mut tracker = BoundaryTracker::new(NONE);
     let (mut found, mut data) = (Vec::new(), Vec::new());
     let mut at: Option<(u64, u64)> = None;
@@ -267,11 +267,11 @@ pub fn transactions(tail: &mut RelayTail) -> Vec<Option<Gtid>> {
     found
 }
 
-pub fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
+pub(crate) fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
     (first..=last).map(|gno| Some(gtid(gno))).collect()
 }
 
 /// `gtids`, of none too.
-pub fn executed(last: u64) -> GtidSet {
+pub(crate) fn executed(last: u64) -> GtidSet {
     if last == 0 { GtidSet::new() } else { gtids(last) }
 }

@@ -19,7 +19,7 @@ use crate::piece::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, OpKind,
 
 /// How a thing is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+pub(super) enum Mode {
     /// With others that share it.
     Shared,
     /// Alone.

@@ -25,7 +25,7 @@ pub(crate) struct CommitParent {
 }
 
 impl CommitParent {
-    pub fn known(parent: u64) -> CommitParent {
+    pub(super) fn known(parent: u64) -> CommitParent {
         CommitParent { parent, drains: false, new_file: false }
     }
 }
@@ -55,12 +55,12 @@ pub(crate) struct SourceClock {
 
 impl SourceClock {
     /// Behind transaction `start`.
-    pub fn new(start: u64) -> SourceClock {
+    pub(super) fn new(start: u64) -> SourceClock {
         SourceClock { runs: Vec::new(), before: start, floor: start, unknown: true }
     }
 
     /// Takes the transaction `own`, the next one.
-    pub fn translate(&mut self, own: u64, stamp: Option<SourceStamp>, new_file: bool) -> CommitParent {
+    pub(super) fn translate(&mut self, own: u64, stamp: Option<SourceStamp>, new_file: bool) -> CommitParent {
         let stamp = stamp.filter(|stamp| stamp.sequence_number > 0);
         let Some(SourceStamp { last_committed, sequence_number }) = stamp else {
             self.floor = own;

@@ -42,23 +42,23 @@ pub(crate) struct StockHistory {
 }
 
 impl StockHistory {
-    pub fn new(size: usize, start: u64) -> StockHistory {
+    pub(super) fn new(size: usize, start: u64) -> StockHistory {
         StockHistory { size, map: Map::default(), floor: start, clears: 0 }
     }
 
     /// Nothing behind transaction `number` goes below it by its writeset.
-    pub fn clear(&mut self, number: u64) {
+    pub(super) fn clear(&mut self, number: u64) {
         self.map.clear();
         self.floor = number;
         self.clears += 1;
     }
 
-    pub fn clears(&self) -> u64 {
+    pub(super) fn clears(&self) -> u64 {
         self.clears
     }
 
     /// The parent, and whether the writeset was of no use (`Writeset_trx_dependency_tracker::get_dependency`).
-    pub fn step(&mut self, number: u64, claims: &Claims, commit_parent: u64) -> (u64, bool) {
+    pub(super) fn step(&mut self, number: u64, claims: &Claims, commit_parent: u64) -> (u64, bool) {
         let written = || claims.values().iter().map(|(hash, _)| *hash);
         let count = claims.values().len();
         let lacking = claims.has_missing_keys();
@@ -135,7 +135,7 @@ pub(crate) struct OwnHistory {
 }
 
 impl OwnHistory {
-    pub fn new(size: usize, start: u64) -> OwnHistory {
+    pub(super) fn new(size: usize, start: u64) -> OwnHistory {
         OwnHistory {
             half: (size / 2).max(1),
             newer: Map::default(),
@@ -146,12 +146,12 @@ impl OwnHistory {
         }
     }
 
-    pub fn halves(&self) -> u64 {
+    pub(super) fn halves(&self) -> u64 {
         self.halves
     }
 
     /// The parent of transaction `number`, whose claims are remembered.
-    pub fn step(&mut self, number: u64, claims: &Claims) -> u64 {
+    pub(super) fn step(&mut self, number: u64, claims: &Claims) -> u64 {
         let mut parent = 0;
         // All is looked up before anything is forgotten.
         for (hash, mode) in claims.all() {

@@ -51,7 +51,7 @@ pub(super) struct TableKeys {
 }
 
 impl TableKeys {
-    pub fn new(def: &TableDef, catalog: &Catalog) -> TableKeys {
+    pub(super) fn new(def: &TableDef, catalog: &Catalog) -> TableKeys {
         let identity = def.identity_key().map(|key| key.name.clone());
         let uniques = def.keys.iter().filter(|key| key.unique && Some(&key.name) != identity.as_ref());
         let uniques = uniques.map(|key| UniqueKey {

@@ -12,10 +12,10 @@ use binlog::{
 };
 
 /// splitmix64: the same on every machine.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,17 +23,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    pub fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Value {
+pub(crate) enum Value {
     Null,
     Int(i32),
     Text(String),
@@ -41,7 +41,7 @@ pub enum Value {
 
 /// How a key compares a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compare {
+pub(crate) enum Compare {
     /// As it is.
     Exact,
     /// Without case; trailing spaces count (utf8mb4_0900_ai_ci).
@@ -53,7 +53,7 @@ pub enum Compare {
 }
 
 #[derive(Clone, Debug)]
-pub struct Column {
+pub(crate) struct Column {
     pub name: &'static str,
     /// VARCHAR(20) with this comparison; None: INT.
     pub text: Option<Compare>,
@@ -61,7 +61,7 @@ pub struct Column {
 }
 
 #[derive(Clone, Debug)]
-pub struct Unique {
+pub(crate) struct Unique {
     pub name: &'static str,
     pub columns: Vec<usize>,
     /// Characters of its only column.
@@ -71,7 +71,7 @@ pub struct Unique {
 }
 
 #[derive(Clone, Debug)]
-pub struct Foreign {
+pub(crate) struct Foreign {
     pub columns: Vec<usize>,
     pub parent: usize,
     pub parent_columns: Vec<usize>,
@@ -80,7 +80,7 @@ pub struct Foreign {
 }
 
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     pub name: &'static str,
     pub columns: Vec<Column>,
     /// The first is the primary key; empty: keyless.
@@ -101,7 +101,7 @@ fn key(name: &'static str, columns: &[usize]) -> Unique {
 }
 
 /// Every kind of key there is a rule for.
-pub fn tables() -> Vec<Table> {
+pub(crate) fn tables() -> Vec<Table> {
     use Compare::{Exact, NoCase, NoCasePad, Unknown};
     let table = |name, columns: Vec<Column>, keys: Vec<Unique>| Table { name, columns, keys, foreign: Vec::new() };
     let mut all = vec![
@@ -158,7 +158,7 @@ pub fn tables() -> Vec<Table> {
 
 /// What the log's definitions leave out: planted faults.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Blind {
+pub(crate) struct Blind {
     /// All text compares by its bytes.
     pub collations: bool,
     /// No foreign keys.
@@ -235,7 +235,7 @@ impl Table {
 
 /// A thing that transactions can conflict over.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Thing {
+pub(crate) enum Thing {
     /// A value of a unique key.
     Key(usize, &'static str, Vec<Value>),
     /// A value that foreign keys refer to: table and columns.
@@ -246,7 +246,7 @@ pub enum Thing {
 
 /// What a transaction touches; `false`: it only shares the thing with others that do.
 #[derive(Clone, Debug, Default)]
-pub struct Touches {
+pub(crate) struct Touches {
     pub things: BTreeMap<Thing, bool>,
     /// It may concern anything.
     pub all: bool,
@@ -258,7 +258,7 @@ impl Touches {
     }
 
     /// The thing two transactions conflict over.
-    pub fn conflict(&self, other: &Touches) -> Option<String> {
+    pub(crate) fn conflict(&self, other: &Touches) -> Option<String> {
         if self.all || other.all {
             return Some("a statement".into());
         }
@@ -284,7 +284,7 @@ enum Event {
 }
 
 /// One transaction.
-pub struct Transaction {
+pub(crate) struct Transaction {
     events: Vec<Event>,
     pub touches: Touches,
     pub session: u32,
@@ -298,7 +298,7 @@ pub struct Transaction {
 }
 
 /// A history; transactions are numbered from 1.
-pub struct History {
+pub(crate) struct History {
     tables: Vec<Table>,
     pub transactions: Vec<Transaction>,
     rows: Vec<Vec<Vec<Value>>>,
@@ -308,7 +308,7 @@ pub struct History {
 }
 
 impl History {
-    pub fn generate(seed: u64, transactions: usize) -> History {
+    pub(crate) fn generate(seed: u64, transactions: usize) -> History {
         let tables = tables();
         let mut random = Random(seed);
         let partial = random.one_in(2);
@@ -521,14 +521,14 @@ impl History {
     }
 
     /// The numbers a source writes: (last_committed, sequence_number) in their file.
-    pub fn clock(&self, at: usize) -> (i64, i64) {
+    pub(crate) fn clock(&self, at: usize) -> (i64, i64) {
         let first = (0..=at).rev().find(|place| self.transactions[*place].new_file).unwrap_or(0);
         let parent = self.transactions[at].commit_parent as i64 - first as i64;
         (parent.max(0), (at - first) as i64 + 1)
     }
 
     /// The files, behind their magic numbers. `left_out`: transactions that are not in them.
-    pub fn files(&self, blind: Blind, left_out: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
+    pub(crate) fn files(&self, blind: Blind, left_out: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
         let mut files: Vec<BinlogWriter> = Vec::new();
         for (at, transaction) in self.transactions.iter().enumerate() {
             if transaction.new_file {

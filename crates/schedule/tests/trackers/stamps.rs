@@ -11,13 +11,13 @@ use schedule::{
 };
 
 /// Calls `each` with every sequenced piece and the catalog before it.
-pub fn pieces(files: &[Vec<u8>], slice_bytes: usize, each: impl FnMut(&SequencedPiece, &Catalog)) {
+pub(crate) fn pieces(files: &[Vec<u8>], slice_bytes: usize, each: impl FnMut(&SequencedPiece, &Catalog)) {
     let stopped = pieces_until(files, slice_bytes, each);
     assert!(stopped.is_none(), "{stopped:?}");
 }
 
 /// As [`pieces`]; gives why the log could not be read to its end, if it could not.
-pub fn pieces_until(
+pub(crate) fn pieces_until(
     files: &[Vec<u8>],
     slice_bytes: usize,
     mut each: impl FnMut(&SequencedPiece, &Catalog),
@@ -59,7 +59,7 @@ pub fn pieces_until(
 }
 
 /// The stamps of all transactions; `tamper` may change what the tracker is told.
-pub fn stamps(
+pub(crate) fn stamps(
     files: &[Vec<u8>],
     options: TrackerOptions,
     mut tamper: impl FnMut(&mut Facts),

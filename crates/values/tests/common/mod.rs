@@ -9,13 +9,13 @@ use binlog::{RowsEvent, RowsKind, TableMapEvent, event_type};
 use source::{ConnectOptions, Connection};
 use values::{ColumnType, OFFSET_NULL, RowLayout};
 
-pub struct Server {
+pub(crate) struct Server {
     name: String,
 }
 
 impl Server {
     /// `test` tells the servers of tests that run at the same time apart.
-    pub fn start(test: &str) -> Server {
+    pub(crate) fn start(test: &str) -> Server {
         let server = Server { name: format!("values-{test}-{}", std::process::id()) };
         server.testbed(&["start", &server.name, "--binlog-row-metadata=FULL"]);
         server
@@ -28,7 +28,7 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    pub fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         let url = self.testbed(&["url", &self.name, "root"]);
         let mut connection = Connection::connect(&ConnectOptions::from_url(&url).unwrap()).unwrap();
         for sql in ["SET NAMES utf8mb4", "SET time_zone = '+00:00'", "SET sql_mode = ''"] {
@@ -50,7 +50,7 @@ impl Drop for Server {
 }
 
 /// The columns of a table as its table map describes them, and the images of all rows ever inserted.
-pub fn logged_rows(server: &Server, table: &str) -> (Vec<ColumnType>, Vec<Vec<u8>>) {
+pub(crate) fn logged_rows(server: &Server, table: &str) -> (Vec<ColumnType>, Vec<Vec<u8>>) {
     let mut types = Vec::new();
     let mut table_id = None;
     let mut images = Vec::new();
@@ -87,7 +87,7 @@ pub fn logged_rows(server: &Server, table: &str) -> (Vec<ColumnType>, Vec<Vec<u8
     (types, images)
 }
 
-pub fn column_types(map: &TableMapEvent<'_>) -> Vec<ColumnType> {
+pub(crate) fn column_types(map: &TableMapEvent<'_>) -> Vec<ColumnType> {
     let details = map.optional_metadata().unwrap().details(map).unwrap();
     let read = |(code, metadata): (u8, &[u8]), details: &binlog::ColumnDetails<'_>| {
         let mut ty = ColumnType::from_table_map(code, metadata).unwrap();
@@ -101,26 +101,26 @@ pub fn column_types(map: &TableMapEvent<'_>) -> Vec<ColumnType> {
     map.columns().zip(&details).map(|(column, details)| read(column, details)).collect()
 }
 
-pub fn stored(image: &[u8], (at, len): (u32, u32)) -> Option<&[u8]> {
+pub(crate) fn stored(image: &[u8], (at, len): (u32, u32)) -> Option<&[u8]> {
     (at != OFFSET_NULL).then(|| &image[at as usize..(at + len) as usize])
 }
 
 /// A small repeatable source of bits.
-pub struct Bits(pub u64);
+pub(crate) struct Bits(pub u64);
 
 impl Bits {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 }

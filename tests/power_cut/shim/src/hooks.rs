@@ -77,7 +77,7 @@ fn set_errno(errno: c_int) {
 }
 
 /// Writes past the hooks, which take the lock that the caller may hold.
-pub fn write_all(fd: c_int, mut bytes: &[u8]) -> bool {
+pub(crate) fn write_all(fd: c_int, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let written = system_call!(libc::SYS_write, fd, bytes.as_ptr(), bytes.len());
         match usize::try_from(written) {

@@ -18,7 +18,7 @@ use crate::hooks;
 static TRACER: OnceLock<Tracer> = OnceLock::new();
 
 /// See the module.
-pub struct Tracer {
+pub(crate) struct Tracer {
     /// The traced folder.
     pub root: PathBuf,
     /// Folder of the links.
@@ -33,7 +33,7 @@ pub struct Tracer {
 }
 
 /// Behind the lock.
-pub struct State {
+pub(crate) struct State {
     journal: File,
     next_id: u64,
     /// Calls that fail.
@@ -48,12 +48,12 @@ pub struct State {
 
 impl Tracer {
     /// The tracer, if this process is traced.
-    pub fn get() -> Option<&'static Tracer> {
+    pub(crate) fn get() -> Option<&'static Tracer> {
         TRACER.get()
     }
 
     /// Called once, before `main`.
-    pub fn start() {
+    pub(crate) fn start() {
         let Some(root) = std::env::var_os(journal::ROOT_VARIABLE).map(PathBuf::from) else { return };
         match Tracer::open(root) {
             Ok(tracer) => drop(TRACER.set(tracer)),
@@ -93,14 +93,14 @@ impl Tracer {
     }
 
     /// Taken for every change.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     /// Before an operation. Returns its number.
-    pub fn begin(&mut self, operation: Operation) -> u64 {
+    pub(crate) fn begin(&mut self, operation: Operation) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.note(&operation);
@@ -109,7 +109,7 @@ impl State {
     }
 
     /// After it.
-    pub fn end(&mut self, id: u64, result: i64, inode: u64) {
+    pub(crate) fn end(&mut self, id: u64, result: i64, inode: u64) {
         if inode != 0 {
             self.own.insert(inode);
             self.last.insert(inode, "new".into());
@@ -118,7 +118,7 @@ impl State {
     }
 
     /// What was done last to a file or folder; a sync of it follows, or is left out.
-    pub fn last(&mut self, inode: u64) -> String {
+    pub(crate) fn last(&mut self, inode: u64) -> String {
         let last = self.last.get(&inode).cloned().unwrap_or_else(|| "untouched".into());
         if last == "new" {
             self.last.insert(inode, "own".into());
@@ -151,7 +151,7 @@ impl State {
 }
 
 /// Ends the process: what it did cannot be followed, so nothing could be said of a power cut.
-pub fn refuse(what: &str) -> ! {
+pub(crate) fn refuse(what: &str) -> ! {
     hooks::write_all(2, format!("power-cut shim: {what}\n").as_bytes());
     std::process::abort();
 }
