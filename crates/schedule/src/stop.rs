@@ -13,6 +13,8 @@ pub enum StopClass {
     DataDiffers,
     /// A file could not be read or written.
     Io,
+    /// An internal check of Slipstream's own failed: neither the log nor the data are to blame.
+    Defect,
 }
 
 /// Replay cannot go on. Everything before is visible, nothing after is.
@@ -29,28 +31,31 @@ pub struct Stop {
     pub reason: String,
 }
 
-/// In the reason of a stop that no log and no data can be blamed for.
-const DEFECT: &str = "a defect of Slipstream";
-
 impl Stop {
     /// A stage panicked.
     #[must_use]
     pub fn of_panic(stage: &str, message: &str) -> Stop {
         Stop {
-            class: StopClass::Corrupt,
+            class: StopClass::Defect,
             position: LogPosition { file: std::sync::Arc::from(""), offset: 0 },
             gtid: None,
-            reason: format!("stage {stage} failed: {message} ({DEFECT})"),
+            reason: format!("stage {stage} failed: {message} (a defect of Slipstream)"),
         }
+    }
+
+    /// A stage found one of its own structures broken at this place of the log. `what` names the structure and the value.
+    #[must_use]
+    pub fn of_defect(position: LogPosition, gtid: Option<Gtid>, what: &str) -> Stop {
+        Stop { class: StopClass::Defect, position, gtid, reason: format!("{what} (a defect of Slipstream)") }
     }
 
     /// The command that leads on, for the message.
     #[must_use]
     pub fn help(&self) -> String {
-        if self.reason.contains(DEFECT) {
-            return "start the replica again; if it stops at the same place, report it with this message".into();
-        }
         match (self.class, &self.gtid) {
+            (StopClass::Defect, _) => {
+                "start the replica again; if it stops at the same place, report it with this message".into()
+            }
             (StopClass::NotSupported, Some(gtid)) => format!(
                 "to leave this transaction out: slipstream skip {gtid} --data DIR, then start the replica again \
                  (the replica then lacks its changes)"

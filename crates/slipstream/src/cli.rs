@@ -17,7 +17,7 @@ use crate::engine_api::DumpFormat;
 ///
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
 /// what we need (1236); 6 event or statement not supported; 7 file corrupt or not ours; 8 disk full or I/O error;
-/// 9 data differ from what the log expects; 16 verify found differences.
+/// 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16 verify found differences.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version, max_term_width = 120, propagate_version = true)]
 pub struct Cli {

@@ -27,13 +27,15 @@ pub enum Exit {
     Disk = 8,
     /// Data differ from what the log expects (MySQL errors 1032 and 1062).
     DataDiffers = 9,
+    /// An internal check failed: a defect of Slipstream, not of the log or the data.
+    Defect = 10,
     /// `verify` found differences.
     VerifyDifferences = 16,
 }
 
 impl Exit {
     /// All of them.
-    pub const ALL: [Exit; 11] = [
+    pub const ALL: [Exit; 12] = [
         Exit::Done,
         Exit::Error,
         Exit::Usage,
@@ -44,6 +46,7 @@ impl Exit {
         Exit::Corrupt,
         Exit::Disk,
         Exit::DataDiffers,
+        Exit::Defect,
         Exit::VerifyDifferences,
     ];
 
@@ -73,6 +76,7 @@ impl fmt::Display for Exit {
             Exit::Corrupt => "file corrupt or not ours",
             Exit::Disk => "disk full or I/O error",
             Exit::DataDiffers => "data differ from what the log expects",
+            Exit::Defect => "an internal check failed (a defect of Slipstream)",
             Exit::VerifyDifferences => "verify found differences",
         })
     }
@@ -158,7 +162,7 @@ mod tests {
     #[test]
     fn codes_are_the_published_ones() {
         let codes: Vec<u8> = Exit::ALL.into_iter().map(Exit::code).collect();
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16]);
         for exit in Exit::ALL {
             assert_eq!(Exit::from_code(exit.code()), exit);
             assert!(!exit.to_string().is_empty());

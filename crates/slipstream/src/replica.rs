@@ -1038,6 +1038,7 @@ pub fn stop_failure(stop: &Stop) -> Failure {
         StopClass::Corrupt => Exit::Corrupt,
         StopClass::DataDiffers => Exit::DataDiffers,
         StopClass::Io => Exit::Disk,
+        StopClass::Defect => Exit::Defect,
     };
     Failure::new(exit, stop.to_string()).with_way_on(stop.help())
 }

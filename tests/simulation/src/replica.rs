@@ -64,7 +64,7 @@ impl Fault {
         match stop.class {
             StopClass::Io => Fault::Disk(stop.to_string()),
             StopClass::Corrupt => Fault::Damaged(stop.to_string()),
-            StopClass::NotSupported | StopClass::DataDiffers => Fault::Wrong(stop.to_string()),
+            StopClass::NotSupported | StopClass::DataDiffers | StopClass::Defect => Fault::Wrong(stop.to_string()),
         }
     }
 }
