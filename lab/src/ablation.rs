@@ -79,7 +79,8 @@ pub struct Side {
 pub struct Row {
     /// Its name.
     pub mechanism: &'static str,
-    /// The variable or section of the seeds it mirrors.
+    /// MySQL's variable that it mirrors, or a section of "How to Make MySQL Better" or of the author's post on group
+    /// replication (GR).
     pub mirrors: &'static str,
     /// What the counter counts.
     pub counter: &'static str,
@@ -248,7 +249,7 @@ fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
     };
     add(
         "grain",
-        "DESIGN 2.5; C5",
+        "ours",
         "jobs of whole transactions",
         |report| count(|counts| counts.jobs as f64, report),
         "rows",

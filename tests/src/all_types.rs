@@ -1,4 +1,4 @@
-//! Every column type with its extreme values, and the statements that write them: what `tests/all_types.sql` would hold.
+//! Every column type with its extreme values, and the statements that write them.
 //! `SLIPSTREAM_ALL_TYPES_SQL=FILE` makes the test write the statements of its run there.
 
 use std::fmt::Write as _;

@@ -111,7 +111,7 @@ fn tpcc_with_each_row_image() {
     replica.stop();
 }
 
-/// DDL of the issue between rows, tables with the names of dropped ones, tagged GTIDs.
+/// DDL between rows, tables with the names of dropped ones, tagged GTIDs.
 #[test]
 fn ddl_between_rows() {
     let server = server();

@@ -1,5 +1,5 @@
 //! The power goes, at any moment: what was acknowledged is there, what is there is an exact prefix of the source's
-//! history, and replication goes on from it to an equal end (RULES 12, 13, 15).
+//! history, and replication goes on from it to an equal end (invariants 12, 13, 15).
 //!
 //! A *life* is one data folder and what happens to it: rounds of start, load, cut, look. When a cut comes is by the wall
 //! clock; what is checked holds for every moment. What survives of unsynced bytes and names is chosen by the seed.

@@ -1,4 +1,4 @@
-//! Statements that a ROW source still writes as text (RULES 19): pt-table-checksum's, and others like them.
+//! Statements that a ROW source still writes as text (invariant 19): pt-table-checksum's, and others like them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Command;

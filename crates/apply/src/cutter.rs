@@ -2,7 +2,7 @@
 //!
 //! In: boundaries and memory from the sequencing thread, sealed generations from a queue. Out: durable cuts, oldest
 //! first. Invariants: a generation is cut only when all of it is applied and visible, and when the relay log is
-//! durable up to it (RULES 11); sequencing waits when a second generation would have to be sealed.
+//! durable up to it (invariant 11); sequencing waits when a second generation would have to be sealed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Tables that an ALTER TABLE writes anew (RULES 4): a barrier in the order of pieces.
+//! Tables that an ALTER TABLE writes anew (invariant 4): a barrier in the order of pieces.
 //!
 //! In: the statement's piece, just sequenced. Out: the table's rows as inserts under its new id, in slices of the
 //! statement's own transaction, the piece itself last. Never here: a change of stored rows: the lanes apply the slices

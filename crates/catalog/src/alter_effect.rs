@@ -1,7 +1,7 @@
 //! What ALTER TABLE makes of a definition, and of the rows there are.
 //!
 //! In: a definition and the actions as read. Out: the new definition, where each of its columns comes from, and whether
-//! stored rows can stay as they are (RULES 4). Never here: the catalog's maps, rows, ids.
+//! stored rows can stay as they are (invariant 4). Never here: the catalog's maps, rows, ids.
 //!
 //! The order of things mirrors `mysql_prepare_alter_table` (sql/sql_table.cc): drops, then changes in place, then columns
 //! that have a new place and new columns, then keys.
@@ -872,7 +872,7 @@ fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
     }
 }
 
-/// Whether stored key bytes, their hash and their order stay as they are (RULES 4).
+/// Whether stored key bytes, their hash and their order stay as they are (invariant 4).
 fn same_identity(old: &TableDef, new: &TableDef, origins: &[Option<usize>]) -> bool {
     let (Identity::Columns(before), Identity::Columns(after)) = (&old.identity, &new.identity) else { return false };
     let origin = |column: usize| origins.get(column).copied().flatten();

@@ -795,7 +795,7 @@ impl<'a> Change<'a> {
         Ok(done)
     }
 
-    /// Takes rows of partitions away, or lets them change places with those of another table (RULES 2: under its fresh id).
+    /// Removes the rows of partitions, or exchanges them with another table's, under its fresh id (invariant 2).
     fn change_partitions(
         &mut self,
         old: &Arc<TableDef>,

@@ -1,7 +1,7 @@
 //! Where a row stands on disk.
 //!
 //! In: a table's definition and stored key bytes. Out: the bytes that rows of the table are ordered by, and the secondary
-//! indexes kept beside them. Never here: the identity of a row, which is its stored key bytes alone (RULES 9).
+//! indexes kept beside them. Never here: the identity of a row, which is its stored key bytes alone (invariant 9).
 
 use std::sync::Arc;
 

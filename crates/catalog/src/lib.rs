@@ -2,7 +2,7 @@
 //!
 //! In: DDL statements as Query events carry them, each with its context, in log order. Out: immutable snapshots
 //! ([`Catalog`]) with table definitions whose column types are those of the source's Table_map events, row identities
-//! (RULES 4), and what each statement did ([`DdlEffect`]). Never here: rows, I/O, a guess: a statement that is not
+//! (invariant 4), and what each statement did ([`DdlEffect`]). Never here: rows, I/O, a guess: a statement that is not
 //! fully understood is refused with its reason, and text from the log is never trusted to end, to nest or to be text.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -1,4 +1,4 @@
-//! Statement text without its secrets, for messages and logs (RULES 19).
+//! Statement text without its secrets, for messages and logs (invariant 19).
 //!
 //! In: any statement. Out: its text up to the first string that may be a secret. Never here: a secret passed on. The
 //! search works on raw text, because how strings end depends on an `sql_mode` that is not known where messages are

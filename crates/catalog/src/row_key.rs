@@ -5,8 +5,8 @@
 //!
 //! The key is the stored bytes of the identifying columns in **table** order, one behind the other; of a keyless table
 //! the whole image with the null bits behind the last column cleared. A JSON value is identified by its printed text
-//! (RULES 21), because a copy has no documents: in a keyless table with JSON columns the key is the image with texts in
-//! the documents' place, whichever of the two forms the image has.
+//! (invariant 21), because a copy has no documents: in a keyless table with JSON columns the key is the image with texts
+//! in the documents' place, whichever of the two forms the image has.
 
 use values::binary_protocol::comparable_image;
 use values::{ColumnType, OFFSET_NULL, RowLayout, ValueError, type_code};

@@ -145,7 +145,7 @@ pub enum OmittedValue {
     Unknown,
 }
 
-/// What tells one row of a table from another (RULES 4).
+/// What tells one row of a table from another (invariant 4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Identity {
     /// These columns, by position, in key order: PRIMARY, else the first UNIQUE key in MySQL's order that qualifies.

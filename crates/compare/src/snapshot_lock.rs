@@ -1,4 +1,4 @@
-//! Connections to a server that all see the same moment, and the GTID set of that moment (RULES 24, 25).
+//! Connections to a server that all see the same moment, and the GTID set of that moment (invariants 24, 25).
 //!
 //! In: how to reach the server, how long writers may be kept waiting. Out: open consistent snapshots. Writers wait at
 //! most `lock_wait` for each try, and as long as it takes to open the snapshots once the lock is had.

@@ -42,7 +42,7 @@ pub enum CopyError {
         /// What stood in the way.
         reason: String,
     },
-    /// Prepared XA transactions (RULES 22): the GTID set holds them, the snapshot does not see their rows.
+    /// Prepared XA transactions (invariant 22): the GTID set holds them, the snapshot does not see their rows.
     #[error(
         "prepared XA transactions stay open on the source: {}; their rows would be lost. End each with XA COMMIT or XA \
          ROLLBACK and its identifier, then copy again", .xids.join("; ")

@@ -5,7 +5,7 @@
 //! with its identifying key, handed to a sink. Never here: a file, a lock held for longer than it takes to open the
 //! snapshots, a row that is not of G, a table left out in silence.
 //!
-//! One difference to rows events: a JSON value is the server's text in the document's place (RULES 21), see
+//! One difference to rows events: a JSON value is the server's text in the document's place (invariant 21), see
 //! `values::json::is_text`. Identity of rows with JSON values is by their text, see [`catalog::RowKey`].
 //!
 //! # How
@@ -33,8 +33,8 @@
 //! are done as of G and which remain. Going on is a matter of the caller's catalog, not of reading: the remaining
 //! tables can be copied by another `SourceCopy` whose filter names them, at its own G2. A table copied at G2 has the
 //! definition of G2, its row events and its DDL with a GTID in G2 are "superseded by copy", and the store opens when
-//! the watermark covers G2 (RULES 23). What cannot be done this way is a single table that takes longer than the limit:
-//! its ranges are of one snapshot. It takes a higher limit, or the way without a lock, which has no such limit.
+//! the watermark covers G2 (invariant 23). What cannot be done this way is a single table that takes longer than the
+//! limit: its ranges are of one snapshot. It takes a higher limit, or the way without a lock, which has no such limit.
 //!
 //! # Without the privilege for the lock ([`CopyLock::None`])
 //!

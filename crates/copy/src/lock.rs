@@ -1,4 +1,4 @@
-//! The moment of the copy: all snapshots open at one GTID set, behind a lock of milliseconds (RULES 22 to 24).
+//! The moment of the copy: all snapshots open at one GTID set, behind a lock of milliseconds (invariants 22 to 24).
 //!
 //! In: connections, how long writers may be kept waiting. Out: open snapshots, G, and what was read under the lock.
 //! Invariants: between FLUSH TABLES WITH READ LOCK and UNLOCK TABLES nothing commits, so the snapshots of all

@@ -68,7 +68,7 @@ impl FileEntry {
     }
 
     /// Up to where the reader may read: whole transactions only, whatever their size. Lanes cannot take back what a
-    /// cut-off transaction did (RULES 3); slices are cut from a transaction that is there to its end.
+    /// cut-off transaction did (invariant 3); slices are cut from a transaction that is there to its end.
     pub(crate) fn visible(&self) -> u64 {
         self.committed
     }

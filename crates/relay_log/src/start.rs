@@ -2,7 +2,7 @@
 //!
 //! In: the store's `gtid_executed` and the relay position of its last cut. Out: a `StartPoint`, from which a reader
 //! hands out everything the store lacks. Never here: a transaction the store lacks in front of the start; a position
-//! believed without a look at the transactions around it (RULES 11), but for transactions that have no GTID.
+//! believed without a look at the transactions around it (invariant 11), but for transactions that have no GTID.
 
 use std::fs::File;
 use std::path::PathBuf;

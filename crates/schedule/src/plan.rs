@@ -29,8 +29,8 @@ pub struct TablePlan {
     /// How rows stored under earlier definitions are read.
     pub versions: RowVersions,
     pub(crate) key: KeyPlan,
-    /// No key, and JSON columns: copies of a row are found by the texts of its JSON values (RULES 21), because rows that
-    /// the initial copy brought have no documents. As `catalog::RowKey` has it.
+    /// No key, and JSON columns: copies of a row are found by the texts of its JSON values (invariant 21), because rows
+    /// that the initial copy brought have no documents. As `catalog::RowKey` has it.
     pub(crate) keyless_json: bool,
     /// The identifying columns in table order; empty without a key.
     pub(crate) key_columns: Vec<usize>,

@@ -380,7 +380,7 @@ impl State {
         self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
     }
 
-    /// A statement changed rows by itself, so that nobody here knows what they are: its tables are copied (RULES 19).
+    /// A statement changed rows as text, so nobody here knows what they are: its tables are copied again (invariant 19).
     fn write_as_text(
         &mut self,
         at: SequenceNumber,
@@ -434,7 +434,7 @@ impl State {
     }
 
     /// Takes the transactions of a piece that was decoded out of order into the executed ones. False, with nothing
-    /// taken, when one of them must be left out that was not (RULES 14): the piece is then decoded again in order.
+    /// taken, when one of them must be left out that was not (invariant 14): the piece is then decoded again in order.
     fn admit_all(&mut self, decoded: &DecodedPiece) -> bool {
         let mut own = decoded.transactions.iter();
         if decoded.piece.continues {

@@ -1,4 +1,4 @@
-//! How often statements changed rows of tables as text (RULES 19).
+//! How often statements changed rows of tables as text (invariant 19).
 //!
 //! In: tables, each time a statement wrote to them. Out: counts, so that who copies such a table can wait until no more
 //! come. Never here: a clock.

@@ -1,4 +1,4 @@
-//! The seam between the program's outer shell and its engine (`engine.rs`, `replica.rs`).
+//! The seam between the program's outer shell and its engine (`replica.rs`).
 //!
 //! In: checked configuration, an owned or stopped folder, commands. Out: status reports, streamed text, a `Failure` with
 //! its exit code. The shell calls nothing of the engine but what stands here.

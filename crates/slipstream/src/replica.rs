@@ -894,7 +894,7 @@ struct LastCut {
     cuts: u64,
 }
 
-/// The relay log must be durable up to a cut before the cut is (RULES 11).
+/// The relay log must be durable up to a cut before the cut is (invariant 11).
 fn sync_relay(sync: &Arc<RelaySyncHandle>) -> apply::SyncRelay {
     let sync = Arc::clone(sync);
     Box::new(move |point| {

@@ -1,4 +1,4 @@
-//! One table copied again while everything else goes on (RULES 23).
+//! One table copied again while everything else goes on (invariant 23).
 //!
 //! In: a running replica, a table's name. Out: the table under a fresh id, exact at the very transaction at which its
 //! name is switched to it. Never here: replay held for longer than it takes to apply the last few changes; a copy that

@@ -1,4 +1,4 @@
-//! Locks that keep a server's writers waiting, asked for so that they wait for a moment only (RULES 24).
+//! Locks that keep a server's writers waiting, asked for so that they wait for a moment only (invariant 24).
 //!
 //! In: the connection that is to hold the lock, another one to the same server beside it. Out: the lock, or that it was
 //! not had within the time one try may take. Never here: a try that goes on when its time is over, a pause.

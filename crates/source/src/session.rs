@@ -1,7 +1,7 @@
 //! Sessions that read rows exactly, and what is asked on them.
 //!
-//! In: how to reach a server. Out: a session whose values come as they are stored (RULES 21), names in backticks, the
-//! server's GTID set. Never here: a lock, a transaction.
+//! In: how to reach a server. Out: a session whose values come as they are stored (invariant 21), names in backticks,
+//! the server's GTID set. Never here: a lock, a transaction.
 
 use base::GtidSet;
 

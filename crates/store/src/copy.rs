@@ -180,7 +180,7 @@ impl<'a> CopyWriter<'a> {
         self.merge()
     }
 
-    /// Keeps the levels small that runs gather in: a level's run count is one byte on disk (RULES 6).
+    /// Keeps the levels small that runs gather in: a level's run count is one byte on disk (invariant 6).
     fn merge(&self) -> Result<(), StoreError> {
         let _alone = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = self.store {

@@ -1,10 +1,10 @@
 //! The one tree on disk.
 //!
-//! In: sorted rows with the record of their cut, in one ingestion (RULES 1). Out: rows at a tree number, the newest
-//! cut's record. Never here: a log, a row above the cut, a deletion that a DDL asked for (RULES 2).
+//! In: sorted rows with the record of their cut, in one ingestion (invariant 1). Out: rows at a tree number, the newest
+//! cut's record. Never here: a log, a row above the cut, a deletion that a DDL asked for (invariant 2).
 //!
-//! Tree numbers count the tree's changes and are not source sequence numbers (RULES 5); the cut's record maps one to
-//! the other. Reads are exclusive: reading at n sees what is below n.
+//! Tree numbers count the tree's changes and are not source sequence numbers (invariant 5); the cut's record maps one
+//! to the other. Reads are exclusive: reading at n sees what is below n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,7 +35,7 @@ const FORMAT_OLDEST: u32 = 1;
 /// The same as the newest, with a copy that is not settled: a program that knows nothing of it must not read it.
 const FORMAT_SETTLING: u32 = 3;
 
-/// Cutting waits at so many runs in level 0: their count is one byte on disk (RULES 6), and readers look into each.
+/// Cutting waits at so many runs in level 0: their count is one byte on disk (invariant 6), and readers look into each.
 pub const L0_RUNS_MAX: usize = 24;
 
 const FILE_BYTES: u64 = 64 << 20;
@@ -63,7 +63,7 @@ pub struct Recovered {
     pub executed: GtidSet,
     /// Table definitions there.
     pub catalog: Catalog,
-    /// End of the last transaction in the relay log: file and offset; a hint (RULES 11). None after a copy.
+    /// End of the last transaction in the relay log: file and offset; a hint (invariant 11). None after a copy.
     pub position: Option<(String, u64)>,
     /// Rows by table.
     pub rows: BTreeMap<u32, i64>,
@@ -243,7 +243,7 @@ impl Disk {
         let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| StoreError::io(folder, &error))?;
         let tree = config.open().map_err(|error| StoreError::tree(folder, &error))?;
-        // The tree does not restore its counter (RULES 5).
+        // The tree does not restore its counter (invariant 5).
         let next = tree.get_highest_persisted_seqno().map_or(0, |highest| highest + 1);
         counter.fetch_max(next + 1);
         visible.fetch_max(next + 1);
@@ -755,7 +755,7 @@ impl Run<'_> {
     pub(crate) fn finish(self, _ending: &MutexGuard<'_, ()>) -> Result<u64, StoreError> {
         let disk = self.disk;
         let highest = disk.tree.get_highest_persisted_seqno().unwrap_or(0);
-        assert!(disk.counter.get() > highest, "the tree's counter is behind its files (RULES 5)");
+        assert!(disk.counter.get() > highest, "the tree's counter is behind its files (invariant 5)");
         self.ingestion.finish().map_err(|error| disk.fault(&error))?;
         disk.written.fetch_add(self.bytes, Ordering::Relaxed);
         Ok(self.bytes)

@@ -1,7 +1,7 @@
 //! A lane: the rows one apply worker owns, by table.
 //!
 //! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
-//! passes unseen while `check_images` asks to look (RULES 20).
+//! passes unseen while `check_images` asks to look (invariant 20).
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ pub enum CheckImages {
     Off,
     /// An UPDATE or DELETE must find its row, an INSERT must not, where that is known without reading from disk; every
     /// 16th before image is compared with a row in memory, every 1,024th with one that must be read from disk. More would
-    /// cost more than the 2 % that RULES 20 allows: reading every 16th took 40 % of apply, every 256th 14 %.
+    /// cost more than the 2 % that invariant 20 allows: reading every 16th took 40 % of apply, every 256th 14 %.
     #[default]
     Sample,
     /// As `Sample`, and every before image is compared.
@@ -830,7 +830,7 @@ fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: 
     if reads || check == CheckImages::Settling {
         return Some(Depth::Disk);
     }
-    // In memory it is at hand (RULES 20).
+    // In memory it is at hand (invariant 20).
     (check != CheckImages::Off).then_some(Depth::Memory)
 }
 
@@ -956,7 +956,7 @@ fn compare_before(
 }
 
 /// Whether two images differ in nothing but how JSON documents are laid out: a document is its printed text
-/// (RULES 21). A source that updates a document in place logs it with gaps.
+/// (invariant 21). A source that updates a document in place logs it with gaps.
 #[cold]
 fn equal_but_for_json_layout(
     layout: &RowLayout,

@@ -18,8 +18,8 @@ const BASE64_LINE: usize = 76;
 
 pub(crate) const INVALID: ValueError = ValueError::Invalid { what: "JSON document" };
 
-/// Whether a stored JSON value is its text, as a copied row holds it (RULES 21), not a document. A document begins with
-/// its type, at most 0x0f; no JSON text begins with such a byte. No bytes at all are an empty document.
+/// Whether a stored JSON value is its text, as a copied row holds it (invariant 21), not a document. A document begins
+/// with its type, at most 0x0f; no JSON text begins with such a byte. No bytes at all are an empty document.
 #[must_use]
 pub fn is_text(value: &[u8]) -> bool {
     value.first().is_some_and(|byte| *byte >= b' ')

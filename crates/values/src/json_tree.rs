@@ -1,7 +1,7 @@
 //! JSON documents as trees: for changing a part of one.
 //!
-//! In: a document in MySQL's binary form, or the text a copied row holds (RULES 21). Out: a tree, and from it a document
-//! of the same form. Never here: a tree larger than its document warrants, whatever the offsets in the bytes say; deeper
+//! In: a document in MySQL's binary form, or the text a copied row holds (invariant 21). Out: a tree, and from it a
+//! document of the same form. Never here: a tree larger than its document warrants, whatever the offsets in the bytes say; deeper
 //! nesting than the server allows; a scalar read: its bytes are moved as they are. Mirrors sql-common/json_binary.cc.
 
 use crate::error::ValueError;

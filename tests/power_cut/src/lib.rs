@@ -4,7 +4,7 @@
 //! traced folder as a power cut could have left it. Never here: bytes or names kept that were not durable, unless the
 //! seed chose so; a change that the journal does not know ([`PowerCut::cut`] compares it with the folder).
 //!
-//! kill -9 alone proves nothing about durability: the page cache survives it (RULES 13).
+//! kill -9 alone proves nothing about durability: the page cache survives it (invariant 13).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod disk;

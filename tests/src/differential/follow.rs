@@ -9,7 +9,7 @@ use crate::{Replica, Server, assert_equal_at_rest, compare, folder, slipstream};
 /// Small, so that generations are cut and spilled; the rest are intervals that many things fall into.
 const OPTIONS: &[&str] = &["--memory=128M", "--cut-interval=150ms", "--max-relay-log-size=1M"];
 
-/// Why a table may be copied again: words of the reason, and what the issue lists.
+/// Why a table may be copied again: words of the reason, and what docs/compatibility.md says of them.
 pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("the values of the added generated column", "added generated columns"),
     ("the numbers of the added AUTO_INCREMENT column", "AUTO_INCREMENT columns"),

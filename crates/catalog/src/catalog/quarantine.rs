@@ -1,4 +1,4 @@
-//! Tables whose definition is not known since a statement that could not be interpreted (RULES 23).
+//! Tables whose definition is not known since a statement that could not be interpreted (invariant 23).
 //!
 //! Such a table is not in the catalog: nothing can be read under a definition that is not its own. Its name is kept
 //! here until a copy stands in its place, or it is dropped.

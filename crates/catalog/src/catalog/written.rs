@@ -1,4 +1,4 @@
-//! Statements of a row log that change rows as text (RULES 19): pt-table-checksum writes this way.
+//! Statements of a row log that change rows as text (invariant 19): pt-table-checksum writes this way.
 //!
 //! In: a statement with its context. Out: the tables here that it may have changed. Never here: its effect, which nobody can
 //! know: these tables are copied.

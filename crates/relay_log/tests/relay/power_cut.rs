@@ -1,4 +1,4 @@
-//! Power cuts at every step: unsynced bytes, lengths and names are gone, or there in part (RULES 12 and 13).
+//! Power cuts at every step: unsynced bytes, lengths and names are gone, or there in part (invariants 12 and 13).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
 //! One test for each rule of a replica-side dependency builder (`c01` to `c18`), and for the edge cases of rows that a tracker
-//! meets (`d18` and so on): the numbers of mysql-replication.md, Appendix C and D.
+//! meets (`d18` and so on): the numbers of docs/invariants.md.
 
 use base::{Gtid, GtidSet, Tag, Uuid};
 use binlog::writer::BinlogWriter;
