@@ -1,0 +1,21 @@
+//! Checks of the repository's documents and comments: limits, widths, links, and what they name.
+//!
+//! In: the repository's files as text. Out: one line for each fault, with file and line. Never here: a file outside the
+//! repository, a build, a process.
+
+pub mod limits;
+pub mod links;
+pub mod named;
+mod repository;
+#[cfg(test)]
+mod tests;
+pub mod text;
+
+pub use repository::{File, Repository};
+
+/// A fault: file, line, what is wrong.
+pub type Fault = String;
+
+fn fault(file: &str, line: usize, what: impl std::fmt::Display) -> Fault {
+    format!("{file}:{line}: {what}")
+}

@@ -1,0 +1,164 @@
+//! Files, functions, tests and rules that documents and comments name.
+
+use std::collections::BTreeSet;
+
+use crate::repository::ending_of;
+use crate::text::{quoted, said};
+use crate::{Fault, File, Repository, fault};
+
+/// Folders at the root: a word that begins with one of them is a path.
+const FOLDERS: [&str; 9] = ["crates", "tests", "docs", "benches", "lab", "fuzz", "demo", "testbed", ".ci"];
+/// Endings by which a quoted name is one of a file here.
+const ENDINGS: [&str; 6] = ["rs", "md", "toml", "sh", "sql", "bin"];
+/// Made when something runs.
+const MADE: [&str; 4] = ["fuzz/target", "fuzz/artifacts", "fuzz/corpus", "fuzz/build"];
+/// Stands for any module's.
+const EXAMPLE: &str = "module/tests.rs";
+/// Words for what was never in the repository: whoever clones it cannot look there.
+const ELSEWHERE: [&str; 5] = ["mysql-replication.md", "Appendix C", "Appendix D", "STYLE.md", "RULES.md"];
+/// The document of rules.
+pub const INVARIANTS: &str = "docs/invariants.md";
+
+/// Paths and functions that do not exist.
+#[must_use]
+pub fn paths(repository: &Repository) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for file in &repository.files {
+        for (number, line) in said(file) {
+            for name in names(line) {
+                if let Some(why) = why_missing(repository, file, name) {
+                    faults.push(fault(&file.path, number, format!("{name}: {why}")));
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// Words of a line that name a file.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = quoted(line).filter(|text| !text.contains(' ')).filter(|text| is_file_name(text));
+    let words = line.split(|c: char| c.is_whitespace() || "`()[]<>\"',;|".contains(c));
+    let words = words.map(|word| word.trim_end_matches(['.', ':', '/', '!', '?']));
+    quoted.filter(|text| !is_path(text)).chain(words.filter(|word| is_path(word)))
+}
+
+fn is_file_name(text: &str) -> bool {
+    let path = text.split_once("::").map_or(text, |(path, _)| path);
+    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    plain && ending_of(path).is_some_and(|ending| ENDINGS.contains(&ending)) && !path.starts_with('.')
+}
+
+fn is_path(word: &str) -> bool {
+    let path = word.split_once("::").map_or(word, |(path, _)| path);
+    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    plain && FOLDERS.contains(&first) && !rest.is_empty()
+}
+
+/// None: it exists, from the root or within the crate whose file names it.
+fn why_missing(repository: &Repository, by: &File, name: &str) -> Option<&'static str> {
+    let (path, function) = name.split_once("::").map_or((name, None), |(path, function)| (path, Some(function)));
+    if path == EXAMPLE || MADE.iter().any(|made| path == *made || path.starts_with(&format!("{made}/"))) {
+        return None;
+    }
+    if !is_path(path) {
+        return (!repository.has_ending(path)).then_some("no such file");
+    }
+    let in_crate = by.path.splitn(3, '/').take(2).collect::<Vec<_>>().join("/");
+    let places = [path.to_owned(), format!("{in_crate}/{path}")];
+    let Some(path) = places.iter().find(|path| repository.has(path)) else { return Some("no such file") };
+    let function = function?;
+    let text = &repository.file(path)?.text;
+    (!functions(text).any(|(known, _)| known == function)).then_some("no such function in it")
+}
+
+/// Functions of a Rust file, each with whether it is a test.
+fn functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut is_test = false;
+    text.lines().filter_map(move |line| {
+        let line = line.trim();
+        is_test |= line == "#[test]";
+        let at = if line.starts_with("fn ") { 0 } else { line.find(" fn ").map(|at| at + 1)? };
+        if line.starts_with("//") {
+            return None;
+        }
+        let name = line[at + "fn ".len()..].split(['(', '<']).next().unwrap_or_default();
+        Some((name, std::mem::take(&mut is_test)))
+    })
+}
+
+/// Of [`INVARIANTS`]: every rule has a test, what it calls a test is one, and its numbers have no gap.
+#[must_use]
+pub fn tests_of_invariants(repository: &Repository) -> Vec<Fault> {
+    let Some(document) = repository.file(INVARIANTS) else { return vec![format!("{INVARIANTS}: no such document")] };
+    let mut faults = Vec::new();
+    for (number, text) in paragraphs(document) {
+        let is_row = text.starts_with("| C") || text.starts_with("| D");
+        if !is_row && !text.starts_with("- **Tests:**") {
+            continue;
+        }
+        let tests: Vec<_> = quoted(&text).filter_map(|name| name.split_once("::")).collect();
+        if tests.is_empty() && (!is_row || text.trim_end().ends_with("| |")) {
+            faults.push(fault(INVARIANTS, number, "neither a test nor a reason"));
+        }
+        for (path, function) in tests {
+            let file = repository.file(path);
+            if !file.is_some_and(|file| functions(&file.text).any(|found| found == (function, true))) {
+                faults.push(fault(INVARIANTS, number, format!("{path}::{function}: no such test")));
+            }
+        }
+    }
+    let given = rules(document);
+    if given != (1..=given.len()).collect() {
+        faults.push(format!("{INVARIANTS}: the rules' numbers have gaps: {given:?}"));
+    }
+    faults
+}
+
+/// Lines, with those that go on joined to the one that began.
+fn paragraphs(document: &File) -> Vec<(usize, String)> {
+    let mut all: Vec<(usize, String)> = Vec::new();
+    for (number, line) in document.lines() {
+        match all.last_mut() {
+            Some((_, last)) if line.starts_with("  ") && !last.is_empty() => {
+                last.push(' ');
+                last.push_str(line.trim());
+            }
+            _ => all.push((number, line.to_owned())),
+        }
+    }
+    all
+}
+
+/// Numbers of the rules.
+fn rules(document: &File) -> BTreeSet<usize> {
+    let headings = document.text.lines().filter_map(|line| line.strip_prefix("### "));
+    headings.filter_map(|heading| heading.split_once(". ")?.0.parse().ok()).collect()
+}
+
+/// References to rules that are not there, and to documents outside the repository.
+#[must_use]
+pub fn references(repository: &Repository) -> Vec<Fault> {
+    let known = repository.file(INVARIANTS).map(rules).unwrap_or_default();
+    let mut faults = Vec::new();
+    for file in &repository.files {
+        for (number, line) in said(file) {
+            if let Some(rule) = cited(line, "invariant").filter(|rule| !known.contains(rule)) {
+                faults.push(fault(&file.path, number, format!("invariant {rule}: no such rule in {INVARIANTS}")));
+            }
+            let elsewhere = ELSEWHERE.iter().find(|name| line.contains(*name)).copied();
+            let elsewhere = elsewhere.or_else(|| cited(line, "RULES").map(|_| "RULES"));
+            let elsewhere = elsewhere.or_else(|| cited(line, "DESIGN").map(|_| "DESIGN"));
+            faults.extend(elsewhere.map(|name| fault(&file.path, number, format!("{name} is not in the repository"))));
+        }
+    }
+    faults
+}
+
+/// The number after a word.
+fn cited(line: &str, word: &str) -> Option<usize> {
+    let rest = line.split(word).skip(1).find_map(|rest| rest.trim_start_matches('s').strip_prefix(' '))?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}

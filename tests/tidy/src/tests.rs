@@ -1,0 +1,140 @@
+//! Each check over the repository, and over a planted fault.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use crate::{Fault, Repository, limits, links, named};
+
+fn here() -> Repository {
+    Repository::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+fn none(faults: &[Fault]) {
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// The one fault that a check must find, in these words.
+fn one(faults: &[Fault], words: &str) {
+    assert!(faults.len() == 1 && faults[0].contains(words), "wanted one with '{words}': {faults:?}");
+}
+
+#[test]
+fn documents_and_cells_are_as_short_as_promised() {
+    none(&limits::sizes(&here()));
+}
+
+#[test]
+fn lines_of_documents_are_as_narrow_as_code() {
+    none(&limits::widths(&here()));
+}
+
+#[test]
+fn wide_comments_become_fewer() {
+    let wide = limits::wide_comments(&here());
+    let (count, most) = (wide.len(), limits::WIDE_COMMENTS_MAX);
+    assert!(count <= most, "{count} comments are wider than {} columns; {most} were", limits::COLUMNS_MAX);
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    none(&links::broken(&here()));
+}
+
+#[test]
+fn named_files_and_functions_exist() {
+    none(&named::paths(&here()));
+}
+
+#[test]
+fn every_rule_has_its_tests() {
+    none(&named::tests_of_invariants(&here()));
+}
+
+#[test]
+fn nothing_refers_to_what_is_not_in_the_repository() {
+    none(&named::references(&here()));
+}
+
+/// A README and an ARCHITECTURE in which nothing is wrong, and another document.
+fn planted(path: &'static str, text: &str) -> Repository {
+    let mut files = vec![("README.md", "# R\n"), ("ARCHITECTURE.md", "# A\n\n## Two words\n")];
+    files.retain(|(known, _)| *known != path);
+    files.push((path, text));
+    Repository::of(&files)
+}
+
+#[test]
+fn planted_lengths_are_found() {
+    none(&limits::sizes(&planted("docs/a.md", "| a | b |\n")));
+    one(&limits::sizes(&planted("README.md", &"word ".repeat(801))), "801 words");
+    one(&limits::sizes(&planted("README.md", &"line\n".repeat(111))), "111 lines");
+    one(&limits::sizes(&planted("README.md", &format!("| a | {} |\n", "w ".repeat(13)))), "a cell of 13 words");
+    one(&limits::sizes(&planted("ARCHITECTURE.md", &"word ".repeat(2501))), "2501 words");
+    one(&limits::sizes(&planted("ARCHITECTURE.md", &"line\n".repeat(251))), "251 lines");
+    one(&limits::sizes(&planted("docs/a.md", &format!("| a | {} |\n", "w ".repeat(41)))), "a cell of 41 words");
+    // A bar that is part of a cell does not end it, and the target of a link is no word of it.
+    one(&limits::sizes(&planted("docs/a.md", &format!("| {}\\| {} |\n", "w ".repeat(21), "w ".repeat(20)))), "cell of");
+    none(&limits::sizes(&planted("README.md", &format!("| {}[one two](a b c) |\n", "w ".repeat(10)))));
+}
+
+#[test]
+fn planted_widths_are_found() {
+    let wide = "w".repeat(121);
+    one(&limits::widths(&planted("docs/a.md", &wide)), "docs/a.md:1: 121 columns");
+    none(&limits::widths(&planted("docs/a.md", &format!("| {wide} |\n[{wide}](b.md)\n{}", &wide[1..]))));
+    assert_eq!(limits::wide_comments(&planted("a.rs", &format!("    // {wide}\nlet a = \"{wide}\";\n"))).len(), 1);
+}
+
+#[test]
+fn planted_links_are_found() {
+    none(&links::broken(&planted(
+        "docs/a.md",
+        "[a](../ARCHITECTURE.md#two-words) [b](#x)\n# X\n[c](https://example.org)",
+    )));
+    one(&links::broken(&planted("docs/a.md", "[a](b.md)")), "docs/a.md:1: b.md: no such file");
+    one(&links::broken(&planted("docs/a.md", "\n[a](../ARCHITECTURE.md#two-word)")), "docs/a.md:2");
+    one(&links::broken(&planted("docs/a.md", "[a](../../outside.md)")), "no such file");
+    none(&links::broken(&planted("docs/a.md", "```\n[a](b.md)\n```\n")));
+}
+
+#[test]
+fn planted_names_are_found() {
+    let with = |text: &str| {
+        Repository::of(&[("docs/a.md", text), ("crates/x/src/b.rs", "/// `pub fn ghost()`\npub(crate) fn own() {}\n")])
+    };
+    none(&named::paths(&with("`crates/x/src/b.rs::own`, crates/x/src, `src/b.rs`, `b.rs`, `testbed`, tests and docs")));
+    one(&named::paths(&with("`gone.rs`")), "docs/a.md:1: gone.rs: no such file");
+    one(&named::paths(&with("see crates/x/src/gone.")), "crates/x/src/gone: no such file");
+    one(&named::paths(&with("(`rc/b.rs`)")), "no such file");
+    assert!(!named::paths(&with("`crates/x/src/b.rs::ghost`")).is_empty());
+    // Of code, comments count alone.
+    one(&named::paths(&planted("c.rs", "let a = \"docs/gone.md\"; // docs/lost.md\n")), "docs/lost.md");
+    one(&named::paths(&planted("Cargo.toml", "a = \"docs/gone.md\"\n# docs/lost.md\n")), "docs/lost.md");
+}
+
+#[test]
+fn planted_tests_are_found() {
+    let with = |text: &str| {
+        let code = "#[test]\nfn is_one() {}\nfn is_none() {}\n";
+        Repository::of(&[(named::INVARIANTS, text), ("crates/x/src/b.rs", code)])
+    };
+    let rule = |tests: &str| named::tests_of_invariants(&with(&format!("### 1. A\n\n- **Tests:**\n  {tests}\n")));
+    none(&rule("`crates/x/src/b.rs::is_one`"));
+    one(&rule("`crates/x/src/b.rs::is_none`"), "no such test");
+    one(&rule("`crates/x/src/c.rs::is_one`"), "no such test");
+    one(&rule("soon"), "neither a test nor a reason");
+    one(&named::tests_of_invariants(&with("| C1 | a | | |\n")), "neither a test nor a reason");
+    none(&named::tests_of_invariants(&with("| C1 | a | | not built |\n")));
+    one(&named::tests_of_invariants(&with("### 1. A\n### 3. B\n")), "gaps");
+}
+
+#[test]
+fn planted_references_are_found() {
+    let with = |code: &str| Repository::of(&[(named::INVARIANTS, "### 1. A\n"), ("a.rs", code)]);
+    none(&named::references(&with("// As invariant 1 has it. An invariant of 2 crates.\nlet a = \"invariant 7\";\n")));
+    one(&named::references(&with("/// (invariant 2)\n")), "a.rs:1: invariant 2");
+    one(&named::references(&with("/// (invariants 3 and 1)\n")), "a.rs:1: invariant 3");
+    let rules = concat!("RUL", "ES 7");
+    one(&named::references(&with(&format!("//! {rules}\n"))), "is not in the repository");
+    one(&named::references(&with(&format!("//! {}\n", concat!("Appen", "dix C")))), "is not in the repository");
+}

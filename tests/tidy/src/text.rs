@@ -1,0 +1,66 @@
+//! Parts of documents and of source files.
+
+use crate::File;
+
+/// Lines of a document, without those between fences.
+pub fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    file.lines().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        fenced ^= is_fence;
+        !fenced && !is_fence
+    })
+}
+
+/// Cells of a table's line; none of other lines.
+pub fn cells(line: &str) -> impl Iterator<Item = &str> {
+    let row = line.trim().strip_prefix('|').map(|row| row.strip_suffix('|').unwrap_or(row));
+    // A bar that stands for itself is written `\|`.
+    let mut rest = row;
+    std::iter::from_fn(move || {
+        let row = rest?;
+        let bytes = row.as_bytes();
+        let end = (0..bytes.len()).find(|&at| bytes[at] == b'|' && (at == 0 || bytes[at - 1] != b'\\'));
+        rest = end.map(|end| &row[end + 1..]);
+        Some(row[..end.unwrap_or(row.len())].trim())
+    })
+}
+
+/// What a person reads of a cell: the text of a link without its target.
+#[must_use]
+pub fn without_targets(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("](") {
+        let Some(end) = rest[at..].find(')') else { break };
+        out.push_str(&rest[..=at]);
+        rest = &rest[at + end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The comment of a line of code: what stands after `//` (Rust) or `#` (all else).
+#[must_use]
+pub fn comment<'a>(file: &File, line: &'a str) -> Option<&'a str> {
+    let mark = if file.is("rs") { "//" } else { "#" };
+    let at = line.find(mark)?;
+    // Within a string, or the middle of a URL.
+    let before = &line[..at];
+    let is_code = before.matches('"').count() % 2 == 1 || before.ends_with(':');
+    (!is_code).then(|| line[at..].trim_start_matches(['/', '!', '#']).trim_start())
+}
+
+/// What documents and comments say, line by line: documents whole, of code the comments.
+#[must_use]
+pub fn said(file: &File) -> Vec<(usize, &str)> {
+    if file.is("md") {
+        return file.lines().collect();
+    }
+    file.lines().filter_map(|(number, line)| Some((number, comment(file, line)?))).collect()
+}
+
+/// What stands in single backticks.
+pub fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
