@@ -17,7 +17,7 @@ use crate::control::{Handler, Reply, Request};
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::lock::FolderLock;
-use crate::log;
+use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
 use crate::replica::{self, ReadOnly, Replica};
 
@@ -115,7 +115,7 @@ impl ReplicaHandle {
     pub fn start(config: ReplicaConfig, folder: Folder, lock: &FolderLock) -> Result<ReplicaHandle, Failure> {
         let mut skip = crate::skip::load(&folder)?;
         if !config.skip.is_subset_of(&skip) {
-            log::note(log::code::OPERATOR, "Server", &format!("skip asked by --skip-gtids: {}", config.skip));
+            log::write(Code::OperatorCommand, "Server", &format!("skip asked by --skip-gtids: {}", config.skip));
             skip = crate::skip::add(&folder, &config.skip)?;
         }
         let replica = Replica::start(&config, &folder, lock, skip)?;
@@ -257,25 +257,25 @@ pub fn control_handler(replica: Arc<ReplicaHandle>) -> Handler {
         },
         Request::Verify(options) => Reply::from_result(replica.verify(&options, out)),
         Request::Copy { table } => {
-            log::note(log::code::OPERATOR, "Control", &format!("copy of {table} asked by operator"));
+            log::write(Code::OperatorCommand, "Control", &format!("copy of {table} asked by operator"));
             Reply::from_result(replica.copy_table(&table, out))
         }
         Request::Dump(options) => Reply::from_result(replica.dump(&options, out)),
         Request::Stop {} => {
-            log::system(log::code::OPERATOR, "Control", "stop asked by operator");
+            log::write(Code::OperatorStop, "Control", "stop asked by operator");
             replica.stop();
             Reply::done()
         }
         Request::Pause {} => {
-            log::note(log::code::OPERATOR, "Control", "pause asked by operator");
+            log::write(Code::OperatorCommand, "Control", "pause asked by operator");
             Reply::from_result(replica.pause())
         }
         Request::Resume {} => {
-            log::note(log::code::OPERATOR, "Control", "resume asked by operator");
+            log::write(Code::OperatorCommand, "Control", "resume asked by operator");
             Reply::from_result(replica.resume())
         }
         Request::Skip { gtid_set } => {
-            log::note(log::code::OPERATOR, "Control", &format!("skip asked by operator: {gtid_set}"));
+            log::write(Code::OperatorCommand, "Control", &format!("skip asked by operator: {gtid_set}"));
             let skip = || {
                 let more = crate::skip::parse(&gtid_set)?;
                 let all = crate::skip::add(replica.folder(), &more)?;
@@ -313,7 +313,7 @@ pub fn stopped_dump(folder: &Folder, options: &DumpOptions, out: &mut dyn Write)
         // The rows above are right, but not all that the folder should hold.
         Some(failure) if matches!(failure.exit, Exit::Corrupt | Exit::Disk) => Err(failure),
         Some(failure) => {
-            log::warning(log::code::REPLAY_FAILED, "Dump", &format!("replay ends here: {}", failure.text));
+            log::write(Code::ReplayIncomplete, "Dump", &format!("replay ends here: {}", failure.text));
             Ok(())
         }
         None => Ok(()),

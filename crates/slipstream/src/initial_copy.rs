@@ -104,10 +104,10 @@ pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &Server
     }
     let (text, problems, failure) = check(config, server, &mut connection, folder.free_bytes())?;
     for problem in problems {
-        log::warning(Code(32), "Copy", &problem);
+        log::write(Code::CopyCheckWarning, "Copy", &problem);
     }
     failure.map_or(Ok(()), Err)?;
-    log::system(Code(25), "Copy", &text);
+    log::write(Code::InitialCopyNeeded, "Copy", &text);
     Ok(true)
 }
 
@@ -195,9 +195,9 @@ pub(crate) fn prepare(
         CopyLock::None => format!("copying without a lock, from GTIDs {} on", shown_set(&plan.executed)),
     };
     let text = format!("{lock}; {} tables, {} connections", plan.tables.len(), config.copy.connections);
-    log::system(Code(26), "Copy", &text);
+    log::write(Code::InitialCopyBegun, "Copy", &text);
     for note in &plan.notes {
-        log::note(Code(26), "Copy", note);
+        log::write(Code::InitialCopyNote, "Copy", note);
     }
     Ok(copy)
 }
@@ -248,15 +248,15 @@ pub(crate) fn run(
     let settles_at = report.settled_at.as_ref();
     let catalog = report.unsettled.iter().fold(catalog, |catalog, UnsettledTable { db, table, why }| {
         let text = format!("`{db}`.`{table}` is left out, and copied by itself once replay runs: {why}");
-        log::warning(Code(38), "Copy", &text);
+        log::write(Code::TableLeftOut, "Copy", &text);
         catalog.with_quarantined(&(db.clone(), table.clone()), why).0
     });
     let finished = writer.finish(&executed, settles_at, &catalog);
     finished.map_err(|error| CopyFailure::Own(store_failure(&error)))?;
-    log::system(Code(27), "Copy", &report.to_string());
+    log::write(Code::InitialCopyDone, "Copy", &report.to_string());
     if let Some(until) = settles_at {
         let text = format!("no lock was taken: rows can be read once GTIDs {} are replayed", shown_set(until));
-        log::system(Code(34), "Copy", &text);
+        log::write(Code::CopyNotConsistentYet, "Copy", &text);
     }
     Ok(())
 }
@@ -334,7 +334,7 @@ fn serve_status(
             }
         }
         Request::Stop {} => {
-            log::system(log::code::OPERATOR, "Control", "stop asked by operator");
+            log::write(Code::OperatorStop, "Control", "stop asked by operator");
             stop.store(true, Ordering::Release);
             Reply::done()
         }
@@ -374,16 +374,16 @@ fn show(progress: &Arc<Progress>) -> Shown {
                 if said.elapsed() >= SAY_EVERY {
                     said = Instant::now();
                     let lines = progress.table_lines(4);
-                    log::note(Code(28), "Copy", &progress.line());
+                    log::write(Code::InitialCopyProgress, "Copy", &progress.line());
                     for line in lines.lines() {
-                        log::note(Code(28), "Copy", line);
+                        log::write(Code::InitialCopyProgress, "Copy", line);
                     }
                 }
             }
             if terminal {
                 let _ = writeln!(io::stderr(), "\r{}\x1b[K", progress.line());
             } else {
-                log::note(Code(28), "Copy", &progress.line());
+                log::write(Code::InitialCopyProgress, "Copy", &progress.line());
             }
         }
     };

@@ -15,6 +15,7 @@ pub mod folder;
 mod initial_copy;
 pub mod lock;
 pub mod log;
+mod log_code;
 mod memory;
 pub mod option_file;
 mod password;

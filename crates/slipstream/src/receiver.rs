@@ -136,7 +136,7 @@ impl Receiver {
             Err(Trouble::Again(failure)) => {
                 let Some(known) = known else { return Err(failure) };
                 self.link.note_error(&failure);
-                log::warning(Code(31), "Source", &format!("{}; trying again", failure.text));
+                log::write(Code::ConnectionLost, "Source", &format!("{}; trying again", failure.text));
                 self.link.lock().facts = known.clone();
                 Ok(None)
             }
@@ -215,7 +215,7 @@ impl Receiver {
                 wait.as_millis(),
                 self.intake.source_position()
             );
-            log::warning(Code(31), "Source", &text);
+            log::write(Code::ConnectionLost, "Source", &text);
             {
                 let mut state = self.link.lock();
                 state.connection = ConnectionState::Connecting;
@@ -244,7 +244,7 @@ impl Receiver {
         };
         let report = preflight::check(&mut connection, input).map_err(|e| trouble(&e))?;
         for problem in report.problems.iter().filter(|p| p.severity != Severity::Refused) {
-            log::warning(Code(32), "Source", &problem.to_string());
+            log::write(Code::PreflightWarning, "Source", &problem.to_string());
         }
         if let Some(failure) = preflight_failure(&report) {
             return Err(Trouble::Fatal(failure));
@@ -300,7 +300,7 @@ impl Receiver {
             self.intake.source_position(),
             shown_set(&retrieved)
         );
-        log::system(Code(30), "Source", &text);
+        log::write(Code::Connected, "Source", &text);
         let result = self.receive(&mut stream);
         self.link.lock().interrupter = None;
         result

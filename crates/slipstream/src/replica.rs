@@ -209,7 +209,7 @@ impl Replica {
         store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
         let settling = store.readable();
         if let Err(error) = &settling {
-            log::note(Code(34), "Copy", &error.to_string());
+            log::write(Code::CopyFoundNotConsistent, "Copy", &error.to_string());
         }
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
@@ -324,7 +324,11 @@ impl Replica {
         match self.relay.find_damage(from.unwrap_or_default()) {
             Ok(damage) => damage,
             Err(error) => {
-                log::warning(Code(20), "Relay", &format!("cannot look for damage behind '{stop}': {error}"));
+                log::write(
+                    Code::DamageSearchFailed,
+                    "Relay",
+                    &format!("cannot look for damage behind '{stop}': {error}"),
+                );
                 None
             }
         }
@@ -387,7 +391,7 @@ impl Replica {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let (name, why) = due.look(Instant::now(), &catalog, &writes)?;
         let text = format!("{name} cannot be read before it is copied again, which begins now: {why}");
-        log::warning(Code(37), "Copy", &text);
+        log::write(Code::TableInQuarantine, "Copy", &text);
         Some(name)
     }
 
@@ -423,20 +427,20 @@ impl Replica {
                     "recovered in {} ms: {replayed} transactions of the kept relay log were replayed behind the cut",
                     self.began.elapsed().as_millis()
                 );
-                log::note(Code(33), "Store", &text);
+                log::write(Code::Recovered, "Store", &text);
             }
         }
         let (skipped, more) = self.skip.take_skipped(&self.pipeline.store.visibility().executed());
         for one in skipped {
             let text = format!("{} was committed empty, as the operator asked; it held {}", one.gtid, one.held);
-            log::system(log::code::SKIPPED, "Replay", &text);
+            log::write(Code::Skipped, "Replay", &text);
         }
         if more > 0 {
-            log::system(log::code::SKIPPED, "Replay", &format!("{more} more transactions were committed empty"));
+            log::write(Code::Skipped, "Replay", &format!("{more} more transactions were committed empty"));
         }
         if !self.settled_said.load(Ordering::Relaxed) && self.pipeline.store.readable().is_ok() {
             self.settled_said.store(true, Ordering::Relaxed);
-            log::system(Code(35), "Copy", "the copy taken without a lock is exact now; rows can be read");
+            log::write(Code::CopyConsistent, "Copy", "the copy taken without a lock is exact now; rows can be read");
         }
         if self.relay.space().waiting.is_some() {
             self.pipeline.ask_for_cut();
@@ -740,7 +744,11 @@ impl Opening<'_> {
         let (disk, recovered) = self.open_disk()?;
         if recovered.is_none() && initial_copy::is_marked(self.folder) {
             initial_copy::remove_relay_log(self.folder)?;
-            log::warning(Code(29), "Copy", "an initial copy did not come to its end; what there was of it is removed");
+            log::write(
+                Code::InitialCopyRemoved,
+                "Copy",
+                "an initial copy did not come to its end; what there was of it is removed",
+            );
         }
         let is_empty = recovered.is_none() && !initial_copy::has_relay_log(&self.folder.relay_log());
         self.folder.keep_filters(&self.config.filters, is_empty)?;
@@ -782,7 +790,7 @@ impl Opening<'_> {
             }
             let pause = initial_copy::pause_after(tries);
             let text = format!("{failed}; beginning anew in {} ms (try {})", pause.as_millis(), tries + 1);
-            log::warning(Code(29), "Copy", &text);
+            log::write(Code::InitialCopyRetried, "Copy", &text);
             std::thread::sleep(pause);
         }
     }
@@ -861,7 +869,7 @@ impl Opening<'_> {
                 "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",
                 cut.file, cut.from_len, cut.to_len, cut.reason
             );
-            log::warning(Code(20), "Relay", &text);
+            log::write(Code::RelayLogTruncated, "Relay", &text);
         }
         if let Some(dropped) = &recovery.dropped {
             let text = format!(
@@ -869,7 +877,7 @@ impl Opening<'_> {
                 dropped.files.join(", "),
                 dropped.reasons.join("; ")
             );
-            log::warning(Code(22), "Relay", &text);
+            log::write(Code::RelayLogFilesGone, "Relay", &text);
         }
         if !initial_copy::is_marked(folder) {
             note_kept(&recovery, recovered.as_ref());
@@ -947,12 +955,12 @@ fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<La
                 Err(_) => "failed".to_owned(),
             }
         );
-        log::note(Code(23), "Store", &text);
+        log::write(Code::Cut, "Store", &text);
         if let Err(error) = purged
             && !matches!(error, RelayError::Closed)
         {
             // Nothing is lost: the files are tried again after the next cut.
-            log::warning(Code(24), "Relay", &format!("relay log files could not be purged: {error}"));
+            log::write(Code::PurgeFailed, "Relay", &format!("relay log files could not be purged: {error}"));
         }
     })
 }
@@ -988,7 +996,7 @@ fn note_kept(recovery: &relay_log::Recovery, recovered: Option<&Recovered>) {
         bytes.saturating_sub(start.skipped_bytes),
         refused.unwrap_or_default()
     );
-    log::note(Code(21), "Relay", &text);
+    log::write(Code::FolderKept, "Relay", &text);
 }
 
 /// A fault of the store as the program's failure.

@@ -21,7 +21,7 @@ use crate::engine_api::{self, DumpOptions, LabReplayOptions, ReplicaHandle, Veri
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
 use crate::lock::FolderLock;
-use crate::log::{self, code};
+use crate::log::{self, Code};
 use crate::signals::Signals;
 use crate::units::parse_span;
 use crate::{skip, watch};
@@ -122,13 +122,13 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     log::init(&config.log)?;
     if flags.source.source.as_deref().is_some_and(url_has_password) {
         let text = "a password stands on the command line, where other users see it: use an option file or MYSQL_PWD";
-        log::warning(code::PASSWORD_ON_COMMAND_LINE, "Server", text);
+        log::write(Code::PasswordOnCommandLine, "Server", text);
     }
     let signals = Signals::install()?;
     let log_is_stderr = config.log.file.is_none();
     let result = own_and_follow(config, &signals);
     match &result {
-        Ok(()) => log::system(code::STOPPED, "Server", "stopped at a transaction boundary"),
+        Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log_failure(failure),
     }
     // Not said twice on stderr.
@@ -145,7 +145,7 @@ fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failur
         config.data.display(),
         config.relay_sync
     );
-    log::system(code::STARTED, "Server", &about);
+    log::write(Code::Started, "Server", &about);
     let source = config.source.shown();
     let result = follow(config, &folder, &lock, signals);
     if let Err(failure) = &result {
@@ -184,7 +184,7 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
         }
         mended_at = Some(damaged.visible);
         let text = format!("{}; cutting the relay log back and fetching it again", damaged.text);
-        log::warning(code::RELAY_DAMAGED, "Relay", &text);
+        log::write(Code::RelayLogDamaged, "Relay", &text);
     }
 }
 
@@ -252,18 +252,22 @@ fn look_after(replica: &Arc<ReplicaHandle>, folder: &Folder, signals: &Signals) 
             return outcome;
         }
         if stopping.is_some_and(|since| since.elapsed() >= STOP_WITHIN) {
-            log::warning(code::SIGNAL, "Server", "the receiver did not end in time; the relay log is checked at start");
+            log::write(
+                Code::StopTimedOut,
+                "Server",
+                "the receiver did not end in time; the relay log is checked at start",
+            );
             return Ok(());
         }
         if signals.stop_asked() && stopping.is_none() {
             stopping = Some(Instant::now());
-            log::system(code::SIGNAL, "Server", "a signal asks to stop; stopping at a transaction boundary");
+            log::write(Code::StopSignal, "Server", "a signal asks to stop; stopping at a transaction boundary");
             replica.stop();
         }
         if signals.take_reopen() {
             match log::reopen() {
-                Ok(()) => log::note(code::LOG_REOPENED, "Server", "log file opened again"),
-                Err(failure) => log::warning(code::LOG_REOPENED, "Server", &failure.text),
+                Ok(()) => log::write(Code::LogReopened, "Server", "log file opened again"),
+                Err(failure) => log::write(Code::LogNotReopened, "Server", &failure.text),
             }
         }
         replica.tend();
@@ -301,7 +305,7 @@ fn log_failure(failure: &Failure) {
     let number = failure.number.map(|number| format!("Error {number}: ")).unwrap_or_default();
     let way_on = failure.way_on.as_ref().map(|command| format!(" Way on: {command}")).unwrap_or_default();
     let text = format!("{number}{} (exit {}: {}){way_on}", failure.text, failure.exit.code(), failure.exit);
-    log::error(code::REPLAY_FAILED, "Replica", &text);
+    log::write(Code::ReplicaFailed, "Replica", &text);
 }
 
 fn check(files: &FileFlags, flags: &ReplicaFlags, out: &mut dyn Write) -> Result<(), Failure> {

@@ -56,8 +56,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const CLOSE: Duration = Duration::from_millis(100);
 /// How long the last changes may take while replay is held.
 const HELD_MAX: Duration = Duration::from_millis(400);
-/// For the log.
-const COPY_TABLE: Code = Code(36);
 
 /// What a copy works with.
 pub struct TableCopy<'a> {
@@ -147,7 +145,7 @@ pub fn note_abandoned(folder: &Folder) -> Result<(), Failure> {
          slipstream copy --data {} {table}",
         folder.path().display()
     );
-    log::warning(COPY_TABLE, "Copy", &text);
+    log::write(Code::TableCopyAbandoned, "Copy", &text);
     unmark(folder)
 }
 
@@ -174,18 +172,18 @@ impl TableCopy<'_> {
         let begun = Instant::now();
         let marked = write_atomically(&self.folder.path().join(MARK), format!("{name}\n").as_bytes());
         let result = marked.and_then(|()| {
-            log::system(COPY_TABLE, "Copy", &format!("copying {name} again"));
+            log::write(Code::TableCopy, "Copy", &format!("copying {name} again"));
             let result = self.attempts(&filter, say);
             unmark(self.folder).and(result)
         });
         match result {
             Ok(mut report) => {
                 report.elapsed = begun.elapsed();
-                log::system(COPY_TABLE, "Copy", &report.to_string());
+                log::write(Code::TableCopy, "Copy", &report.to_string());
                 Ok(report)
             }
             Err(failure) => {
-                log::warning(COPY_TABLE, "Copy", &format!("the copy of {name} ended: {}", failure.text));
+                log::write(Code::TableCopyFailed, "Copy", &format!("the copy of {name} ended: {}", failure.text));
                 Err(failure)
             }
         }
@@ -204,7 +202,7 @@ impl TableCopy<'_> {
                 return Err(Failure::error(format!("{reason}; after {tries} attempts the table is as it was")));
             }
             let text = format!("{reason}; beginning anew (attempt {})", tries + 1);
-            log::warning(COPY_TABLE, "Copy", &text);
+            log::write(Code::TableCopyRetried, "Copy", &text);
             say(&text);
         }
     }

@@ -1,0 +1,189 @@
+//! What a log line is about: a code with its level. Alerts are keyed on the code.
+//!
+//! Invariant: a number is given once and never again; a meaning has one level. A number whose meaning went stays unused.
+
+/// mysqld's four. ERROR means that a human must come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Start, stop, and the like; always written.
+    System,
+    /// A human must come.
+    Error,
+    /// Worth a look.
+    Warning,
+    /// For the record.
+    Note,
+}
+
+impl Level {
+    /// mysqld's priority number; its verbosity n shows those up to n.
+    #[must_use]
+    pub fn priority(self) -> u8 {
+        match self {
+            Level::System => 0,
+            Level::Error => 1,
+            Level::Warning => 2,
+            Level::Note => 3,
+        }
+    }
+
+    /// As it stands in a line.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Level::System => "System",
+            Level::Error => "ERROR",
+            Level::Warning => "Warning",
+            Level::Note => "Note",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$about:meta])* $name:ident = $number:literal $level:ident,)*) => {
+        /// Codes of messages, printed `SLIP-000001`. docs/operating.md describes each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Code {
+            $($(#[$about])* $name = $number,)*
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &[Code] = &[$(Code::$name,)*];
+
+            /// The level of its lines.
+            #[must_use]
+            pub fn level(self) -> Level {
+                match self {
+                    $(Code::$name => Level::$level,)*
+                }
+            }
+        }
+    };
+}
+
+// 5, 40, 41, 43 and 44 were reserved once and never written.
+codes! {
+    /// The program started.
+    Started = 1 System,
+    /// The program stopped as asked.
+    Stopped = 2 System,
+    /// A signal asked to stop.
+    StopSignal = 3 System,
+    /// The log file was opened again.
+    LogReopened = 4 Note,
+    /// An operator asked for something over the socket or by an option.
+    OperatorCommand = 6 Note,
+    /// A password is on the command line.
+    PasswordOnCommandLine = 7 Warning,
+    /// The receiver did not end in time; the process ended without it.
+    StopTimedOut = 8 Warning,
+    /// The log file could not be opened again.
+    LogNotReopened = 9 Warning,
+    /// An operator asked to stop.
+    OperatorStop = 10 System,
+    /// The relay log was truncated to its last whole transaction.
+    RelayLogTruncated = 20 Warning,
+    /// What a start found: store, relay log, and where replay begins.
+    FolderKept = 21 Note,
+    /// Relay log files are missing whose content the store holds.
+    RelayLogFilesGone = 22 Warning,
+    /// A cut is durable.
+    Cut = 23 Note,
+    /// Relay log files could not be purged.
+    PurgeFailed = 24 Warning,
+    /// An initial copy is needed, and what it would be.
+    InitialCopyNeeded = 25 System,
+    /// The initial copy has its snapshots.
+    InitialCopyBegun = 26 System,
+    /// The initial copy is complete.
+    InitialCopyDone = 27 System,
+    /// How far the initial copy is.
+    InitialCopyProgress = 28 Note,
+    /// What an unfinished initial copy left behind was removed.
+    InitialCopyRemoved = 29 Warning,
+    /// Connected to the source.
+    Connected = 30 System,
+    /// The connection to the source was lost or could not be made.
+    ConnectionLost = 31 Warning,
+    /// Something about the source that works, but not as well as it could.
+    PreflightWarning = 32 Warning,
+    /// The kept relay log was replayed.
+    Recovered = 33 Note,
+    /// A copy without a lock is complete and not consistent yet.
+    CopyNotConsistentYet = 34 System,
+    /// The copy without a lock is consistent.
+    CopyConsistent = 35 System,
+    /// One table is copied again: begin and end.
+    TableCopy = 36 System,
+    /// A table is in quarantine; its copy begins.
+    TableInQuarantine = 37 Warning,
+    /// The initial copy left a table out.
+    TableLeftOut = 38 Warning,
+    /// Something that slows down or endangers the initial copy.
+    CopyCheckWarning = 39 Warning,
+    /// A transaction was committed empty because the operator named it.
+    Skipped = 42 System,
+    /// The replica ended with an error.
+    ReplicaFailed = 50 Error,
+    /// Replay met damage in the relay log; the damaged part is fetched again.
+    RelayLogDamaged = 51 Warning,
+    /// The relay log could not be searched for damage.
+    DamageSearchFailed = 52 Warning,
+    /// A start found a copy without a lock that is not consistent yet.
+    CopyFoundNotConsistent = 53 Note,
+    /// A try of the initial copy failed; the next one follows.
+    InitialCopyRetried = 54 Warning,
+    /// Something about the initial copy for the record.
+    InitialCopyNote = 55 Note,
+    /// A stopped folder could not be replayed to the end of its relay log.
+    ReplayIncomplete = 56 Warning,
+    /// A table's copy failed; the table is as it was.
+    TableCopyFailed = 57 Warning,
+    /// A try of a table's copy failed; the next one follows.
+    TableCopyRetried = 58 Warning,
+    /// The process ended during a table's copy; the table is as it was.
+    TableCopyAbandoned = 59 Warning,
+}
+
+impl Code {
+    /// The number alone.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SLIP-{:06}", self.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (code, level) of each row in the document's table of log codes.
+    fn documented() -> Vec<(String, String)> {
+        let text = include_str!("../../../docs/operating.md");
+        let section = text.split("\n## ").find(|section| section.starts_with("Log codes\n")).unwrap();
+        let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+        let rows = section.lines().filter(|line| line.starts_with("| SLIP-")).map(cells);
+        rows.map(|row| {
+            assert!(row.len() == 6 && row.iter().skip(1).take(4).all(|cell| !cell.is_empty()), "{row:?}");
+            (row[1].clone(), row[2].clone())
+        })
+        .collect()
+    }
+
+    #[test]
+    fn each_code_is_given_once_and_documented_with_its_level() {
+        let codes: Vec<(String, String)> =
+            Code::ALL.iter().map(|code| (code.to_string(), code.level().label().to_owned())).collect();
+        assert_eq!(codes, documented(), "the table in docs/operating.md is in order of the numbers");
+        let numbers: std::collections::BTreeSet<u32> = Code::ALL.iter().map(|code| code.number()).collect();
+        assert_eq!(numbers.len(), Code::ALL.len());
+    }
+}
