@@ -6,7 +6,7 @@
 use crate::command;
 use crate::handshake::{Greeting, capability};
 use crate::packet;
-use crate::read::{Reader, put_lenenc_bytes};
+use crate::read::{Reader, put_lenenc, put_lenenc_bytes};
 use crate::response::status;
 use crate::row::type_code;
 use crate::{Result, WireError};
@@ -21,7 +21,7 @@ const TEXT_LENGTH: u32 = 1 << 20;
 impl Greeting {
     /// Payload of the first packet. The nonce must have [`NONCE_LEN`] bytes, none of them zero.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let (low, high) = (self.capabilities as u16, (self.capabilities >> 16) as u16);
+        let (low, high) = ((self.capabilities & 0xffff) as u16, (self.capabilities >> 16) as u16);
         let (head, tail) = self.nonce.split_at(self.nonce.len().min(8));
         out.push(10);
         out.extend_from_slice(self.server_version.as_bytes());
@@ -33,7 +33,7 @@ impl Greeting {
         out.push(self.collation);
         out.extend_from_slice(&status::AUTOCOMMIT.to_le_bytes());
         out.extend_from_slice(&high.to_le_bytes());
-        out.push((self.nonce.len() + 1).min(255) as u8);
+        out.push(u8::try_from(self.nonce.len() + 1).unwrap_or(u8::MAX));
         out.extend_from_slice(&[0; 10]);
         out.extend_from_slice(tail);
         out.push(0);
@@ -210,8 +210,8 @@ pub fn put_text_rows(out: &mut Vec<u8>, sequence: &mut u8, columns: &[String], r
         write(out);
         packet::finish(out, at, sequence);
     };
-    packet(&mut |out| out.push(columns.len().min(250) as u8));
-    for name in columns.iter().take(250) {
+    packet(&mut |out| put_lenenc(out, columns.len() as u64));
+    for name in columns {
         packet(&mut |out| put_column(out, name));
     }
     packet(&mut put_eof);
@@ -341,6 +341,25 @@ mod tests {
         assert_eq!(text_value(&mut reader).unwrap(), Some(&b"x"[..]));
         assert_eq!(text_value(&mut reader).unwrap(), None);
         assert_eq!((payloads.len(), sequence), (6, 7));
+    }
+
+    #[test]
+    fn more_columns_than_one_byte_counts() {
+        let names: Vec<String> = (0..300).map(|n| format!("c{n}")).collect();
+        let row: Vec<Option<String>> = names.iter().cloned().map(Some).collect();
+        let mut out = Vec::new();
+        put_text_rows(&mut out, &mut 1, &names, &[row]);
+        let mut buffer = crate::packet::PacketBuffer::new(1 << 20);
+        buffer.expect_sequence(1);
+        buffer.spare()[..out.len()].copy_from_slice(&out);
+        buffer.filled(out.len());
+        let mut payloads = Vec::new();
+        while let Some(range) = buffer.take().unwrap() {
+            payloads.push(buffer.payload(range).to_vec());
+        }
+        assert_eq!(Answer::parse(&payloads[0]).unwrap(), Answer::Columns(300));
+        assert_eq!(ColumnDefinition::parse(&payloads[300]).unwrap().name, b"c299");
+        assert_eq!(payloads.len(), 304);
     }
 
     proptest! {
