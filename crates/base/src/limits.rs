@@ -25,5 +25,14 @@ pub const COLUMNS_MAX: usize = 4096;
 /// keeps more.
 pub const PREPARED_BYTES_MAX: usize = 1 << 30;
 
+const _: () = {
+    assert!(EVENT_LEN_MAX <= u32::MAX as usize, "an event's header holds its length in 32 bits");
+    assert!(BATCH_BYTES <= READ_CHUNK_BYTES, "a read makes at least one batch");
+    assert!(BATCH_BYTES <= LARGE_SLICE_BYTES, "a slice is larger than what is not sliced");
+    assert!(LARGE_SLICE_BYTES <= TRANSACTION_SLICE_BYTES && TRANSACTION_SLICE_BYTES < EVENT_LEN_MAX);
+    assert!(PREPARED_BYTES_MAX > TRANSACTION_SLICE_BYTES, "what travels in slices may be prepared");
+    assert!(COLUMNS_MAX <= u16::MAX as usize, "columns have numbers of 16 bits");
+};
+
 /// Intervals accepted in one GTID set from outside; beyond it the text or binary form is refused.
 pub const GTID_INTERVALS_MAX: usize = 16 << 20;
