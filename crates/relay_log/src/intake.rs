@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use base::limits::EVENT_LEN_MAX;
 use base::{Gtid, GtidSet, LogPosition};
 use binlog::writer::BinlogWriter;
 use binlog::{
@@ -23,6 +24,7 @@ const APPEND_BYTES: usize = 256 << 10;
 const SMALL_BYTES: usize = 32 << 10;
 /// An open transaction beyond this is appended in parts.
 const PART_BYTES: usize = 1 << 20;
+const _: () = assert!(SMALL_BYTES < APPEND_BYTES && APPEND_BYTES <= PART_BYTES && PART_BYTES < EVENT_LEN_MAX);
 
 /// See the module.
 pub struct Intake {
@@ -221,14 +223,15 @@ impl Intake {
     /// The whole transactions at the front of `buffer`.
     fn take_whole(&mut self) -> Vec<u8> {
         let whole = std::mem::take(&mut self.whole);
+        let (transactions, open) = self.buffer.split_at(whole);
         if whole < SMALL_BYTES {
-            let data = self.buffer.get(..whole).unwrap_or(&[]).to_vec();
+            let data = transactions.to_vec();
             self.buffer.drain(..whole);
             return data;
         }
         let mut next = self.writer.spare_buffer(APPEND_BYTES * 2);
         next.clear();
-        next.extend_from_slice(self.buffer.get(whole..).unwrap_or(&[]));
+        next.extend_from_slice(open);
         self.buffer.truncate(whole);
         std::mem::replace(&mut self.buffer, next)
     }

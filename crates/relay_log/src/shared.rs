@@ -19,13 +19,14 @@ use crate::disk::Disk;
 use crate::names::{file_name, write_index};
 use crate::recover::KeptFile;
 use crate::state::StateFile;
-use crate::{Chunk, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
+use crate::{Chunk, MAGIC, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
 
 /// Spare buffers kept, and how large one may be.
 const SPARE_BUFFERS: usize = 32;
 const SPARE_BYTES_MAX: usize = 2 * READ_CHUNK_BYTES;
 /// A reader that waits is woken for so many bytes at least while more are at hand.
 const WAKE_BYTES: usize = 3 << 20;
+const _: () = assert!(SPARE_BYTES_MAX >= READ_CHUNK_BYTES, "the buffer of a read is kept for the next one");
 
 /// One file as the log knows it.
 #[derive(Clone, Debug)]
@@ -308,7 +309,9 @@ impl RelayShared {
     pub(crate) fn publish(&self, chunk: Chunk, end: ChunkEnd, next: Next) {
         let mut state = self.lock();
         let len = chunk.data.len();
-        let Some(file) = state.files.back_mut() else { return };
+        let Some(file) = state.files.back_mut() else { unreachable!("bytes were written to no file") };
+        // A gap or an overlap would be handed on as the source's bytes.
+        assert_eq!((chunk.file_number, chunk.offset), (file.number, file.len.max(MAGIC.len() as u64)), "not the end");
         file.len = chunk.offset + len as u64;
         let committed = end != ChunkEnd::Open;
         if committed {
@@ -377,6 +380,7 @@ impl RelayShared {
     pub(crate) fn cut(&self) -> Result<(), RelayError> {
         let mut state = self.lock();
         let Some(file) = state.files.back_mut() else { return Ok(()) };
+        assert!(file.committed <= file.len, "{} is committed beyond its end", file.name);
         let cut_bytes = file.len - file.committed;
         file.len = file.committed;
         let to = RelayPosition { file_number: file.number, offset: file.committed };

@@ -153,7 +153,7 @@ impl RelayTail {
             }
             return Ok(state.closed.then_some(Found::Item(TailItem::Closed)));
         };
-        let Some(file) = state.files.get(index).cloned() else { return Ok(None) };
+        let Some(file) = state.files.get(index).cloned() else { unreachable!("index_of looked it up") };
         if self.position.offset < file.visible() {
             return Ok(Some(self.take(state, &file)));
         }
@@ -184,7 +184,8 @@ impl RelayTail {
             return Found::Item(TailItem::Chunk(chunk));
         }
         let end = next_hot.map_or(file.visible(), |offset| file.visible().min(offset));
-        let len = (end - self.position.offset).min(READ_CHUNK_BYTES as u64) as usize;
+        assert!(self.position.offset < end, "nothing to read, and nothing in memory");
+        let len = to_usize(end - self.position.offset).min(READ_CHUNK_BYTES);
         Found::Read { name: Arc::clone(&file.name), len, cuts: state.cuts }
     }
 
