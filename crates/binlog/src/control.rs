@@ -4,7 +4,7 @@ use base::GtidSet;
 
 use crate::BinlogError;
 use crate::cursor::Cursor;
-use crate::event_type;
+use crate::{encode, event_type};
 
 /// Longest file name a server writes (FN_REFLEN).
 const FILE_NAME_MAX: usize = 512;
@@ -128,7 +128,7 @@ impl<'a> RowsQuery<'a> {
     }
 
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
-        out.push(self.sql.len().min(255) as u8);
+        out.push(u8::try_from(self.sql.len()).unwrap_or(u8::MAX));
         out.extend(self.sql);
     }
 }
@@ -153,9 +153,7 @@ impl<'a> Incident<'a> {
 
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         out.extend(self.kind.to_le_bytes());
-        let message = self.message.get(..255).unwrap_or(self.message);
-        out.push(message.len() as u8);
-        out.extend(message);
+        encode::short_bytes(out, self.message);
     }
 }
 

@@ -3,10 +3,10 @@
 /// MySQL's length-encoded integer.
 pub(crate) fn packed(out: &mut Vec<u8>, value: u64) {
     match value {
-        0..=250 => out.push(value as u8),
+        0..=250 => out.push((value & 0xff) as u8),
         251..=0xffff => {
             out.push(252);
-            out.extend((value as u16).to_le_bytes());
+            out.extend(((value & 0xffff) as u16).to_le_bytes());
         }
         0x1_0000..=0xff_ffff => {
             out.push(253);
@@ -23,6 +23,13 @@ pub(crate) fn packed(out: &mut Vec<u8>, value: u64) {
 pub(crate) fn packed_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     packed(out, bytes.len() as u64);
     out.extend(bytes);
+}
+
+/// A length of one byte, then the bytes. Of more than 255 the first 255: no server writes a longer name.
+pub(crate) fn short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let len = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+    out.push(len);
+    out.extend(bytes.iter().take(usize::from(len)));
 }
 
 /// Six bytes.

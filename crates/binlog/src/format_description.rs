@@ -6,6 +6,9 @@ use crate::{BinlogError, event_body, event_type, verify_checksum};
 
 const EVENT: &str = "Format_desc";
 const SERVER_VERSION_LEN: usize = 50;
+/// Of an event header, as this event tells it.
+const HEADER_LEN: u8 = 19;
+const _: () = assert!(HEADER_LEN as usize == EventHeader::LEN);
 
 /// Bytes between header and body that MySQL 8.3 to 9.7 gives each event type, by type code from 1 on.
 const POST_HEADER_LENS: [u8; 42] = [
@@ -34,7 +37,7 @@ impl FormatDescription {
         FormatDescription {
             server_version: server_version.to_owned(),
             created: 0,
-            header_len: EventHeader::LEN as u8,
+            header_len: HEADER_LEN,
             post_header_lens: POST_HEADER_LENS.to_vec(),
             checksum,
         }

@@ -240,8 +240,8 @@ fn parse_plain(event_type: u8, mut body: Cursor<'_>) -> Result<GtidEvent, Binlog
 
 fn checked_gno(body: &Cursor<'_>, gno: i64) -> Result<u64, BinlogError> {
     match gno {
-        1..=GNO_MAX => Ok(gno as u64),
-        _ => Err(body.value("transaction number", gno as u64)),
+        1..=GNO_MAX => Ok(gno.cast_unsigned()),
+        _ => Err(body.value("transaction number", gno.cast_unsigned())),
     }
 }
 

@@ -7,7 +7,11 @@
 //! input, an allocation sized by an unchecked length. Field layouts follow binlog_event.h, control_events.h,
 //! statement_events.h and rows_event.h of MySQL 9.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)
+)]
 
 mod control;
 mod cursor;

@@ -1,7 +1,7 @@
 //! The Query event: a statement and the session it ran in (statement_events.h, `Query_event`).
 
 use crate::cursor::Cursor;
-use crate::{BinlogError, event_type};
+use crate::{BinlogError, encode, event_type};
 
 /// Codes of the status variables of a Query event.
 pub mod status_code {
@@ -228,16 +228,11 @@ impl<'a> QueryStatus<'a> {
                 out.extend(bytes);
             }
         }
-        fn text(out: &mut Vec<u8>, value: &[u8]) {
-            let value = value.get(..255).unwrap_or(value);
-            out.push(value.len() as u8);
-            out.extend(value);
-        }
         fixed(out, status_code::FLAGS2, self.flags2.map(u32::to_le_bytes));
         fixed(out, status_code::SQL_MODE, self.sql_mode.map(u64::to_le_bytes));
         if let Some(catalog) = self.catalog {
             out.push(status_code::CATALOG_NZ);
-            text(out, catalog);
+            encode::short_bytes(out, catalog);
         }
         if let Some(AutoIncrement { increment, offset }) = self.auto_increment {
             out.push(status_code::AUTO_INCREMENT);
@@ -252,7 +247,7 @@ impl<'a> QueryStatus<'a> {
         }
         if let Some(zone) = self.time_zone {
             out.push(status_code::TIME_ZONE);
-            text(out, zone);
+            encode::short_bytes(out, zone);
         }
         fixed(out, status_code::LC_TIME_NAMES, self.lc_time_names.map(u16::to_le_bytes));
         fixed(out, status_code::CHARSET_DATABASE, self.charset_database.map(u16::to_le_bytes));
@@ -260,19 +255,21 @@ impl<'a> QueryStatus<'a> {
         fixed(out, status_code::MASTER_DATA_WRITTEN, self.master_data_written.map(u32::to_le_bytes));
         if let Some(Invoker { user, host }) = self.invoker {
             out.push(status_code::INVOKER);
-            text(out, user);
-            text(out, host);
+            encode::short_bytes(out, user);
+            encode::short_bytes(out, host);
         }
         match &self.updated_databases {
             Some(UpdatedDatabases::TooMany) => out.extend([status_code::UPDATED_DB_NAMES, UPDATED_DBS_TOO_MANY]),
-            Some(databases @ UpdatedDatabases::Names(list)) if databases.names().count() < 254 => {
-                out.extend([status_code::UPDATED_DB_NAMES, databases.names().count() as u8]);
-                out.extend(*list);
-                if list.last().is_some_and(|&last| last != 0) {
-                    out.push(0);
+            Some(databases @ UpdatedDatabases::Names(list)) => match u8::try_from(databases.names().count()) {
+                Ok(count) if count < UPDATED_DBS_TOO_MANY => {
+                    out.extend([status_code::UPDATED_DB_NAMES, count]);
+                    out.extend(*list);
+                    if list.last().is_some_and(|&last| last != 0) {
+                        out.push(0);
+                    }
                 }
-            }
-            Some(UpdatedDatabases::Names(_)) => out.extend([status_code::UPDATED_DB_NAMES, UPDATED_DBS_TOO_MANY]),
+                _ => out.extend([status_code::UPDATED_DB_NAMES, UPDATED_DBS_TOO_MANY]),
+            },
             None => {}
         }
         if let Some(microseconds) = self.microseconds {
@@ -381,9 +378,9 @@ impl<'a> QueryEvent<'a> {
         status.truncate(usize::from(u16::MAX));
         out.extend(self.thread_id.to_le_bytes());
         out.extend(self.exec_time.to_le_bytes());
-        out.push(db.len() as u8);
+        out.push(u8::try_from(db.len()).unwrap_or(u8::MAX));
         out.extend(self.error_code.to_le_bytes());
-        out.extend((status.len() as u16).to_le_bytes());
+        out.extend(u16::try_from(status.len()).unwrap_or(u16::MAX).to_le_bytes());
         out.extend(status);
         out.extend(db);
         out.push(0);

@@ -10,16 +10,16 @@ use crate::cursor::Cursor;
 #[inline]
 pub(crate) fn unsigned(from: &mut Cursor<'_>, field: &'static str) -> Result<u64, BinlogError> {
     let first = from.u8(field)?;
-    let following = first.trailing_ones() as usize;
+    let following = first.trailing_ones();
     if following >= 8 {
         return from.u64(field);
     }
     let mut bytes = [0; 8];
-    for (to, byte) in bytes.iter_mut().zip(from.bytes(following, field)?) {
+    for (to, byte) in bytes.iter_mut().zip(from.bytes(following as usize, field)?) {
         *to = *byte;
     }
     let high = u64::from_le_bytes(bytes);
-    let low_bits = 7 - following as u32;
+    let low_bits = 7 - following;
     let low = u64::from(first >> (following + 1).min(7)) & ((1 << low_bits) - 1);
     Ok(low | (high << low_bits))
 }
@@ -45,7 +45,7 @@ pub(crate) fn write_unsigned(out: &mut Vec<u8>, value: u64) {
 }
 
 pub(crate) fn write_signed(out: &mut Vec<u8>, value: i64) {
-    let raw = if value >= 0 { (value as u64) << 1 } else { ((-(value + 1) as u64) << 1) | 1 };
+    let raw = if value >= 0 { value.cast_unsigned() << 1 } else { ((-(value + 1)).cast_unsigned() << 1) | 1 };
     write_unsigned(out, raw);
 }
 

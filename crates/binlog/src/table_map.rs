@@ -150,9 +150,7 @@ impl<'a> TableMapEvent<'a> {
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         encode::u48(out, self.table_id);
         out.extend(self.flags.to_le_bytes());
-        let db = self.db.get(..255).unwrap_or(self.db);
-        out.push(db.len() as u8);
-        out.extend(db);
+        encode::short_bytes(out, self.db);
         out.push(0);
         encode::packed_bytes(out, self.table);
         out.push(0);

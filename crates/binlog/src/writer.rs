@@ -83,7 +83,7 @@ impl BinlogWriter {
             event_type,
             server_id: self.server_id,
             event_len: u32::try_from(event_len).unwrap_or(u32::MAX),
-            log_pos: (self.position() + checksum.len() as u64) as u32,
+            log_pos: low_bits(self.position() + checksum.len() as u64),
             flags: event_flags,
         };
         if let Some(room) = self.out.get_mut(start..start + EventHeader::LEN) {
@@ -246,12 +246,17 @@ impl BinlogWriter {
     }
 }
 
+/// A position as the header's field of 32 bits holds it: in files beyond 4 GiB it wraps, as a server's does.
+fn low_bits(position: u64) -> u32 {
+    (position & 0xffff_ffff) as u32
+}
+
 /// Gives one whole event another end position, and the checksum that goes with it.
 pub fn relocate(event: &mut [u8], log_pos: u64, checksum: ChecksumAlgorithm) {
     let Some(field) = event.get_mut(13..17) else {
         return;
     };
-    field.copy_from_slice(&(log_pos as u32).to_le_bytes());
+    field.copy_from_slice(&low_bits(log_pos).to_le_bytes());
     if checksum == ChecksumAlgorithm::Crc32
         && let Some((bytes, crc)) = event.split_last_chunk_mut::<4>()
     {

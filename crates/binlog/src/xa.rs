@@ -25,7 +25,8 @@ impl XaXid {
         for (to, from) in data.iter_mut().zip(gtrid.iter().chain(bqual)) {
             *to = *from;
         }
-        Some(XaXid { format_id, gtrid_len: gtrid.len() as u8, bqual_len: bqual.len() as u8, data })
+        let (gtrid_len, bqual_len) = (u8::try_from(gtrid.len()).ok()?, u8::try_from(bqual.len()).ok()?);
+        Some(XaXid { format_id, gtrid_len, bqual_len, data })
     }
 
     /// The format id.

@@ -9,7 +9,11 @@
 //! A store that is durable at a cut names it when the log is opened ([`RelayOptions::executed`],
 //! [`RelayOptions::resume_at`]); [`Recovery::start`] is where its reader begins ([`RelayTail::open_at`]).
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)
+)]
 
 pub mod boundary;
 mod damage;

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use base::limits::READ_CHUNK_BYTES;
+use base::to_usize;
 
 use crate::names::file_name;
 use crate::shared::RelayShared;
@@ -79,7 +80,7 @@ impl SideReader {
             self.move_to(RelayPosition { file_number: here + 1, offset: MAGIC.len() as u64 });
             return Ok(item);
         }
-        let data = self.read((end - self.position.offset).min(READ_CHUNK_BYTES as u64) as usize)?;
+        let data = self.read(to_usize(end - self.position.offset).min(READ_CHUNK_BYTES))?;
         let offset = self.position.offset;
         self.move_to(RelayPosition { offset: offset + data.len() as u64, ..self.position });
         Ok(TailItem::Chunk(Chunk {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::limits::READ_CHUNK_BYTES;
-use base::{GtidSet, LogPosition};
+use base::{GtidSet, LogPosition, to_usize};
 
 use crate::disk::Disk;
 use crate::names::file_name;

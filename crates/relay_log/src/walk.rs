@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use base::limits::{EVENT_LEN_MAX, READ_CHUNK_BYTES};
-use base::{Gtid, GtidSet, LogPosition};
+use base::{Gtid, GtidSet, LogPosition, to_usize};
 use binlog::{ChecksumAlgorithm, EventHeader, PreviousGtids, Rotate, event_body, event_type, flags, verify_checksum};
 
 use crate::boundary::{BoundaryTracker, Step};
@@ -138,7 +138,7 @@ impl<'a> EventCursor<'a> {
     }
 
     fn check_magic(&mut self) -> Result<Option<Problem>, RelayError> {
-        let have = self.len.min(MAGIC.len() as u64) as usize;
+        let have = to_usize(self.len).min(MAGIC.len());
         let found = self.window.get(0, have)?;
         if found == MAGIC {
             return Ok(None);

@@ -181,6 +181,7 @@ fn encode_value<'a>(
 pub(crate) fn push_number(ty: &ColumnType, value: i128, out: &mut Vec<u8>) -> Result<(), ValueError> {
     let misfit = ValueError::Invalid { what: ty.name() };
     let len = ty.fixed_len().unwrap_or(0).clamp(1, 8);
+    #[allow(clippy::cast_possible_truncation, reason = "at most 8, clamped above")]
     let bits = 8 * len as u32;
     let value = match (ty.code, value) {
         (t::YEAR, 0) => 0,
@@ -240,7 +241,9 @@ fn number<'a>(ty: &ColumnType, wire: ResultColumn, bytes: &'a [u8]) -> Result<(i
         if !exact {
             return Err(invalid);
         }
-        double as i128
+        #[allow(clippy::cast_possible_truncation, reason = "a whole number of at most 53 bits, checked above")]
+        let whole = double as i128;
+        whole
     } else if wire.unsigned || wire.code == t::YEAR {
         i128::from(bits)
     } else {

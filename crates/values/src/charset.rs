@@ -138,7 +138,10 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
                 Ok(byte) if charset.lacks(byte) => None,
                 Ok(byte) if byte.is_ascii() => Some(byte),
                 // Several bytes of tis620 are U+FFFD; the server takes the last one.
-                _ => upper.iter().rposition(|u| u32::from(*u) == u32::from(c)).map(|at| at as u8 | 0x80),
+                _ => upper
+                    .iter()
+                    .rposition(|u| u32::from(*u) == u32::from(c))
+                    .and_then(|at| u8::try_from(at | 0x80).ok()),
             };
             unicode.chars().map(byte).collect::<Option<Vec<u8>>>().map(Cow::Owned).ok_or_else(missing)
         }

@@ -60,6 +60,11 @@ fn number(bytes: &mut &[u8]) -> u64 {
     value
 }
 
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the tables are ours: characters of 32 bits"
+)]
 fn pairs(bytes: &mut &[u8]) -> Vec<(u32, u32)> {
     let count = number(bytes);
     let (mut left, mut right) = (0u32, 0i64);

@@ -216,7 +216,9 @@ impl ColumnType {
             t::BIT => Extent::Fixed(u32::from(self.meta).div_ceil(8)),
             t::DECIMAL => {
                 let (precision, scale) = self.precision_and_scale();
-                Extent::Fixed(decimal::stored_len(precision, scale) as u32)
+                #[allow(clippy::cast_possible_truncation, reason = "two numbers below 256 make at most 228 bytes")]
+                let len = decimal::stored_len(precision, scale) as u32;
+                Extent::Fixed(len)
             }
             t::CHAR | t::VARCHAR => Extent::Prefixed(if self.meta > 255 { 2 } else { 1 }),
             // BLOB, JSON, GEOMETRY, VECTOR. `check` keeps other codes out; here they must only not misread.

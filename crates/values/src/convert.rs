@@ -7,9 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::column_type::{ColumnType, type_code as t};
+use crate::column_type::{ColumnType, Extent, type_code as t};
 use crate::convert_text as text;
 use crate::error::ValueError;
+use crate::float::nearest_f32;
 use crate::temporal::{DateTime, Time};
 use crate::{decimal, text as printed};
 
@@ -181,7 +182,7 @@ impl Conversion {
                 Ok(())
             }
             t::FLOAT => {
-                out.extend_from_slice(&(value as f64 as f32).to_le_bytes());
+                out.extend_from_slice(&nearest_f32(value as f64).to_le_bytes());
                 Ok(())
             }
             t::CHAR | t::VARCHAR | t::BLOB => {
@@ -206,7 +207,11 @@ impl Conversion {
             out.push(u8::try_from(year).map_err(|_| self.does_not_fit(value))?);
             return Ok(());
         }
-        let bits = if to.code == t::BIT { u32::from(to.meta) } else { 8 * to.fixed_len().unwrap_or(1) as u32 };
+        let bits = match to.extent() {
+            _ if to.code == t::BIT => u32::from(to.meta),
+            Extent::Fixed(len) => 8 * len,
+            Extent::Prefixed(_) => 8,
+        };
         let (low, high) = if to.unsigned || to.code == t::BIT {
             (0, (1i128 << bits) - 1)
         } else {
@@ -218,7 +223,7 @@ impl Conversion {
         }
         if to.code == t::BIT {
             let len = bits.div_ceil(8) as usize;
-            out.extend((kept as u64).to_be_bytes().iter().skip(8 - len));
+            out.extend(kept.to_be_bytes().iter().skip(size_of::<i128>() - len));
         } else {
             out.extend(kept.to_le_bytes().iter().take(to.fixed_len().unwrap_or(0)));
         }
@@ -301,12 +306,16 @@ impl Conversion {
         };
         match self.to.code {
             t::DOUBLE if !(self.to.unsigned && value < 0.0) => out.extend_from_slice(&value.to_le_bytes()),
-            t::FLOAT if (value as f32).is_finite() && !(self.to.unsigned && value < 0.0) => {
-                out.extend_from_slice(&(value as f32).to_le_bytes());
+            t::FLOAT if nearest_f32(value).is_finite() && !(self.to.unsigned && value < 0.0) => {
+                out.extend_from_slice(&nearest_f32(value).to_le_bytes());
             }
             t::DOUBLE | t::FLOAT => return Err(self.does_not_fit(value)),
             _ => {
                 // Ties go to the even neighbour, as rint(3) has it.
+                #[allow(
+                    clippy::cast_possible_truncation,
+                    reason = "whole; what lies outside becomes an end of the range"
+                )]
                 let whole = value.round_ties_even() as i128;
                 let whole =
                     if self.from.code == t::FLOAT { self.float_as_longlong(whole) } else { self.as_longlong(whole)? };

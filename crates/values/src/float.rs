@@ -50,11 +50,17 @@ pub(crate) fn write_f32_exact(value: f32, out: &mut Vec<u8>) {
     let mut text = Scratch::default();
     let _ = write!(text, "{value:e}");
     let through_double = std::str::from_utf8(text.bytes()).ok().and_then(|text| text.parse::<f64>().ok());
-    if through_double.map(|double| double as f32) == Some(value) {
+    if through_double.map(nearest_f32) == Some(value) {
         write_scientific(value.is_finite(), text.bytes(), out);
     } else {
         write_f64(f64::from(value), out);
     }
+}
+
+/// The FLOAT nearest to a DOUBLE; infinite where there is none.
+#[allow(clippy::cast_possible_truncation, reason = "rounds")]
+pub(crate) fn nearest_f32(value: f64) -> f32 {
+    value as f32
 }
 
 /// Turns `-d.ddde-7` into the server's form.

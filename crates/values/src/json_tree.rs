@@ -135,7 +135,9 @@ fn write_container(shape: &Shape, keys: &[&[u8]], values: &[(u8, Vec<u8>)], out:
     let mut at = keys_at;
     for key in keys {
         number(at, out);
-        out.extend((key.len() as u16).to_le_bytes());
+        #[allow(clippy::cast_possible_truncation, reason = "at most KEY_MAX, checked above")]
+        let key_len = key.len() as u16;
+        out.extend(key_len.to_le_bytes());
         at += key.len();
     }
     for (kind, bytes) in values {

@@ -128,7 +128,9 @@ impl RowLayout {
                 let Some(len) = stored(image, at, *extent) else {
                     return Err(ValueError::ImageCutOff { column: first + bit, available: image.len() });
                 };
-                *slot = (at as u32, len as u32);
+                #[allow(clippy::cast_possible_truncation, reason = "inside the image, which ends before OFFSET_ABSENT")]
+                let place = (at as u32, len as u32);
+                *slot = place;
                 at += len;
             }
         }
@@ -424,7 +426,7 @@ impl<'a> Cursor<'a> {
 
 fn present_columns(bits: &[u8], columns: usize) -> usize {
     let whole: usize = bits.iter().take(columns / 8).map(|byte| byte.count_ones() as usize).sum();
-    let rest = bits.get(columns / 8).map_or(0, |byte| byte & ((1u16 << (columns % 8)) - 1) as u8);
+    let rest = bits.get(columns / 8).map_or(0, |byte| byte & !(u8::MAX << (columns % 8)));
     whole + rest.count_ones() as usize
 }
 

@@ -4,7 +4,11 @@
 //! SQL a client of the server sees, images built from result rows, and sort keys in MySQL's order. Never here: I/O, table names, DDL literals (catalog),
 //! panics on outside bytes, a guessed value: what is not implemented is `ValueError::Unsupported`.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)
+)]
 
 pub mod binary_protocol;
 pub mod charset;

@@ -63,9 +63,9 @@ fn fraction_unit(len: usize) -> u32 {
 }
 
 fn micros(fraction: &[u8]) -> Result<u32, ValueError> {
-    let value = big_endian(fraction) as u32;
-    value
-        .checked_mul(fraction_unit(fraction.len()))
+    u32::try_from(big_endian(fraction))
+        .ok()
+        .and_then(|value| value.checked_mul(fraction_unit(fraction.len())))
         .filter(|micros| *micros < 1_000_000)
         .ok_or(ValueError::Invalid { what: "fraction of a second" })
 }
@@ -95,7 +95,7 @@ impl DateTime {
         if stored.len() != 3 {
             return Err(wrong_length("DATE", stored));
         }
-        let bits = little_endian(stored) as u32;
+        let bits = (little_endian(stored) & 0xff_ffff) as u32;
         DateTime { year: bits >> 9, month: bits >> 5 & 15, day: bits & 31, ..DateTime::default() }.checked("DATE")
     }
 
@@ -110,8 +110,10 @@ impl DateTime {
     }
 
     fn from_bits(bits: u64, micros: u32) -> Result<DateTime, ValueError> {
-        let months = (bits >> 22) as u32;
-        let field = |shift: u32, mask: u64| (bits >> shift & mask) as u32;
+        // 17 bits of months, then 5 of days, 5 of hours and 6 each of minutes and seconds.
+        let months = (bits >> 22 & 0x1_ffff) as u32;
+        let rest = (bits & 0x3f_ffff) as u32;
+        let field = |shift: u32, mask: u32| rest >> shift & mask;
         DateTime {
             year: months / 13,
             month: months % 13,
@@ -139,7 +141,7 @@ impl DateTime {
             return Err(wrong_length("TIMESTAMP", stored));
         }
         let (whole, fraction) = stored.split_at_checked(4).unwrap_or((stored, &[]));
-        Ok(DateTime::from_seconds(big_endian(whole) as u32, micros(fraction)?))
+        Ok(DateTime::from_seconds((big_endian(whole) & 0xffff_ffff) as u32, micros(fraction)?))
     }
 
     /// From a DATETIME as 5.5 stored it: its digits as one number.
@@ -340,8 +342,8 @@ impl Time {
         let middle = 1i64 << (8 * stored.len() - 1);
         let value = big_endian(stored) as i64 - middle;
         let magnitude = value.unsigned_abs();
-        let part = (magnitude & ((1 << (8 * fraction)) - 1)) as u32;
-        Time::from_bits(value < 0, magnitude >> (8 * fraction), u64::from(part) * u64::from(fraction_unit(fraction)))
+        let part = magnitude & ((1 << (8 * fraction)) - 1);
+        Time::from_bits(value < 0, magnitude >> (8 * fraction), part * u64::from(fraction_unit(fraction)))
     }
 
     fn from_bits(negative: bool, bits: u64, micros: u64) -> Result<Time, ValueError> {

@@ -42,12 +42,12 @@ impl Rule {
             Rule::Identity | Rule::Uca400 if code > 0xffff => {
                 return Computed { first: 0xfffd, second: None };
             }
-            Rule::Identity => return Computed { first: code as u16, second: None },
+            Rule::Identity => return Computed { first: (code & 0xffff) as u16, second: None },
             Rule::Uca900 if (0x17000..=0x18aff).contains(&code) => {
                 // Tangut is counted from its first character.
-                return Computed { first: 0xfb00, second: Some((code - 0x17000) as u16 | 0x8000) };
+                return Computed { first: 0xfb00, second: Some(((code - 0x17000) & 0x7fff) as u16 | 0x8000) };
             }
-            _ => self.implicit_base(code) + (code >> 15) as u16,
+            _ => self.implicit_base(code) + ((code >> 15) & 0x3f) as u16,
         };
         Computed { first, second: Some((code & 0x7fff) as u16 | 0x8000) }
     }

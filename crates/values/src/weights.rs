@@ -294,6 +294,8 @@ const PADDED_END: u8 = 0x80;
 /// Spaces one counting byte can tell. One more in that byte: there are as many, and another counting byte follows. Its
 /// complement must not be `PADDED_END`.
 const RUN_MAX: usize = 0x7d;
+const RUN_GOES_ON: u8 = 0x7e;
+const _: () = assert!(RUN_GOES_ON as usize == RUN_MAX + 1 && !RUN_GOES_ON != PADDED_END);
 
 impl<'a, const WIDTH: usize> Padded<'a, WIDTH> {
     fn new(space: u32, len: usize, out: &'a mut Vec<u8>) -> Padded<'a, WIDTH> {
@@ -325,9 +327,10 @@ impl<'a, const WIDTH: usize> Padded<'a, WIDTH> {
         self.write(self.space);
         let flip = if larger { 0xff } else { 0 };
         while self.run > RUN_MAX {
-            self.out.push((RUN_MAX + 1) as u8 ^ flip);
+            self.out.push(RUN_GOES_ON ^ flip);
             self.run -= RUN_MAX;
         }
+        #[allow(clippy::cast_possible_truncation, reason = "at most RUN_MAX is left")]
         self.out.push(self.run as u8 ^ flip);
         self.run = 0;
     }

@@ -1,6 +1,7 @@
 //! Commands as payloads. Each function appends to `out`, behind a header begun with [`crate::packet::start`].
 
-use crate::read::Reader;
+use crate::packet::MAX_PAYLOAD_LEN;
+use crate::read::{Reader, put_short_bytes};
 use crate::row::{Param, put_params};
 use crate::{Result, WireError};
 
@@ -68,10 +69,7 @@ pub struct Registration<'a> {
 pub fn put_register(out: &mut Vec<u8>, registration: &Registration<'_>) {
     out.push(REGISTER_SLAVE);
     out.extend_from_slice(&registration.server_id.to_le_bytes());
-    let host = registration.host.as_bytes();
-    let host = host.get(..host.len().min(255)).unwrap_or_default();
-    out.push(host.len() as u8);
-    out.extend_from_slice(host);
+    put_short_bytes(out, registration.host.as_bytes());
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&registration.port.to_le_bytes());
     out.extend_from_slice(&[0; 8]);
@@ -86,14 +84,17 @@ pub fn put_dump(out: &mut Vec<u8>, server_id: u32, file: &str, position: u32, fl
     out.extend_from_slice(file.as_bytes());
 }
 
-/// COM_BINLOG_DUMP_GTID from the first transaction outside `gtid_set` (binary form).
+/// COM_BINLOG_DUMP_GTID from the first transaction outside `gtid_set` (binary form, which must be shorter than 4 GiB).
 pub fn put_dump_gtid(out: &mut Vec<u8>, server_id: u32, gtid_set: &[u8], flags: u16) {
+    assert!(gtid_set.len() <= MAX_PAYLOAD_LEN, "a GTID set that no server takes");
+    #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
+    let len = gtid_set.len() as u32;
     out.push(BINLOG_DUMP_GTID);
     out.extend_from_slice(&flags.to_le_bytes());
     out.extend_from_slice(&server_id.to_le_bytes());
     out.extend_from_slice(&0u32.to_le_bytes());
     out.extend_from_slice(&4u64.to_le_bytes());
-    out.extend_from_slice(&(gtid_set.len() as u32).to_le_bytes());
+    out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(gtid_set);
 }
 

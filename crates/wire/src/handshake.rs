@@ -1,6 +1,6 @@
 //! The server's greeting (protocol 10), the TLS request and the client's login.
 
-use crate::read::{Reader, put_lenenc_bytes};
+use crate::read::{Reader, put_lenenc_bytes, put_short_bytes};
 use crate::response::{ErrPacket, is_err};
 use crate::{Result, WireError};
 
@@ -149,9 +149,7 @@ impl Login<'_> {
         if self.capabilities & capability::PLUGIN_AUTH_LENENC_CLIENT_DATA != 0 {
             put_lenenc_bytes(out, self.auth_response);
         } else {
-            let response = self.auth_response.get(..self.auth_response.len().min(255)).unwrap_or_default();
-            out.push(response.len() as u8);
-            out.extend_from_slice(response);
+            put_short_bytes(out, self.auth_response);
         }
         if self.capabilities & capability::CONNECT_WITH_DB != 0 {
             out.extend_from_slice(self.database.as_bytes());

@@ -4,7 +4,11 @@
 //! received. Never here: sockets, TLS, clocks, randomness (the caller passes the OAEP seed), or an allocation sized by a
 //! length that the peer merely claimed.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)
+)]
 
 pub mod auth;
 pub mod command;

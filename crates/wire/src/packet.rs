@@ -1,13 +1,16 @@
 //! Framing: a 3-byte length, a sequence id, and payloads of 16 MiB − 1 joined until a shorter one ends them.
 
+use base::limits::EVENT_LEN_MAX;
+
 use crate::{Result, WireError};
 
 /// Bytes of a packet header.
 pub const HEADER_LEN: usize = 4;
 /// The largest payload of one frame; a payload of this size or more goes on in the next frame.
 pub const MAX_FRAME_LEN: usize = 0xff_ffff;
-/// The largest payload accepted by default: MySQL's largest event or packet (1 GiB) and its framing.
-pub const MAX_PAYLOAD_LEN: usize = (1 << 30) + (1 << 16);
+/// The largest payload accepted by default: MySQL's largest event and what a dump puts in front of it.
+pub const MAX_PAYLOAD_LEN: usize = EVENT_LEN_MAX + (1 << 16);
+const _: () = assert!(MAX_PAYLOAD_LEN <= u32::MAX as usize, "lengths in commands have 32 bits");
 /// What one read asks the socket for.
 pub const READ_LEN: usize = 256 * 1024;
 
@@ -49,6 +52,8 @@ pub fn write(out: &mut Vec<u8>, sequence: &mut u8, payload: &[u8]) {
 }
 
 fn frame_header(len: usize, sequence: u8) -> [u8; HEADER_LEN] {
+    assert!(len <= MAX_FRAME_LEN, "a frame of {len} bytes");
+    #[allow(clippy::cast_possible_truncation, reason = "24 bits, asserted above")]
     let [a, b, c, ..] = (len as u32).to_le_bytes();
     [a, b, c, sequence]
 }

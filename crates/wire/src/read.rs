@@ -106,6 +106,13 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Appends a length of one byte, then the bytes; of more than 255 the first 255.
+pub(crate) fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let len = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+    out.push(len);
+    out.extend(bytes.iter().take(usize::from(len)));
+}
+
 /// Appends a length-encoded integer.
 pub fn put_lenenc(out: &mut Vec<u8>, value: u64) {
     let bytes = value.to_le_bytes();

@@ -51,7 +51,7 @@ impl PublicKey {
         if !(2..=64).contains(&exponent.bits()) || !exponent.bit(0) {
             return Err(bad("unusable exponent"));
         }
-        let len = modulus.bits().div_ceil(8) as usize;
+        let len = base::to_usize(modulus.bits().div_ceil(8));
         Ok(PublicKey { modulus, exponent, len })
     }
 
@@ -80,8 +80,8 @@ impl PublicKey {
 
 /// XORs MGF1(seed) over `target`.
 fn xor_mask(target: &mut [u8], seed: &[u8]) {
-    for (counter, chunk) in target.chunks_mut(HASH_LEN).enumerate() {
-        let mask = Sha1::new().chain_update(seed).chain_update((counter as u32).to_be_bytes()).finalize();
+    for (counter, chunk) in (0u32..).zip(target.chunks_mut(HASH_LEN)) {
+        let mask = Sha1::new().chain_update(seed).chain_update(counter.to_be_bytes()).finalize();
         chunk.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
     }
 }
@@ -131,7 +131,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
         count += 6;
         if count >= 8 {
             count -= 8;
-            out.push((bits >> count) as u8);
+            out.push((bits >> count & 0xff) as u8);
         }
     }
     Some(out)
