@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::repository::ending_of;
-use crate::text::{quoted, said};
+use crate::text::{prose, quoted, said};
 use crate::{Fault, File, Repository, fault};
 
 /// Folders at the root: a word that begins with one of them is a path.
@@ -86,6 +86,39 @@ fn functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
         let name = line[at + "fn ".len()..].split(['(', '<']).next().unwrap_or_default();
         Some((name, std::mem::take(&mut is_test)))
     })
+}
+
+/// Types, members and constants of Rust that documents quote and no code has.
+#[must_use]
+pub fn identifiers(repository: &Repository) -> Vec<Fault> {
+    let code = repository.files.iter().filter(|file| file.is("rs")).flat_map(|file| file.text.lines());
+    let code = code.map(|line| line.split("//").next().unwrap_or_default());
+    let known: BTreeSet<&str> = code.flat_map(|line| line.split(|c: char| !is_word(c))).collect();
+    let mut faults = Vec::new();
+    for file in repository.documents() {
+        for (number, line) in prose(file) {
+            for name in quoted(line).filter(|name| is_identifier(name)) {
+                if let Some(part) = name.split("::").find(|part| !known.contains(part)) {
+                    faults.push(fault(&file.path, number, format!("`{name}`: no code has {part}")));
+                }
+            }
+        }
+    }
+    faults
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// `Type::member`, `TypeOfTwoWords` or `CONSTANT_OF_TWO_WORDS`; other words may be anybody's.
+fn is_identifier(name: &str) -> bool {
+    let is_path = name.contains("::") && name.split("::").all(|part| !part.is_empty() && part.chars().all(is_word));
+    let humps = name.chars().filter(char::is_ascii_uppercase).count();
+    let is_type = humps > 1 && name.chars().any(|c| c.is_ascii_lowercase()) && !name.contains('_');
+    let is_constant = name.contains('_') && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    let begins = name.starts_with(|c: char| c.is_ascii_uppercase());
+    is_path || (begins && name.chars().all(is_word) && (is_type || is_constant))
 }
 
 /// Of [`INVARIANTS`]: every rule has a test, what it calls a test is one, and its numbers have no gap.

@@ -46,6 +46,11 @@ fn named_files_and_functions_exist() {
 }
 
 #[test]
+fn named_types_and_constants_exist() {
+    none(&named::identifiers(&here()));
+}
+
+#[test]
 fn every_rule_has_its_tests() {
     none(&named::tests_of_invariants(&here()));
 }
@@ -110,6 +115,22 @@ fn planted_names_are_found() {
     // Of code, comments count alone.
     one(&named::paths(&planted("c.rs", "let a = \"docs/gone.md\"; // docs/lost.md\n")), "docs/lost.md");
     one(&named::paths(&planted("Cargo.toml", "a = \"docs/gone.md\"\n# docs/lost.md\n")), "docs/lost.md");
+}
+
+#[test]
+fn planted_identifiers_are_found() {
+    let with = |text: &str| {
+        Repository::of(&[
+            ("docs/a.md", text),
+            ("b.rs", "impl OneTwo { fn own() {} } // TwoThree\nconst A_B: u8 = 1;\n"),
+        ])
+    };
+    none(&named::identifiers(&with(
+        "`OneTwo::own`, `OneTwo`, `A_B`, `GTID`, `Lag`, `gtid_executed`, `docs/x.rs::own`",
+    )));
+    one(&named::identifiers(&with("`OneTwo::other`")), "no code has other");
+    one(&named::identifiers(&with("`TwoThree`")), "no code has TwoThree");
+    one(&named::identifiers(&with("`A_C`")), "no code has A_C");
 }
 
 #[test]
