@@ -1,4 +1,4 @@
-# One command checks everything: make check before a commit, make test before a merge, make soak before an issue closes.
+# One command checks everything: make check before a commit, make test before a merge, make soak before a large change is called done.
 
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 export SLIPSTREAM_BIN := $(target_folder)/release/slipstream

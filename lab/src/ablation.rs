@@ -79,7 +79,7 @@ pub struct Side {
 pub struct Row {
     /// Its name.
     pub mechanism: &'static str,
-    /// MySQL's variable that it mirrors, or a section of "How to Make MySQL Better" or of the author's post on group
+    /// MySQL's variable that it mirrors, or a section of "How to Make MySQL Better" or of a post on group
     /// replication (GR).
     pub mirrors: &'static str,
     /// What the counter counts.

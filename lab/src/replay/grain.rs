@@ -1,4 +1,4 @@
-//! The options of `lab replay` that choose the grain and the seeds' mechanisms under it.
+//! The options of `lab replay` that choose the grain and MySQL's mechanisms under it.
 //!
 //! In: flags. Out: a [`Grain`]. Never here: an option that does nothing: what means nothing under the chosen grain is refused.
 
