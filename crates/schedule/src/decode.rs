@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, LogPosition, Prepared, ReplicationFilters};
+use base::{Gtid, LogPosition, Prepared, ReplicationFilters, to_usize};
 use binlog::{
     BeginLoadQuery, ChecksumAlgorithm, EventHeader, ExecuteLoadQuery, FormatDescription, GtidEvent,
     PayloadDecompressor, QueryEvent, QueryKind, TableMapEvent, TransactionPayload, XaPrepare, check_event_type,
@@ -18,11 +18,14 @@ use binlog::{
 use catalog::{Catalog, Identity, NamedTable, TableDef, TableId};
 use observe::Category;
 
-use crate::piece::{Begun, DecodedPiece, Piece, PieceKind, RowOp, SkipReason, Span, SpareBuffers, TransactionKind};
+use crate::piece::{
+    Begun, DecodedPiece, Piece, PieceKind, RowOp, SPACE_BYTES, SkipReason, Span, SpareBuffers, TransactionKind, part,
+    rest, short,
+};
 use crate::plan::TablePlan;
 use crate::skip::SkipList;
 use crate::stop::StopClass;
-use crate::work::{LeftOut, SPACE_BYTES, TableMapEntry, Work};
+use crate::work::{LeftOut, TableMapEntry, Work};
 use crate::writes::StatementWrites;
 
 /// Schemas whose rows are the server's own business.
@@ -30,6 +33,8 @@ const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"i
 
 /// Table maps remembered under one catalog; sources give a table a new id each time they reopen it.
 const MAPS_MAX: usize = 4096;
+
+const _: () = assert!(PREPARED_BYTES_MAX <= SPACE_BYTES, "what is kept for XA COMMIT fits into the side buffer");
 
 /// Emptied buffers a decoder keeps.
 const SPARE_MAX: usize = 8;
@@ -229,6 +234,7 @@ impl Decoder {
                 transactions: spare.transactions,
                 lanes,
                 barrier: spare.barrier,
+                ops: 0,
                 ledger: spare.ledger,
                 stop: None,
                 needs_serial: false,
@@ -253,8 +259,8 @@ impl Decoder {
         tables.clear();
         counts.clear();
         (self.tables, self.counts) = (tables, counts);
-        let ops: usize = out.lanes.iter().map(Vec::len).sum::<usize>() + out.barrier.len();
-        let made = out.side.len() + out.payload.len() + ops * size_of::<RowOp>();
+        out.ops = out.count_ops();
+        let made = out.side.len() + out.payload.len() + to_usize(out.ops) * size_of::<RowOp>();
         if let Some(reservation) = &mut out.piece.reservation {
             let asked = reservation.bytes().saturating_sub((out.piece.end - out.piece.start) as u64);
             reservation.grow((made as u64).saturating_sub(asked));
@@ -283,7 +289,7 @@ impl Decoder {
         let mut at = start;
         while at < end && work.out.stop.is_none() && !work.out.needs_serial {
             work.at = at;
-            match self.top_level_event(work, data.get(..end).unwrap_or(&[]), at) {
+            match self.top_level_event(work, part(&data, 0..end), at) {
                 Ok(len) => at += len,
                 Err(fault) => {
                     let event_type = data.get(at + 4).copied();
@@ -332,10 +338,10 @@ impl Decoder {
     }
 
     fn top_level_event(&mut self, work: &mut Work<'_>, data: &[u8], at: usize) -> Result<usize, Fault> {
-        let rest = data.get(at..).unwrap_or(&[]);
-        let header = EventHeader::parse(rest).map_err(binlog_fault)?;
+        let ahead = rest(data, at);
+        let header = EventHeader::parse(ahead).map_err(binlog_fault)?;
         let len = header.event_len as usize;
-        let event = rest.get(..len).ok_or_else(|| corrupt("an event goes beyond its piece"))?;
+        let event = ahead.get(..len).ok_or_else(|| corrupt("an event goes beyond its piece"))?;
         if header.event_type == event_type::FORMAT_DESCRIPTION {
             work.checksum = FormatDescription::parse(event).map_err(binlog_fault)?.checksum;
             work.count(header.event_type, Category::Control);
@@ -449,7 +455,7 @@ impl Decoder {
             bytes.extend_from_slice(&self.unpacked);
         }
         let result = match unpacked {
-            Ok(()) => self.inner_events(work, bytes.get(from..).unwrap_or(&[]), from, Space::Payload),
+            Ok(()) => self.inner_events(work, rest(&bytes, from), from, Space::Payload),
             Err(error) => Err(binlog_fault(error)),
         };
         work.out.payload = bytes;
@@ -460,10 +466,10 @@ impl Decoder {
     fn inner_events(&mut self, work: &mut Work<'_>, bytes: &[u8], from: usize, space: Space) -> Result<(), Fault> {
         let mut at = 0;
         while at < bytes.len() && !work.out.needs_serial {
-            let rest = bytes.get(at..).unwrap_or(&[]);
-            let header = EventHeader::parse(rest).map_err(binlog_fault)?;
+            let ahead = rest(bytes, at);
+            let header = EventHeader::parse(ahead).map_err(binlog_fault)?;
             let len = header.event_len as usize;
-            let body = rest.get(EventHeader::LEN..len).ok_or_else(|| corrupt("an event goes beyond what holds it"))?;
+            let body = ahead.get(EventHeader::LEN..len).ok_or_else(|| corrupt("an event goes beyond what holds it"))?;
             self.event(work, &header, body, from + at + EventHeader::LEN, space)?;
             at += len;
         }
@@ -540,7 +546,7 @@ impl Decoder {
                 if events.len() + len > PREPARED_BYTES_MAX {
                     return Err(unsupported("an XA transaction of more than 1 GiB"));
                 }
-                let header = EventHeader { event_len: len as u32, ..*header };
+                let header = EventHeader { event_len: short(len), ..*header };
                 events.extend_from_slice(&header.encode());
                 events.extend_from_slice(body);
                 if header.event_type == event_type::TABLE_MAP {

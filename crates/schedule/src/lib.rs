@@ -5,7 +5,9 @@
 //! give these structs threads and queues), a wait for a dependency between transactions. Invariants: a sequence number is given once, in source order, by one
 //! thread; no row is decoded under a table definition older or newer than the one at its place in the log.
 #![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation, clippy::cast_sign_loss))]
 
 mod decode;
 mod follow;

@@ -1,9 +1,10 @@
 //! What the stages hand on: pieces of whole transactions (or slices of a huge one) as bytes, then as row changes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use base::{Buffer, Gtid, LogPosition};
-use binlog::{ChecksumAlgorithm, GtidEvent};
+use binlog::{ChecksumAlgorithm, GtidEvent, PartialUpdateImage};
 use observe::LedgerBatch;
 
 use crate::memory::Reservation;
@@ -85,7 +86,7 @@ impl Piece {
     /// The piece's bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.data.get(self.start..self.end).unwrap_or(&[])
+        part(&self.data, self.start..self.end)
     }
 
     /// Relay log position of a byte of `data`.
@@ -109,6 +110,44 @@ impl Span {
     pub const SIDE: u32 = 1 << 31;
     /// Marks an offset into the expanded payloads.
     pub const PAYLOAD: u32 = 1 << 30;
+}
+
+/// Each of the three buffers a span can point into holds at most this much.
+pub(crate) const SPACE_BYTES: usize = 1 << 30;
+
+const _: () = assert!(SPACE_BYTES <= Span::PAYLOAD as usize, "an offset leaves the bits that name its buffer alone");
+
+/// A place or a length within one of a piece's buffers, or an index of something that takes at least a byte there.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "at most SPACE_BYTES, which has fewer than 32 bits")]
+pub(crate) fn short(at: usize) -> u32 {
+    debug_assert!(at <= SPACE_BYTES, "{at} is beyond a piece's buffers");
+    at as u32
+}
+
+/// A part of bytes whose places were found by walking these very bytes: that it is there is an invariant.
+///
+/// # Panics
+/// When it is not.
+#[inline]
+pub(crate) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
+    let (start, end) = (range.start, range.end);
+    match bytes.get(range) {
+        Some(part) => part,
+        None => part_missing(start, end, bytes.len()),
+    }
+}
+
+/// As [`part`], to the end.
+#[inline]
+pub(crate) fn rest(bytes: &[u8], start: usize) -> &[u8] {
+    part(bytes, start..bytes.len())
+}
+
+#[cold]
+#[inline(never)]
+fn part_missing(start: usize, end: usize, len: usize) -> ! {
+    panic!("bytes {start}..{end} of {len}");
 }
 
 /// What a row change does.
@@ -236,6 +275,8 @@ pub struct DecodedPiece {
     /// From the first op that needs rows of several lanes on, all ops in log order. One thread applies them after
     /// every lane has applied its own of this piece, while the lanes wait.
     pub barrier: Vec<RowOp>,
+    /// How many ops decode put into `lanes` and `barrier`: as many must be carried out before the piece is visible.
+    pub ops: u64,
     /// Every event as seen, and what became of those that need no worker.
     pub ledger: Box<LedgerBatch>,
     /// Replay must stop before transaction `transactions.len()`.
@@ -325,6 +366,7 @@ impl DecodedPiece {
             transactions,
             lanes: (0..lanes).map(|_| Vec::new()).collect(),
             barrier,
+            ops: 0,
             ledger,
             stop: None,
             needs_serial: false,
@@ -354,6 +396,9 @@ impl DecodedPiece {
     }
 
     /// The bytes of a span.
+    ///
+    /// # Panics
+    /// When the span is not of this piece.
     #[inline]
     #[must_use]
     pub fn bytes(&self, span: Span) -> &[u8] {
@@ -365,7 +410,65 @@ impl DecodedPiece {
         } else {
             &self.piece.data
         };
-        of.get(from..from + span.len as usize).unwrap_or(&[])
+        match of.get(from..from + span.len as usize) {
+            Some(bytes) => bytes,
+            None => self.span_missing(span),
+        }
+    }
+
+    /// What the op shares with its event's others.
+    ///
+    /// # Panics
+    /// When the op is not of this piece.
+    #[inline]
+    #[must_use]
+    pub fn shape_of(&self, op: &RowOp) -> &Shape {
+        match self.shapes.get(op.shape as usize) {
+            Some(shape) => shape,
+            None => self.shape_missing(op),
+        }
+    }
+
+    /// Of a `MergeJson` or `MoveToJson`: the bits of the JSON columns that come as differences, and the image after them.
+    ///
+    /// # Panics
+    /// When decode let through what cannot be read.
+    #[must_use]
+    pub fn partial_image(&self, shape: &Shape, op: &RowOp) -> (&[u8], &[u8]) {
+        let after = self.bytes(op.after);
+        match PartialUpdateImage::parse(after, shape.plan.json_columns) {
+            Ok(head) => (head.partial_columns.unwrap_or(&[]), rest(after, head.len)),
+            Err(error) => panic!("{}", self.defect(op.transaction as usize, &error.to_string())),
+        }
+    }
+
+    /// Why replay cannot go on with this piece's transaction at `index`, which is not to blame for it.
+    #[must_use]
+    pub fn defect(&self, index: usize, what: &str) -> Stop {
+        let transaction = self.transactions.get(index);
+        let start = transaction.map_or(self.piece.start, |transaction| transaction.start);
+        let gtid = transaction.and_then(|transaction| transaction.gtid).or(self.piece.begun.gtid);
+        Stop::of_defect(self.piece.position(start), gtid, what)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn span_missing(&self, span: Span) -> ! {
+        let (side, payload, data) = (self.side.len(), self.payload.len(), self.piece.data.len());
+        let what = format!("{span:?} in buffers of {data}, {payload} and {side} bytes");
+        panic!("{}", self.defect(0, &what));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shape_missing(&self, op: &RowOp) -> ! {
+        let what = format!("a row change of shape {} of {}", op.shape, self.shapes.len());
+        panic!("{}", self.defect(op.transaction as usize, &what));
+    }
+
+    /// Ops in its lists.
+    pub(crate) fn count_ops(&self) -> u64 {
+        self.lanes.iter().map(Vec::len).sum::<usize>() as u64 + self.barrier.len() as u64
     }
 
     /// Row changes in it.

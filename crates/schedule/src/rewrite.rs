@@ -9,7 +9,7 @@ use base::{key_hash, lane_of};
 use catalog::{Catalog, KeyPlace, PartitionFinder, Rewrite, RowConversion, RowKey};
 use observe::LedgerBatch;
 
-use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, Shape, Span};
+use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, SPACE_BYTES, Shape, Span, part, rest, short};
 use crate::plan::TablePlan;
 use crate::sequence::SequencedPiece;
 use crate::stop::{Stop, StopClass};
@@ -21,6 +21,8 @@ pub struct Rewriter {
     lanes: Vec<Vec<RowOp>>,
     side: Vec<u8>,
     rows: u64,
+    /// Changes since the last slice.
+    ops: u64,
     offsets: Vec<(u32, u32)>,
     built: Vec<u8>,
 }
@@ -45,6 +47,7 @@ impl Rewriter {
             lanes: std::iter::repeat_with(Vec::new).take(lanes).collect(),
             side: Vec::new(),
             rows: 0,
+            ops: 0,
             offsets: Vec::new(),
             built: Vec::new(),
         }
@@ -89,7 +92,7 @@ impl Rewriter {
         converted.map_err(|error| error.to_string())?;
         let len = self.side.len() - from;
         self.built.clear();
-        let new = self.side.get(from..).unwrap_or_default();
+        let new = rest(&self.side, from);
         let place = task.key.find(new, &mut self.offsets, &mut self.built).map_err(|error| error.to_string())?;
         let key = match place {
             KeyPlace::Image { start, len } => side_span(from + start, len),
@@ -99,20 +102,23 @@ impl Rewriter {
                 side_span(at, self.built.len())
             }
         };
+        if self.side.len() > SPACE_BYTES {
+            return Err("a row of more than 1 GiB".to_owned());
+        }
         let at = (key.offset & !Span::SIDE) as usize;
-        let key_bytes = self.side.get(at..at + key.len as usize).unwrap_or_default();
+        let key_bytes = part(&self.side, at..at + key.len as usize);
         let hash = key_hash(task.plan.def.id.0, key_bytes);
         let (image, none) = (side_span(from, len), Span::default());
         let (before, after) = match task.kind {
             OpKind::Delete | OpKind::RemoveCopy => (image, none),
             _ => (none, image),
         };
-        let shape = self.shapes.len().saturating_sub(1) as u32;
+        let shape = short(self.shapes.len() - 1);
         let op = RowOp { hash, key, before, after, transaction: 0, shape, kind: task.kind, flags: 0 };
         let lane = lane_of(hash, self.lanes.len());
-        if let Some(ops) = self.lanes.get_mut(lane) {
-            ops.push(op);
-        }
+        let Some(ops) = self.lanes.get_mut(lane) else { panic!("lane {lane} of {}", self.lanes.len()) };
+        ops.push(op);
+        self.ops += 1;
         self.rows += 1;
         Ok(())
     }
@@ -157,6 +163,7 @@ impl Rewriter {
             transactions,
             lanes,
             barrier: Vec::new(),
+            ops: std::mem::take(&mut self.ops),
             ledger: Box::new(LedgerBatch::new()),
             stop: None,
             needs_serial: false,
@@ -178,11 +185,12 @@ impl Rewriter {
         into.decoded.shapes = self.shapes;
         into.decoded.side = self.side;
         into.decoded.lanes = self.lanes;
+        into.decoded.ops = self.ops;
     }
 }
 
 fn side_span(at: usize, len: usize) -> Span {
-    Span { offset: Span::SIDE | at as u32, len: len as u32 }
+    Span { offset: Span::SIDE | short(at), len: short(len) }
 }
 
 impl SequencedPiece {
@@ -207,6 +215,7 @@ impl SequencedPiece {
         decoded.transactions.clear();
         decoded.lanes.iter_mut().for_each(Vec::clear);
         decoded.barrier.clear();
+        decoded.ops = 0;
         let seen = std::mem::take(&mut decoded.ledger);
         decoded.ledger.add_all_as(&seen, observe::Category::Seen, observe::Category::Seen);
         decoded.ledger.add_all_as(&seen, observe::Category::Seen, observe::Category::Refused);

@@ -9,10 +9,10 @@ use values::binary_protocol::comparable_image;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
 
 use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
-use crate::piece::{LAST_OF_EVENT, OpKind, Span};
+use crate::piece::{LAST_OF_EVENT, OpKind, SPACE_BYTES, Span, part, rest, short};
 use crate::plan::{KeyPlan, TablePlan};
 use crate::stop::StopClass;
-use crate::work::{Cascade, LeftOut, Place, RowsWork, SPACE_BYTES, Work, all_present};
+use crate::work::{Cascade, LeftOut, Place, RowsWork, Work, all_present};
 
 /// Which image of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Decoder {
             shape,
             plan: &plan,
             all: event.rows,
-            base: tag | rows_at as u32,
+            base: tag | short(rows_at),
             before_present: event.before_columns,
             after_present: event.after_columns,
             before_full: all_present(event.before_columns, event.column_count),
@@ -168,7 +168,7 @@ impl Decoder {
     }
 
     fn walk(&mut self, rows: &RowsWork<'_>, at: usize, which: Image, offsets: Offsets) -> Result<usize, Fault> {
-        let image = rows.all.get(at..).unwrap_or(&[]);
+        let image = rest(rows.all, at);
         let (full, present, out) = match which {
             Image::Before => (rows.before_full, rows.before_present, &mut self.offsets_before),
             Image::After => (rows.after_full, rows.after_present, &mut self.offsets_after),
@@ -195,7 +195,7 @@ impl Decoder {
             Image::Before => (rows.before_full, &self.offsets_before),
             Image::After => (rows.after_full, &self.offsets_after),
         };
-        let image = rows.all.get(at..at + len).unwrap_or(&[]);
+        let image = part(rows.all, at..at + len);
         match rows.plan.key {
             KeyPlan::WholeImage if !full => Ok(None),
             KeyPlan::WholeImage => whole_image(work, rows, at, image).map(Some),
@@ -210,8 +210,7 @@ impl Decoder {
                     let from = work.out.side.len();
                     for column in &rows.plan.key_columns {
                         if let Some(&(start, len)) = offsets.get(*column) {
-                            let part = image.get(start as usize..(start + len) as usize).unwrap_or(&[]);
-                            work.out.side.extend_from_slice(part);
+                            work.out.side.extend_from_slice(column_part(image, start, len));
                         }
                     }
                     work.side_span(from).map(Some)
@@ -227,7 +226,7 @@ impl Decoder {
         } else {
             // Columns the INSERT did not log get their default.
             let from = work.out.side.len();
-            let image = rows.all.get(at..at + len).unwrap_or(&[]);
+            let image = part(rows.all, at..at + len);
             fill_defaults(rows.plan, image, &self.offsets_after, &mut work.out.side)?;
             let after = work.side_span(from)?;
             (self.key_of_side(work, rows.plan, from, after)?, after)
@@ -247,17 +246,17 @@ impl Decoder {
         image: Span,
     ) -> Result<Option<Span>, Fault> {
         if plan.keyless_json {
-            let image = work.out.side.get(from..).unwrap_or(&[]).to_vec();
+            let image = rest(&work.out.side, from).to_vec();
             return json_as_text(work, plan, &image).map(Some);
         }
         if plan.key == KeyPlan::WholeImage {
             return Ok(Some(image));
         }
-        let bytes = work.out.side.get(from..).unwrap_or(&[]);
+        let bytes = rest(&work.out.side, from);
         plan.layout.walk_offsets(bytes, &mut self.offsets_after).map_err(corrupt)?;
         match place_key(plan, &self.offsets_after)? {
             KeyPlace::Missing => Ok(None),
-            KeyPlace::Together(start, len) => Ok(Some(Span { offset: image.offset + start as u32, len: len as u32 })),
+            KeyPlace::Together(start, len) => Ok(Some(Span { offset: image.offset + short(start), len: short(len) })),
             KeyPlace::Apart => {
                 let end = work.out.side.len();
                 for column in &plan.key_columns {
@@ -353,7 +352,7 @@ impl Decoder {
             return Ok(());
         }
         let from = work.out.side.len();
-        let image = |at: usize, len: usize| rows.all.get(at..at + len).unwrap_or(&[]);
+        let image = |at: usize, len: usize| part(rows.all, at..at + len);
         let (plan, present) = (rows.plan, (!rows.after_full).then_some(rows.after_present));
         let (stored, logged) = (image(at, before_len), image(after_at, after_len));
         let partial = |column| head.is_partial(column);
@@ -396,17 +395,16 @@ impl Decoder {
         let span = match self.key(work, rows, at, len, Image::After)? {
             Some(span) => span,
             None => {
-                let image = rows.all.get(at..at + len).unwrap_or(&[]);
+                let image = part(rows.all, at..at + len);
                 let mut old_at = 0;
                 for &column in &rows.plan.key_columns {
                     // Stored key parts delimit themselves: walk the old key along.
-                    let old = work.bytes_of(rows, old_key).get(old_at..).unwrap_or(&[]);
+                    let old = rest(work.bytes_of(rows, old_key), old_at);
                     let old_len = rows.plan.layout.stored_len(column, old).map_err(corrupt)?;
                     match self.offsets_after.get(column) {
                         Some(&(OFFSET_NULL, _)) => return Err(null_in_key(rows.plan)),
                         Some(&(start, len)) if start < OFFSET_ABSENT => {
-                            let part = image.get(start as usize..(start + len) as usize).unwrap_or(&[]);
-                            work.out.side.extend_from_slice(part);
+                            work.out.side.extend_from_slice(column_part(image, start, len));
                         }
                         _ => work.copy_to_side(rows, old_key, old_at, old_at + old_len),
                     }
@@ -456,7 +454,7 @@ impl Decoder {
 
 /// What stands in front of a partial update's after image at `at`.
 fn partial_head<'a>(rows: &RowsWork<'a>, at: usize) -> Result<PartialUpdateImage<'a>, Fault> {
-    PartialUpdateImage::parse(rows.all.get(at..).unwrap_or(&[]), rows.plan.json_columns).map_err(binlog_fault)
+    PartialUpdateImage::parse(rest(rows.all, at), rows.plan.json_columns).map_err(binlog_fault)
 }
 
 /// Which columns' offsets a walk must give.
@@ -473,6 +471,12 @@ fn check_columns(plan: &TablePlan, event: &RowsEvent<'_>) -> Result<(), Fault> {
     let (of_event, of_table) = (event.column_count, plan.def.columns.len());
     let reason = format!("a rows event of {} has {of_event} columns, the table has {of_table}", plan.def.full_name());
     Err((StopClass::DataDiffers, reason))
+}
+
+/// A column's stored bytes, which the walk over this image found.
+#[inline]
+fn column_part(image: &[u8], start: u32, len: u32) -> &[u8] {
+    part(image, start as usize..(start + len) as usize)
 }
 
 /// The whole image as key. Servers differ in the null bits behind the last column, and copies of a row are found by
@@ -507,7 +511,7 @@ fn leading_key(plan: &TablePlan, image: &[u8], len: Option<usize>) -> Result<(us
         None => {
             let mut end = start;
             for column in 0..columns {
-                end += plan.layout.stored_len(column, image.get(end..).unwrap_or(&[])).map_err(corrupt)?;
+                end += plan.layout.stored_len(column, rest(image, end)).map_err(corrupt)?;
             }
             end - start
         }
@@ -547,7 +551,7 @@ fn complete(work: &mut Work<'_>, rows: &RowsWork<'_>, before: Span, after: Span)
     let from = work.out.side.len();
     let of = |span: Span| {
         let at = (span.offset - rows.base) as usize;
-        rows.all.get(at..at + span.len as usize).unwrap_or(&[])
+        part(rows.all, at..at + span.len as usize)
     };
     let merged = rows.plan.layout.merge(of(before), rows.after_present, of(after), &mut work.out.side);
     merged.map_err(corrupt)?;
@@ -598,7 +602,7 @@ fn fill_defaults(plan: &TablePlan, image: &[u8], offsets: &[(u32, u32)], out: &m
         } else if start == OFFSET_NULL {
             true
         } else {
-            out.extend_from_slice(image.get(start as usize..(start + len) as usize).unwrap_or(&[]));
+            out.extend_from_slice(column_part(image, start, len));
             false
         };
         if null && let Some(byte) = out.get_mut(nulls_at + column / 8) {

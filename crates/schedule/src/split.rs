@@ -15,7 +15,7 @@ use binlog::{
 };
 
 use crate::memory::MemoryGate;
-use crate::piece::{Begun, Piece, PieceKind};
+use crate::piece::{Begun, Piece, PieceKind, part, rest};
 use crate::stop::{Stop, StopClass};
 
 /// First bytes of a chunk joined to what the last one left over; more only when that ends no transaction.
@@ -168,7 +168,7 @@ impl Splitter {
         self.move_walk(|at| at + from);
         self.walk_over(data, verified, emit)?;
         let used = self.walk.from;
-        self.carry_over(data.get(used..).unwrap_or(&[]));
+        self.carry_over(rest(data, used));
         self.carry_verified = verified;
         self.forget(used);
         Ok(())
@@ -197,7 +197,7 @@ impl Splitter {
                 return Ok(None);
             }
             let more = self.carry.len().max(JOIN_BYTES).min(data.len() - taken);
-            self.carry.extend_from_slice(data.get(taken..taken + more).unwrap_or(&[]));
+            self.carry.extend_from_slice(part(data, taken..taken + more));
             taken += more;
             self.carry_verified &= verified;
             let joined = self.spare.share(std::mem::take(&mut self.carry));
@@ -210,8 +210,7 @@ impl Splitter {
                 return Ok(Some(taken - left));
             }
             // Nothing was handed on, so nobody else holds the bytes.
-            self.carry = Arc::try_unwrap(joined)
-                .map_or_else(|shared| shared.get(used..).unwrap_or(&[]).to_vec(), Buffer::into_vec);
+            self.carry = Arc::try_unwrap(joined).map_or_else(|shared| rest(&shared, used).to_vec(), Buffer::into_vec);
         }
         Ok(Some(taken))
     }
@@ -360,7 +359,7 @@ impl Splitter {
         self.plan(planned, self.walk.next, kind, self.walk.sliced, true);
         let walk = &mut self.walk;
         for (start, end) in walk.table_maps.drain(..) {
-            let event = data.get(start..end).unwrap_or(&[]);
+            let event = part(data, start..end);
             // Six bytes behind the header. One map a table: a transaction of many statements repeats them.
             let id = event.iter().skip(EventHeader::LEN).take(6).rev().fold(0, |id, byte| id << 8 | u64::from(*byte));
             match walk.context.iter_mut().find(|(known, _)| *known == id) {
@@ -404,7 +403,7 @@ impl Splitter {
 
     /// Takes one whole event; true when a transaction, or an event outside any, ends with it.
     fn see(&mut self, data: &[u8], at: usize, len: usize) -> Result<bool, Box<Stop>> {
-        let event = data.get(at..at + len).unwrap_or(&[]);
+        let event = part(data, at..at + len);
         let header = EventHeader::parse(event).map_err(|e| self.fault(at, &e))?;
         let outside = self.walk.phase == Phase::Outside;
         match header.event_type {

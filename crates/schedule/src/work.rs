@@ -11,15 +11,12 @@ use observe::Category;
 
 use crate::decode::{Fault, StatementSink, unsupported};
 use crate::piece::{
-    Begun, CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, Shape, SkipReason, Span,
-    Transaction, TransactionKind,
+    Begun, CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SPACE_BYTES, Shape,
+    SkipReason, Span, Transaction, TransactionKind, part, rest, short,
 };
 use crate::plan::TablePlan;
 use crate::skip::Held;
 use crate::stop::Stop;
-
-/// Each of the three buffers a span can point into holds at most this much.
-pub(crate) const SPACE_BYTES: usize = 1 << 30;
 
 /// How many shapes back an equal one is looked for: statements of one row each take turns over a few tables.
 const SHAPES_BACK: usize = 8;
@@ -116,7 +113,7 @@ pub(crate) struct RowsWork<'a> {
 impl RowsWork<'_> {
     /// A span of bytes in `all`.
     pub(crate) fn span(&self, at: usize, len: usize) -> Span {
-        Span { offset: self.base + at as u32, len: len as u32 }
+        Span { offset: self.base + short(at), len: short(len) }
     }
 }
 
@@ -183,7 +180,7 @@ impl Work<'_> {
 
     /// Undoes the open transaction and stops before it.
     pub(crate) fn fail(&mut self, (class, reason): Fault, event_type: Option<u8>) {
-        let index = self.out.transactions.len() as u32;
+        let index = short(self.out.transactions.len());
         for ops in self.out.lanes.iter_mut().chain(std::iter::once(&mut self.out.barrier)) {
             while ops.last().is_some_and(|op| op.transaction == index) {
                 ops.pop();
@@ -218,7 +215,7 @@ impl Work<'_> {
     /// does it. Sources write it where a table that cannot was changed too.
     pub(crate) fn roll_back(&mut self, to: Option<&[u8]>) -> Result<(), Fault> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let index = self.out.transactions.len() as u32;
+        let index = short(self.out.transactions.len());
         let place = match to {
             Some(sql) => {
                 let name = savepoint_name(sql);
@@ -273,9 +270,9 @@ impl Work<'_> {
                     && Arc::ptr_eq(&shape.plan, plan)
             };
             let back = self.out.shapes.len().saturating_sub(SHAPES_BACK);
-            let recent = self.out.shapes.get(back..).unwrap_or(&[]);
-            if let Some(found) = recent.iter().position(same) {
-                return Ok((back + found) as u32);
+            let recent = self.out.shapes.iter().skip(back);
+            if let Some(found) = recent.into_iter().position(same) {
+                return Ok(short(back + found));
             }
         }
         let mut bitmap = |bits: &[u8]| {
@@ -288,7 +285,7 @@ impl Work<'_> {
         };
         let (before_present, after_present) = (bitmap(event.before_columns)?, bitmap(event.after_columns)?);
         self.out.shapes.push(Shape { plan: Arc::clone(plan), event_type, before_present, after_present });
-        Ok((self.out.shapes.len() - 1) as u32)
+        Ok(short(self.out.shapes.len() - 1))
     }
 
     pub(crate) fn side_span(&self, from: usize) -> Result<Span, Fault> {
@@ -302,7 +299,7 @@ impl Work<'_> {
         } else {
             (rows.all, (span.offset - rows.base) as usize)
         };
-        of.get(from..from + span.len as usize).unwrap_or(&[])
+        part(of, from..from + span.len as usize)
     }
 
     /// Appends bytes `from..to` of a span to the side buffer.
@@ -310,13 +307,10 @@ impl Work<'_> {
         let at = span.offset as usize;
         if span.offset & Span::SIDE != 0 {
             let at = at & !(Span::SIDE as usize);
-            let range = at + from..at + to;
-            if range.end <= self.out.side.len() && range.start <= range.end {
-                self.out.side.extend_from_within(range);
-            }
+            self.out.side.extend_from_within(at + from..at + to);
         } else {
             let at = at - rows.base as usize;
-            self.out.side.extend_from_slice(rows.all.get(at + from..at + to).unwrap_or(&[]));
+            self.out.side.extend_from_slice(part(rows.all, at + from..at + to));
         }
     }
 
@@ -326,7 +320,7 @@ impl Work<'_> {
             key,
             before,
             after,
-            transaction: self.out.transactions.len() as u32,
+            transaction: short(self.out.transactions.len()),
             shape: rows.shape,
             kind,
             flags: 0,
@@ -341,10 +335,9 @@ impl Work<'_> {
         }
         let op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
         let lane = lane_of(op.hash, self.out.lanes.len());
-        if let Some(ops) = self.out.lanes.get_mut(lane) {
-            rows.last = Some((Place::Lane(lane), ops.len()));
-            ops.push(op);
-        }
+        let Some(ops) = self.out.lanes.get_mut(lane) else { panic!("lane {lane} of {}", self.out.lanes.len()) };
+        rows.last = Some((Place::Lane(lane), ops.len()));
+        ops.push(op);
     }
 
     pub(crate) fn push_barrier(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
@@ -371,12 +364,12 @@ fn cascade_flags(cascade: Cascade, kind: OpKind) -> u8 {
 fn savepoint_name(sql: &[u8]) -> Vec<u8> {
     let sql = sql.trim_ascii();
     let start = sql.iter().position(|byte| *byte == b'`').or_else(|| sql.iter().rposition(u8::is_ascii_whitespace));
-    sql.get(start.unwrap_or(0)..).unwrap_or(&[]).trim_ascii().to_vec()
+    rest(sql, start.unwrap_or(0)).trim_ascii().to_vec()
 }
 
 fn side_span(side: &[u8], from: usize) -> Result<Span, Fault> {
     if side.len() > SPACE_BYTES {
         return Err(unsupported("a transaction slice whose keys and images take more than 1 GiB"));
     }
-    Ok(Span { offset: Span::SIDE | from as u32, len: (side.len() - from) as u32 })
+    Ok(Span { offset: Span::SIDE | short(from), len: short(side.len() - from) })
 }

@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binlog::PartialUpdateImage;
 use catalog::{Catalog, TableDef, TableId};
 use values::sort_key::SortKeyPlan;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
@@ -178,7 +177,7 @@ impl Extractor {
             self.catalog_version = after.is_none().then_some(decoded.catalog_version);
         }
         for op in decoded.lanes.iter().flatten().chain(&decoded.barrier) {
-            let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
+            let shape = decoded.shape_of(op);
             let def = &shape.plan.def;
             let keys = self.tables.entry(def.id).or_insert_with(|| Arc::new(TableKeys::new(def, catalog)));
             let keys = Arc::clone(keys);
@@ -280,13 +279,10 @@ impl Extractor {
 }
 
 fn after_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> &'a [u8] {
-    let after = decoded.bytes(op.after);
-    if !matches!(op.kind, OpKind::MergeJson | OpKind::MoveToJson) {
-        return after;
-    }
-    match PartialUpdateImage::parse(after, shape.plan.json_columns) {
-        Ok(head) => after.get(head.len..).unwrap_or(&[]),
-        Err(_) => &[],
+    if matches!(op.kind, OpKind::MergeJson | OpKind::MoveToJson) {
+        decoded.partial_image(shape, op).1
+    } else {
+        decoded.bytes(op.after)
     }
 }
 
@@ -382,10 +378,7 @@ impl Extractor {
     }
 
     fn after_bytes<'a>(&self, decoded: &'a DecodedPiece, op: &RowOp) -> &'a [u8] {
-        match decoded.shapes.get(op.shape as usize) {
-            Some(shape) => after_image(decoded, shape, op),
-            None => &[],
-        }
+        after_image(decoded, decoded.shape_of(op), op)
     }
 
     /// Whether an update's images say that these columns stay as they were.

@@ -104,7 +104,7 @@ impl SourceClock {
     fn find(&self, source: i64) -> u64 {
         let at = self.runs.partition_point(|run| run.source <= source);
         let Some(run) = at.checked_sub(1).and_then(|at| self.runs.get(at)) else { return self.before };
-        run.own + ((source - run.source) as u64).min(run.len - 1)
+        run.own + source.abs_diff(run.source).min(run.len - 1)
     }
 }
 
