@@ -18,6 +18,8 @@ use store::{
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
 
+use crate::worker::lane_of;
+
 /// FK_MAX_CASCADE_DEL: the source does not go deeper either.
 const DEPTH_MAX: u32 = 15;
 
@@ -361,7 +363,7 @@ impl Cascade<'_> {
     fn put(&self, table: &Table, key: &[u8], change: RowChange<'_>) -> Result<(), RowError> {
         let hash = key_hash(table.def.id.0, key);
         let index = self.store.lane_of(hash);
-        let Some(mut lane) = self.layers.active.lane_mut(index) else { return Ok(()) };
+        let mut lane = lane_of(self.layers, index);
         let (shape, layers) = (table.shape(), self.layers);
         lane.apply(index, &shape, hash, key, change, self.sequence, self.oldest_needed, self.check, layers)
     }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use base::{GtidSet, LogPosition, PreparedSet};
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use observe::Ledger;
 use observe::fail_point::{self, Phase};
+use observe::{Ledger, LedgerRow, LedgerSnapshot, Page};
 use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
 use store::{CutPoint, CutReport, Generation, MERGE_RUNS, Store, StoreError};
 
@@ -68,6 +68,10 @@ struct Sealed {
     last_piece: Option<u64>,
     /// Of an unfinished transaction: its number, and the catalog for its tables.
     unfinished: Option<(u64, Catalog)>,
+    /// Where its events are counted.
+    page: Page,
+    /// What that page must show once all of it is applied.
+    events: LedgerSnapshot,
 }
 
 /// Shared by the sequencing thread, the cutter and status.
@@ -124,6 +128,9 @@ pub struct Sealer {
     since: Instant,
     sealed_at: u64,
     ledger: Arc<Ledger>,
+    /// Where the events of the growing generation are counted. That of the sealed one is the other: before a second is
+    /// sealed the first is on disk.
+    page: Page,
     last_piece: Option<u64>,
     last_end: Option<LogPosition>,
     /// The last piece's transaction goes on.
@@ -181,6 +188,7 @@ pub fn pair(
         since: Instant::now(),
         sealed_at: store.last_cut(),
         ledger: Arc::clone(ledger),
+        page: Page::default(),
         last_piece: None,
         last_end: None,
         unfinished: false,
@@ -266,6 +274,11 @@ impl Sealer {
         self.last_piece = Some(index);
     }
 
+    /// Where events are counted that are handed on now.
+    pub(crate) fn page(&self) -> Page {
+        self.page
+    }
+
     /// Nothing comes just now.
     pub fn idle(&mut self, sequencer: &Sequencer) {
         if !self.unfinished && self.is_due() {
@@ -306,7 +319,7 @@ impl Sealer {
             executed: executed.clone(),
             catalog: catalog.clone(),
             position: self.last_end.as_ref().map(|end| (end.file.to_string(), end.offset)),
-            ledger: ledger_text(&self.ledger),
+            ledger: ledger_text(&as_applied(self.ledger.snapshot(binlog::event_type::name))),
             prepared: Arc::clone(prepared),
         };
         self.hand_over(Some(point), None);
@@ -315,8 +328,12 @@ impl Sealer {
     fn hand_over(&mut self, point: Option<CutPoint>, unfinished: Option<(u64, Catalog)>) {
         let generation = self.store.seal(point);
         *self.state.pending.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let page = self.page;
+        self.page = page.other();
+        let events = as_applied(self.ledger.page(page, binlog::event_type::name));
+        let last_piece = self.last_piece.take();
         // The cutter only goes away when replay ends.
-        let _ = self.to_cutter.send(Sealed { generation, last_piece: self.last_piece.take(), unfinished });
+        let _ = self.to_cutter.send(Sealed { generation, last_piece, unfinished, page, events });
     }
 
     /// Waits until no sealed generation is left; false when replay ends first.
@@ -392,6 +409,7 @@ impl Cutter {
                 }
             }
         }
+        self.check_events(sealed)?;
         match (&sealed.unfinished, sealed.generation.point()) {
             (Some((sequence, catalog)), _) => {
                 self.store.spill(&sealed.generation, *sequence, catalog).map_err(|error| self.stop(&error))?;
@@ -400,6 +418,20 @@ impl Cutter {
             (None, Some(point)) => self.cut(&sealed.generation, point),
             (None, None) => Ok(true),
         }
+    }
+
+    /// What the cut records as applied was applied: nothing of the generation is in flight any more.
+    fn check_events(&self, sealed: &Sealed) -> Result<(), Box<Stop>> {
+        let now = self.ledger.page(sealed.page, binlog::event_type::name);
+        if now == sealed.events {
+            return Ok(());
+        }
+        let differs = now.rows.iter().find(|row| !sealed.events.rows.contains(row));
+        let what = match differs {
+            Some(row) => format!("the ledger of a generation about to be cut does not add up: {row:?}"),
+            None => "the ledger of a generation about to be cut lacks events".to_owned(),
+        };
+        Err(self.defect(&what))
     }
 
     /// No more pieces come: what has not passed by now never will.
@@ -448,13 +480,17 @@ impl Cutter {
         {
             return Ok(());
         }
+        let events = self.ledger.of_this_run(binlog::event_type::name);
+        if let Some(row) = events.unbalanced().next() {
+            return Err(self.defect(&unbalanced_text(row)));
+        }
         let position = self.publisher.status().position;
         let point = CutPoint {
             sequence: visible.sequence.0,
             executed: visible.executed,
             catalog: visible.catalog,
             position: position.map(|end| (end.file.to_string(), end.offset)),
-            ledger: ledger_text(&self.ledger),
+            ledger: ledger_text(&self.ledger.snapshot(binlog::event_type::name)),
             // All that was sequenced is visible.
             prepared: Arc::clone(&self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner)),
         };
@@ -467,20 +503,34 @@ impl Cutter {
     }
 
     fn stop_with(&self, class: StopClass, reason: String) -> Box<Stop> {
-        let position = self.publisher.status().position;
-        let position = position.unwrap_or_else(|| LogPosition { file: Arc::from(""), offset: 0 });
+        let position = self.publisher.position();
         Box::new(Stop { class, position, gtid: None, reason })
+    }
+
+    fn defect(&self, what: &str) -> Box<Stop> {
+        Box::new(Stop::of_defect(self.publisher.position(), self.publisher.status().last_gtid, what))
     }
 }
 
-/// The ledger at a boundary: all before it is sequenced, nothing behind it. What is in flight will be applied, or there
-/// will be no cut.
-fn ledger_text(ledger: &Ledger) -> String {
-    let mut snapshot = ledger.snapshot(binlog::event_type::name);
+/// The ledger at a boundary, once all that was sequenced before it is applied. Before the cut that records it
+/// [`Cutter::check_events`] looks whether it was.
+fn as_applied(mut snapshot: LedgerSnapshot) -> LedgerSnapshot {
     for row in &mut snapshot.rows {
         row.counts.applied += u64::try_from(row.counts.in_flight()).unwrap_or(0);
     }
-    serde_json::to_string(&snapshot).unwrap_or_default()
+    snapshot
+}
+
+fn ledger_text(snapshot: &LedgerSnapshot) -> String {
+    serde_json::to_string(snapshot).unwrap_or_default()
+}
+
+/// With nothing in flight.
+pub(crate) fn unbalanced_text(row: &LedgerRow) -> String {
+    let (name, seen, accounted) = (&row.name, row.counts.seen, row.counts.accounted());
+    format!(
+        "the ledger does not add up: {seen} {name} events were seen, of {accounted} it is known what became of them"
+    )
 }
 
 /// What kind of stop a fault of the store is.

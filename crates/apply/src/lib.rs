@@ -4,7 +4,9 @@
 //! below the watermark that is not readable, a row above it that is; a piece that holds back a later one but through
 //! its own lanes (and barriers, which are counted).
 #![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation, clippy::cast_sign_loss))]
 
 mod beside;
 mod cascade;

@@ -22,7 +22,7 @@ use schedule::{
 use store::Store;
 
 use crate::beside::{self, Command, Commands, HOLD_MAX, TableCopier};
-use crate::cutter::{self, CutOptions, CutState, CutWait, class_of};
+use crate::cutter::{self, CutOptions, CutState, CutWait, class_of, unbalanced_text};
 use crate::ending::Ending;
 use crate::publish::Publisher;
 use crate::rewrite::{RewriteProgress, RewriteState};
@@ -490,7 +490,19 @@ impl Pipeline {
     pub fn failure(&self) -> Option<Stop> {
         // What split or a panic tells stands behind everything the publisher knows of.
         let fault = || self.control.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.publisher.failure().or_else(fault)
+        self.publisher.failure().or_else(fault).or_else(|| self.lost_event())
+    }
+
+    /// Events of which nobody knows what became of them, once nothing is in flight: unless replay gave up what workers had
+    /// in hand, that is when the threads are done.
+    fn lost_event(&self) -> Option<Stop> {
+        if !self.is_finished() || !self.publisher.is_applied() {
+            return None;
+        }
+        let events = self.ledger.of_this_run(binlog::event_type::name);
+        let row = events.unbalanced().next()?;
+        let gtid = self.publisher.status().last_gtid;
+        Some(Stop::of_defect(self.publisher.position(), gtid, &unbalanced_text(row)))
     }
 
     /// Whether all threads but the caller's are done.
@@ -544,7 +556,7 @@ pub(crate) fn spawn(name: &str, control: &Arc<Control>, work: impl FnOnce() + Se
             control.break_off(Stop::of_panic(&stage, text));
         }
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+        let cpu_ns = time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned();
         control.stages.lock().unwrap_or_else(PoisonError::into_inner).push(StageTime { stage, cpu_ns });
     };
     match affinity.spawn(name, body) {

@@ -226,6 +226,17 @@ impl Publisher {
         applied(&state)
     }
 
+    /// All lanes have applied every piece there is, visible or held.
+    pub(crate) fn is_applied(&self) -> bool {
+        self.lock().queue.iter().all(|entry| entry.done)
+    }
+
+    /// End of the newest visible transaction in the relay log; an empty name before there is one.
+    pub(crate) fn position(&self) -> LogPosition {
+        let position = self.lock().shown.position.clone();
+        position.unwrap_or_else(|| LogPosition { file: Arc::from(""), offset: 0 })
+    }
+
     /// Everything that was applied is visible: no transaction is open, and none failed but where the log itself could
     /// not be read any further.
     #[must_use]
@@ -244,7 +255,9 @@ impl Publisher {
     }
 
     fn limit_to(&self, state: &mut State, at: SequenceNumber, stop: Stop) {
-        if state.failed.as_ref().is_none_or(|(earlier, _)| at < *earlier) {
+        // A defect explains what else is wrong with the transaction, such as rows that do not fit after one was lost.
+        let explains = |of: &Stop| stop.class == StopClass::Defect && of.class != StopClass::Defect;
+        if state.failed.as_ref().is_none_or(|(earlier, of)| at < *earlier || at == *earlier && explains(of)) {
             self.limit.store(at.0, Ordering::Release);
             state.failed = Some((at, stop));
         }

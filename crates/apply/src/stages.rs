@@ -216,7 +216,8 @@ impl SequenceStage {
 
     /// Puts a sequenced piece into the publisher's queue.
     pub(crate) fn hand_on(&mut self, mut sequenced: SequencedPiece) -> Arc<InFlight> {
-        self.ledger.merge(&mut sequenced.decoded.ledger);
+        let page = self.sealer.as_ref().map(Sealer::page).unwrap_or_default();
+        self.ledger.merge(page, &mut sequenced.decoded.ledger);
         if !sequenced.catalogs.is_empty() {
             fail_point::enter(Phase::Ddl);
         }
@@ -231,7 +232,7 @@ impl SequenceStage {
         }
         let layers = PinnedLayers::pin(&self.store);
         let mut flight = InFlight::new(sequenced, index, self.workers, layers);
-        flight.settling = self.settling;
+        (flight.settling, flight.page) = (self.settling, page);
         Arc::new(flight)
     }
 

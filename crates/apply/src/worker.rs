@@ -8,16 +8,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::{Countdown, SequenceNumber};
-use binlog::PartialUpdateImage;
 use catalog::{Identity, TableId};
-use observe::{Category, Ledger, LedgerBatch};
+use observe::{Category, Ledger, LedgerBatch, Page};
 use schedule::{
     CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape,
     SpareBuffers, Stop, StopClass,
 };
 use store::{
-    BeforeImage, CheckImages, Lane, Layers, OwnedShape, PinnedLayers, RowChange, RowError, RowErrorKind, Store,
-    TableShape, WARM_ROWS, merge_json,
+    BeforeImage, CheckImages, Lane, LaneGuard, Layers, OwnedShape, PinnedLayers, RowChange, RowError, RowErrorKind,
+    Store, TableShape, WARM_ROWS, merge_json,
 };
 
 use crate::cascade::Cascade;
@@ -54,6 +53,10 @@ pub struct InFlight {
     pub(crate) settling: bool,
     /// The piece is of a copied table: its faults end the copy, and nothing of it is counted.
     pub(crate) copied: Option<Arc<CopyTrack>>,
+    /// Where its events are counted.
+    pub(crate) page: Page,
+    /// Ops that workers carried out or refused, told when each finishes the piece.
+    carried_out: AtomicU64,
 }
 
 impl InFlight {
@@ -70,6 +73,8 @@ impl InFlight {
             layers,
             settling: false,
             copied: None,
+            page: Page::default(),
+            carried_out: AtomicU64::new(0),
         }
     }
 
@@ -81,8 +86,32 @@ impl InFlight {
         self.barrier.as_ref().is_none_or(passed)
     }
 
-    pub(crate) fn index(&self) -> u64 {
+    /// Its index in the publisher's queue.
+    #[must_use]
+    pub fn index(&self) -> u64 {
         self.index
+    }
+
+    /// Workers that have not finished it.
+    #[must_use]
+    pub fn open_workers(&self) -> usize {
+        self.remaining.open()
+    }
+
+    /// Hands it to the publisher once nobody has any more to do with it: not visible, should an op of it be lost.
+    pub(crate) fn complete(&self, publisher: &Publisher) {
+        let (decoded, carried_out) = (&self.piece.decoded, self.carried_out.load(Ordering::Relaxed));
+        if carried_out != decoded.ops {
+            self.lose(publisher, carried_out);
+        }
+        publisher.complete(self.index);
+    }
+
+    #[cold]
+    fn lose(&self, publisher: &Publisher, carried_out: u64) {
+        let decoded = &self.piece.decoded;
+        let what = format!("of {} row changes of a piece {carried_out} were carried out", decoded.ops);
+        publisher.fail(self.piece.first, decoded.defect(0, &what));
     }
 
     pub(crate) fn piece(&self) -> &SequencedPiece {
@@ -115,6 +144,8 @@ pub struct Worker {
     /// Row changes this worker took, told once a piece.
     rows: Arc<AtomicU64>,
     counts: LedgerBatch,
+    /// Ops of the piece in hand that it carried out or refused.
+    carried_out: u64,
     tables: Vec<TableId>,
     /// Images moved and merged at a barrier.
     moved: Vec<u8>,
@@ -148,6 +179,7 @@ impl Worker {
             ending,
             rows: Arc::default(),
             counts: LedgerBatch::new(),
+            carried_out: 0,
             tables: Vec::new(),
             moved: Vec::new(),
             merged: Vec::new(),
@@ -177,6 +209,7 @@ impl Worker {
         }
         self.follows = flight.copied.is_none();
         self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        self.carried_out = 0;
         self.apply_lanes(flight);
         if let Some((state, passed)) = &flight.barrier {
             let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,10 +230,14 @@ impl Worker {
             self.counts = LedgerBatch::new();
         }
         if !self.counts.is_empty() {
-            self.ledger.merge(&mut self.counts);
+            self.ledger.merge(flight.page, &mut self.counts);
+        }
+        if self.carried_out > 0 {
+            // `remaining` makes it known to the last.
+            flight.carried_out.fetch_add(self.carried_out, Ordering::Relaxed);
         }
         if flight.remaining.done() {
-            self.publisher.complete(flight.index);
+            flight.complete(&self.publisher);
             if let Some(track) = &flight.copied {
                 track.done();
             }
@@ -232,15 +269,16 @@ impl Worker {
         }
         let mut limit = self.publisher.limit();
         let oldest_needed = self.store.visibility().oldest_needed();
-        let mut rows = 0;
-        for at in 0..self.lanes.len() {
-            let Some(&lane_index) = self.lanes.get(at) else { continue };
-            let Some(ops) = decoded.lanes.get(lane_index) else { continue };
+        let mut carried_out = 0;
+        let lanes = std::mem::take(&mut self.lanes);
+        for &lane_index in &lanes {
+            let Some(ops) = decoded.lanes.get(lane_index) else {
+                panic!("lane {lane_index} of {} in a piece", decoded.lanes.len())
+            };
             if ops.is_empty() && piece.dropped.is_empty() && piece.altered.is_empty() {
                 continue;
             }
-            rows += ops.len() as u64;
-            let Some(mut lane) = layers.active.lane_mut(lane_index) else { continue };
+            let mut lane = lane_of(layers, lane_index);
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
             }
@@ -248,32 +286,37 @@ impl Worker {
                 self.complete_parts(flight, lane_index, &mut lane, oldest_needed);
                 limit = limit.min(self.publisher.limit());
             }
-            for (nth, op) in ops.iter().enumerate() {
-                if nth % WARM_ROWS == 0 {
-                    warm(&lane, lane_index, layers, decoded, ops.get(nth..).unwrap_or(&[]));
-                }
-                let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
-                let sequence = piece.sequence_of(op.transaction).0;
-                let category = if sequence >= limit {
-                    Category::Refused
-                } else {
-                    let change = change(decoded, shape, op, self.may_stand_as_part(piece, shape));
-                    match self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers) {
-                        Ok(()) => Category::Applied,
-                        Err(error) => {
-                            report(&self.publisher, flight, op, &error);
-                            limit = limit.min(sequence);
-                            Category::Refused
+            for some in ops.chunks(WARM_ROWS) {
+                warm(&lane, lane_index, layers, decoded, some);
+                for op in some {
+                    let shape = decoded.shape_of(op);
+                    let sequence = piece.sequence_of(op.transaction).0;
+                    let category = if sequence >= limit {
+                        Category::Refused
+                    } else {
+                        let later = self.may_stand_as_part(piece, shape);
+                        let change = change(decoded, shape, op, later);
+                        let (lane, at) = (&mut lane, lane_index);
+                        match self.put(lane, at, decoded, shape, op, change, sequence, oldest_needed, layers) {
+                            Ok(()) => Category::Applied,
+                            Err(error) => {
+                                report(&self.publisher, flight, op, &error);
+                                limit = limit.min(sequence);
+                                Category::Refused
+                            }
                         }
+                    };
+                    if op.flags & LAST_OF_EVENT != 0 {
+                        self.counts.add(shape.event_type, category, 1);
                     }
-                };
-                if op.flags & LAST_OF_EVENT != 0 {
-                    self.counts.add(shape.event_type, category, 1);
+                    carried_out += 1;
                 }
             }
             lane.tidy(self.tables.iter().copied(), oldest_needed);
         }
-        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.lanes = lanes;
+        self.carried_out += carried_out;
+        self.rows.fetch_add(carried_out, Ordering::Relaxed);
     }
 
     /// Whether a change of some columns may be kept as it is: not in a table that is being copied, whose row may not be there
@@ -337,6 +380,7 @@ impl Worker {
     pub(crate) fn begin_alone(&mut self, flight: &InFlight) -> bool {
         self.follows = flight.copied.is_none();
         self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        self.carried_out = 0;
         !self.ending.gives_up()
     }
 
@@ -346,11 +390,11 @@ impl Worker {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
-        self.rows.fetch_add(ops.len() as u64, Ordering::Relaxed);
+        let mut carried_out = 0;
         // What was applied before is through, so a failure there is known.
         let mut limit = self.publisher.limit();
         for op in ops {
-            let Some(shape) = decoded.shapes.get(op.shape as usize) else { continue };
+            let shape = decoded.shape_of(op);
             let sequence = piece.sequence_of(op.transaction).0;
             let category = if sequence >= limit {
                 Category::Refused
@@ -367,7 +411,10 @@ impl Worker {
             if op.flags & LAST_OF_EVENT != 0 {
                 self.counts.add(shape.event_type, category, 1);
             }
+            carried_out += 1;
         }
+        self.carried_out += carried_out;
+        self.rows.fetch_add(carried_out, Ordering::Relaxed);
     }
 
     /// One op, and what foreign keys do with it.
@@ -410,11 +457,11 @@ impl Worker {
         }
         let mut image = Vec::new();
         let lane_index = self.store.lane_of(op.hash);
-        let lane = layers.active.lane_mut(lane_index);
-        let found = lane.map(|lane| lane.newest(lane_index, &table_shape(shape), op.hash, key, layers, &mut image));
-        match found.transpose()? {
-            Some(true) => Ok(image),
-            _ => Err(RowError { kind: RowErrorKind::NotFound }),
+        let lane = lane_of(layers, lane_index);
+        if lane.newest(lane_index, &table_shape(shape), op.hash, key, layers, &mut image)? {
+            Ok(image)
+        } else {
+            Err(RowError { kind: RowErrorKind::NotFound })
         }
     }
 
@@ -429,7 +476,7 @@ impl Worker {
     ) -> Result<(), RowError> {
         let decoded = &piece.decoded;
         let lane_index = self.store.lane_of(op.hash);
-        let Some(mut lane) = layers.active.lane_mut(lane_index) else { return Ok(()) };
+        let mut lane = lane_of(layers, lane_index);
         let change = match op.kind {
             OpKind::MoveFrom => {
                 if self.check == CheckImages::Settling {
@@ -444,7 +491,7 @@ impl Worker {
             }
             OpKind::MoveToJson => {
                 self.merged.clear();
-                let (partial, image) = partial_image(decoded, shape, op);
+                let (partial, image) = decoded.partial_image(shape, op);
                 merge_json(
                     &table_shape(shape),
                     &self.moved,
@@ -470,15 +517,27 @@ impl Worker {
     }
 }
 
+/// The lane for its one writer.
+///
+/// # Panics
+/// When the store has no such lane.
+#[inline]
+pub(crate) fn lane_of(layers: &Layers, index: usize) -> LaneGuard<'_> {
+    match layers.active.lane_mut(index) {
+        Some(lane) => lane,
+        None => panic!("the store has no lane {index}"),
+    }
+}
+
 /// Brings what the next ops need into the cache: their images, and what the store holds of their rows.
 #[inline]
 fn warm(lane: &Lane, lane_index: usize, layers: &Layers, decoded: &DecodedPiece, ops: &[RowOp]) {
     let mut touched = 0;
-    let rows = ops.iter().take(WARM_ROWS).filter_map(|op| {
+    let rows = ops.iter().map(|op| {
         for line in decoded.bytes(op.after).chunks(CACHE_LINE) {
             touched ^= line.first().copied().unwrap_or(0);
         }
-        Some((decoded.shapes.get(op.shape as usize)?.plan.def.id, op.hash))
+        (decoded.shape_of(op).plan.def.id, op.hash)
     });
     lane.warm(lane_index, layers, rows);
     std::hint::black_box(touched);
@@ -521,7 +580,7 @@ fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool)
             later,
         },
         OpKind::MergeJson => {
-            let (partial, image) = partial_image(decoded, shape, op);
+            let (partial, image) = decoded.partial_image(shape, op);
             RowChange::MergeJson {
                 before: before(decoded, shape, op),
                 present: after_present(decoded, shape),
@@ -532,15 +591,6 @@ fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool)
         OpKind::Delete | OpKind::MoveFrom => RowChange::Delete { before: before(decoded, shape, op) },
         OpKind::AddCopy => RowChange::AddCopy { later },
         OpKind::RemoveCopy => RowChange::RemoveCopy { later },
-    }
-}
-
-/// The bits of the JSON columns that come as differences, and the image behind them. Decode read the same bytes.
-fn partial_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> (&'a [u8], &'a [u8]) {
-    let after = decoded.bytes(op.after);
-    match PartialUpdateImage::parse(after, shape.plan.json_columns) {
-        Ok(head) => (head.partial_columns.unwrap_or(&[]), after.get(head.len..).unwrap_or(&[])),
-        Err(_) => (&[], &[]),
     }
 }
 
@@ -564,7 +614,7 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
     let transaction = decoded.transactions.get(op.transaction as usize);
     // A slice's own transaction entry knows the GTID too.
     let gtid = transaction.and_then(|t| t.gtid);
-    let table = decoded.shapes.get(op.shape as usize).map(|shape| shape.plan.def.full_name()).unwrap_or_default();
+    let table = decoded.shape_of(op).plan.def.full_name();
     let key = decoded.bytes(op.key);
     let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
     let more = if key.len() > 32 { "…" } else { "" };

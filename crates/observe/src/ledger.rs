@@ -2,6 +2,9 @@
 //!
 //! Invariant: per event type, seen = applied + control + recorded + filtered + already executed + superseded by copy +
 //! skipped by operator + refused, once nothing is in flight.
+//!
+//! What is cut is checked while later events are in flight, so there are two pages: those of one generation are counted on
+//! one page, those of the next on the other. At most two generations are ever in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -102,16 +105,42 @@ impl LedgerBatch {
         for (row, counts) in events.counts.iter().enumerate() {
             let count = counts.get(from as usize).copied().unwrap_or(0);
             if count > 0 {
-                self.add(row as u8, category, count);
+                self.add(u8::try_from(row).unwrap_or(OTHER_EVENT_TYPES), category, count);
             }
         }
     }
 }
 
+/// Where the events of a generation are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Page {
+    /// The first generation's, the third's, and so on.
+    #[default]
+    Left,
+    /// The second generation's, and so on.
+    Right,
+}
+
+impl Page {
+    /// The page of the generations before and after.
+    #[must_use]
+    pub fn other(self) -> Page {
+        match self {
+            Page::Left => Page::Right,
+            Page::Right => Page::Left,
+        }
+    }
+}
+
+type Counts = [[AtomicU64; CATEGORIES]; TYPES];
+
 /// Process-wide counts. Shared by reference; every method takes `&self`.
 #[derive(Debug)]
 pub struct Ledger {
-    counts: [[AtomicU64; CATEGORIES]; TYPES],
+    left: Counts,
+    right: Counts,
+    /// Of earlier runs.
+    restored: Counts,
 }
 
 impl Default for Ledger {
@@ -124,23 +153,25 @@ impl Ledger {
     /// With all counts zero.
     #[must_use]
     pub fn new() -> Ledger {
-        Ledger { counts: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))) }
+        let counts = || std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)));
+        Ledger { left: counts(), right: counts(), restored: counts() }
     }
 
-    /// Counts directly; for rare events. Hot paths use a `LedgerBatch`.
-    pub fn add(&self, event_type: u8, category: Category, events: u64) {
-        if let Some(cell) = self.counts.get(row_of(event_type)).and_then(|row| row.get(category as usize)) {
-            cell.fetch_add(events, Relaxed);
+    fn counts(&self, page: Page) -> &Counts {
+        match page {
+            Page::Left => &self.left,
+            Page::Right => &self.right,
         }
     }
 
     /// Takes over a thread's counts and leaves its batch empty.
-    pub fn merge(&self, batch: &mut LedgerBatch) {
+    pub fn merge(&self, page: Page, batch: &mut LedgerBatch) {
+        let counts = self.counts(page);
         let mut touched = batch.touched;
         while touched != 0 {
             let row = touched.trailing_zeros() as usize;
             touched &= touched - 1;
-            let (Some(shared), Some(local)) = (self.counts.get(row), batch.counts.get_mut(row)) else { continue };
+            let (Some(shared), Some(local)) = (counts.get(row), batch.counts.get_mut(row)) else { continue };
             for (shared, local) in shared.iter().zip(local.iter_mut()) {
                 if *local > 0 {
                     shared.fetch_add(std::mem::take(local), Relaxed);
@@ -154,23 +185,45 @@ impl Ledger {
     pub fn restore(&self, earlier: &LedgerSnapshot) {
         for row in &earlier.rows {
             for (category, count) in row.counts.by_category() {
-                self.add(row.event_type, category, count);
+                let cell = self.restored.get(row_of(row.event_type)).and_then(|cells| cells.get(category as usize));
+                if let Some(cell) = cell {
+                    cell.fetch_add(count, Relaxed);
+                }
             }
         }
     }
 
-    /// The rows that hold a count. `name` gives MySQL's name of a type code. Outcomes are read before `seen`, so a
+    /// All rows that hold a count. `name` gives MySQL's name of a type code. Outcomes are read before `seen`, so a
     /// snapshot taken while events are in flight never shows more outcomes than events seen.
     #[must_use]
     pub fn snapshot(&self, name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
+        LedgerSnapshot::of(&[&self.left, &self.right, &self.restored], name)
+    }
+
+    /// As [`snapshot`](Self::snapshot), of what was counted since the start.
+    #[must_use]
+    pub fn of_this_run(&self, name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
+        LedgerSnapshot::of(&[&self.left, &self.right], name)
+    }
+
+    /// As [`snapshot`](Self::snapshot), of one page.
+    #[must_use]
+    pub fn page(&self, page: Page, name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
+        LedgerSnapshot::of(&[self.counts(page)], name)
+    }
+}
+
+impl LedgerSnapshot {
+    fn of(pages: &[&Counts], name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
         let mut rows = Vec::new();
-        for (index, cells) in self.counts.iter().enumerate() {
+        for index in 0..TYPES {
             let mut counts = LedgerCounts::default();
-            for (category, cell) in Category::ALL.iter().zip(cells).rev() {
-                counts.set(*category, cell.load(Relaxed));
+            for (at, category) in Category::ALL.iter().enumerate().rev() {
+                let cells = pages.iter().filter_map(|page| page.get(index)?.get(at));
+                counts.set(*category, cells.map(|cell| cell.load(Relaxed)).sum());
             }
             if counts != LedgerCounts::default() {
-                let event_type = index as u8;
+                let event_type = u8::try_from(index).unwrap_or(OTHER_EVENT_TYPES);
                 let name = if event_type == OTHER_EVENT_TYPES { "other" } else { name(event_type) };
                 rows.push(LedgerRow { event_type, name: name.to_owned(), counts });
             }
@@ -295,6 +348,12 @@ impl LedgerSnapshot {
 mod tests {
     use super::*;
 
+    fn add(ledger: &Ledger, page: Page, event_type: u8, category: Category, events: u64) {
+        let mut batch = LedgerBatch::new();
+        batch.add(event_type, category, events);
+        ledger.merge(page, &mut batch);
+    }
+
     fn name(event_type: u8) -> &'static str {
         if event_type == 30 { "Write_rows" } else { "some" }
     }
@@ -310,7 +369,7 @@ mod tests {
                         batch.add(30, Category::Seen, 2);
                         batch.add(30, Category::Applied, 1);
                         batch.add(30, Category::AlreadyExecuted, 1);
-                        ledger.merge(&mut batch);
+                        ledger.merge(Page::Left, &mut batch);
                         assert!(batch.is_empty());
                     }
                 });
@@ -327,10 +386,10 @@ mod tests {
     #[test]
     fn a_dropped_event_is_noticed() {
         let ledger = Ledger::new();
-        ledger.add(19, Category::Seen, 3);
-        ledger.add(19, Category::Applied, 2);
-        ledger.add(33, Category::Seen, 1);
-        ledger.add(33, Category::Refused, 1);
+        add(&ledger, Page::Left, 19, Category::Seen, 3);
+        add(&ledger, Page::Left, 19, Category::Applied, 2);
+        add(&ledger, Page::Left, 33, Category::Seen, 1);
+        add(&ledger, Page::Left, 33, Category::Refused, 1);
         let snapshot = ledger.snapshot(name);
         assert!(!snapshot.balanced());
         assert_eq!(snapshot.unbalanced().map(|row| row.event_type).collect::<Vec<_>>(), [19]);
@@ -340,17 +399,17 @@ mod tests {
     #[test]
     fn two_types_that_cancel_out_are_not_balanced() {
         let ledger = Ledger::new();
-        ledger.add(30, Category::Seen, 1);
-        ledger.add(31, Category::Applied, 1);
+        add(&ledger, Page::Left, 30, Category::Seen, 1);
+        add(&ledger, Page::Left, 31, Category::Applied, 1);
         assert!(!ledger.snapshot(name).balanced());
     }
 
     #[test]
     fn high_type_codes_share_one_row() {
         let ledger = Ledger::new();
-        ledger.add(63, Category::Seen, 1);
-        ledger.add(160, Category::Seen, 1);
-        ledger.add(255, Category::Refused, 2);
+        add(&ledger, Page::Left, 63, Category::Seen, 1);
+        add(&ledger, Page::Left, 160, Category::Seen, 1);
+        add(&ledger, Page::Left, 255, Category::Refused, 2);
         let snapshot = ledger.snapshot(name);
         assert_eq!(snapshot.rows[0].name, "other");
         assert!(snapshot.balanced());
@@ -364,7 +423,7 @@ mod tests {
         let mut batch = transaction.clone();
         batch.add_all_as(&transaction, Category::Seen, Category::SkippedByOperator);
         let ledger = Ledger::new();
-        ledger.merge(&mut batch);
+        ledger.merge(Page::Left, &mut batch);
         let snapshot = ledger.snapshot(name);
         assert!(snapshot.balanced());
         assert_eq!(snapshot.totals().skipped_by_operator, 6);
@@ -373,14 +432,35 @@ mod tests {
     #[test]
     fn kept_across_a_restart_as_json() {
         let ledger = Ledger::new();
-        ledger.add(30, Category::Seen, 7);
-        ledger.add(30, Category::Filtered, 7);
+        add(&ledger, Page::Left, 30, Category::Seen, 7);
+        add(&ledger, Page::Left, 30, Category::Filtered, 7);
         let text = serde_json::to_string(&ledger.snapshot(name)).unwrap();
         let earlier: LedgerSnapshot = serde_json::from_str(&text).unwrap();
         let next = Ledger::new();
         next.restore(&earlier);
-        next.add(30, Category::Seen, 1);
+        add(&next, Page::Left, 30, Category::Seen, 1);
         assert_eq!(next.snapshot(name).totals().seen, 8);
         assert_eq!(next.snapshot(name).totals().filtered, 7);
+    }
+
+    #[test]
+    fn a_page_is_balanced_while_events_of_the_other_are_in_flight() {
+        let ledger = Ledger::new();
+        add(&ledger, Page::Left, 30, Category::Seen, 2);
+        add(&ledger, Page::Left, 30, Category::Applied, 2);
+        add(&ledger, Page::Right, 30, Category::Seen, 1);
+        assert!(ledger.page(Page::Left, name).balanced());
+        assert!(!ledger.page(Page::Right, name).balanced());
+        assert_eq!(ledger.snapshot(name).totals().seen, 3);
+    }
+
+    #[test]
+    fn what_an_earlier_run_lost_is_shown_and_not_held_against_this_one() {
+        let earlier = Ledger::new();
+        add(&earlier, Page::Left, 30, Category::Seen, 1);
+        let ledger = Ledger::new();
+        ledger.restore(&earlier.snapshot(name));
+        assert!(!ledger.snapshot(name).balanced());
+        assert!(ledger.of_this_run(name).balanced());
     }
 }

@@ -16,7 +16,7 @@ mod status;
 pub mod time;
 
 pub use lag::{LagDivision, LagMeter, LagParts, LagSample, LagSummary};
-pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES};
+pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};
 pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};
 pub use render::{bytes_text, count_text, duration_text};

@@ -347,7 +347,7 @@ fn three_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ErrorReport, Ledger, ReplayState, ThreadCpu};
+    use crate::{ErrorReport, Ledger, LedgerBatch, Page, ReplayState, ThreadCpu};
 
     #[test]
     fn units() {
@@ -374,11 +374,12 @@ mod tests {
         assert!(stopped.contains("Lag                  NULL\n"), "{stopped}");
         assert!(stopped.contains("Slipstream           not running, "), "{stopped}");
 
-        let ledger = Ledger::new();
-        ledger.add(30, Category::Seen, 12_345);
-        ledger.add(30, Category::Applied, 12_340);
-        ledger.add(15, Category::Seen, 1);
-        ledger.add(15, Category::Control, 1);
+        let (ledger, mut batch) = (Ledger::new(), LedgerBatch::new());
+        batch.add(30, Category::Seen, 12_345);
+        batch.add(30, Category::Applied, 12_340);
+        batch.add(15, Category::Seen, 1);
+        batch.add(15, Category::Control, 1);
+        ledger.merge(Page::Left, &mut batch);
         let mut report = StatusReport { pid: Some(41), running: true, ..StatusReport::default() };
         report.source.uri = "mysql://repl@10.0.0.5:3306".to_owned();
         report.source.state = ConnectionState::Connected;

@@ -393,6 +393,9 @@ impl Replica {
             return false;
         }
         slot.worker.finish(flight);
+        if self.planted == Planted::EarlyPublish && flight.open_workers() == 1 {
+            self.publisher.complete(flight.index());
+        }
         slot.begun = false;
         slot.queue.pop_front();
         true
@@ -594,12 +597,11 @@ impl Stages {
             );
             WorkerSlot { worker, queue: VecDeque::new(), begun: false }
         });
-        let counted = if planted == Planted::EarlyPublish { sizes.workers - 1 } else { sizes.workers };
         let sequencer = Sequencer::new(options.clone(), start.catalog, start.executed, start.sequence);
         Stages {
             split: SplitStage::new(Splitter::with_options(Arc::clone(&gate), sizes.split)),
             decoders: (0..sizes.decoders).map(|_| Decoder::new(options.clone())).collect(),
-            sequence: SequenceStage::new(sequencer, &shared, &publisher, store, &ledger, counted, sealer),
+            sequence: SequenceStage::new(sequencer, &shared, &publisher, store, &ledger, sizes.workers, sealer),
             workers: workers.collect(),
             publisher,
             ledger,

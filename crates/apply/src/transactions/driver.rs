@@ -310,7 +310,7 @@ impl Hands {
         self.counters.keyless_raised.store(keyless_raised, Ordering::Relaxed);
         let Some(placed) = placed else {
             // Nothing of a transaction: events between transactions, or the stop before one.
-            self.publisher.complete(flight.index());
+            flight.complete(&self.publisher);
             return true;
         };
         if self.options.wait == WaitAt::Scheduler {

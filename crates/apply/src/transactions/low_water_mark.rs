@@ -70,6 +70,7 @@ impl LowWaterMark {
     pub fn finish(&self, number: u64) {
         let mut state = self.lock();
         assert!(number > state.low, "transaction {number} is done twice");
+        #[allow(clippy::cast_possible_truncation, reason = "of transactions in flight")]
         let at = (number - state.low - 1) as usize;
         if state.done.len() <= at {
             state.done.resize(at + 1, false);

@@ -18,6 +18,8 @@
 //!   come, and it is at the head of its worker's queue, for transactions are handed out in order. So somebody always goes on.
 
 pub(crate) mod driver;
+#[cfg(test)]
+mod lost_op_tests;
 mod low_water_mark;
 mod queue;
 mod scheduler;

@@ -16,7 +16,7 @@ use super::low_water_mark::{LowWaterMark, Waited};
 use super::queue::{Job, PendingJobs, Task, WorkerQueue};
 use super::{CommitOrder, HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
 use crate::ending::Ending;
-use crate::worker::{InFlight, Worker};
+use crate::worker::{InFlight, Worker, lane_of};
 
 /// See the module.
 pub(super) struct TransactionWorker {
@@ -79,7 +79,7 @@ impl TransactionWorker {
             let oldest_needed = self.store.visibility().oldest_needed();
             // Everybody who wrote into them is done: the statement claims its tables.
             for (index, touched) in self.touched.iter_mut().enumerate() {
-                let Some(mut lane) = flight.layers().active.lane_mut(index) else { continue };
+                let mut lane = lane_of(flight.layers(), index);
                 for (at, table) in dropped {
                     lane.drop_table(*table, at.0);
                 }
@@ -94,9 +94,9 @@ impl TransactionWorker {
         let (store, touched) = (&self.store, &mut self.touched);
         each_list(&flight.piece().decoded, ops, |ops| {
             for op in ops {
-                if let Some(touched) = touched.get_mut(store.lane_of(op.hash)) {
-                    *touched = true;
-                }
+                let lane = store.lane_of(op.hash);
+                let Some(touched) = touched.get_mut(lane) else { panic!("lane {lane} of {}", touched.len()) };
+                *touched = true;
             }
             self.worker.apply_in_log_order(flight, ops);
         });
@@ -137,9 +137,8 @@ impl TransactionWorker {
         }
         let oldest_needed = self.store.visibility().oldest_needed();
         for (index, touched) in self.touched.iter_mut().enumerate() {
-            if std::mem::take(touched)
-                && let Some(mut lane) = flight.layers().active.lane_mut(index)
-            {
+            if std::mem::take(touched) {
+                let mut lane = lane_of(flight.layers(), index);
                 lane.tidy(self.tables.iter().copied(), oldest_needed);
             }
         }
@@ -153,7 +152,7 @@ pub(super) fn each_list(decoded: &DecodedPiece, range: Range<usize>, mut each: i
         let end = start + ops.len();
         let part = range.start.max(start)..range.end.min(end);
         if part.start < part.end {
-            each(ops.get(part.start - start..part.end - start).unwrap_or(&[]));
+            each(&ops[part.start - start..part.end - start]);
         }
         start = end;
     }
