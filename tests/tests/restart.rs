@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -389,4 +391,44 @@ fn from_files() {
         assert!(!ran.err.contains("panicked"));
         let _ = std::fs::remove_dir_all(&data);
     }
+}
+
+/// Found by looking: tables, status and index of a replica whose folder existed could be read by everyone.
+#[test]
+fn other_users_find_nothing_in_the_data_folder() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let server = server();
+    server.sql("CREATE DATABASE secret; CREATE TABLE secret.t (id INT PRIMARY KEY); INSERT INTO secret.t VALUES (1)");
+    let data = folder("secret");
+    std::fs::create_dir(&data).unwrap();
+    let open_to_all = || Command::new("chmod").args(["-R", "a+rX"]).arg(&data).status().unwrap();
+    // As a user and a group that own nothing here, or with root's group.
+    let found = |group: u32, what: &[&str]| {
+        let mut find = Command::new("find");
+        find.arg(&data).args(["-mindepth", "1"]).args(what).uid(65_534).gid(group);
+        String::from_utf8(find.output().unwrap().stdout).unwrap()
+    };
+    open_to_all();
+    let mut replica = Replica::follow(&server, &data, &[]);
+    replica.catch_up(&server);
+    assert_eq!(found(65_534, &[]), "");
+    replica.stop();
+    assert_eq!(found(65_534, &[]), "");
+    open_to_all();
+    assert!(found(65_534, &["-readable"]).contains("/store/tables/"), "else this test shows nothing");
+    let mut replica = Replica::follow(&server, &data, &["--group-access"]);
+    server.sql("INSERT INTO secret.t VALUES (2)");
+    replica.catch_up(&server);
+    replica.stop();
+    assert_eq!(found(65_534, &[]), "");
+    assert!(found(0, &["-readable"]).contains("/store/tables/"));
+    assert_eq!(found(0, &["-writable"]), "");
+    let mut replica = Replica::follow(&server, &data, &[]);
+    replica.catch_up(&server);
+    assert_eq!(found(0, &["-type", "f", "-readable"]), "");
+    replica.stop();
+    assert_equal_at_rest(&server, data.to_str().unwrap(), &["secret"]);
 }

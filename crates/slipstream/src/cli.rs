@@ -1,5 +1,5 @@
-//! The command line. Every option a file can hold is a text here and is read by `config`, so that flag and file agree in
-//! spelling, units and errors.
+//! The command line. Every option a file can hold is a text here and is read by `config`, so that flag and file agree
+//! in spelling, units and errors.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,8 +16,9 @@ use crate::engine_api::DumpFormat;
 /// are one; flags override files. Sizes take K, M, G; times take ms, s, m, h, d.
 ///
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
-/// what we need (1236); 6 event or statement not supported; 7 file corrupt or not ours; 8 disk full or I/O error;
-/// 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16 verify found differences.
+/// what we need (1236); 6 event or statement not supported; 7 file corrupt or not ours; 8 disk full or I/O error; 9
+/// data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16 verify found
+/// differences.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version, max_term_width = 120, propagate_version = true)]
 pub struct Cli {
@@ -214,7 +215,8 @@ option_flags! {
         /// Bytes a second that the initial copy reads at most [default: no limit]
         #[arg(value_name = "SIZE", help_heading = "Initial copy")]
         copy_rate,
-        /// How long one try for the source's read lock may keep its writers waiting; first tries take 100 ms [default: 1s]
+        /// How long one try for the source's read lock may keep its writers waiting; first tries take 100 ms [default:
+        /// 1s]
         #[arg(value_name = "TIME", help_heading = "Initial copy")]
         lock_wait,
         /// How old the initial copy's snapshots may become [default: 10min]
@@ -226,8 +228,8 @@ option_flags! {
         /// Make what is older than this durable in the store, whatever its size [default: 60s]
         #[arg(value_name = "TIME", help_heading = "Store")]
         cut_interval,
-        /// Rows on disk that stay in memory for verify and dump, bytes: above it the oldest of these end with "snapshot too
-        /// old" [default: half of --memory, and within it]
+        /// Rows on disk that stay in memory for verify and dump, bytes: above it the oldest of these end with "snapshot
+        /// too old" [default: half of --memory, and within it]
         #[arg(value_name = "SIZE", help_heading = "Store")]
         snapshot_memory,
         /// How old the state may become that verify and dump read [default: no limit]
@@ -259,6 +261,9 @@ option_flags! {
         log_error_verbosity,
     }
     switch {
+        /// Let the group read the data folder; others never may, and the control socket is the owner's [default: OFF]
+        #[arg(help_heading = "Store")]
+        group_access,
         /// Acknowledge transactions to a source with semi-synchronous replication, after our sync [default: OFF]
         #[arg(visible_alias = "rpl-semi-sync-replica-enabled", help_heading = "Replication")]
         semi_sync,
@@ -403,7 +408,8 @@ pub struct DumpFlags {
     /// Binary columns as 0x...
     #[arg(long)]
     pub binary_as_hex: bool,
-    /// No rows: views, routines, triggers, events, users and grants as the statements that made them, last text and GTID
+    /// No rows: views, routines, triggers, events, users and grants as the statements that made them, last text and
+    /// GTID
     #[arg(long, conflicts_with_all = ["tables", "format", "all_columns", "binary_as_hex"])]
     pub definitions: bool,
 }

@@ -1,7 +1,7 @@
 //! The replica's configuration: option files first, flags over them, then typed and checked as a whole.
 //!
-//! In: settings as text, each with its place. Out: `Settings`, and from them `ReplicaConfig`. Never here: a default that
-//! depends on the machine (those are 0 = automatic, decided where the thing is built), a password in an error.
+//! In: settings as text, each with its place. Out: `Settings`, and from them `ReplicaConfig`. Never here: a default
+//! that depends on the machine (those are 0 = automatic, decided where the thing is built), a password in an error.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use base::filters::{FILTER_OPTIONS, ReplicationFilters};
 use base::{GtidSet, ThreadAffinity};
 use serde::{Deserialize, Serialize};
 
+use crate::access::Access;
 use crate::exit::Failure;
 use crate::option_file::{self, OptionFileError, Setting, edit_distance};
 use crate::units::{parse_bytes, parse_number, parse_span, parse_switch};
@@ -22,7 +23,8 @@ pub const SECTION: &str = "slipstream";
 /// Less than this leaves no room for the queues and a generation.
 const MEMORY_MIN: u64 = 128 << 20;
 
-/// Every option but the replication filters: its name, other names it answers to (MySQL's, mostly), whether it is a switch.
+/// Every option but the replication filters: its name, other names it answers to (MySQL's, mostly), whether it is a
+/// switch.
 const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("source", &[], false),
     ("host", &["source-host"], false),
@@ -38,6 +40,7 @@ const OPTIONS: &[(&str, &[&str], bool)] = &[
     ("get-server-public-key", &["get-source-public-key"], true),
     ("connect-timeout", &[], false),
     ("data", &["datadir"], false),
+    ("group-access", &[], true),
     ("server-id", &[], false),
     ("report-host", &[], false),
     ("report-port", &[], false),
@@ -343,6 +346,8 @@ pub struct ReplicaConfig {
     pub source: SourceSpec,
     /// The data folder.
     pub data: PathBuf,
+    /// Who may read the data folder.
+    pub access: Access,
     /// Our server_id; none = the one kept in the data folder.
     pub server_id: Option<u32>,
     /// What SHOW REPLICAS on the source shows as our host.
@@ -394,6 +399,7 @@ pub struct Settings {
     source: Option<Secret>,
     server: ServerOptions,
     data: Option<PathBuf>,
+    group_access: bool,
     server_id: Option<u32>,
     report_host: Option<String>,
     report_port: Option<u16>,
@@ -486,6 +492,7 @@ impl Settings {
             let on = parse_switch(value)?;
             match name {
                 "get-server-public-key" => self.server.get_server_public_key = Some(on),
+                "group-access" => self.group_access = on,
                 _ => self.semi_sync = Some(on),
             }
             return Ok(());
@@ -554,6 +561,12 @@ impl Settings {
     #[must_use]
     pub fn has_data(&self) -> bool {
         self.data.is_some()
+    }
+
+    /// Who may read the data folder.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        if self.group_access { Access::Group } else { Access::Owner }
     }
 
     /// Log lines.
@@ -635,6 +648,7 @@ impl Settings {
         Ok(ReplicaConfig {
             source,
             data: self.data()?,
+            access: self.access(),
             server_id: self.server_id,
             report_host: self.report_host.clone(),
             report_port: self.report_port.unwrap_or(0),

@@ -1,10 +1,11 @@
 //! The program: command line, configuration, the data folder and its socket, wiring of the stages.
 //!
-//! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for people, JSON for
-//! scripts, an exit code. Never here: anything of the log's format, of rows, or of the wire.
+//! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for people, JSON
+//! for scripts, an exit code. Never here: anything of the log's format, of rows, or of the wire.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod access;
 pub mod cli;
 pub mod config;
 pub mod control;

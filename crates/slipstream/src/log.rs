@@ -3,9 +3,9 @@
 //! In: code, subsystem and text. Out: one line to stderr or a file, each written whole. Never here: a password of
 //! a URL, a line break from a text, an error that stops the program because its log cannot be written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,19 +17,23 @@ pub use crate::log_code::Code;
 #[derive(Debug)]
 struct Logger {
     config: LogConfig,
+    /// Of a new log file.
+    mode: u32,
     /// None = stderr.
     file: Mutex<Option<File>>,
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
-/// Opens the log. Until then, lines go to stderr as text. A second call changes nothing.
+/// Opens the log. Until then, lines go to stderr as text. A second call changes nothing. A new file is for the owner,
+/// and for the group to read, as far as `umask` allows: the operator's, not the narrower one of the data folder.
 ///
 /// # Errors
 /// Code 2 if the file cannot be opened.
-pub fn init(config: &LogConfig) -> Result<(), Failure> {
-    let file = open(config.file.as_ref())?;
-    let _ = LOGGER.set(Logger { config: config.clone(), file: Mutex::new(file) });
+pub fn init(config: &LogConfig, umask: u32) -> Result<(), Failure> {
+    let mode = 0o640 & !umask;
+    let file = open(config.file.as_ref(), mode)?;
+    let _ = LOGGER.set(Logger { config: config.clone(), mode, file: Mutex::new(file) });
     Ok(())
 }
 
@@ -39,15 +43,26 @@ pub fn init(config: &LogConfig) -> Result<(), Failure> {
 /// If it cannot be opened; lines go on into the old one.
 pub fn reopen() -> Result<(), Failure> {
     let Some(logger) = LOGGER.get() else { return Ok(()) };
-    let file = open(logger.config.file.as_ref())?;
+    let file = open(logger.config.file.as_ref(), logger.mode)?;
     *logger.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
     Ok(())
 }
 
-fn open(path: Option<&PathBuf>) -> Result<Option<File>, Failure> {
+fn open(path: Option<&PathBuf>, mode: u32) -> Result<Option<File>, Failure> {
     let Some(path) = path else { return Ok(None) };
-    let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
-    file.map(Some).map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))
+    let failed = |error: io::Error| Failure::usage(format!("log file {}: {error}", path.display()));
+    match OpenOptions::new().append(true).create_new(true).mode(mode).open(path) {
+        Ok(file) => {
+            // The process's umask took the group's right off.
+            file.set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
+            Ok(Some(file))
+        }
+        // As the operator, or logrotate, made it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            OpenOptions::new().append(true).create(true).mode(mode).open(path).map(Some).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Writes a line, unless its level is above the verbosity.
@@ -137,6 +152,18 @@ mod tests {
             format_line(LogFormat::Text, &line("text")),
             "2026-11-21T08:00:00.123456Z 0 [Note] [SLIP-000023] [Store] text\n"
         );
+    }
+
+    #[test]
+    fn a_new_log_file_is_for_owner_and_group_and_an_old_one_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        open(Some(&path), 0o640).unwrap();
+        assert_eq!(mode(&path), 0o640);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        open(Some(&path), 0o640).unwrap();
+        assert_eq!(mode(&path), 0o600);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a log line is about: a code with its level. Alerts are keyed on the code.
 //!
-//! Invariant: a number is given once and never again; a meaning has one level. A number whose meaning went stays unused.
+//! Invariant: a number is given once and never again; a meaning has one level. A number whose meaning went stays
+//! unused.
 
 /// mysqld's four. ERROR means that a human must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,8 @@ codes! {
     LogNotReopened = 9 Warning,
     /// An operator asked to stop.
     OperatorStop = 10 System,
+    /// Permissions in the data folder could not be narrowed.
+    FolderNotNarrowed = 11 Warning,
     /// The relay log was truncated to its last whole transaction.
     RelayLogTruncated = 20 Warning,
     /// What a start found: store, relay log, and where replay begins.

@@ -24,7 +24,7 @@ use crate::lock::FolderLock;
 use crate::log::{self, Code};
 use crate::signals::Signals;
 use crate::units::parse_span;
-use crate::{skip, watch};
+use crate::{access, skip, watch};
 
 /// How often the main thread looks at signals and at the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -119,7 +119,9 @@ fn ask_running(folder: &Path, request: &Request) -> Result<Option<serde_json::Va
 fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     let settings = settings(files, &flags.pairs(), Some(&flags.password))?;
     let config = settings.replica()?;
-    log::init(&config.log)?;
+    // Before the first thread: what the store's threads make must not be for others.
+    let umask = access::set_umask(config.access);
+    log::init(&config.log, umask)?;
     if flags.source.source.as_deref().is_some_and(url_has_password) {
         let text = "a password stands on the command line, where other users see it: use an option file or MYSQL_PWD";
         log::write(Code::PasswordOnCommandLine, "Server", text);
@@ -146,12 +148,20 @@ fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failur
         config.relay_sync
     );
     log::write(Code::Started, "Server", &about);
+    narrow(&folder, config.access);
     let source = config.source.shown();
     let result = follow(config, &folder, &lock, signals);
     if let Err(failure) = &result {
         keep_failure(&folder, source, failure);
     }
     result
+}
+
+/// Files of older versions, and folders the operator made, may be open to others.
+fn narrow(folder: &Folder, access: access::Access) {
+    if let Err(failed) = access::narrow(folder.path(), access) {
+        log::write(Code::FolderNotNarrowed, "Server", &failed.to_string());
+    }
 }
 
 /// So that `status` on the stopped folder shows why, even if the engine never started.
@@ -169,8 +179,8 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     let _ = folder.keep_last_status(&report);
 }
 
-/// Runs the engine until its end. Where that is a relay log found damaged, and the source can be asked again, the engine is
-/// started anew: it cuts the log back, fetches what is missing and goes on.
+/// Runs the engine until its end. Where that is a relay log found damaged, and the source can be asked again, the
+/// engine is started anew: it cuts the log back, fetches what is missing and goes on.
 fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
     let mut mended_at = None;
     loop {
@@ -439,6 +449,7 @@ fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Resu
     }
     // A folder that is not there, or not ours, must not be made by this.
     Folder::check(&data)?;
+    access::set_umask(settings(files, &[], None)?.access());
     let (folder, _lock) = Folder::own(&data)?;
     skip::add(&folder, &set)?;
     say(out, "at the next start")

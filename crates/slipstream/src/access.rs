@@ -1,0 +1,300 @@
+//! Who may read the data folder: its owner, and the group where the operator says so. Others never.
+//!
+//! In: `--group-access`. Out: the process's umask, and the modes of what was in the folder before. Never here: a
+//! symbolic link followed, a name that is not ours touched, a file opened for writing.
+
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, fchmod, fstat, openat, statat};
+use rustix::io::Errno;
+
+/// Names of ours in a data folder. The socket is not among them: its mode is set when it is made.
+const OURS: &[&str] = &[
+    "slipstream.format",
+    "slipstream.lock",
+    "auto.cnf",
+    "relay-log",
+    "store",
+    "scratch",
+    "skipped",
+    "filters",
+    "source-facts",
+    "copying",
+    "copying-table",
+    "last-status.json",
+];
+/// What a write that was interrupted leaves: NAME.tmp.
+const TEMPORARY: &str = ".tmp";
+/// Folders of ours are three deep.
+const DEPTH_MAX: u32 = 8;
+
+/// Who may read what we write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// The owner alone.
+    #[default]
+    Owner,
+    /// The owner, and the group for reading.
+    Group,
+}
+
+impl Access {
+    /// What no new file may have.
+    fn umask(self) -> Mode {
+        match self {
+            Access::Owner => Mode::RWXG | Mode::RWXO,
+            Access::Group => Mode::WGRP | Mode::RWXO,
+        }
+    }
+
+    /// The mode wanted of a file or folder of ours that has `mode`: the group gets the owner's rights but for writing.
+    fn of(self, mode: RawMode) -> RawMode {
+        let owner = mode & 0o700;
+        match self {
+            Access::Owner => owner,
+            Access::Group => owner | (owner >> 3 & 0o050),
+        }
+    }
+
+    /// The mode wanted of the data folder itself, which the operator may have made: the group keeps what it has, so
+    /// that it can reach a log file there.
+    fn of_data_folder(self, mode: RawMode) -> RawMode {
+        let kept = mode & 0o770;
+        match self {
+            Access::Owner => kept,
+            Access::Group => kept | 0o050,
+        }
+    }
+}
+
+/// Sets what new files of this process may have, and returns what was set before. Before the first thread starts.
+pub fn set_umask(access: Access) -> RawMode {
+    rustix::process::umask(access.umask()).bits()
+}
+
+/// What could not be given its mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotNarrowed {
+    /// How many files and folders.
+    pub count: u64,
+    /// The first of them, below the data folder, and why.
+    pub first: String,
+}
+
+impl fmt::Display for NotNarrowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotNarrowed { count, first } = self;
+        write!(f, "permissions of {count} names in the data folder stay as they are; the first: {first}")
+    }
+}
+
+/// Gives the data folder and what is ours in it their modes. The folder's owner calls it, before anything else is
+/// written.
+///
+/// # Errors
+/// What stayed as it was: names of other users, and symbolic links in the place of ours. Not a reason to stop.
+pub fn narrow(folder: &Path, access: Access) -> Result<(), NotNarrowed> {
+    let mut narrowing = Narrowing { access, failed: None };
+    let opened = openat(CWD, folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    match opened {
+        Ok(folder) => narrowing.data_folder(&folder),
+        Err(error) => narrowing.fail(".", &error),
+    }
+    narrowing.failed.map_or(Ok(()), Err)
+}
+
+struct Narrowing {
+    access: Access,
+    failed: Option<NotNarrowed>,
+}
+
+impl Narrowing {
+    fn fail(&mut self, path: &str, reason: &dyn fmt::Display) {
+        let failed = self.failed.get_or_insert_with(|| NotNarrowed { count: 0, first: format!("{path}: {reason}") });
+        failed.count += 1;
+    }
+
+    fn data_folder(&mut self, folder: &OwnedFd) {
+        let mode = |mode| self.access.of_data_folder(mode);
+        if let Err(error) = set_mode(folder.as_fd(), mode) {
+            self.fail(".", &error);
+        }
+        let suffixes = ["", TEMPORARY];
+        for name in OURS.iter().flat_map(|name| suffixes.map(|suffix| format!("{name}{suffix}"))) {
+            let Ok(c_name) = CString::new(name.as_str()) else { continue };
+            self.name(folder.as_fd(), &c_name, &name, 0);
+        }
+    }
+
+    /// One name in a folder, and what is below it.
+    fn name(&mut self, folder: BorrowedFd<'_>, name: &CStr, path: &str, depth: u32) {
+        // Looked at first: most names are right already, and are not opened.
+        let stat = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return,
+            Err(error) => return self.fail(path, &error),
+        };
+        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => true,
+            FileType::RegularFile => false,
+            FileType::Symlink => return self.fail(path, &"a symbolic link, which is not followed"),
+            _ => return,
+        };
+        let bits = stat.st_mode & 0o777;
+        if !is_folder && bits == self.access.of(bits) {
+            return;
+        }
+        let kind = if is_folder { OFlags::DIRECTORY } else { OFlags::NONBLOCK };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind;
+        let opened = match openat(folder, name, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            // Removed meanwhile.
+            Err(Errno::NOENT) => return,
+            Err(error) => return self.fail(path, &error),
+        };
+        if let Err(error) = set_mode(opened.as_fd(), |mode| self.access.of(mode)) {
+            self.fail(path, &error);
+        }
+        if is_folder && depth < DEPTH_MAX {
+            self.inside(&opened, path, depth);
+        }
+    }
+
+    fn inside(&mut self, folder: &OwnedFd, path: &str, depth: u32) {
+        let entries = match Dir::read_from(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.fail(path, &error),
+        };
+        for entry in entries {
+            match entry {
+                Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+                Ok(entry) => {
+                    let below = format!("{path}/{}", entry.file_name().to_string_lossy());
+                    self.name(folder.as_fd(), entry.file_name(), &below, depth + 1);
+                }
+                Err(error) => return self.fail(path, &error),
+            }
+        }
+    }
+}
+
+/// Changes the mode of what is open to what `wanted` makes of it, if that is another one.
+fn set_mode(opened: BorrowedFd<'_>, wanted: impl Fn(RawMode) -> RawMode) -> Result<(), Errno> {
+    let bits = fstat(opened)?.st_mode & 0o7777;
+    // A folder's set-group-ID bit stays: it is the operator's.
+    let wanted = bits & 0o7000 | wanted(bits & 0o777);
+    if bits == wanted { Ok(()) } else { fchmod(opened, Mode::from_raw_mode(wanted)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// A folder as older versions left it under a umask of 022, a log file of the operator's in it, and a link that
+    /// leads out.
+    fn old_folder() -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        // Others must be able to come this far.
+        set(dir.path(), 0o755);
+        let data = dir.path().join("data");
+        for folder in ["", "store", "store/tables", "relay-log"] {
+            fs::create_dir(data.join(folder)).unwrap();
+            set(&data.join(folder), 0o755);
+        }
+        for file in [
+            "slipstream.format",
+            "last-status.json",
+            "last-status.json.tmp",
+            "store/tables/1",
+            "store/v1",
+            "relay-log/relay.000001",
+            "operators.log",
+        ] {
+            fs::write(data.join(file), "a customer's row").unwrap();
+            set(&data.join(file), 0o644);
+        }
+        fs::create_dir(dir.path().join("outside")).unwrap();
+        set(&dir.path().join("outside"), 0o755);
+        fs::write(dir.path().join("outside/theirs"), "").unwrap();
+        set(&dir.path().join("outside/theirs"), 0o644);
+        symlink(dir.path().join("outside"), data.join("scratch")).unwrap();
+        symlink(dir.path().join("outside/theirs"), data.join("store/tables/2")).unwrap();
+        (dir, data)
+    }
+
+    #[test]
+    fn what_is_ours_is_narrowed_and_what_links_lead_to_is_not() {
+        let (dir, data) = old_folder();
+        let failed = narrow(&data, Access::Owner).unwrap_err();
+        assert_eq!(failed.count, 2, "{failed}");
+        assert!(failed.to_string().contains("a symbolic link, which is not followed"), "{failed}");
+        for (name, wanted) in [
+            ("data", 0o750),
+            ("data/store", 0o700),
+            ("data/store/tables", 0o700),
+            ("data/store/tables/1", 0o600),
+            ("data/store/v1", 0o600),
+            ("data/relay-log", 0o700),
+            ("data/relay-log/relay.000001", 0o600),
+            ("data/slipstream.format", 0o600),
+            ("data/last-status.json", 0o600),
+            ("data/last-status.json.tmp", 0o600),
+            ("data/operators.log", 0o644),
+            ("outside", 0o755),
+            ("outside/theirs", 0o644),
+        ] {
+            assert_eq!(mode(&dir.path().join(name)), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_group_reads_only_where_the_operator_says_so() {
+        let (_dir, data) = old_folder();
+        let _ = narrow(&data, Access::Owner);
+        let _ = narrow(&data, Access::Group);
+        for (name, wanted) in [
+            ("", 0o750),
+            ("store", 0o750),
+            ("store/tables/1", 0o640),
+            ("last-status.json", 0o640),
+            ("operators.log", 0o644),
+        ] {
+            assert_eq!(mode(&data.join(name)), wanted, "{name}");
+        }
+        let _ = narrow(&data, Access::Owner);
+        assert_eq!((mode(&data.join("store")), mode(&data.join("store/v1"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn another_user_finds_nothing() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can become another user");
+            return;
+        }
+        let (_dir, data) = old_folder();
+        let found = || {
+            let mut find = Command::new("find");
+            find.arg(&data).args(["-mindepth", "1"]).uid(65_534).gid(65_534);
+            String::from_utf8(find.output().unwrap().stdout).unwrap()
+        };
+        assert!(found().contains("store/tables/1"), "else this test shows nothing");
+        let _ = narrow(&data, Access::Owner);
+        assert_eq!(found(), "");
+    }
+}
