@@ -18,11 +18,9 @@ use apply::stages::{Ending, InFlight, Publisher, SequenceStage, SplitStage, Work
 use base::LogPosition;
 use binlog::reader::BinlogFile;
 use catalog::{Catalog, TableDef};
+use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, Splitter};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{Intake, RelayLog, RelayOptions, RelayTail, SyncPolicy, TailItem};
-use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, Splitter,
-};
 use serde::{Deserialize, Serialize};
 use store::{CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, Snapshot, Store, TableReader};
 use xxhash_rust::xxh3::xxh3_64;

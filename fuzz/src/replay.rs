@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::GtidSet;
 use catalog::Catalog;
-use schedule::{
+use decode::{
     DecodeOptions, Decoder, MemoryGate, RowOp, SequencedPiece, Sequencer, SharedCatalog, SkipList, SplitOptions,
     Splitter,
 };

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use anyhow::bail;
 use apply::transactions::{CommitOrder, HandOff, TransactionOptions, WORKER_QUEUE_EVENTS_STOCK, WaitAt};
 use clap::{Args, ValueEnum};
+use decode::trackers::{Rules, TrackerKind};
 use relay_log::SyncPolicy;
-use schedule::trackers::{Rules, TrackerKind};
 use serde::Serialize;
 use store::CheckImages;
 

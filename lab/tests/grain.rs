@@ -8,10 +8,10 @@ use apply::transactions::{CommitOrder, HandOff, TransactionOptions, WaitAt};
 use base::{Gtid, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent};
+use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 use lab::ablation::{AblationArgs, Base, ablation};
 use lab::replay::{Grain, Pace, ReplayOptions, ReplayReport, TransactionReport, grain, replay};
 use relay_log::SyncPolicy;
-use schedule::trackers::{Rules, TrackerKind, TrackerOptions};
 use store::CheckImages;
 
 const ROWS: usize = 40;

@@ -12,11 +12,11 @@ use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
 use base::LogPosition;
 use binlog::reader::BinlogFile;
 use binlog::{GtidEvent, event_type};
+use decode::SplitOptions;
 use lab::replay::grain::{GrainFlags, GrainName, Switch, TrackingName};
 use lab::replay::{Grain, OnDisk, ReplayOptions, ReplayReport, feed, replay};
 use lab::shapes::{Change, MakeOptions, MakeReport, Shape, Tracking, make};
 use relay_log::{Intake, RelayLog, RelayOptions, SyncPolicy};
-use schedule::SplitOptions;
 use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
 
 const HUGE_ROWS: u64 = 20_000;
@@ -188,7 +188,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                 workers: 2,
                 memory_bytes: 1 << 20,
                 apply: ApplyOptions { check_images: CheckImages::All },
-                skip: schedule::SkipList::default(),
+                skip: decode::SkipList::default(),
                 store: Arc::clone(&store),
                 cuts: Some(CutOptions {
                     generation_bytes: 400_000,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use catalog::{Catalog, KeyOrder, TableDef};
-use schedule::{OpKind, Span};
+use decode::{OpKind, Span};
 
 use super::{Counts, Line};
 

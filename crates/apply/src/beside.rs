@@ -13,7 +13,7 @@ use base::queue::Waker;
 use base::{GtidSet, LogPosition};
 use catalog::{Catalog, TableDef, TableId};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use schedule::DecodedPiece;
+use decode::DecodedPiece;
 
 use crate::copy_track::CopyTrack;
 

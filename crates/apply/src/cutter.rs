@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use base::{GtidSet, LogPosition, PreparedSet};
 use catalog::Catalog;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use decode::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
 use observe::fail_point::{self, Phase};
 use observe::{Ledger, LedgerRow, LedgerSnapshot, Page};
-use schedule::{DecodedPiece, SequencedPiece, Sequencer, Stop, StopClass};
 use store::{CutPoint, CutReport, Generation, MERGE_RUNS, Store, StoreError};
 
 use crate::ending::Ending;

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use base::queue::{self, Received, queue};
 use base::{LogPosition, ReplicationFilters, ThreadAffinity};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use observe::{LagMeter, Ledger, RateMeter};
-use relay_log::{RelayError, TailItem};
-use schedule::{
+use decode::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
     SpareBuffers, SplitOptions, Splitter, StatementWrites, Stop,
 };
+use observe::{LagMeter, Ledger, RateMeter};
+use relay_log::{RelayError, TailItem};
 use store::Store;
 
 use crate::beside::{self, Command, Commands, HOLD_MAX, TableCopier};

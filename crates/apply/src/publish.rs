@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::{Gtid, GtidSet, LogPosition, SequenceNumber, Waiters};
+use decode::{SequencedPiece, Stop, StopClass};
 use observe::{LagMeter, LagSample, RateMeter, Work, now_us};
-use schedule::{SequencedPiece, Stop, StopClass};
 use store::Store;
 
 struct Member {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::Catalog;
-use schedule::{Rewriter, SequencedPiece, StopClass};
+use decode::{Rewriter, SequencedPiece, StopClass};
 use store::PinnedLayers;
 
 use crate::cutter::class_of;

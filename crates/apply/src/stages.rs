@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use base::{GtidSet, LogPosition};
 use catalog::{TableDef, TableId};
+use decode::{DecodedPiece, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
 use relay_log::{RelayError, TailItem};
-use schedule::{DecodedPiece, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use store::{PinnedLayers, Store};
 
 use crate::beside::Boundary;

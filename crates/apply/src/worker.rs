@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use base::{Countdown, SequenceNumber};
 use catalog::{Identity, TableId};
-use observe::{Category, Ledger, LedgerBatch, Page};
-use schedule::{
+use decode::{
     CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape,
     SpareBuffers, Stop, StopClass,
 };
+use observe::{Category, Ledger, LedgerBatch, Page};
 use store::{
     BeforeImage, CheckImages, Lane, LaneGuard, Layers, OwnedShape, PinnedLayers, RowChange, RowError, RowErrorKind,
     Store, TableShape, WARM_ROWS, merge_json,
@@ -634,8 +634,8 @@ mod tests {
 
     use base::GtidSet;
     use catalog::Catalog;
+    use decode::{DecodeOptions, Decoder, MemoryGate, Sequencer, SharedCatalog, Splitter};
     use observe::{LagMeter, RateMeter};
-    use schedule::{DecodeOptions, Decoder, MemoryGate, Sequencer, SharedCatalog, Splitter};
 
     use super::*;
 

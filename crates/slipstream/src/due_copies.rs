@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use catalog::Catalog;
-use schedule::StatementWrites;
+use decode::StatementWrites;
 
 /// How often quarantined tables are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

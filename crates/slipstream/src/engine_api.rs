@@ -500,7 +500,7 @@ pub fn lab_replay(options: &LabReplayOptions, out: &mut dyn Write) -> Result<(),
 
 /// The failure behind a lab command's error, with its exit code.
 fn lab_failure(error: &anyhow::Error) -> Failure {
-    if let Some(stop) = error.downcast_ref::<schedule::Stop>() {
+    if let Some(stop) = error.downcast_ref::<decode::Stop>() {
         return replica::stop_failure(stop);
     }
     let exit = error.chain().find_map(|cause| {

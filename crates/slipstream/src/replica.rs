@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use apply::{ApplyOptions, CutOptions, CutWait, Pipeline, PipelineOptions, lanes_for};
 use base::{GtidSet, LogPosition};
 use catalog::Catalog;
+use decode::{SkipList, Stop, StopClass};
 use observe::fail_point::{self, Phase};
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
@@ -22,7 +23,6 @@ use relay_log::{
     OnDamage, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayShared, RelaySync as RelaySyncHandle,
     SyncPolicy,
 };
-use schedule::{SkipList, Stop, StopClass};
 use store::{Disk, DiskOptions, Recovered, SnapshotLimits, Store, StoreError};
 
 use crate::config::{CheckImages, CopyConfig, RelaySync, ReplicaConfig, SourceSpec};

@@ -29,9 +29,9 @@ use apply::{Boundary, CopyTrack, Refused, TableCopier};
 use base::GtidSet;
 use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use decode::{FollowEnd, MemoryGate, TableFollower};
 use observe::fail_point::{self, Phase};
 use relay_log::{RelayPosition, RelayShared, SideReader, TailItem};
-use schedule::{FollowEnd, MemoryGate, TableFollower};
 use source::TableFilter;
 use store::{CopyWriter, Store};
 

@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
+use decode::SplitOptions;
 use fuzz::replay::replay;
 use fuzz::{Input, seeds};
-use schedule::SplitOptions;
 
 fn logs() -> Vec<Vec<u8>> {
     let events = seeds::shop_events();

@@ -7,7 +7,7 @@ use apply::transactions::{
     CommitOrder, HandOff, TransactionOptions, WORKER_QUEUE_EVENTS, WORKER_QUEUE_EVENTS_STOCK, WaitAt,
 };
 use clap::{Args, ValueEnum};
-use schedule::trackers::{HISTORY_SIZE_MAX, Rules, TrackerKind, TrackerOptions};
+use decode::trackers::{HISTORY_SIZE_MAX, Rules, TrackerKind, TrackerOptions};
 
 /// Who applies what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

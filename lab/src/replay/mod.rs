@@ -221,7 +221,7 @@ impl Run {
             workers: options.workers,
             memory_bytes: options.memory_bytes,
             apply: ApplyOptions { check_images: options.check_images },
-            skip: schedule::SkipList::default(),
+            skip: decode::SkipList::default(),
             store,
             cuts: cut_options,
             clock_difference_us: Arc::new(AtomicI64::new(0)),

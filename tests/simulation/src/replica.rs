@@ -17,14 +17,14 @@ use apply::stages::{
 use apply::{ApplyOptions, CutOptions, lanes_for};
 use base::{GtidSet, LogPosition};
 use catalog::Catalog;
+use decode::{
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SplitOptions,
+    Splitter, Stop, StopClass,
+};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{
     Intake, OnDamage, RelayError, RelayLog, RelayOptions, RelayPosition, RelayShared, RelayTail, RelayWriter,
     SyncPolicy, SyncStep, TailItem,
-};
-use schedule::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SplitOptions,
-    Splitter, Stop, StopClass,
 };
 use store::{CheckImages, CutPoint, Disk, DiskOptions, Generation, Store, StoreError};
 

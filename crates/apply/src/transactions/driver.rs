@@ -11,11 +11,11 @@ use std::thread::JoinHandle;
 
 use base::queue::{self, Received};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use observe::Ledger;
-use schedule::trackers::{Extractor, Facts};
-use schedule::{
+use decode::trackers::{Extractor, Facts};
+use decode::{
     DecodeOptions, DecodedPiece, Decoder, LAST_OF_EVENT, Piece, PieceKind, Sequencer, SharedCatalog, SpareBuffers,
 };
+use observe::Ledger;
 use store::{Store, WatermarkState};
 
 use super::low_water_mark::{LowWaterMark, Waited};

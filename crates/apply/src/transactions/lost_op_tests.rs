@@ -11,11 +11,11 @@ use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, GtidEvent, RowsEvent, RowsKind, TableMapEvent, event_type, row_flags};
 use catalog::Catalog;
 use crossbeam_channel::bounded;
-use observe::{Category, LagMeter, Ledger, RateMeter};
-use schedule::{
+use decode::{
     DecodeOptions, DecodedPiece, Decoder, LAST_OF_EVENT, MemoryGate, PieceKind, RowOp, Sequencer, SharedCatalog,
     SplitOptions, Splitter, Stop, StopClass,
 };
+use observe::{Category, LagMeter, Ledger, RateMeter};
 use store::{Disk, DiskOptions, Store};
 
 use super::low_water_mark::LowWaterMark;

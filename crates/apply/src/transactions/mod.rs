@@ -27,7 +27,7 @@ mod worker;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use schedule::trackers::{TrackerCounts, TrackerOptions};
+use decode::trackers::{TrackerCounts, TrackerOptions};
 
 pub use low_water_mark::LowWaterMark;
 pub use scheduler::{Placed, Scheduler};

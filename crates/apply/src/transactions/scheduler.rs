@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use base::SequenceNumber;
 use catalog::{Catalog, Identity};
-use schedule::trackers::{Extractor, Facts, Rules, Tracker, TrackerCounts, TrackerOptions};
-use schedule::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, OpKind, SequencedPiece};
+use decode::trackers::{Extractor, Facts, Rules, Tracker, TrackerCounts, TrackerOptions};
+use decode::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, OpKind, SequencedPiece};
 
 /// Images of rows without a key that are remembered; when there are more, all not remembered count as changed by the newest.
 const KEYLESS_MAX: usize = 1 << 18;

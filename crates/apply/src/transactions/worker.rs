@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use catalog::TableId;
 use crossbeam_channel::Sender;
-use schedule::{DecodedPiece, SpareBuffers};
+use decode::{DecodedPiece, SpareBuffers};
 use store::Store;
 
 use super::low_water_mark::{LowWaterMark, Waited};
@@ -146,7 +146,7 @@ impl TransactionWorker {
 }
 
 /// Calls `each` with the parts of a piece's lists that a range over all of them covers.
-pub(super) fn each_list(decoded: &DecodedPiece, range: Range<usize>, mut each: impl FnMut(&[schedule::RowOp])) {
+pub(super) fn each_list(decoded: &DecodedPiece, range: Range<usize>, mut each: impl FnMut(&[decode::RowOp])) {
     let mut start = 0;
     for ops in decoded.lanes.iter().chain(std::iter::once(&decoded.barrier)) {
         let end = start + ops.len();

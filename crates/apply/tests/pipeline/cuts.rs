@@ -10,8 +10,8 @@ use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
 use base::{GtidSet, LogPosition};
 use binlog::EventHeader;
 use catalog::Catalog;
+use decode::{SkipList, SplitOptions};
 use relay_log::{Intake, RelayFiles, RelayLog, RelayOptions, TailItem};
-use schedule::{SkipList, SplitOptions};
 use store::{Disk, DiskOptions, Snapshot, Store};
 
 use crate::kit::{Flavour, History, Random};

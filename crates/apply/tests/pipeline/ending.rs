@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use apply::LogSource;
+use decode::StopClass;
 use relay_log::RelayError;
-use schedule::StopClass;
 
 use crate::kit::{History, Random};
 use crate::run::{Setup, check_watermark, chunks, closing, quiet, seeds};

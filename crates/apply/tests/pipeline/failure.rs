@@ -3,8 +3,8 @@
 
 use base::{Gtid, GtidSet};
 use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, event_type, row_flags};
+use decode::StopClass;
 use relay_log::boundary::BoundaryTracker;
-use schedule::StopClass;
 
 use crate::kit::{Event, History, Random, Shape, Value, bitmap, image, shapes};
 use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow, quiet, seeds};

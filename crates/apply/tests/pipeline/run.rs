@@ -10,9 +10,9 @@ use apply::{ApplyOptions, Finished, LogSource, Pipeline, PipelineOptions, lanes_
 use base::GtidSet;
 use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, TransactionPayload, event_body, event_type};
 use catalog::Catalog;
+use decode::{SkipList, SplitOptions};
 use observe::LedgerSnapshot;
 use relay_log::{Chunk, TailItem};
-use schedule::{SkipList, SplitOptions};
 use store::{CheckImages, Recovered, Snapshot, Store};
 
 use crate::kit::{History, Random, State, row_digest};

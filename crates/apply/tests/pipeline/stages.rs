@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::Gtid;
 use catalog::Catalog;
-use schedule::{
+use decode::{
     DecodeOptions, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipReason, SplitOptions, Splitter,
     Stop,
 };
@@ -74,7 +74,7 @@ fn step(files: &[(String, Vec<u8>)], sizes: SplitOptions, mut cut: impl FnMut() 
     out
 }
 
-fn take(sequenced: &schedule::SequencedPiece, out: &mut Vec<Seen>) {
+fn take(sequenced: &decode::SequencedPiece, out: &mut Vec<Seen>) {
     let decoded = &sequenced.decoded;
     assert!(decoded.stop.is_none(), "{:?}", decoded.stop);
     for (index, transaction) in decoded.transactions.iter().enumerate() {

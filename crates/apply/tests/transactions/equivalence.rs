@@ -2,7 +2,7 @@
 
 use apply::Pipeline;
 use apply::transactions::{CommitOrder, HandOff, TransactionCounts, TransactionOptions, WaitAt};
-use schedule::trackers::{Rules, TrackerKind, TrackerOptions};
+use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 
 use crate::kit::{Flavour, History, Random};
 use crate::run::{Setup, check_with, chunks, closing, follow, seeds};

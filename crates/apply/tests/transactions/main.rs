@@ -10,7 +10,7 @@ mod kit;
 #[path = "../pipeline/run.rs"]
 mod run;
 #[allow(dead_code, reason = "shared with the trackers' tests")]
-#[path = "../../../schedule/tests/trackers/stamps.rs"]
+#[path = "../../../decode/tests/trackers/stamps.rs"]
 mod stamps;
 
 mod equivalence;

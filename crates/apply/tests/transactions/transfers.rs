@@ -13,7 +13,7 @@ use binlog::writer::BinlogWriter;
 use binlog::{
     ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent, row_flags,
 };
-use schedule::trackers::{Rules, TrackerKind, TrackerOptions};
+use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 use store::{Snapshot, Store};
 
 use crate::equivalence::KINDS;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use base::SequenceNumber;
 use catalog::{Identity, TableId};
-use schedule::OpKind;
-use schedule::trackers::{Extractor, Facts, Rules, Tracker, TrackerKind, TrackerOptions};
+use decode::OpKind;
+use decode::trackers::{Extractor, Facts, Rules, Tracker, TrackerKind, TrackerOptions};
 
 use crate::stamps::pieces_until;
 

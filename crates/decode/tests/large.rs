@@ -7,7 +7,7 @@ use base::limits::{LARGE_SLICE_BYTES, TRANSACTION_SLICE_BYTES};
 use base::{Gtid, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
-use schedule::{MemoryGate, Splitter};
+use decode::{MemoryGate, Splitter};
 
 const EVENT_BYTES: usize = 8192;
 
@@ -52,7 +52,7 @@ fn pieces(bytes: usize, says_its_length: bool) -> Vec<(usize, bool)> {
     let mut offset = 4;
     for chunk in whole.chunks(300_000) {
         let data = Arc::new(chunk.to_vec().into());
-        let emit = &mut |piece: schedule::Piece| {
+        let emit = &mut |piece: decode::Piece| {
             found.push((piece.end - piece.start, piece.unfinished));
             true
         };

@@ -6,7 +6,7 @@ use binlog::writer::BinlogWriter;
 use binlog::{
     ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent, XaPrepare, XaXid, row_flags,
 };
-use schedule::trackers::{Rules, TrackerKind, TrackerOptions};
+use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 
 use crate::stamps::stamps;
 

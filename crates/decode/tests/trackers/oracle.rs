@@ -1,6 +1,6 @@
 //! Every pair of transactions, by brute force.
 
-use schedule::trackers::{DISTANCE_MAX, Rules, Stamp, TrackerKind, TrackerOptions};
+use decode::trackers::{DISTANCE_MAX, Rules, Stamp, TrackerKind, TrackerOptions};
 
 use crate::author::{Blind, History};
 use crate::stamps::stamps;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
-use schedule::trackers::{Extractor, Facts, Stamp, Tracker, TrackerCounts, TrackerOptions};
-use schedule::{
+use decode::trackers::{Extractor, Facts, Stamp, Tracker, TrackerCounts, TrackerOptions};
+use decode::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, SequencedPiece, Sequencer, SharedCatalog, SplitOptions, Splitter,
     Stop,
 };
