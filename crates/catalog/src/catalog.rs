@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::alter_effect::{self, PartitionsEffect, RowsEffect};
 use crate::charset::{self, Collation};
@@ -64,26 +65,65 @@ struct Database {
 
 /// A catalog as the store keeps it.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Stored {
+    #[serde(rename = "lower_case_table_names")]
     lower_case_table_names: u8,
+    #[serde(rename = "epoch")]
     epoch: u64,
+    #[serde(rename = "next_table_id")]
     next_table_id: u32,
+    #[serde(rename = "databases")]
     databases: Vec<StoredDatabase>,
     /// Database and name as compared, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // Absent where there are none.
+    #[serde(rename = "quarantined", default, skip_serializing_if = "Vec::is_empty")]
     quarantined: Vec<(String, String, String)>,
     /// Views, routines, triggers, events, users and grants.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // Absent where there are none.
+    #[serde(rename = "definitions", default, skip_serializing_if = "Vec::is_empty")]
     definitions: Vec<Definition>,
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct StoredDatabase {
+    #[serde(rename = "name")]
     name: String,
+    #[serde(rename = "collation", deserialize_with = "Option::deserialize")]
     collation: Option<u16>,
+    #[serde(rename = "tables")]
     tables: Vec<Arc<TableDef>>,
+    #[serde(rename = "views")]
     views: BTreeSet<String>,
 }
+
+/// A catalog of store format 1, which had neither layouts nor index ids nor partitions, with what they were then; None when
+/// this is no such catalog. One of these keys alone is missed: then it was lost.
+fn without_layouts(text: &[u8]) -> Option<Value> {
+    let mut stored: Value = serde_json::from_slice(text).ok()?;
+    let mut any = false;
+    for database in stored.get_mut("databases")?.as_array_mut()? {
+        for table in database.get_mut("tables")?.as_array_mut()? {
+            let table = table.as_object_mut()?;
+            if TABLE_KEYS_SINCE_FORMAT_2.iter().any(|(key, _)| table.contains_key(*key)) {
+                continue;
+            }
+            any = true;
+            for (key, value) in TABLE_KEYS_SINCE_FORMAT_2 {
+                table.insert(key.to_owned(), serde_json::from_str(value).ok()?);
+            }
+            for key in table.get_mut("keys")?.as_array_mut()? {
+                key.as_object_mut()?.insert("id".to_owned(), Value::from(0));
+            }
+        }
+    }
+    any.then_some(stored)
+}
+
+/// Keys of a table that format 1 does not have, and what stood for them, as JSON.
+const TABLE_KEYS_SINCE_FORMAT_2: [(&str, &str); 4] =
+    [("partitioning", "null"), ("layout_since", "0"), ("older_layouts", "[]"), ("index_ids_given", "0")];
 
 /// What a statement did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +219,13 @@ impl Catalog {
     /// # Errors
     /// When it is not such a text.
     pub fn from_json(text: &[u8]) -> Result<Catalog, serde_json::Error> {
-        let stored: Stored = serde_json::from_slice(text)?;
+        let stored: Stored = match serde_json::from_slice(text) {
+            Ok(stored) => stored,
+            Err(error) => match without_layouts(text) {
+                Some(older) => serde_json::from_value(older)?,
+                None => return Err(error),
+            },
+        };
         let mut inner = Inner {
             lower_case_table_names: stored.lower_case_table_names,
             epoch: stored.epoch,

@@ -22,19 +22,24 @@ const LATER_MAX: usize = 1000;
 
 /// Kinds of objects, in an order in which they can be made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum DefinitionKind {
     /// CREATE USER, CREATE ROLE, and what changes and grants are theirs.
+    #[serde(rename = "user")]
     User,
     /// CREATE FUNCTION.
+    #[serde(rename = "function")]
     Function,
     /// CREATE PROCEDURE.
+    #[serde(rename = "procedure")]
     Procedure,
     /// CREATE VIEW.
+    #[serde(rename = "view")]
     View,
     /// CREATE TRIGGER.
+    #[serde(rename = "trigger")]
     Trigger,
     /// CREATE EVENT.
+    #[serde(rename = "event")]
     Event,
 }
 
@@ -57,20 +62,28 @@ impl DefinitionKind {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recorded {
     /// Its text. That of users and grants may hold what passwords are checked against.
+    #[serde(rename = "text")]
     pub text: String,
     /// Its transaction; empty without GTIDs. Of what the initial copy brought: empty, it is of the copy's GTID set.
+    #[serde(rename = "gtid")]
     pub gtid: String,
     /// The session's default database, under its name here.
+    #[serde(rename = "default_db")]
     pub default_db: String,
     /// `sql_mode`, by name.
+    #[serde(rename = "sql_mode")]
     pub sql_mode: String,
     /// `character_set_client`; empty where not known.
+    #[serde(rename = "client_charset")]
     pub client_charset: String,
     /// `collation_connection`; empty where not known.
+    #[serde(rename = "connection_collation")]
     pub connection_collation: String,
     /// The database's default collation; empty where not known.
+    #[serde(rename = "database_collation")]
     pub database_collation: String,
     /// `time_zone`; empty where not known.
+    #[serde(rename = "time_zone")]
     pub time_zone: String,
 }
 
@@ -78,16 +91,22 @@ pub struct Recorded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// What it is.
+    #[serde(rename = "kind")]
     pub kind: DefinitionKind,
     /// Its database under its name here; empty for users.
+    #[serde(rename = "db")]
     pub db: String,
     /// Its name; of users `name@host`.
+    #[serde(rename = "name")]
     pub name: String,
     /// Of a trigger: its table.
+    #[serde(rename = "table", deserialize_with = "Option::deserialize")]
     pub table: Option<(String, String)>,
     /// The statement that made it; none for one that was there before the log began.
+    #[serde(rename = "made", deserialize_with = "Option::deserialize")]
     pub made: Option<Recorded>,
     /// What changed it since: ALTER, GRANT, REVOKE. Of equal texts the last.
+    #[serde(rename = "later")]
     pub later: Vec<Recorded>,
 }
 

@@ -368,10 +368,16 @@ mod tests {
     #[test]
     fn a_catalog_without_index_ids_gets_them() {
         let catalog = catalog(&["CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY b (b))"]);
-        let text = String::from_utf8(catalog.to_json().unwrap()).unwrap();
-        let old = text.replace("\"id\":2,\"name\"", "\"name\"").replace("\"id\":3,\"name\"", "\"name\"");
-        let old = old.replace("\"index_ids_given\":3", "\"index_ids_given\":1");
-        assert_ne!(old, text);
+        // As store format 1 had it.
+        let mut old: serde_json::Value = serde_json::from_slice(&catalog.to_json().unwrap()).unwrap();
+        let table = old.pointer_mut("/databases/0/tables/0").unwrap().as_object_mut().unwrap();
+        for name in ["partitioning", "layout_since", "older_layouts", "index_ids_given"] {
+            table.remove(name).unwrap();
+        }
+        for key in table["keys"].as_array_mut().unwrap() {
+            key.as_object_mut().unwrap().remove("id").unwrap();
+        }
+        let old = serde_json::to_string(&old).unwrap();
         assert_eq!(ids(&Catalog::from_json(old.as_bytes()).unwrap()), ids(&catalog));
     }
 

@@ -15,35 +15,49 @@ use crate::table::TableDef;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnSource {
     /// The stored bytes, or NULL, of the column at this position.
+    #[serde(rename = "Kept")]
     Kept(usize),
     /// The value of an older column, converted.
+    #[serde(rename = "Converted")]
     Converted {
         /// Its position.
+        #[serde(rename = "column")]
         column: usize,
         /// How.
+        #[serde(rename = "options")]
         options: ConvertOptions,
         /// What NULL becomes; None: it stays NULL.
+        #[serde(rename = "null", deserialize_with = "Option::deserialize")]
         null: Option<Vec<u8>>,
     },
     /// The bytes of a generated column, as [`ColumnSource::Kept`], where what it reads is not changed by its conversion;
     /// not known else.
+    #[serde(rename = "KeptWhile")]
     KeptWhile {
         /// Its position.
+        #[serde(rename = "column")]
         column: usize,
         /// Positions of what it reads, with the conversions.
+        #[serde(rename = "same")]
         same: Vec<(usize, ConvertOptions)>,
         /// What is not known.
+        #[serde(rename = "what")]
         what: String,
     },
     /// These stored bytes in every row.
+    #[serde(rename = "Constant")]
     Constant(Vec<u8>),
     /// NULL in every row.
+    #[serde(rename = "Null")]
     Null,
     /// Not known, for this reason; NULL in rows where the column at this position, if one is given, is NULL.
+    #[serde(rename = "Unknown")]
     Unknown {
         /// What is not known.
+        #[serde(rename = "what")]
         what: String,
         /// The older column.
+        #[serde(rename = "column", deserialize_with = "Option::deserialize")]
         column: Option<usize>,
     },
 }
@@ -52,10 +66,13 @@ pub enum ColumnSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OlderLayout {
     /// The first version of the definition with this layout.
+    #[serde(rename = "since")]
     pub since: u32,
     /// Types of its columns, in order.
+    #[serde(rename = "types")]
     pub types: Vec<ColumnType>,
     /// For each column of the next layout, where it comes from.
+    #[serde(rename = "to_next")]
     pub to_next: Vec<ColumnSource>,
 }
 

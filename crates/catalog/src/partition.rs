@@ -24,8 +24,10 @@ use crate::table::{Identity, TableDef, code};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partitioning {
     /// The rule.
+    #[serde(rename = "rule")]
     pub rule: PartitionRule,
     /// In order.
+    #[serde(rename = "partitions")]
     pub partitions: Vec<Partition>,
 }
 
@@ -33,25 +35,35 @@ pub struct Partitioning {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionRule {
     /// RANGE (expression).
+    #[serde(rename = "Range")]
     Range(PartitionExpression),
     /// LIST (expression).
+    #[serde(rename = "List")]
     List(PartitionExpression),
     /// RANGE COLUMNS.
+    #[serde(rename = "RangeColumns")]
     RangeColumns(Vec<String>),
     /// LIST COLUMNS.
+    #[serde(rename = "ListColumns")]
     ListColumns(Vec<String>),
     /// HASH (expression).
+    #[serde(rename = "Hash")]
     Hash(PartitionExpression),
     /// LINEAR HASH (expression).
+    #[serde(rename = "LinearHash")]
     LinearHash(PartitionExpression),
     /// KEY (columns).
+    #[serde(rename = "Key")]
     Key {
         /// None: those of the key that identifies rows.
+        #[serde(rename = "columns")]
         columns: Vec<String>,
         /// LINEAR KEY.
+        #[serde(rename = "linear")]
         linear: bool,
     },
     /// What is not understood: by its words.
+    #[serde(rename = "Other")]
     Other(String),
 }
 
@@ -59,14 +71,19 @@ pub enum PartitionRule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionExpression {
     /// An integer column.
+    #[serde(rename = "Column")]
     Column(String),
     /// YEAR(column).
+    #[serde(rename = "Year")]
     Year(String),
     /// TO_DAYS(column).
+    #[serde(rename = "ToDays")]
     ToDays(String),
     /// UNIX_TIMESTAMP(column), of a TIMESTAMP.
+    #[serde(rename = "UnixTimestamp")]
     UnixTimestamp(String),
     /// Anything else, by its text.
+    #[serde(rename = "Other")]
     Other(String),
 }
 
@@ -74,8 +91,10 @@ pub enum PartitionExpression {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
     /// Its name.
+    #[serde(rename = "name")]
     pub name: String,
     /// LESS THAN: one bound a column. IN: a list of such.
+    #[serde(rename = "values")]
     pub values: Vec<Vec<BoundValue>>,
 }
 
@@ -83,14 +102,19 @@ pub struct Partition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BoundValue {
     /// MAXVALUE.
+    #[serde(rename = "Max")]
     Max,
     /// NULL.
+    #[serde(rename = "Null")]
     Null,
     /// A whole number.
+    #[serde(rename = "Number")]
     Number(i64),
     /// Text, in UTF-8.
+    #[serde(rename = "Text")]
     Text(String),
     /// Not understood, by its text.
+    #[serde(rename = "Other")]
     Other(String),
 }
 

@@ -25,78 +25,105 @@ impl std::fmt::Display for TableId {
 
 /// One table at one epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TableDef {
     /// Fresh at CREATE and TRUNCATE, and where an ALTER TABLE writes all rows anew; else kept.
+    #[serde(rename = "id")]
     pub id: TableId,
     /// Counts the definitions under this id, from 1.
+    #[serde(rename = "version")]
     pub version: u32,
     /// Database, as stored by the source.
+    #[serde(rename = "db")]
     pub db: String,
     /// Name, as stored by the source.
+    #[serde(rename = "name")]
     pub name: String,
     /// In table order, the order of row images. Hidden columns of functional indexes are not among them.
+    #[serde(rename = "columns")]
     pub columns: Vec<Column>,
     /// In MySQL's internal order: PRIMARY, unique without NULL, unique with NULL, unique with prefixes, others, full text.
+    #[serde(rename = "keys")]
     pub keys: Vec<Key>,
     /// What tells one row from another.
+    #[serde(rename = "identity")]
     pub identity: Identity,
     /// Collation of columns that name none.
+    #[serde(rename = "default_collation")]
     pub default_collation: u16,
     /// The table's comment.
+    #[serde(rename = "comment")]
     pub comment: String,
     /// Engine as named, else `InnoDB`.
+    #[serde(rename = "engine")]
     pub engine: String,
     /// Text after PARTITION BY as it was last given, if any; `partitioning` has what was done to the partitions since.
+    #[serde(rename = "partition_by", deserialize_with = "Option::deserialize")]
     pub partition_by: Option<String>,
     /// The partitions. None: there are none, or the text is not understood.
-    #[serde(default)]
+    #[serde(rename = "partitioning", deserialize_with = "Option::deserialize")]
     pub partitioning: Option<Partitioning>,
     /// Keys into other tables.
+    #[serde(rename = "foreign_keys")]
     pub foreign_keys: Vec<ForeignKey>,
     /// Number of hidden columns MySQL adds for functional index parts. Their bits can be seen set behind the visible
     /// columns' bits in the bitmaps of rows events; they must be ignored.
+    #[serde(rename = "hidden_columns")]
     pub hidden_columns: usize,
     /// The first version whose rows' images look as `columns` say.
-    #[serde(default)]
+    #[serde(rename = "layout_since")]
     pub layout_since: u32,
     /// What images of rows written under earlier versions look like, oldest first: such rows may be in the store.
-    #[serde(default)]
+    #[serde(rename = "older_layouts")]
     pub older_layouts: Vec<OlderLayout>,
     /// Index ids given under this table id so far: 1 to this. None is given twice.
-    #[serde(default)]
+    #[serde(rename = "index_ids_given")]
     pub index_ids_given: u16,
 }
 
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Column {
     /// Name as written; compared without regard to case.
+    #[serde(rename = "name")]
     pub name: String,
     /// The type, exactly as the source's Table_map carries it.
+    #[serde(rename = "ty")]
     pub ty: ColumnType,
     /// May hold NULL.
+    #[serde(rename = "nullable")]
     pub nullable: bool,
     /// How the server prints a number here; no part of the log.
+    #[serde(rename = "display")]
     pub display: NumberDisplay,
     /// Left out of `SELECT *`.
+    #[serde(rename = "invisible")]
     pub invisible: bool,
     /// AUTO_INCREMENT.
+    #[serde(rename = "auto_increment")]
     pub auto_increment: bool,
     /// GENERATED ALWAYS AS, with its kind.
+    #[serde(rename = "generated", deserialize_with = "Option::deserialize")]
     pub generated: Option<GeneratedKind>,
     /// What a generated column is computed by, its tokens in one spelling; empty for another, and where a catalog
     /// of an earlier version of this program did not keep it. Equal texts compute the same, different ones may.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    // Absent where it is empty.
+    #[serde(rename = "expression", default, skip_serializing_if = "String::is_empty")]
     pub expression: String,
     /// What a row that does not name the column gets.
+    #[serde(rename = "default")]
     pub default: ColumnDefault,
     /// ON UPDATE CURRENT_TIMESTAMP.
+    #[serde(rename = "on_update_now")]
     pub on_update_now: bool,
     /// The column's comment.
+    #[serde(rename = "comment")]
     pub comment: String,
     /// Which type of GEOMETRY, with its SRID where it has one: `point srid 4326`; empty for other columns, and where a
     /// catalog of an earlier version of this program did not keep it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    // Absent where it is empty.
+    #[serde(rename = "geometry", default, skip_serializing_if = "String::is_empty")]
     pub geometry: String,
 }
 
@@ -104,8 +131,10 @@ pub struct Column {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumberDisplay {
     /// Zeros go before the digits up to this many characters; 0: none do.
+    #[serde(rename = "zerofill_width")]
     pub zerofill_width: u16,
     /// FLOAT(M,D), DOUBLE(M,D): always so many decimals.
+    #[serde(rename = "decimals", deserialize_with = "Option::deserialize")]
     pub decimals: Option<u8>,
 }
 
@@ -113,8 +142,10 @@ pub struct NumberDisplay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GeneratedKind {
     /// Computed when read.
+    #[serde(rename = "Virtual")]
     Virtual,
     /// Stored with the row.
+    #[serde(rename = "Stored")]
     Stored,
 }
 
@@ -122,15 +153,20 @@ pub enum GeneratedKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnDefault {
     /// No DEFAULT: NULL where nullable, else the type's implicit value.
+    #[serde(rename = "None")]
     None,
     /// DEFAULT NULL; the same as none where a primary key made the column NOT NULL later.
+    #[serde(rename = "Null")]
     Null,
     /// A constant, as its bytes stand in a row image.
+    #[serde(rename = "Image")]
     Image(Vec<u8>),
     /// An expression, or a constant whose image is not known here. The source writes expression values into every
     /// image; a row that leaves such a column out cannot be completed.
+    #[serde(rename = "Expression")]
     Expression(String),
     /// CURRENT_TIMESTAMP; the source writes its value into every image.
+    #[serde(rename = "CurrentTimestamp")]
     CurrentTimestamp,
 }
 
@@ -149,32 +185,43 @@ pub enum OmittedValue {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Identity {
     /// These columns, by position, in key order: PRIMARY, else the first UNIQUE key in MySQL's order that qualifies.
+    #[serde(rename = "Columns")]
     Columns(Vec<usize>),
     /// No such key: rows are a multiset of whole images.
+    #[serde(rename = "WholeImage")]
     WholeImage,
 }
 
 /// One index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Key {
     /// Names its entries in the store under this table's id; 0: none were left to give. See `index_set`.
-    #[serde(default)]
+    #[serde(rename = "id")]
     pub id: u16,
     /// `PRIMARY` for the primary key.
+    #[serde(rename = "name")]
     pub name: String,
     /// No two rows alike (NULLs aside). True for the primary key.
+    #[serde(rename = "unique")]
     pub unique: bool,
     /// The PRIMARY KEY.
+    #[serde(rename = "primary")]
     pub primary: bool,
     /// BTREE, FULLTEXT or SPATIAL.
+    #[serde(rename = "kind")]
     pub kind: IndexKind,
     /// Hidden from the source's optimizer.
+    #[serde(rename = "invisible")]
     pub invisible: bool,
     /// Made by MySQL for a foreign key; goes when a key that serves as well is added.
+    #[serde(rename = "generated")]
     pub generated: bool,
     /// The column parts. Expression parts are not columns of the row image: see `expressions`.
+    #[serde(rename = "parts")]
     pub parts: Vec<KeyPart>,
     /// Texts of expression parts with their place among all parts; such a key cannot be kept from row images alone.
+    #[serde(rename = "expressions")]
     pub expressions: Vec<(usize, String)>,
 }
 
@@ -182,10 +229,13 @@ pub struct Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// Ordered.
+    #[serde(rename = "Ordered")]
     Ordered,
     /// FULLTEXT.
+    #[serde(rename = "FullText")]
     FullText,
     /// SPATIAL.
+    #[serde(rename = "Spatial")]
     Spatial,
 }
 
@@ -193,29 +243,40 @@ pub enum IndexKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyPart {
     /// Position in [`TableDef::columns`].
+    #[serde(rename = "column")]
     pub column: usize,
     /// Only the first so many characters (bytes for binary columns); `None` is the whole column.
+    #[serde(rename = "prefix_len", deserialize_with = "Option::deserialize")]
     pub prefix_len: Option<u32>,
     /// DESC.
+    #[serde(rename = "descending")]
     pub descending: bool,
 }
 
 /// A foreign key of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ForeignKey {
     /// Given, or generated as `table_ibfk_N`.
+    #[serde(rename = "name")]
     pub name: String,
     /// Positions of the referencing columns.
+    #[serde(rename = "columns")]
     pub columns: Vec<usize>,
     /// Referenced database.
+    #[serde(rename = "parent_db")]
     pub parent_db: String,
     /// Referenced table.
+    #[serde(rename = "parent_table")]
     pub parent_table: String,
     /// Names of the referenced columns.
+    #[serde(rename = "parent_columns")]
     pub parent_columns: Vec<String>,
     /// ON DELETE.
+    #[serde(rename = "on_delete")]
     pub on_delete: ReferenceAction,
     /// ON UPDATE.
+    #[serde(rename = "on_update")]
     pub on_update: ReferenceAction,
 }
 
@@ -224,14 +285,19 @@ pub struct ForeignKey {
 pub enum ReferenceAction {
     /// NO ACTION, also when nothing is said.
     #[default]
+    #[serde(rename = "NoAction")]
     NoAction,
     /// RESTRICT.
+    #[serde(rename = "Restrict")]
     Restrict,
     /// CASCADE.
+    #[serde(rename = "Cascade")]
     Cascade,
     /// SET NULL.
+    #[serde(rename = "SetNull")]
     SetNull,
     /// SET DEFAULT (InnoDB refuses it).
+    #[serde(rename = "SetDefault")]
     SetDefault,
 }
 

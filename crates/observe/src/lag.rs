@@ -18,16 +18,22 @@ const SECOND_US: u64 = 1_000_000;
 #[serde(default)]
 pub struct LagSummary {
     /// Transactions measured.
+    #[serde(rename = "transactions")]
     pub transactions: u64,
     /// Half of them were visible sooner.
+    #[serde(rename = "p50_us")]
     pub p50_us: u64,
     /// 90 %.
+    #[serde(rename = "p90_us")]
     pub p90_us: u64,
     /// 99 %.
+    #[serde(rename = "p99_us")]
     pub p99_us: u64,
     /// 99.9 %.
+    #[serde(rename = "p999_us")]
     pub p999_us: u64,
     /// The slowest, exactly.
+    #[serde(rename = "max_us")]
     pub max_us: u64,
 }
 
@@ -54,12 +60,16 @@ pub struct LagDivision {
 #[serde(default)]
 pub struct LagParts {
     /// Of all transactions below the limit of rows: those that have nothing to do with a large one but to come behind it.
+    #[serde(rename = "small")]
     pub small: LagSummary,
     /// Of those in the first third of the log.
+    #[serde(rename = "small_first_third")]
     pub small_first_third: LagSummary,
     /// Of those in the last third.
+    #[serde(rename = "small_last_third")]
     pub small_last_third: LagSummary,
     /// Of the others.
+    #[serde(rename = "large")]
     pub large: LagSummary,
 }
 

@@ -12,26 +12,34 @@ use serde::{Deserialize, Serialize};
 
 /// What became of an event. `Seen` is the sum of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Category {
     /// Read from the relay log by split.
+    #[serde(rename = "seen")]
     Seen = 0,
     /// Took part in a transaction that was applied; counted by the apply workers.
+    #[serde(rename = "applied")]
     Applied = 1,
     /// Steers reading only: format description, rotate, heartbeat, previous GTIDs.
+    #[serde(rename = "control")]
     Control = 2,
     /// A statement kept on record because it changes nothing that Slipstream holds (users, views, triggers).
+    #[serde(rename = "recorded")]
     Recorded = 3,
     /// Left out by a filter the operator set.
+    #[serde(rename = "filtered")]
     Filtered = 4,
     /// Its GTID was in gtid_executed already.
+    #[serde(rename = "already_executed")]
     AlreadyExecuted = 5,
     /// Its table was copied at a later point of the log.
+    #[serde(rename = "superseded_by_copy")]
     SupersededByCopy = 6,
     /// Its GTID was named in `slipstream skip`.
+    #[serde(rename = "skipped_by_operator")]
     SkippedByOperator = 7,
     /// Not supported or wrong: replay stopped at it.
+    #[serde(rename = "refused")]
     Refused = 8,
 }
 
@@ -237,22 +245,31 @@ impl LedgerSnapshot {
 #[serde(default)]
 pub struct LedgerCounts {
     /// See `Category::Seen`.
+    #[serde(rename = "seen")]
     pub seen: u64,
     /// See `Category::Applied`.
+    #[serde(rename = "applied")]
     pub applied: u64,
     /// See `Category::Control`.
+    #[serde(rename = "control")]
     pub control: u64,
     /// See `Category::Recorded`.
+    #[serde(rename = "recorded")]
     pub recorded: u64,
     /// See `Category::Filtered`.
+    #[serde(rename = "filtered")]
     pub filtered: u64,
     /// See `Category::AlreadyExecuted`.
+    #[serde(rename = "already_executed")]
     pub already_executed: u64,
     /// See `Category::SupersededByCopy`.
+    #[serde(rename = "superseded_by_copy")]
     pub superseded_by_copy: u64,
     /// See `Category::SkippedByOperator`.
+    #[serde(rename = "skipped_by_operator")]
     pub skipped_by_operator: u64,
     /// See `Category::Refused`.
+    #[serde(rename = "refused")]
     pub refused: u64,
 }
 
@@ -304,8 +321,10 @@ impl LedgerCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerRow {
     /// MySQL's type code; 63 stands for every code from 63 up.
+    #[serde(rename = "event_type")]
     pub event_type: u8,
     /// MySQL's name of it, as mysqlbinlog prints it.
+    #[serde(rename = "name")]
     pub name: String,
     /// The counts.
     #[serde(flatten)]
@@ -316,6 +335,7 @@ pub struct LedgerRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSnapshot {
     /// One per event type seen, by type code.
+    #[serde(rename = "rows")]
     pub rows: Vec<LedgerRow>,
 }
 

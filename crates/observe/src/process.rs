@@ -15,13 +15,16 @@ const FOLDER_DEPTH_MAX: u32 = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadCpu {
     /// Thread name, at most 15 bytes; trailing numbers (`apply-3`) are taken off to join threads of one stage.
+    #[serde(rename = "name")]
     pub name: String,
     /// How many threads of that name live now.
+    #[serde(rename = "threads")]
     pub threads: u32,
     /// CPU time in microseconds.
+    #[serde(rename = "cpu_us")]
     pub cpu_us: u64,
     /// Time in which they could have run and no core was free, microseconds; 0 where the kernel does not count it.
-    #[serde(default)]
+    #[serde(rename = "core_wait_us", default)]
     pub core_wait_us: u64,
 }
 
@@ -30,12 +33,16 @@ pub struct ThreadCpu {
 #[serde(default)]
 pub struct ProcessFacts {
     /// Resident memory, bytes.
+    #[serde(rename = "rss_bytes")]
     pub rss_bytes: u64,
     /// Its highest value so far, bytes.
+    #[serde(rename = "rss_peak_bytes")]
     pub rss_peak_bytes: u64,
     /// CPU time of the whole process, ended threads included, microseconds.
+    #[serde(rename = "cpu_us")]
     pub cpu_us: u64,
     /// CPU time by thread name, largest first.
+    #[serde(rename = "threads")]
     pub threads: Vec<ThreadCpu>,
 }
 

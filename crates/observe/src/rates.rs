@@ -16,10 +16,13 @@ const SPEED_US_MIN: u64 = SECOND_US / 5;
 #[serde(default)]
 pub struct Work {
     /// Transactions made visible.
+    #[serde(rename = "transactions")]
     pub transactions: u64,
     /// Row changes in them.
+    #[serde(rename = "rows")]
     pub rows: u64,
     /// Their bytes in the log.
+    #[serde(rename = "bytes")]
     pub bytes: u64,
 }
 
@@ -36,10 +39,13 @@ impl Work {
 #[serde(default)]
 pub struct RateSample {
     /// Transactions a second.
+    #[serde(rename = "transactions_per_s")]
     pub transactions_per_s: f64,
     /// Row changes a second.
+    #[serde(rename = "rows_per_s")]
     pub rows_per_s: f64,
     /// Bytes of log a second.
+    #[serde(rename = "bytes_per_s")]
     pub bytes_per_s: f64,
 }
 

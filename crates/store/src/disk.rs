@@ -77,26 +77,52 @@ pub struct Recovered {
 
 /// The cut's record as it lies in the tree, JSON.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct CutRecord {
+    #[serde(rename = "format")]
     format: u32,
+    #[serde(rename = "sequence")]
     sequence: u64,
+    #[serde(rename = "gtid_executed")]
     gtid_executed: String,
+    #[serde(rename = "relay_file", deserialize_with = "Option::deserialize")]
     relay_file: Option<String>,
+    #[serde(rename = "relay_offset")]
     relay_offset: u64,
+    #[serde(rename = "rows")]
     rows: BTreeMap<u32, i64>,
+    #[serde(rename = "ledger")]
     ledger: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    // Absent in formats 1 and 2: the rows are exact.
+    #[serde(rename = "settles_at", default, skip_serializing_if = "Option::is_none")]
     settles_at: Option<String>,
-    #[serde(default)]
+    #[serde(rename = "prepared")]
     prepared: Vec<PreparedRecord>,
+}
+
+impl CutRecord {
+    fn from_json(mut record: serde_json::Value, format: u32) -> Result<CutRecord, serde_json::Error> {
+        if let (FORMAT_OLDEST, Some(fields)) = (format, record.as_object_mut()) {
+            fields.entry("prepared").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+        }
+        let record: CutRecord = serde_json::from_value(record)?;
+        if record.format == FORMAT_SETTLING && record.settles_at.is_none() {
+            return Err(serde::de::Error::missing_field("settles_at"));
+        }
+        Ok(record)
+    }
 }
 
 /// A prepared XA transaction as the cut's record names it; its events lie in records of their own.
 #[derive(Serialize, Deserialize)]
 struct PreparedRecord {
+    #[serde(rename = "xid")]
     xid: String,
+    #[serde(rename = "gtid", deserialize_with = "Option::deserialize")]
     gtid: Option<String>,
+    #[serde(rename = "number")]
     number: u64,
+    #[serde(rename = "bytes")]
     bytes: usize,
 }
 
@@ -273,12 +299,12 @@ impl Disk {
         let damaged = |what: &str, error: &dyn std::fmt::Display| {
             StoreError::damaged(&self.folder, format!("the {what} record of the newest cut: {error}"))
         };
-        let format = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
-        let found = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
+        let record = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
+        let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
         if !(FORMAT_OLDEST..=FORMAT_SETTLING).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
-        let record: CutRecord = serde_json::from_slice(&text).map_err(|error| damaged("cut", &error))?;
+        let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
         let catalog = self.get(self.read_at(), &entry::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
         let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;

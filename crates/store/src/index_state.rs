@@ -27,9 +27,12 @@ pub(crate) struct IndexStates {
 /// An index that is being filled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Filling {
+    #[serde(rename = "table")]
     pub table: u32,
+    #[serde(rename = "index")]
     pub index: u16,
     /// The tree's key of the last row done.
+    #[serde(rename = "done")]
     pub done: Vec<u8>,
 }
 
@@ -55,7 +58,9 @@ impl Extent {
 /// The record in the tree, JSON.
 #[derive(Serialize, Deserialize)]
 struct Record {
+    #[serde(rename = "complete")]
     complete: Vec<IndexName>,
+    #[serde(rename = "filling", deserialize_with = "Option::deserialize")]
     filling: Option<Filling>,
 }
 

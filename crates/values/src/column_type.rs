@@ -53,15 +53,20 @@ use type_code as t;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ColumnType {
     /// One of `type_code`, the real type.
+    #[serde(rename = "code")]
     pub code: u8,
     /// CHAR, VARCHAR: bytes at most. ENUM, SET: bytes stored. DECIMAL: precision × 256 + scale. BLOB, JSON, GEOMETRY,
     /// VECTOR: bytes of the length. Temporal: fractional digits. BIT: bits. FLOAT 4, DOUBLE 8. Else 0.
+    #[serde(rename = "meta")]
     pub meta: u16,
     /// Integers, DECIMAL, FLOAT, DOUBLE.
+    #[serde(rename = "unsigned")]
     pub unsigned: bool,
     /// Collation id of text; 63 for bytes; 0 when unknown.
+    #[serde(rename = "collation")]
     pub collation: u16,
     /// Names of ENUM and SET in the column's character set; else empty.
+    #[serde(rename = "members")]
     pub members: Arc<[Box<[u8]>]>,
 }
 

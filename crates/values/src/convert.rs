@@ -16,20 +16,27 @@ use crate::{decimal, text as printed};
 
 /// What a conversion depends on besides the types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConvertOptions {
     /// `sql_mode` has STRICT_TRANS_TABLES or STRICT_ALL_TABLES: what does not fit was an error at the source, so here it
     /// means that the rows differ. Without, it was cut to what fits.
+    #[serde(rename = "strict")]
     pub strict: bool,
     /// `sql_mode` has TIME_TRUNCATE_FRACTIONAL: fractions of seconds are cut off, not rounded.
+    #[serde(rename = "truncate_fraction")]
     pub truncate_fraction: bool,
     /// `sql_mode` has PAD_CHAR_TO_FULL_LENGTH: CHAR values go with their spaces.
+    #[serde(rename = "pad_char")]
     pub pad_char: bool,
     /// Seconds east of UTC of the session's time zone, where it has a fixed one.
+    #[serde(rename = "offset_seconds", deserialize_with = "Option::deserialize")]
     pub offset_seconds: Option<i32>,
     /// Digits that ZEROFILL shows at least; 0 without.
+    #[serde(rename = "zerofill_width")]
     pub zerofill_width: u16,
     /// What the statement takes for a date.
-    #[serde(default, skip_serializing_if = "DateRules::is_none")]
+    // Absent where every date is taken.
+    #[serde(rename = "dates", default, skip_serializing_if = "DateRules::is_none")]
     pub dates: DateRules,
 }
 
@@ -39,8 +46,10 @@ pub struct ConvertOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DateRules {
     /// `sql_mode` is without ALLOW_INVALID_DATES: the day must be one of its month's.
+    #[serde(rename = "day_must_exist")]
     pub day_must_exist: bool,
     /// `sql_mode` has NO_ZERO_IN_DATE: neither month nor day may be 0.
+    #[serde(rename = "no_zero_in_date")]
     pub no_zero_in_date: bool,
 }
 

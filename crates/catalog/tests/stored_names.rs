@@ -1,0 +1,108 @@
+//! The names a catalog is stored under: none goes, none changes, none is lost in silence.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use catalog::{Catalog, StatementContext};
+use serde_json::Value;
+
+const STATEMENTS: &[&str] = &[
+    "CREATE DATABASE d DEFAULT CHARACTER SET utf8mb4",
+    "CREATE TABLE d.parent (id INT PRIMARY KEY, v VARCHAR(9) UNIQUE, e ENUM('a','b'), j JSON, KEY k (v(3) DESC), KEY x ((id + 1)))",
+    "ALTER TABLE d.parent ADD COLUMN n INT, MODIFY v TEXT CHARACTER SET latin1, ADD COLUMN c INT NOT NULL DEFAULT 7",
+    "CREATE TABLE d.layouts (id INT PRIMARY KEY, a SMALLINT NOT NULL)",
+    "ALTER TABLE d.layouts ADD COLUMN b INT NOT NULL DEFAULT 3",
+    "ALTER TABLE d.layouts MODIFY a BIGINT, ADD COLUMN c INT",
+    "CREATE TABLE d.child (id INT PRIMARY KEY, g INT AS (id + 1) STORED, p POINT SRID 4326, FOREIGN KEY (id) REFERENCES parent (id))",
+    "CREATE TABLE d.parts (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (5), PARTITION b VALUES LESS THAN MAXVALUE)",
+    "CREATE TABLE d.keyed (id INT PRIMARY KEY) PARTITION BY LINEAR KEY (id) PARTITIONS 2",
+    "CREATE TABLE d.keyless (a INT ZEROFILL)",
+    "CREATE VIEW d.seen AS SELECT 1",
+    "CREATE USER u@h",
+];
+
+/// Absent where there is nothing to say, so their loss cannot be told.
+const OPTIONAL: &[&str] = &["quarantined", "definitions", "expression", "geometry", "dates"];
+
+fn stored() -> Value {
+    let mut catalog = Catalog::new(0);
+    for sql in STATEMENTS {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        catalog = catalog.apply(&context, sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}")).catalog;
+    }
+    serde_json::from_slice(&catalog.to_json().unwrap()).unwrap()
+}
+
+/// Every key with the path of keys above it; places in arrays left out.
+fn names(value: &Value, path: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let path = format!("{path}.{key}");
+                into.insert(path.clone());
+                names(value, &path, into);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| names(value, path, into)),
+        _ => {}
+    }
+}
+
+/// JSON pointers of all objects.
+fn objects(value: &Value, at: &str, into: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            into.push(at.to_owned());
+            fields.iter().for_each(|(key, value)| objects(value, &format!("{at}/{key}"), into));
+        }
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(n, value)| objects(value, &format!("{at}/{n}"), into));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_stored_names_are_those_of_the_list() {
+    let mut found = BTreeSet::new();
+    names(&stored(), "", &mut found);
+    let found = found.iter().fold(String::new(), |mut text, name| {
+        let _ = writeln!(text, "{name}");
+        text
+    });
+    let listed = include_str!("stored_names.txt");
+    assert_eq!(found, listed, "stored names changed: folders that exist have the old ones");
+}
+
+#[test]
+fn a_catalog_that_lost_a_key_is_refused_by_its_name() {
+    let whole = stored();
+    let mut places = Vec::new();
+    objects(&whole, "", &mut places);
+    let mut tried = 0;
+    for place in places {
+        let keys: Vec<String> = whole.pointer(&place).unwrap().as_object().unwrap().keys().cloned().collect();
+        for key in keys.iter().filter(|key| !OPTIONAL.contains(&key.as_str())) {
+            let mut lossy = whole.clone();
+            lossy.pointer_mut(&place).unwrap().as_object_mut().unwrap().remove(key);
+            let error = Catalog::from_json(&serde_json::to_vec(&lossy).unwrap());
+            let error = error.expect_err(&format!("{place} without {key}")).to_string();
+            // An enum's variant that lost its name has no other left.
+            let is_variant = keys.len() == 1 && key.starts_with(|first: char| first.is_ascii_uppercase());
+            assert!(is_variant || error.contains(&format!("`{key}`")), "{place} without {key}: {error}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 300, "{tried} keys tried");
+}
+
+#[test]
+fn a_name_that_is_not_known_is_refused() {
+    for key in ["quarantined", "definitions"] {
+        let mut renamed = stored();
+        renamed.as_object_mut().unwrap().insert(format!("{key}2"), Value::Array(Vec::new()));
+        let error = Catalog::from_json(&serde_json::to_vec(&renamed).unwrap()).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{key}2`")), "{error}");
+    }
+}
