@@ -20,7 +20,7 @@ use binlog::reader::BinlogFile;
 use catalog::{Catalog, TableDef};
 use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, Splitter};
 use observe::{LagMeter, Ledger, RateMeter};
-use relay_log::{Intake, RelayLog, RelayOptions, RelayTail, SyncPolicy, TailItem};
+use relay_log::{Intake, ReaderOptions, RelayLog, RelayOptions, RelayReader, SyncPolicy, TailItem};
 use serde::{Deserialize, Serialize};
 use store::{CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, Snapshot, Store, TableReader};
 use xxhash_rust::xxh3::xxh3_64;
@@ -151,7 +151,7 @@ struct Line {
     store: Arc<Store>,
     publisher: Arc<Publisher>,
     intake: Intake,
-    tail: RelayTail,
+    tail: RelayReader,
     split: SplitStage,
     shared: Arc<SharedCatalog>,
     decoder: Decoder,
@@ -185,7 +185,7 @@ impl Line {
             Arc::new(Ending::default()),
         );
         Ok(Line {
-            tail: RelayTail::open_at(writer.shared(), &recovery.start),
+            tail: RelayReader::open_at(writer.shared(), &recovery.start, ReaderOptions::REPLAY),
             intake: Intake::new(writer, LogPosition { file: Arc::from(""), offset: 4 }),
             split: SplitStage::new(Splitter::new(gate)),
             decoder: Decoder::new(decode),

@@ -173,7 +173,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
         let report =
             made(&logs, &Shape::Huge { change, huge_rows: HUGE_ROWS, rows: SMALL_ROWS }, Tracking::Writeset, 1 << 30);
         let (writer, _) = RelayLog::open(RelayOptions::new(work.path().join("relay-log"))).unwrap();
-        let mut tail = writer.tail();
+        let mut tail = writer.reader();
         let (disk, recovered) = Disk::open(&work.path().join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
         let catalog = catalog::Catalog::new(0);
         let store =

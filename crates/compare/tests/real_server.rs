@@ -102,7 +102,7 @@ impl Replica {
     fn follow(server: &Server) -> Replica {
         let folder = tempfile::tempdir().unwrap();
         let (writer, _) = RelayLog::open(RelayOptions::new(folder.path())).unwrap();
-        let mut tail = writer.tail();
+        let mut tail = writer.reader();
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {

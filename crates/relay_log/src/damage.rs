@@ -101,14 +101,13 @@ impl RelayShared {
                 *last = FileEntry::kept(&kept.file);
             }
             state.hot.clear();
-            state.hot_bytes = 0;
             state.unsynced.retain(|(number, _)| *number <= to.file_number);
             if state.synced > to {
                 (state.synced, state.synced_whole) = (to, to.offset);
             }
-            state.tail_is_cut_off |= state.tail.is_some_and(|at| at > to);
+            state.readers.truncate(to);
             state.cuts += 1;
-            self.tail_waiters.wake_all(state);
+            self.wake_readers(state);
             doomed
         };
         // In this order: never may the state claim what is being cut, nor the index name what is being deleted.

@@ -69,11 +69,13 @@ pub enum RelayError {
     /// The caller broke this crate's contract.
     #[error("relay log: {0}")]
     Misuse(&'static str),
-    /// The reader's file was purged under it.
-    #[error("relay log file number {file_number} was purged before it was read")]
-    Purged {
-        /// The file's number.
-        file_number: u64,
+    /// The reader was further behind than it holds the log, and its file was purged.
+    #[error("relay log file {file} was purged before it was read from offset {offset}: the reader was too far behind")]
+    PlaceLost {
+        /// Name of the file it needs.
+        file: String,
+        /// Where in it.
+        offset: u64,
     },
     /// What the reader was given was cut off: it was damaged, or the log ends in front of it now.
     #[error("the relay log was cut back to a place in front of what was read last")]

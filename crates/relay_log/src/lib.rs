@@ -1,13 +1,13 @@
 //! The relay log on disk: append, sync, rotate, recover, purge, read.
 //!
 //! In: bytes of whole binlog events from the receiver ([`RelayWriter::append`]). Out: files `relay-bin.000001`… and
-//! `relay-bin.index` in MySQL's formats, positions, and chunks for the split stage ([`RelayTail`]).
-//! Never here: an event changed (the source's ROTATE and FORMAT_DESCRIPTION at a file's head excepted), a byte acknowledged before it is synced, a byte handed to the
-//! reader beyond the last whole transaction (unless that transaction is above 16 MiB, and then a cut back is told),
-//! synced bytes thrown away in silence, row events decoded.
+//! `relay-bin.index` in MySQL's formats, positions, and chunks for any number of readers ([`RelayReader`]).
+//! Never here: an event changed (the source's ROTATE and FORMAT_DESCRIPTION at a file's head excepted), a byte
+//! acknowledged before it is synced, a byte handed to a reader beyond the last whole transaction, synced bytes thrown
+//! away in silence, row events decoded.
 //!
 //! A store that is durable at a cut names it when the log is opened ([`RelayOptions::executed`],
-//! [`RelayOptions::resume_at`]); [`Recovery::start`] is where its reader begins ([`RelayTail::open_at`]).
+//! [`RelayOptions::resume_at`]); [`Recovery::start`] is where its reader begins ([`RelayReader::open_at`]).
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(
@@ -20,17 +20,18 @@ mod damage;
 mod disk;
 mod error;
 mod head;
+mod hot;
 mod intake;
 mod names;
 mod purge;
+mod reader;
+mod readers;
 mod recover;
 mod shared;
-mod side;
 mod space;
 mod start;
 mod state;
 mod sync;
-mod tail;
 mod walk;
 mod writer;
 
@@ -45,11 +46,10 @@ pub use disk::{DiskOperation, DiskWatch};
 pub use error::RelayError;
 pub use intake::{Intake, Taken};
 pub use names::{file_name, parse_index};
+pub use reader::{Hold, Memory, ReadLimit, ReaderOptions, RelayFiles, RelayReader};
 pub use shared::RelayShared;
-pub use side::SideReader;
 pub use start::{StartKind, StartPoint};
 pub use sync::{RelaySync, SyncStep};
-pub use tail::{RelayFiles, RelayTail};
 pub use writer::{RelayLog, RelayWriter};
 
 /// First bytes of every binlog and relay log file.
@@ -241,7 +241,7 @@ pub struct Chunk {
     pub hot: bool,
 }
 
-/// What [`RelayTail::next`] found.
+/// What [`RelayReader::next`] found.
 #[derive(Clone, Debug)]
 pub enum TailItem {
     /// The next bytes.

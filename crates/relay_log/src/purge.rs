@@ -1,7 +1,7 @@
 //! Which files may go: those the store has passed, once it is durable past them.
 //!
 //! In: the position and the GTIDs of the store's last durable cut. Out: files deleted, oldest first, whole ones only.
-//! Never here: a file with a transaction the store lacks, the last file, a file a reader has not finished; a file
+//! Never here: a file with a transaction the store lacks, the last file, a file a reader holds; a file
 //! deleted before the index that does not name it is durable.
 
 use std::fs;
@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base::{GtidSet, LogPosition};
 
 use crate::names::write_index;
+use crate::readers::OldestFile;
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::{Purged, RelayError, RelayPosition};
 
@@ -19,7 +20,7 @@ impl RelayShared {
     /// last durable cut (a position behind the last transaction of a file counts as the next file's start), and of
     /// which `executed`, the store's GTIDs at that cut, holds all. Oldest first, up to the first that is kept: one that
     /// was written to in the last `expire` before `now` (binlog_expire_logs_seconds; ignored while the writer waits for
-    /// space), one a reader has not finished, the last file.
+    /// space), one a reader has not finished (see [`Hold`](crate::Hold)), the last file.
     ///
     /// # Errors
     /// When `durable` is no position of a relay log, or the system refuses; the log is not poisoned by that, and a
@@ -81,8 +82,8 @@ impl RelayShared {
         state.check()?;
         // The limit is the stronger wish: what waits for it would wait for ever.
         let expire = if state.space_wait.is_some() { Duration::ZERO } else { expire };
-        let readers = state.tail.iter().chain(state.sides.values()).map(|at| at.file_number).min();
-        let keep_from = passed_up_to(&state, durable).min(readers.unwrap_or(u64::MAX));
+        let keep_from = passed_up_to(&state, durable);
+        let mut bytes_to_end = state.total_bytes();
         let mut gone = Vec::new();
         while let Some(file) = state.files.front()
             && file.number < keep_from
@@ -92,9 +93,13 @@ impl RelayShared {
             let path = self.path(file.number);
             // A file that was deleted by someone else is as old as any.
             let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(UNIX_EPOCH);
-            if !expire.is_zero() && now.duration_since(modified).unwrap_or_default() < expire {
+            let age = now.duration_since(modified).unwrap_or_default();
+            let space_is_short = state.space_wait.is_some();
+            let oldest = OldestFile { number: file.number, bytes_to_end, age, space_is_short };
+            if !expire.is_zero() && age < expire || state.readers.hold(oldest) {
                 break;
             }
+            bytes_to_end -= file.len;
             gone.extend(state.files.pop_front());
         }
         Ok(gone)

@@ -1,12 +1,12 @@
-//! What the writer, the sync thread and the reader share: the list of files, how far each is written, whole and
+//! What the writer, the sync thread and the readers share: the list of files, how far each is written, whole and
 //! synced, the chunks still in memory, and the failure that poisoned the log.
 //!
 //! One lock, taken once per append (a batch of events), once or twice per chunk read, twice per sync.
 //!
-//! Invariants: `synced` ≤ `written`, `committed` ≤ `len` in every file; the reader is given bytes behind `committed`
-//! only while the open transaction is above 16 MiB; a cut lowers lengths and `synced` here before the file is cut.
+//! Invariants: `synced` ≤ `written`, `committed` ≤ `len` in every file; a reader is given nothing beyond
+//! `committed`; a cut lowers lengths and `synced` here before the file is cut.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,9 @@ use base::limits::READ_CHUNK_BYTES;
 use base::{BufferPool, GtidSet, Waiters};
 
 use crate::disk::Disk;
+use crate::hot::Hot;
 use crate::names::{file_name, write_index};
+use crate::readers::Readers;
 use crate::recover::KeptFile;
 use crate::state::StateFile;
 use crate::{Chunk, MAGIC, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
@@ -128,20 +130,10 @@ pub(crate) struct Shared {
     /// The same once more for a file after one without checksums: until the state file names it, the file before, and
     /// with it this one, may not be trusted to its end.
     pub state_owed: bool,
-    pub hot: VecDeque<Chunk>,
-    pub hot_bytes: usize,
-    /// Where the reader is, when there is one.
-    pub tail: Option<RelayPosition>,
-    /// Where readers beside it are; 0:0 in front of everything.
-    pub sides: BTreeMap<u64, RelayPosition>,
-    /// Such readers opened so far.
-    pub sides_opened: u64,
+    pub hot: Hot,
+    pub readers: Readers,
     /// Grows with every cut.
     pub cuts: u64,
-    /// Readers opened so far: the last one is the reader.
-    pub tails_opened: u64,
-    /// What the reader was given is cut off again.
-    pub tail_is_cut_off: bool,
     pub poison: Option<RelayError>,
     /// Since when the writer waits for space.
     pub space_wait: Option<Instant>,
@@ -181,6 +173,11 @@ impl Shared {
         self.files.iter().map(|file| file.number).collect()
     }
 
+    /// Whether what follows a position was purged.
+    pub(crate) fn is_gone(&self, position: RelayPosition) -> bool {
+        self.files.front().is_some_and(|first| position.file_number < first.number)
+    }
+
     /// Index in `files` of a number.
     pub(crate) fn index_of(&self, number: u64) -> Option<usize> {
         let first = self.files.front()?.number;
@@ -206,9 +203,10 @@ pub struct RelayShared {
     index: Mutex<()>,
     /// Taken before `state`, or alone.
     state_file: Mutex<Option<StateFile>>,
-    /// The reader, for bytes.
-    pub(crate) tail_waiters: Waiters,
+    /// Readers, for bytes.
+    pub(crate) read_waiters: Waiters,
     pub(crate) sync_condvar: Condvar,
+    /// Those who wait for a sync: for an acknowledgement, or to read on.
     pub(crate) synced_waiters: Waiters,
     /// The writer waits here for a purge.
     pub(crate) space_condvar: Condvar,
@@ -241,14 +239,9 @@ impl RelayShared {
             sync_thread: SyncThread::Busy,
             without_checksums: false,
             state_owed: false,
-            hot: VecDeque::new(),
-            hot_bytes: 0,
-            tail: None,
-            sides: BTreeMap::new(),
-            sides_opened: 0,
+            hot: Hot::default(),
+            readers: Readers::default(),
             cuts: 0,
-            tails_opened: 0,
-            tail_is_cut_off: false,
             poison: None,
             space_wait: None,
             space_wait_ended: false,
@@ -268,7 +261,7 @@ impl RelayShared {
             state: Mutex::new(shared),
             index: Mutex::new(()),
             state_file: Mutex::new(state_file),
-            tail_waiters: Waiters::new(),
+            read_waiters: Waiters::new(),
             sync_condvar: Condvar::new(),
             synced_waiters: Waiters::new(),
             space_condvar: Condvar::new(),
@@ -292,15 +285,19 @@ impl RelayShared {
         let mut state = self.lock();
         let error = state.poison.get_or_insert(error).clone();
         state.hot.clear();
-        state.hot_bytes = 0;
         drop(state);
         self.wake_all();
         error
     }
 
-    pub(crate) fn wake_all(&self) {
-        self.tail_waiters.wake_all(self.lock());
+    /// Wakes all readers, whatever they wait for.
+    pub(crate) fn wake_readers(&self, state: MutexGuard<'_, Shared>) {
+        self.read_waiters.wake_all(state);
         self.synced_waiters.wake_all(self.lock());
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.wake_readers(self.lock());
         self.sync_condvar.notify_all();
         self.space_condvar.notify_all();
     }
@@ -323,13 +320,12 @@ impl RelayShared {
         }
         let visible = file.visible() > chunk.offset;
         state.unsynced_bytes += len as u64;
-        let is_hot = state.tail.is_some() && state.hot_bytes + len <= self.hot_bytes_max;
+        let is_hot = state.hot.bytes() + len <= self.hot_bytes_max && state.readers.memory_floor().is_some();
         if is_hot {
-            state.hot_bytes += len;
-            state.hot.push_back(chunk);
+            state.hot.push(chunk);
         }
-        let enough = !is_hot || state.hot_bytes >= WAKE_BYTES.min(self.hot_bytes_max / 4);
-        let wake_tail = visible && (next == Next::Wait || enough);
+        let enough = !is_hot || state.hot.bytes() >= WAKE_BYTES.min(self.hot_bytes_max / 4);
+        let wake_readers = visible && (next == Next::Wait || enough);
         let wake_sync = match (state.sync_thread, self.policy) {
             (SyncThread::Busy, _) | (_, SyncPolicy::Never) => false,
             (_, SyncPolicy::EveryTransaction) => committed,
@@ -339,8 +335,8 @@ impl RelayShared {
         if wake_sync {
             state.sync_thread = SyncThread::Busy;
         }
-        if wake_tail {
-            self.tail_waiters.wake_all(state);
+        if wake_readers {
+            self.read_waiters.wake_all(state);
         } else {
             drop(state);
         }
@@ -353,7 +349,7 @@ impl RelayShared {
     pub(crate) fn wake_reader(&self) {
         let state = self.lock();
         if !state.hot.is_empty() {
-            self.tail_waiters.wake_all(state);
+            self.read_waiters.wake_all(state);
         }
     }
 
@@ -384,18 +380,13 @@ impl RelayShared {
         let cut_bytes = file.len - file.committed;
         file.len = file.committed;
         let to = RelayPosition { file_number: file.number, offset: file.committed };
-        while let Some(chunk) = state.hot.back()
-            && (chunk.file_number, chunk.offset) >= (to.file_number, to.offset)
-        {
-            state.hot_bytes -= chunk.data.len();
-            state.hot.pop_back();
-        }
+        state.hot.truncate(to);
         state.unsynced_bytes = state.unsynced_bytes.saturating_sub(cut_bytes);
         if state.synced > to {
             (state.synced, state.synced_whole) = (to, to.offset);
         }
         state.cuts += 1;
-        self.tail_waiters.wake_all(state);
+        self.wake_readers(state);
         match self.lock_state_file().as_mut() {
             Some(state_file) => state_file.lower(to),
             None => Ok(()),
@@ -427,11 +418,12 @@ impl RelayShared {
         self.lock().files.iter().map(|file| (file.number, file.len)).collect()
     }
 
-    /// Bytes the reader has not been given yet (all of them while there is no reader).
+    /// Bytes that the slowest reader of [`Memory::Kept`](crate::Memory::Kept) has not been given yet (all of them while there
+    /// is none).
     #[must_use]
     pub fn unread_bytes(&self) -> u64 {
         let state = self.lock();
-        let at = state.tail.unwrap_or_default();
+        let at = state.readers.memory_floor().unwrap_or_default();
         let unread = |file: &FileEntry| match file.number.cmp(&at.file_number) {
             std::cmp::Ordering::Less => 0,
             std::cmp::Ordering::Equal => file.len.saturating_sub(at.offset),

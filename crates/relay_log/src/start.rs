@@ -29,7 +29,7 @@ pub enum StartKind {
     Search,
 }
 
-/// From where a reader begins: [`RelayTail::open_at`](crate::RelayTail::open_at).
+/// From where a reader begins: [`RelayReader::open_at`](crate::RelayReader::open_at).
 #[derive(Clone, Debug, Default)]
 pub struct StartPoint {
     /// Offset 4 of a file, or right behind a whole transaction; 0:0 when there is no file yet.

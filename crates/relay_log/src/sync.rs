@@ -222,7 +222,7 @@ impl Syncer {
         (state.synced, state.synced_whole) = (target.synced, target.whole);
         state.unsynced_bytes = state.unsynced_bytes.saturating_sub(bytes);
         state.unsynced.retain(|(number, _)| *number >= target.synced.file_number);
-        let read = state.tail;
+        let read = state.readers.floor();
         self.shared.synced_waiters.wake_all(state);
         if let Some(read) = read {
             self.drop_behind(&files, target.synced.min(read));

@@ -19,8 +19,8 @@ use crate::shared::{ChunkEnd, Next, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, SyncStep, Syncer};
 use crate::{
-    AppendMeta, Chunk, CutReport, Damage, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition,
-    RelayTail, StartPoint,
+    AppendMeta, Chunk, CutReport, Damage, MAGIC, OnDamage, ReaderOptions, Recovery, RelayError, RelayOptions,
+    RelayPosition, RelayReader, StartPoint,
 };
 
 /// Opens relay logs.
@@ -284,7 +284,7 @@ impl RelayWriter {
         self.source_position.as_ref()
     }
 
-    /// The part other threads use: for [`RelayTail::open`], purging, sizes.
+    /// The part other threads use: for [`RelayReader::open`], purging, sizes.
     #[must_use]
     pub fn shared(&self) -> Arc<RelayShared> {
         Arc::clone(&self.shared)
@@ -296,10 +296,10 @@ impl RelayWriter {
         Arc::clone(&self.sync)
     }
 
-    /// A reader from the start of the first file; there may be one at a time.
+    /// A reader from the start of the first file, as replay's.
     #[must_use]
-    pub fn tail(&self) -> RelayTail {
-        RelayTail::open(self.shared())
+    pub fn reader(&self) -> RelayReader {
+        RelayReader::open(self.shared(), ReaderOptions::REPLAY)
     }
 
     /// Bytes in all files.
@@ -327,7 +327,11 @@ impl RelayWriter {
             self.shared.disk.sync_data(&file, &path).map_err(io)?;
         }
         let synced = self.position();
-        self.shared.lock().synced = synced;
+        {
+            // Readers of what is synced see all of it.
+            let mut state = self.shared.lock();
+            (state.synced, state.synced_whole) = (synced, self.committed);
+        }
         match self.shared.lock_state_file().as_mut() {
             Some(state_file) => state_file.write(State::at(synced, true))?,
             None => return Err(RelayError::Closed),

@@ -20,8 +20,8 @@ use observe::{
     utc_text,
 };
 use relay_log::{
-    OnDamage, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayShared, RelaySync as RelaySyncHandle,
-    SyncPolicy,
+    OnDamage, ReaderOptions, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayReader, RelayShared,
+    RelaySync as RelaySyncHandle, SyncPolicy,
 };
 use store::{Disk, DiskOptions, Recovered, SnapshotLimits, Store, StoreError};
 
@@ -191,7 +191,7 @@ impl Replica {
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =
             opening.open()?;
         let skip = SkipList::new(skip);
-        let mut tail = relay_log::RelayTail::open_at(Arc::clone(&relay), &recovery.start);
+        let mut tail = RelayReader::open_at(Arc::clone(&relay), &recovery.start, ReaderOptions::REPLAY);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
         let catalog = Catalog::new(lower_case_table_names);
         let recovered_sequence = recovered.as_ref().map_or(0, |recovered| recovered.sequence);
@@ -636,7 +636,7 @@ impl ReadOnly {
             None => Store::new(lanes_for(workers), catalog),
         };
         let skip = SkipList::new(skip);
-        let mut tail = files.tail_at(&recovery.start);
+        let mut tail = files.reader_at(&recovery.start);
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
@@ -1066,7 +1066,7 @@ pub fn relay_exit(error: &RelayError) -> Exit {
         RelayError::Boundary(relay_log::boundary::BoundaryError::NotSupported(_)) => Exit::NotSupported,
         RelayError::Boundary(_) => Exit::Corrupt,
         RelayError::Io { .. } | RelayError::DiskFull { .. } => Exit::Disk,
-        RelayError::Misuse(_) | RelayError::Purged { .. } | RelayError::CutOff | RelayError::Closed => Exit::Error,
+        RelayError::Misuse(_) | RelayError::PlaceLost { .. } | RelayError::CutOff | RelayError::Closed => Exit::Error,
     }
 }
 

@@ -31,7 +31,7 @@ use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
 use decode::{FollowEnd, MemoryGate, TableFollower};
 use observe::fail_point::{self, Phase};
-use relay_log::{RelayPosition, RelayShared, SideReader, TailItem};
+use relay_log::{ReadLimit, ReaderOptions, RelayPosition, RelayReader, RelayShared, TailItem};
 use source::TableFilter;
 use store::{CopyWriter, Store};
 
@@ -210,10 +210,10 @@ impl TableCopy<'_> {
     fn attempt(&self, filter: &TableFilter, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Ended> {
         let copier = self.pipeline.copier();
         // In this order: what is purged before the place is known was sequenced before it.
-        let mut side = SideReader::hold(Arc::clone(self.relay));
+        let mut side = RelayReader::open(Arc::clone(self.relay), ReaderOptions::TABLE_COPY);
         let place = copier.look(self.stop)?;
         let start = self.relay.start_point(&place.executed, place.end.as_ref());
-        side.begin(&start.map_err(crate::replica::relay_failure)?);
+        side.restart_at(&start.map_err(crate::replica::relay_failure)?);
 
         let options = CopyOptions {
             lock: CopyLock::Table,
@@ -292,7 +292,7 @@ impl TableCopy<'_> {
     fn follow(
         &self,
         copier: &TableCopier,
-        side: &mut SideReader,
+        side: &mut RelayReader,
         place: &Boundary,
         def: &Arc<TableDef>,
         copied: &GtidSet,
@@ -347,7 +347,7 @@ impl TableCopy<'_> {
     fn advance(
         &self,
         copier: &TableCopier,
-        side: &mut SideReader,
+        side: &mut RelayReader,
         follower: &mut TableFollower,
         to: &Boundary,
         track: &Arc<CopyTrack>,
@@ -356,9 +356,10 @@ impl TableCopy<'_> {
         let Some(end) = &to.end else { return Ok(()) };
         let limit = RelayPosition::of(end)
             .ok_or_else(|| Failure::error(format!("{} is not the name of a relay log file", end.file)))?;
+        side.set_limit(ReadLimit::Position(limit));
         loop {
             let mut refused = false;
-            let followed = match side.next(limit).map_err(crate::replica::relay_failure)? {
+            let followed = match side.next(Duration::ZERO).map_err(crate::replica::relay_failure)? {
                 TailItem::Chunk(chunk) => follower.step(&chunk.file, chunk.offset, &chunk.data, &mut |piece| {
                     refused = copier.changes(piece, track, self.stop).is_err();
                     !refused

@@ -211,7 +211,7 @@ impl Run {
         relay.affinity = options.affinity.clone();
         relay.hot_bytes_max = options.hot_bytes_max.unwrap_or(relay.hot_bytes_max);
         let (writer, _) = RelayLog::open(relay)?;
-        let (mut tail, sync) = (writer.tail(), writer.sync());
+        let (mut tail, sync) = (writer.reader(), writer.sync());
         let (store, cut_options, cuts) = make_store(options)?;
         let source: apply::LogSource = Box::new(move |timeout| tail.next(timeout));
         let pipeline_options = PipelineOptions {

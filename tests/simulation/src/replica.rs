@@ -23,8 +23,8 @@ use decode::{
 };
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{
-    Intake, OnDamage, RelayError, RelayLog, RelayOptions, RelayPosition, RelayShared, RelayTail, RelayWriter,
-    SyncPolicy, SyncStep, TailItem,
+    Intake, OnDamage, ReaderOptions, RelayError, RelayLog, RelayOptions, RelayPosition, RelayReader, RelayShared,
+    RelayWriter, SyncPolicy, SyncStep, TailItem,
 };
 use store::{CheckImages, CutPoint, Disk, DiskOptions, Generation, Store, StoreError};
 
@@ -170,7 +170,7 @@ pub struct Replica {
     intake: Intake,
     stream: Option<Stream>,
     sync: Arc<Mutex<SyncStep>>,
-    tail: RelayTail,
+    tail: RelayReader,
     split: SplitStage,
     to_decode: VecDeque<Piece>,
     decoders: Vec<Decoder>,
@@ -219,7 +219,7 @@ impl Replica {
         let lanes = lanes_for(sizes.workers);
         let store = Store::over(lanes, disk, folder.join("scratch"), recovered, Catalog::new(0));
         let store = Arc::new(store.map_err(|error| Fault::of_store(&error))?);
-        let tail = RelayTail::open_at(writer.shared(), &recovery.start);
+        let tail = RelayReader::open_at(writer.shared(), &recovery.start, ReaderOptions::REPLAY);
         let sync = Arc::new(Mutex::new(sync));
         let durable = Arc::new(Mutex::new(recovered_at));
         let done = Arc::new(Mutex::new(Done::default()));

@@ -54,7 +54,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
     if let Some(why) = recovery.start.hint_refused {
         return Err(format!("the cut's position does not hold: {why}"));
     }
-    let mut tail = files.tail_at(&recovery.start);
+    let mut tail = files.reader_at(&recovery.start);
     // Breaks off at a cut, or ends early as a stop does, or runs to the end.
     let (fate, at) = (random.below(3), 1 + random.below(12) as u64);
     let (cuts, items) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
@@ -149,7 +149,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
     let store = Arc::new(store);
     let held = hold.then(|| Snapshot::pin(&store));
     let (files, recovery) = RelayFiles::open_read_only_for(folder.path().join("relay"), &GtidSet::new(), None).unwrap();
-    let mut tail = files.tail_at(&recovery.start);
+    let mut tail = files.reader_at(&recovery.start);
     let cuts = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&cuts);
     let setup = Setup::random(&mut Random(1));

@@ -336,7 +336,7 @@ impl Replica {
     fn follow(server: &Server, at: &GtidSet, lower_case_table_names: u8) -> Replica {
         let folder = tempfile::tempdir().unwrap();
         let (writer, _) = RelayLog::open(RelayOptions::new(folder.path())).unwrap();
-        let mut tail = writer.tail();
+        let mut tail = writer.reader();
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {

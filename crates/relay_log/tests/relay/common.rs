@@ -10,7 +10,7 @@ use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, event_type, flags};
 use relay_log::boundary::BoundaryTracker;
 use relay_log::{
-    AppendMeta, Recovery, RelayError, RelayLog, RelayOptions, RelayPosition, RelayTail, RelayWriter, SyncPolicy,
+    AppendMeta, Recovery, RelayError, RelayLog, RelayOptions, RelayPosition, RelayReader, RelayWriter, SyncPolicy,
     TailItem,
 };
 use tempfile::TempDir;
@@ -165,7 +165,7 @@ impl Seen {
     }
 
     /// Reads until nothing more comes.
-    pub(crate) fn drain(&mut self, tail: &mut RelayTail) {
+    pub(crate) fn drain(&mut self, tail: &mut RelayReader) {
         while self.take(tail.next(ZERO).unwrap()) {}
     }
 }
@@ -173,7 +173,7 @@ impl Seen {
 /// Reads a stopped folder.
 pub(crate) fn read_only(dir: &Path) -> Result<(Seen, Recovery), RelayError> {
     let (files, recovery) = relay_log::RelayFiles::open_read_only(dir)?;
-    let mut tail = files.tail();
+    let mut tail = files.reader();
     let mut seen = Seen::default();
     loop {
         let item = tail.next(ZERO)?;
@@ -233,7 +233,7 @@ pub(crate) fn twenty(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
 }
 
 /// Reads to the end; the chunks follow each other, and are a log from its first byte on. Gives the transactions.
-pub(crate) fn transactions(tail: &mut RelayTail) -> Vec<Option<Gtid>> {
+pub(crate) fn transactions(tail: &mut RelayReader) -> Vec<Option<Gtid>> {
     let mut tracker = BoundaryTracker::new(NONE);
     let (mut found, mut data) = (Vec::new(), Vec::new());
     let mut at: Option<(u64, u64)> = None;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::LogPosition;
 use binlog::event_type;
 use relay_log::{
-    DiskWatch, OnDamage, Recovery, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayTail,
-    RelayWriter, StartKind, TailItem,
+    DiskWatch, OnDamage, ReaderOptions, Recovery, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition,
+    RelayReader, RelayWriter, StartKind, TailItem,
 };
 
 use crate::common::*;
@@ -47,13 +47,13 @@ fn recover(options: RelayOptions, cut: u64) -> Recovery {
     let listed = relay_log::parse_index(index.as_bytes()).unwrap();
     assert_eq!(listed, on_disk(&dir).into_keys().collect::<Vec<_>>());
     fetch_again(&mut writer, 21);
-    let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+    let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
     assert_eq!(transactions(&mut tail), expected(cut + 1, 21));
     writer.close().unwrap();
     // Whole again, for every later look.
     let (files, again) = RelayFiles::open_read_only_for(&dir, &executed(cut), None).unwrap();
     assert_eq!((&again.cut, &again.dropped, &again.retrieved), (&None, &None, &gtids(21)));
-    assert_eq!(transactions(&mut files.tail_at(&again.start)), expected(cut + 1, 21));
+    assert_eq!(transactions(&mut files.reader_at(&again.start)), expected(cut + 1, 21));
     found
 }
 
@@ -213,7 +213,7 @@ fn refused_damage_touches_nothing_and_passed_damage_is_dropped() {
 }
 
 /// A reader until it fails.
-fn read_until_error(tail: &mut RelayTail) -> RelayError {
+fn read_until_error(tail: &mut RelayReader) -> RelayError {
     loop {
         match tail.next(ZERO) {
             Ok(TailItem::Idle) => panic!("read to the end"),
@@ -236,7 +236,7 @@ fn damage_under_a_running_log_is_cut_off_and_fetched_again() {
             // In the middle of transaction `hurt + 1`.
             let end = RelayPosition::of(&ends[hurt as usize + 1]).unwrap();
             flip(&file_path(dir.path(), end.file_number), end.offset - 60);
-            let mut tail = RelayTail::open_at(Arc::clone(&shared), &found.start);
+            let mut tail = RelayReader::open_at(Arc::clone(&shared), &found.start, ReaderOptions::REPLAY);
             while !matches!(tail.next(ZERO).unwrap(), TailItem::Idle) {} // nobody looks into it here
             let damage = shared.find_damage(found.start.position).unwrap().unwrap();
             assert_eq!(damage.file, relay_log::file_name(end.file_number));
@@ -252,7 +252,7 @@ fn damage_under_a_running_log_is_cut_off_and_fetched_again() {
             assert_eq!(writer.sync().written(), damage.whole_up_to);
             fetch_again(&mut writer, 22);
             let start = shared.start_point(&executed(cut), Some(&ends[cut as usize])).unwrap();
-            let mut tail = RelayTail::open_at(Arc::clone(&shared), &start);
+            let mut tail = RelayReader::open_at(Arc::clone(&shared), &start, ReaderOptions::REPLAY);
             assert_eq!(transactions(&mut tail), expected(cut + 1, 22));
             let position = writer.position();
             writer.sync().request_sync();
@@ -278,14 +278,14 @@ fn a_file_cut_or_deleted_under_a_running_log_is_fetched_again() {
         } else {
             OpenOptions::new().write(true).open(&path).unwrap().set_len(600).unwrap();
         }
-        let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+        let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
         let error = read_until_error(&mut tail);
         assert!(matches!(error, RelayError::Missing { .. } | RelayError::Corrupt { .. }), "{error}");
         let damage = writer.shared().find_damage(tail.position()).unwrap().unwrap();
         assert_eq!(damage.file, relay_log::file_name(number));
         assert!(damage.whole_up_to.file_number < number || !delete);
         // A reader in front of the cut goes on.
-        let mut early = RelayTail::open_at(writer.shared(), &found.start);
+        let mut early = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
         writer.cut_back_to(&damage, &gtids(6)).unwrap();
         fetch_again(&mut writer, 23);
         assert_eq!(transactions(&mut early), expected(7, 23));
@@ -307,7 +307,10 @@ fn damage_at_the_very_beginning_leaves_an_empty_log_with_new_names() {
     assert_eq!(*on_disk(dir.path()).keys().next().unwrap(), before + 1);
     let start = writer.shared().start_point(&executed(0), None).unwrap();
     assert_eq!(start.kind, StartKind::Beginning);
-    assert_eq!(transactions(&mut RelayTail::open_at(writer.shared(), &start)), expected(1, 21));
+    assert_eq!(
+        transactions(&mut RelayReader::open_at(writer.shared(), &start, ReaderOptions::REPLAY)),
+        expected(1, 21)
+    );
     writer.close().unwrap();
 }
 
@@ -322,7 +325,10 @@ fn a_purge_by_an_old_position_spares_what_was_fetched_again() {
     assert!(writer.position().file_number > RelayPosition::of(&ends[20]).unwrap().file_number);
     writer.shared().purge(&ends[20], &gtids(6), ZERO, std::time::SystemTime::now()).unwrap();
     let start = writer.shared().start_point(&gtids(6), None).unwrap();
-    assert_eq!(transactions(&mut RelayTail::open_at(writer.shared(), &start)), expected(7, 40));
+    assert_eq!(
+        transactions(&mut RelayReader::open_at(writer.shared(), &start, ReaderOptions::REPLAY)),
+        expected(7, 40)
+    );
 }
 
 #[test]
@@ -459,7 +465,7 @@ fn damage_under_the_receiver_is_cut_off_through_the_intake() {
     }
     intake.finish().unwrap().close().unwrap();
     let (files, found) = RelayFiles::open_read_only_for(dir.path(), &executed(0), None).unwrap();
-    assert_eq!(transactions(&mut files.tail_at(&found.start)), expected(1, 12));
+    assert_eq!(transactions(&mut files.reader_at(&found.start)), expected(1, 12));
 }
 
 /// A source without checksums clears `created` for a replica that has transactions, and not the checksum over it.

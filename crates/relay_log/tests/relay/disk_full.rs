@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relay_log::{
-    AppendMeta, DiskOperation, DiskWatch, RelayError, RelayFiles, RelayLog, RelayOptions, RelayTail, RelayWriter,
+    AppendMeta, DiskOperation, DiskWatch, ReaderOptions, RelayError, RelayFiles, RelayLog, RelayOptions, RelayReader,
+    RelayWriter,
 };
 
 use crate::common::*;
@@ -25,7 +26,7 @@ fn a_full_disk_leaves_whole_transactions() {
     }
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(options(dir.path()), &source);
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     let error = loop {
         let data = source.transaction(70_000);
         let meta =
@@ -70,7 +71,7 @@ fn go_on(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<Op
         writer
             .append(data, AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() })?;
     }
-    let seen = transactions(&mut RelayTail::open_at(writer.shared(), &start));
+    let seen = transactions(&mut RelayReader::open_at(writer.shared(), &start, ReaderOptions::REPLAY));
     writer.close()?;
     Ok(seen)
 }

@@ -8,6 +8,7 @@ mod disk_full;
 mod power;
 mod power_cut;
 mod purge;
+mod readers;
 mod recovery;
 mod round_trip;
 mod start;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use binlog::ChecksumAlgorithm;
 use relay_log::{
-    AppendMeta, DiskOperation, DiskWatch, OnDamage, RelayError, RelayLog, RelayOptions, RelayPosition, RelayTail,
-    RelayWriter, SyncPolicy,
+    AppendMeta, DiskOperation, DiskWatch, OnDamage, ReaderOptions, RelayError, RelayLog, RelayOptions, RelayPosition,
+    RelayReader, RelayWriter, SyncPolicy,
 };
 
 use crate::common::*;
@@ -261,7 +261,7 @@ fn check(run: &Run, options: &RelayOptions) -> Result<(), String> {
     while source.last < kept + 3 {
         source.feed(&mut writer, 10);
     }
-    let seen = transactions(&mut RelayTail::open_at(writer.shared(), &found.start));
+    let seen = transactions(&mut RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY));
     writer.close().map_err(|e| e.to_string())?;
     if seen != expected(cut + 1, kept + 3) {
         return Err(format!("{seen:?} follows {cut}"));

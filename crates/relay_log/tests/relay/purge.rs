@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use base::LogPosition;
 use binlog::{EventHeader, event_type};
 use relay_log::{
-    AppendMeta, DiskOperation, DiskWatch, Purged, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition,
-    RelayShared, RelayTail, SyncPolicy,
+    AppendMeta, DiskOperation, DiskWatch, Purged, ReaderOptions, RelayError, RelayFiles, RelayLog, RelayOptions,
+    RelayPosition, RelayReader, RelayShared, SyncPolicy,
 };
 
 use crate::common::*;
@@ -74,7 +74,7 @@ fn what_a_reader_or_the_clock_still_wants_is_kept() {
         source.feed(&mut writer, 400);
     }
     let (shared, end, all) = (writer.shared(), writer.position(), numbers(dir.path()));
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     assert_eq!(purge(&shared, end).unwrap(), Purged::default(), "the reader is at the start");
     let mut seen = Seen::default();
     while seen.ended.len() < 3 {
@@ -108,7 +108,7 @@ fn a_reader_beside_a_purge_reads_on() {
     let mut source = Source::new(CRC);
     let (mut writer, found) = connected(RelayOptions { max_file_bytes: 700, ..options(dir.path()) }, &source);
     let shared = writer.shared();
-    let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+    let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
     let mut seen = Seen::default();
     for _ in 0..50 {
         source.feed(&mut writer, 300);
@@ -253,7 +253,7 @@ fn purges_and_rotations_at_the_same_time_agree_on_the_index() {
     let mut source = Source::new(CRC);
     let (mut writer, found) = connected(RelayOptions { max_file_bytes: 500, ..options(dir.path()) }, &source);
     let shared = writer.shared();
-    let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+    let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let purger = scope.spawn(|| {

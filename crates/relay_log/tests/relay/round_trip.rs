@@ -16,7 +16,7 @@ fn write_some(dir: &std::path::Path, source: &mut Source) -> u64 {
     let options = RelayOptions { max_file_bytes: 4000, ..options(dir) };
     let (mut writer, recovery) = connected(options, source);
     assert!(recovery.clean && recovery.files.is_empty() && recovery.cut.is_none());
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     let mut seen = Seen::default();
     for i in 0..30 {
         source.feed(&mut writer, 100 + i * 20);

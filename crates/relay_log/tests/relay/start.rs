@@ -8,8 +8,8 @@ use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
 use binlog::{GtidEvent, event_body, event_type};
 use relay_log::{
-    AppendMeta, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayTail, RelayWriter, StartKind,
-    StartPoint, SyncPolicy,
+    AppendMeta, ReaderOptions, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition, RelayReader, RelayWriter,
+    StartKind, StartPoint, SyncPolicy,
 };
 
 use crate::common::*;
@@ -33,7 +33,7 @@ fn every_cut_is_found_by_its_position_and_without_it() {
             assert_eq!((start.kind, &start.hint_refused), (StartKind::Hint, &None), "{n}");
             assert_eq!(start.log_position(), *end);
             assert_eq!(start.next_gtid, (n < 20).then(|| gtid(n + 1)));
-            assert_eq!(transactions(&mut files.tail_at(&start)), expected(n + 1, 20), "{n}");
+            assert_eq!(transactions(&mut files.reader_at(&start)), expected(n + 1, 20), "{n}");
             let before: u64 =
                 files.files().iter().take_while(|(number, _)| *number < start.position.file_number).map(|f| f.1).sum();
             assert_eq!(start.skipped_bytes, before + start.position.offset);
@@ -41,7 +41,7 @@ fn every_cut_is_found_by_its_position_and_without_it() {
             let (start, files) = start_of(dir.path(), &executed(n), None).unwrap();
             assert_eq!(start.kind, if n == 0 { StartKind::Beginning } else { StartKind::Search });
             assert_eq!(start.next_gtid, (n < 20).then(|| gtid(n + 1)));
-            assert_eq!(transactions(&mut files.tail_at(&start)), expected(n + 1, 20), "{n}");
+            assert_eq!(transactions(&mut files.reader_at(&start)), expected(n + 1, 20), "{n}");
         }
     }
 }
@@ -70,14 +70,14 @@ fn a_hint_that_does_not_hold_is_refused_and_the_right_place_found() {
         assert_eq!(start.kind, StartKind::Search, "{hint}");
         assert!(start.hint_refused.as_ref().is_some_and(|text| text.contains(reason)), "{hint}: {start:?}");
         assert_eq!(start.log_position(), ends[8]);
-        assert_eq!(transactions(&mut files.tail_at(&start)), expected(9, 20));
+        assert_eq!(transactions(&mut files.reader_at(&start)), expected(9, 20));
     }
     // Every offset of a file is either refused or hands out the same transactions.
     let (mut held, mut refused) = (0, 0);
     for offset in 0..=fs::metadata(file_path(dir.path(), 2)).unwrap().len() {
         let hint = LogPosition { file: "relay-bin.000002".into(), offset };
         let (start, files) = start_of(dir.path(), &gtids(8), Some(&hint)).unwrap();
-        assert_eq!(transactions(&mut files.tail_at(&start)), expected(9, 20), "{offset}");
+        assert_eq!(transactions(&mut files.reader_at(&start)), expected(9, 20), "{offset}");
         if start.kind == StartKind::Hint { held += 1 } else { refused += 1 }
     }
     assert!(held >= 1 && refused > 1000, "{held} {refused}");
@@ -98,7 +98,7 @@ fn gtids_with_gaps_and_of_several_sources_are_told_apart() {
     held.add_range(Uuid([9; 16]), Tag::EMPTY, 1, 100);
     let (start, files) = start_of(dir.path(), &held, None).unwrap();
     assert_eq!(start.next_gtid, Some(gtid(4)));
-    assert_eq!(transactions(&mut files.tail_at(&start)), expected(4, 12));
+    assert_eq!(transactions(&mut files.reader_at(&start)), expected(4, 12));
 }
 
 #[test]
@@ -111,20 +111,23 @@ fn a_store_ahead_of_the_log_begins_at_its_end_and_the_history_stays_exact() {
     assert_eq!(found.retrieved, gtids(30));
     assert_eq!(*writer.retrieved(), gtids(30), "the source is asked for what follows");
     assert_eq!((found.start.kind, found.start.next_gtid), (StartKind::Search, None));
-    let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+    let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
     assert_eq!(transactions(&mut tail), []);
     let mut source = Source::new(CRC);
     source.last = 30;
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();
     source.feed(&mut writer, 10);
-    assert_eq!(transactions(&mut RelayTail::open_at(writer.shared(), &found.start)), expected(31, 31));
+    assert_eq!(
+        transactions(&mut RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY)),
+        expected(31, 31)
+    );
     writer.close().unwrap();
     // Whoever opens it again, with a newer cut or the same: nothing is missing.
     for (cut, rest) in [(30, 31), (31, 32)] {
         let (files, found) = RelayFiles::open_read_only_for(dir.path(), &gtids(cut), None).unwrap();
         assert_eq!(found.retrieved, gtids(31));
-        assert_eq!(transactions(&mut files.tail_at(&found.start)), expected(rest, 31));
+        assert_eq!(transactions(&mut files.reader_at(&found.start)), expected(rest, 31));
     }
     // An older store misses what is neither in it nor in the log.
     let error = RelayFiles::open_read_only_for(dir.path(), &gtids(25), None).unwrap_err();
@@ -140,7 +143,7 @@ fn a_new_log_behind_a_copy_begins_with_its_set() {
     let (mut writer, found) = connected(options(), &source);
     assert_eq!((found.retrieved, found.start.position), (gtids(500), RelayPosition::default()));
     assert_eq!(*writer.retrieved(), gtids(500));
-    let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+    let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
     source.feed(&mut writer, 10);
     assert_eq!(transactions(&mut tail), expected(501, 501));
     writer.close().unwrap();
@@ -178,7 +181,7 @@ fn a_reader_inside_a_file_goes_on_with_what_arrives() {
         let n = i as u64 + 1;
         let start = shared.start_point(&gtids(n), Some(&named(*end))).unwrap();
         assert_eq!((start.kind, start.position), (StartKind::Hint, *end));
-        let mut tail = RelayTail::open_at(writer.shared(), &start);
+        let mut tail = RelayReader::open_at(writer.shared(), &start, ReaderOptions::REPLAY);
         assert_eq!(tail.position(), *end);
         let last = source.last;
         source.feed(&mut writer, 50);
@@ -212,7 +215,7 @@ fn without_gtids_the_position_is_the_truth() {
     for (n, end) in ends.iter().enumerate() {
         let (start, files) = start_of(dir.path(), &none, Some(end)).unwrap();
         assert_eq!((start.kind, start.log_position()), (StartKind::Hint, end.clone()));
-        assert_eq!(transactions(&mut files.tail_at(&start)).len(), 9 - n);
+        assert_eq!(transactions(&mut files.reader_at(&start)).len(), 9 - n);
         for offset in [end.offset - 1, end.offset + 1, u64::MAX] {
             let hint = LogPosition { offset, ..end.clone() };
             let error = start_of(dir.path(), &none, Some(&hint)).err().unwrap();
@@ -220,7 +223,7 @@ fn without_gtids_the_position_is_the_truth() {
         }
     }
     let (start, files) = start_of(dir.path(), &none, None).unwrap();
-    assert_eq!((start.kind, transactions(&mut files.tail_at(&start)).len()), (StartKind::Beginning, 10));
+    assert_eq!((start.kind, transactions(&mut files.reader_at(&start)).len()), (StartKind::Beginning, 10));
     // Some GTIDs executed do not help to find one that has none.
     let mut executed = GtidSet::new();
     executed.add(gtid(1));
@@ -281,7 +284,7 @@ fn a_start_in_unsynced_bytes_survives_their_loss() {
         while again.last < total + 2 {
             again.feed(&mut writer, 20);
         }
-        let mut tail = RelayTail::open_at(writer.shared(), &found.start);
+        let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
         assert_eq!(transactions(&mut tail), expected(cut + 1, total + 2), "round {round}");
     }
 }

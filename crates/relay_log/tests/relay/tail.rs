@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use relay_log::{AppendMeta, RelayOptions, RelayTail, SyncPolicy, TailItem};
+use relay_log::{AppendMeta, RelayOptions, RelayReader, SyncPolicy, TailItem};
 
 use crate::common::*;
 
@@ -13,7 +13,7 @@ fn a_slow_reader_goes_from_memory_to_file_and_back() {
     let mut source = Source::new(CRC);
     let options = RelayOptions { max_file_bytes: 60_000, hot_bytes_max: 10_000, ..options(dir.path()) };
     let (mut writer, _) = connected(options, &source);
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     let mut seen = Seen::default();
     let mut turns = Vec::new();
     for round in 0..40u64 {
@@ -46,7 +46,7 @@ fn a_reader_opened_late_reads_from_the_start() {
     for _ in 0..5 {
         source.feed(&mut writer, 700_000);
     }
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     let mut seen = Seen::default();
     seen.drain(&mut tail);
     assert_eq!((seen.hot, seen.cold), (0, 7), "read in chunks of 512 KiB");
@@ -61,7 +61,7 @@ fn a_reader_that_comes_before_the_first_file_waits_for_it() {
     let dir = folder();
     let source = Source::new(CRC);
     let (mut writer, _) = relay_log::RelayLog::open(options(dir.path())).unwrap();
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     assert!(matches!(tail.next(ZERO).unwrap(), TailItem::Idle));
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();
@@ -77,7 +77,7 @@ fn a_small_open_transaction_is_not_shown() {
     let dir = folder();
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(options(dir.path()), &source);
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     let mut seen = Seen::default();
     source.feed(&mut writer, 100);
     seen.drain(&mut tail);
@@ -111,7 +111,7 @@ fn a_huge_open_transaction_is_not_shown_before_it_is_whole() {
         let dir = folder();
         let mut source = Source::new(CRC);
         let (mut writer, _) = connected(RelayOptions { hot_bytes_max, ..options(dir.path()) }, &source);
-        let mut tail = writer.tail();
+        let mut tail = writer.reader();
         let mut seen = Seen::default();
         source.feed(&mut writer, 100);
         seen.drain(&mut tail);
@@ -142,7 +142,7 @@ fn close_in_a_huge_transaction_takes_it_back() {
     let dir = folder();
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(options(dir.path()), &source);
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     let mut seen = Seen::default();
     let huge = source.transaction(20 << 20);
     writer.append(huge[..17 << 20].to_vec(), part(&source)).unwrap();
@@ -153,7 +153,7 @@ fn close_in_a_huge_transaction_takes_it_back() {
     assert!(read_only(dir.path()).unwrap().1.clean);
 }
 
-fn follow(mut tail: RelayTail, pause: Duration) -> Seen {
+fn follow(mut tail: RelayReader, pause: Duration) -> Seen {
     let mut seen = Seen::default();
     loop {
         let item = tail.next(LONG).unwrap();
@@ -180,7 +180,7 @@ fn writer_and_reader_at_the_same_time() {
             ..options(dir.path())
         };
         let (mut writer, _) = connected(options, &source);
-        let tail = writer.tail();
+        let tail = writer.reader();
         let sync = writer.sync();
         let stop = AtomicBool::new(false);
         let seen = std::thread::scope(|scope| {
@@ -223,7 +223,7 @@ fn idle_takes_its_time_and_new_bytes_end_it() {
     let dir = folder();
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(options(dir.path()), &source);
-    let mut tail = writer.tail();
+    let mut tail = writer.reader();
     Seen::default().drain(&mut tail);
     let start = Instant::now();
     assert!(matches!(tail.next(Duration::from_millis(30)).unwrap(), TailItem::Idle));
@@ -233,28 +233,6 @@ fn idle_takes_its_time_and_new_bytes_end_it() {
         source.feed(&mut writer, 10);
         assert!(matches!(reader.join().unwrap(), TailItem::Chunk(chunk) if chunk.hot));
     });
-}
-
-#[test]
-fn a_reader_that_was_replaced_is_told_and_leaves_the_new_one_alone() {
-    let dir = folder();
-    let mut source = Source::new(CRC);
-    let (mut writer, _) = connected(RelayOptions { max_file_bytes: 500, ..options(dir.path()) }, &source);
-    for _ in 0..5 {
-        source.feed(&mut writer, 600);
-    }
-    let mut old = writer.tail();
-    let mut seen = Seen::default();
-    seen.take(old.next(ZERO).unwrap());
-    let mut new = writer.tail();
-    assert!(matches!(old.next(ZERO), Err(relay_log::RelayError::Misuse(_))));
-    drop(old);
-    let end = named(writer.position());
-    let purged = writer.shared().purge(&end, &gtids(5), ZERO, std::time::SystemTime::now()).unwrap();
-    assert_eq!(purged.files.len(), 0, "the new reader is at the start");
-    let mut seen = Seen::default();
-    seen.drain(&mut new);
-    assert_eq!(seen.files, on_disk(dir.path()));
 }
 
 /// `cargo test -p relay_log --release speed -- --ignored --nocapture`
@@ -267,7 +245,7 @@ fn speed_of_appends_and_of_a_reader_that_keeps_up() {
         let dir = dir.path().join(hot_bytes_max.to_string());
         let options = RelayOptions { hot_bytes_max, sync: SyncPolicy::Never, ..RelayOptions::new(&dir) };
         let (mut writer, _) = connected(options, &source);
-        let tail = writer.tail();
+        let tail = writer.reader();
         let data = source.transaction(256 << 10);
         let start = Instant::now();
         let total = std::thread::scope(|scope| {

@@ -1,8 +1,9 @@
-//! The one reader: from the first file or a start point on, first what is on disk, then what arrives.
+//! Readers: any number, each from the first file or a start point on, first what is on disk, then what arrives.
 //!
-//! In: the shared state, the files. Out: chunks in the order of the log, from memory where they still are there.
-//! Never here: an event looked into, a byte behind the last whole transaction (but for transactions above 16 MiB),
-//! more than one chunk held.
+//! In: the shared state, the files. Out: chunks in the order of the log, from memory where they still are there. Never
+//! here: an event looked into, a byte beyond the reader's limit or the last whole transaction, more than one chunk held.
+//!
+//! Purges wait for readers as each one's [`Hold`] says. One that exceeded it finds its file gone and is told which.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -15,23 +16,88 @@ use base::limits::READ_CHUNK_BYTES;
 use base::{GtidSet, LogPosition, to_usize};
 
 use crate::disk::Disk;
+use crate::hot::HotAt;
 use crate::names::file_name;
+use crate::readers::ReaderId;
 use crate::recover::{Held, Survey, survey};
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
 use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition, SyncPolicy, TailItem};
 
-/// The one reader.
+/// Up to where a reader reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadLimit {
+    /// The end of the last whole transaction written.
+    Visible,
+    /// The end of the last whole transaction that is synced: what a power cut leaves. Under [`SyncPolicy::Never`] it moves
+    /// with [`RelaySync::request_sync`](crate::RelaySync::request_sync) only.
+    Synced,
+    /// A place, which must be the end of a whole transaction. A reader that is there is told `Idle` at once.
+    Position(RelayPosition),
+}
+
+/// How long purges wait for a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// As long as it lives.
+    Always,
+    /// While all of this holds, and the writer does not wait for space. After that its next read may be
+    /// [`RelayError::PlaceLost`].
+    UpTo {
+        /// The reader is at most so many bytes behind the end of the log.
+        bytes: u64,
+        /// The file it reads was last written to at most so long ago.
+        age: Duration,
+    },
+}
+
+/// Whether received bytes are kept in memory for a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Up to [`RelayOptions::hot_bytes_max`], until all readers of this kind have them. A slow one of them makes the others
+    /// read the files: for readers that keep up.
+    Kept,
+    /// No. It shares what is there for others.
+    Shared,
+}
+
+/// What a reader asks of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReaderOptions {
+    /// How long purges wait for it.
+    pub hold: Hold,
+    /// Whether received bytes are kept in memory for it.
+    pub memory: Memory,
+    /// Up to where it reads, until [`RelayReader::set_limit`].
+    pub limit: ReadLimit,
+}
+
+impl ReaderOptions {
+    /// Replay: all that is visible, nothing purged before it is read.
+    pub const REPLAY: ReaderOptions =
+        ReaderOptions { hold: Hold::Always, memory: Memory::Kept, limit: ReadLimit::Visible };
+    /// A table copy beside replay: nothing purged before it is read, nothing kept in memory for it.
+    pub const TABLE_COPY: ReaderOptions =
+        ReaderOptions { hold: Hold::Always, memory: Memory::Shared, limit: ReadLimit::Visible };
+
+    /// One that is served to others, backs up or inspects: it must not make the log grow without end.
+    #[must_use]
+    pub fn limited(bytes: u64, age: Duration, limit: ReadLimit) -> ReaderOptions {
+        ReaderOptions { hold: Hold::UpTo { bytes, age }, memory: Memory::Shared, limit }
+    }
+}
+
+/// A reader of the relay log.
 #[derive(Debug)]
-pub struct RelayTail {
+pub struct RelayReader {
     shared: Arc<RelayShared>,
+    id: ReaderId,
+    limit: ReadLimit,
     position: RelayPosition,
     /// The file read last.
     file: Option<(u64, File)>,
     /// Comes first: the format in force where the reader begins.
     format: Option<Chunk>,
-    /// Which of the readers opened it is.
-    id: u64,
 }
 
 /// What the lock told.
@@ -45,33 +111,41 @@ enum Found {
     },
 }
 
-impl RelayTail {
-    /// Reads from the start of the first file. A new reader takes the place of an old one.
+impl RelayReader {
+    /// Reads from the start of the first file.
     #[must_use]
-    pub fn open(shared: Arc<RelayShared>) -> RelayTail {
+    pub fn open(shared: Arc<RelayShared>, options: ReaderOptions) -> RelayReader {
         let file_number = shared.lock().files.front().map_or(0, |file| file.number);
-        RelayTail::begin(shared, RelayPosition { file_number, offset: MAGIC.len() as u64 }, None)
+        RelayReader::begin(shared, RelayPosition { file_number, offset: MAGIC.len() as u64 }, None, options)
     }
 
     /// Reads from a start point of this log on. Inside a file the first chunk is the FORMAT_DESCRIPTION event in
-    /// force there, as if it stood right in front. A new reader takes the place of an old one.
+    /// force there, as if it stood right in front.
     #[must_use]
-    pub fn open_at(shared: Arc<RelayShared>, start: &StartPoint) -> RelayTail {
-        let mut position = start.position;
-        position.offset = position.offset.max(MAGIC.len() as u64);
-        RelayTail::begin(shared, position, format_chunk(start))
+    pub fn open_at(shared: Arc<RelayShared>, start: &StartPoint, options: ReaderOptions) -> RelayReader {
+        RelayReader::begin(shared, first_byte(start), format_chunk(start), options)
     }
 
-    fn begin(shared: Arc<RelayShared>, position: RelayPosition, format: Option<Chunk>) -> RelayTail {
-        let mut state = shared.lock();
-        state.tail = Some(position);
-        state.tail_is_cut_off = false;
-        state.tails_opened += 1;
-        let id = state.tails_opened;
-        state.hot.clear();
-        state.hot_bytes = 0;
-        drop(state);
-        RelayTail { shared, position, file: None, format, id }
+    fn begin(
+        shared: Arc<RelayShared>,
+        position: RelayPosition,
+        format: Option<Chunk>,
+        options: ReaderOptions,
+    ) -> RelayReader {
+        let id = shared.lock().readers.add(position, options);
+        RelayReader { shared, id, limit: options.limit, position, file: None, format }
+    }
+
+    /// Goes to a start point, from which it reads as [`open_at`](Self::open_at) does.
+    pub fn restart_at(&mut self, start: &StartPoint) {
+        self.position = first_byte(start);
+        self.format = format_chunk(start);
+        self.shared.lock().readers.begin_at(self.id, self.position);
+    }
+
+    /// Changes up to where it reads.
+    pub fn set_limit(&mut self, limit: ReadLimit) {
+        self.limit = limit;
     }
 
     /// Where the next chunk begins.
@@ -83,7 +157,8 @@ impl RelayTail {
     /// The next item; waits up to `timeout` for one.
     ///
     /// # Errors
-    /// When the log is poisoned, reading fails, or the file was purged under the reader.
+    /// When the log is poisoned, reading fails, the file was purged under the reader, or the log was cut back to a place
+    /// in front of it.
     pub fn next(&mut self, timeout: Duration) -> Result<TailItem, RelayError> {
         if let Some(chunk) = self.format.take() {
             self.shared.lock().check()?;
@@ -95,11 +170,17 @@ impl RelayTail {
                 Found::Item(item) => return Ok(item),
                 Found::Read { name, len, cuts } => (name, len, cuts),
             };
-            let data = self.read(len)?;
+            let read = self.read(len);
             let mut state = self.shared.lock();
-            if state.cuts != cuts || state.tails_opened != self.id {
+            if state.cuts != cuts {
                 continue; // the bytes may have been cut off while they were read
             }
+            let data = match read {
+                Ok(data) => data,
+                // Purged between the look and the read.
+                Err(_) if state.is_gone(self.position) => return Err(self.place_lost()),
+                Err(error) => return Err(error),
+            };
             if data.len() < len {
                 let end = self.position.offset + data.len() as u64;
                 return Err(RelayError::corrupt(&name, end, "the file was cut off by someone else"));
@@ -112,7 +193,7 @@ impl RelayTail {
                 hot: false,
             };
             self.position.offset += chunk.data.len() as u64;
-            state.tail = Some(self.position);
+            state.readers.move_to(self.id, self.position);
             return Ok(TailItem::Chunk(chunk));
         }
     }
@@ -122,10 +203,7 @@ impl RelayTail {
         let mut state = shared.lock();
         loop {
             state.check()?;
-            if state.tails_opened != self.id {
-                return Err(RelayError::Misuse("another reader took this one's place"));
-            }
-            if state.tail_is_cut_off {
+            if state.readers.is_truncated(self.id) {
                 return Err(RelayError::CutOff);
             }
             if let Some(found) = self.look(&mut state)? {
@@ -135,7 +213,11 @@ impl RelayTail {
             if left.is_zero() {
                 return Ok(Found::Item(TailItem::Idle));
             }
-            state = shared.tail_waiters.wait_timeout(state, left);
+            let waiters = match self.limit {
+                ReadLimit::Synced => &shared.synced_waiters,
+                ReadLimit::Visible | ReadLimit::Position(_) => &shared.read_waiters,
+            };
+            state = waiters.wait_timeout(state, left);
         }
     }
 
@@ -147,17 +229,21 @@ impl RelayTail {
             let file_number = first.number;
             self.move_to(state, RelayPosition { file_number, offset: MAGIC.len() as u64 });
         }
+        if matches!(self.limit, ReadLimit::Position(limit) if self.position >= limit) {
+            return Ok(Some(Found::Item(TailItem::Idle)));
+        }
         let Some(index) = state.index_of(self.position.file_number) else {
-            if state.files.front().is_some_and(|first| first.number > self.position.file_number) {
-                return Err(RelayError::Purged { file_number: self.position.file_number });
+            if state.is_gone(self.position) {
+                return Err(self.place_lost());
             }
             return Ok(state.closed.then_some(Found::Item(TailItem::Closed)));
         };
         let Some(file) = state.files.get(index).cloned() else { unreachable!("index_of looked it up") };
-        if self.position.offset < file.visible() {
-            return Ok(Some(self.take(state, &file)));
+        let end = self.limit_in(&file, state);
+        if self.position.offset < end {
+            return Ok(Some(self.take(state, &file, end)));
         }
-        if index + 1 < state.files.len() {
+        if self.position.offset >= file.visible() && index + 1 < state.files.len() {
             let item = TailItem::EndOfFile { file_number: file.number, len: file.len };
             self.move_to(state, RelayPosition { file_number: file.number + 1, offset: MAGIC.len() as u64 });
             return Ok(Some(Found::Item(item)));
@@ -165,25 +251,32 @@ impl RelayTail {
         Ok(state.closed.then_some(Found::Item(TailItem::Closed)))
     }
 
+    /// Up to where a file may be read.
+    fn limit_in(&self, file: &FileEntry, state: &Shared) -> u64 {
+        let limit = match self.limit {
+            ReadLimit::Visible => return file.visible(),
+            ReadLimit::Synced => RelayPosition { offset: state.synced_whole, ..state.synced },
+            ReadLimit::Position(limit) => limit,
+        };
+        match file.number.cmp(&limit.file_number) {
+            std::cmp::Ordering::Less => file.visible(),
+            std::cmp::Ordering::Equal => file.visible().min(limit.offset),
+            std::cmp::Ordering::Greater => 0,
+        }
+    }
+
     /// The chunk in memory that begins at the position, or how much to read from the file up to the next one there.
-    fn take(&mut self, state: &mut Shared, file: &FileEntry) -> Found {
-        let at = (self.position.file_number, self.position.offset);
-        while let Some(front) = state.hot.front()
-            && (front.file_number, front.offset) < at
-        {
-            state.hot_bytes -= front.data.len();
-            state.hot.pop_front();
-        }
-        let next_hot = state.hot.front().filter(|front| front.file_number == file.number).map(|front| front.offset);
-        if next_hot == Some(self.position.offset)
-            && let Some(chunk) = state.hot.pop_front()
-        {
-            state.hot_bytes -= chunk.data.len();
-            let offset = chunk.offset + chunk.data.len() as u64;
-            self.move_to(state, RelayPosition { offset, ..self.position });
-            return Found::Item(TailItem::Chunk(chunk));
-        }
-        let end = next_hot.map_or(file.visible(), |offset| file.visible().min(offset));
+    fn take(&mut self, state: &mut Shared, file: &FileEntry, end: u64) -> Found {
+        let floor = state.readers.memory_floor_after(self.id);
+        let end = match state.hot.take(self.position, floor, end) {
+            HotAt::Chunk(chunk) => {
+                let offset = chunk.offset + chunk.data.len() as u64;
+                self.move_to(state, RelayPosition { offset, ..self.position });
+                return Found::Item(TailItem::Chunk(chunk));
+            }
+            HotAt::Before(offset) => end.min(offset),
+            HotAt::Nothing => end,
+        };
         assert!(self.position.offset < end, "nothing to read, and nothing in memory");
         let len = to_usize(end - self.position.offset).min(READ_CHUNK_BYTES);
         Found::Read { name: Arc::clone(&file.name), len, cuts: state.cuts }
@@ -191,7 +284,11 @@ impl RelayTail {
 
     fn move_to(&mut self, state: &mut Shared, position: RelayPosition) {
         self.position = position;
-        state.tail = Some(position);
+        state.readers.move_to(self.id, position);
+    }
+
+    fn place_lost(&self) -> RelayError {
+        RelayError::PlaceLost { file: file_name(self.position.file_number), offset: self.position.offset }
     }
 
     fn read(&mut self, len: usize) -> Result<Vec<u8>, RelayError> {
@@ -227,16 +324,20 @@ impl RelayTail {
     }
 }
 
-impl Drop for RelayTail {
+impl Drop for RelayReader {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        if state.tails_opened != self.id {
-            return; // the place is another's
+        state.readers.remove(self.id);
+        match state.readers.memory_floor() {
+            Some(floor) => state.hot.release(floor),
+            None => state.hot.clear(),
         }
-        state.tail = None;
-        state.hot.clear();
-        state.hot_bytes = 0;
     }
+}
+
+/// Where a reader begins: never in front of the first event.
+fn first_byte(start: &StartPoint) -> RelayPosition {
+    RelayPosition { offset: start.position.offset.max(MAGIC.len() as u64), ..start.position }
 }
 
 /// A relay log folder without a writer, read only: nothing in the folder is changed.
@@ -285,16 +386,16 @@ impl RelayFiles {
         Ok((RelayFiles { shared: Arc::new(shared) }, survey))
     }
 
-    /// A reader from the start of the first file to the last whole transaction, then `Closed`. One at a time.
+    /// A reader from the start of the first file to the last whole transaction, then `Closed`.
     #[must_use]
-    pub fn tail(&self) -> RelayTail {
-        RelayTail::open(Arc::clone(&self.shared))
+    pub fn reader(&self) -> RelayReader {
+        RelayReader::open(Arc::clone(&self.shared), ReaderOptions::REPLAY)
     }
 
-    /// As [`tail`](Self::tail), from [`Recovery::start`] on.
+    /// As [`reader`](Self::reader), from [`Recovery::start`] on.
     #[must_use]
-    pub fn tail_at(&self, start: &StartPoint) -> RelayTail {
-        RelayTail::open_at(Arc::clone(&self.shared), start)
+    pub fn reader_at(&self, start: &StartPoint) -> RelayReader {
+        RelayReader::open_at(Arc::clone(&self.shared), start, ReaderOptions::REPLAY)
     }
 
     /// Bytes in all files.
