@@ -539,6 +539,7 @@ pub fn class_of(error: &StoreError) -> StopClass {
     match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
         StoreError::RowMissing { .. } => StopClass::DataDiffers,
+        StoreError::Defect { .. } => StopClass::Defect,
         StoreError::DiskFull { .. }
         | StoreError::Io { .. }
         | StoreError::IndexNotReady { .. }

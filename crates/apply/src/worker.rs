@@ -603,6 +603,7 @@ fn class_of_row(error: &RowError) -> StopClass {
     match &error.kind {
         RowErrorKind::Store(error) => class_of(error),
         RowErrorKind::NotSupported(_) | RowErrorKind::Unsettled => StopClass::NotSupported,
+        RowErrorKind::Defect(_) => StopClass::Defect,
         _ => StopClass::DataDiffers,
     }
 }

@@ -1005,6 +1005,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
         StoreError::RowMissing { .. } => Exit::DataDiffers,
+        StoreError::Defect { .. } => Exit::Defect,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
         StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
     };

@@ -149,6 +149,10 @@ pub(crate) struct SegmentPool {
 /// The largest segments of arenas that live for long: fewer to look through for the dead. Large enough that the allocator
 /// maps each on its own and gives it back on free.
 const LASTING_SEGMENT_BYTES: usize = 1 << 20;
+const _: () = assert!(PASSING_SEGMENT_BYTES <= LASTING_SEGMENT_BYTES && LASTING_SEGMENT_BYTES < DEAD as usize);
+const _: () = assert!(SEGMENT_BYTES_MIN <= PASSING_SEGMENT_BYTES && SEGMENT_BYTES_MIN > HEADER_LEN);
+const _: () = assert!(KEY_LEN_AT + 4 <= HEADER_LEN);
+
 /// The largest of arenas that a cut ends: 16 lanes of 30 tables have 15 MB of room that no record fills yet.
 const PASSING_SEGMENT_BYTES: usize = 64 << 10;
 
@@ -225,6 +229,8 @@ impl Arena {
     pub(crate) fn push(&mut self, header: &Header, key: &[u8], image: &[u8]) -> RecordRef {
         let len = header.record_len();
         debug_assert_eq!(len, HEADER_LEN + key.len() + image.len());
+        debug_assert!(header.definition < 1 << 30, "the definition's version shares its field with two flags");
+        assert!(len < DEAD as usize, "a record of {len} bytes: its lengths would not fit their fields");
         let index = self.room_for(len);
         let segment = &mut self.segments[index];
         let offset = segment.bytes.len();

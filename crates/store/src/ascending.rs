@@ -23,7 +23,7 @@ type Entry = Result<(Slice, Slice), StoreError>;
 pub(crate) struct Ascending<'a> {
     disk: &'a Disk,
     /// As it was when this began: compaction goes on meanwhile.
-    view: Option<Arc<View>>,
+    view: Arc<View>,
     /// Exclusive.
     to: Vec<u8>,
     entries: Option<Box<dyn Iterator<Item = Entry>>>,
@@ -51,10 +51,9 @@ impl<'a> Ascending<'a> {
         if self.entries.is_none() {
             if self.look_ups > 0 {
                 self.look_ups -= 1;
-                return self.disk.get_in(self.view.as_deref(), key);
+                return self.disk.get_in(&self.view, key);
             }
-            let mut entries: Box<dyn Iterator<Item = Entry>> =
-                Box::new(self.disk.range_in(self.view.as_deref(), key, &self.to));
+            let mut entries: Box<dyn Iterator<Item = Entry>> = Box::new(self.disk.range_in(&self.view, key, &self.to));
             self.next = entries.next().transpose()?;
             (self.entries, self.found) = (Some(entries), 0);
         }
@@ -75,7 +74,7 @@ impl<'a> Ascending<'a> {
             if self.found > LOOK_UPS_MIN { LOOK_UPS_MIN } else { (2 * self.look_ups_next).min(LOOK_UPS_MAX) };
         self.look_ups = if self.found > LOOK_UPS_MIN { 0 } else { self.look_ups_next };
         (self.entries, self.next) = (None, None);
-        self.disk.get_in(self.view.as_deref(), key)
+        self.disk.get_in(&self.view, key)
     }
 }
 

@@ -44,6 +44,10 @@ const SAME: u64 = 0;
 const ABSENT: u64 = 1;
 const BLOCK_BYTES_MIN: usize = 4 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
+/// What a place can address: 64 indexes of sort keys are far less.
+const KEYS_BYTES_MAX: usize = u32::MAX as usize;
+
+const _: () = assert!(BLOCK_BYTES_MIN <= BLOCK_BYTES_MAX && BLOCK_BYTES_MAX <= KEYS_BYTES_MAX);
 
 /// The bases of one table's slots in one lane.
 #[derive(Default)]
@@ -62,12 +66,17 @@ impl Bases {
             ABSENT => Base::Absent,
             place => {
                 let (block, at) = ((place >> 32) as usize - 1, (place & 0xffff_ffff) as usize);
-                let rest = self.blocks.get(block).and_then(|bytes| bytes.get(at..)).unwrap_or(&[]);
-                let head = rest.split_first_chunk::<4>();
-                let keys = head.and_then(|(len, rest)| rest.get(..u32::from_le_bytes(*len) as usize));
-                Base::Keys(keys.unwrap_or(&[]))
+                match self.keys_at(block, at) {
+                    Some(keys) => Base::Keys(keys),
+                    None => panic!("slot {slot}: no sort keys at {at} of block {block}, where `keep` put them"),
+                }
             }
         }
+    }
+
+    fn keys_at(&self, block: usize, at: usize) -> Option<&[u8]> {
+        let (len, rest) = self.blocks.get(block)?.get(at..)?.split_first_chunk::<4>()?;
+        rest.get(..u32::from_le_bytes(*len) as usize)
     }
 
     pub(crate) fn set(&mut self, slot: u32, base: Base<'_>) {
@@ -87,14 +96,15 @@ impl Bases {
 
     fn keep(&mut self, keys: &[u8]) -> u64 {
         let len = keys.len() + 4;
+        assert!(len <= KEYS_BYTES_MAX, "{len} bytes of sort keys of one row");
         if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < len) {
             let size = self.capacity.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX).max(len);
             self.blocks.push(Vec::with_capacity(size));
             self.capacity += size;
         }
-        let Some(block) = self.blocks.last_mut() else { return SAME };
+        let Some(block) = self.blocks.last_mut() else { panic!("a block was pushed where there was none") };
         let at = block.len();
-        block.extend_from_slice(&(keys.len() as u32).to_le_bytes());
+        block.extend_from_slice(&crate::short(keys.len()).to_le_bytes());
         block.extend_from_slice(keys);
         (self.blocks.len() as u64) << 32 | at as u64
     }

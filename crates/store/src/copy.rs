@@ -19,6 +19,8 @@ use crate::index_state::IndexStates;
 /// Beside replay, whose cuts need room in level 0 too.
 const L0_RUNS_BESIDE: usize = L0_RUNS_MAX / 2;
 
+const _: () = assert!(L0_RUNS_BESIDE >= crate::MERGE_RUNS, "merging must be able to make room");
+
 /// Takes the rows of a copy.
 pub struct CopyWriter<'a> {
     disk: &'a Disk,
@@ -140,29 +142,32 @@ impl<'a> CopyWriter<'a> {
             return Ok(());
         }
         let Buffer { bytes, entries } = &mut buffer;
-        let key = |entry: &(usize, usize, usize)| bytes.get(entry.0..entry.1).unwrap_or(&[]);
+        let key = |entry: &(usize, usize, usize)| &bytes[entry.0..entry.1];
         entries.sort_unstable_by(|left, right| key(left).cmp(key(right)));
         let mut run = self.disk.begin()?;
         let mut at = 0;
         let mut merged = Vec::new();
         while let Some(entry) = entries.get(at) {
-            let same = entries.get(at..).unwrap_or(&[]).iter().take_while(|other| key(other) == key(entry)).count();
-            let value = bytes.get(entry.1..entry.2).unwrap_or(&[]);
+            let same = entries[at..].iter().take_while(|other| key(other) == key(entry)).count();
+            let value = &bytes[entry.1..entry.2];
             if entry::index_of(key(entry)).is_some_and(|index| index > 0) {
                 // Equal rows of a table without a key share their entries.
                 run.put(key(entry), value)?;
                 at += same;
                 continue;
             }
-            let others = entries.get(at + 1..at + same).unwrap_or(&[]);
+            let others = &entries[at + 1..at + same];
             let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
             // Equal rows of a table without a key are counted, those of earlier runs too: one connection copies it.
-            let earlier = if entry::is_keyless(value) {
-                self.disk.get_in(self.disk.newest().as_deref(), key(entry))?
-            } else {
-                None
+            let earlier =
+                if entry::is_keyless(value) { self.disk.get_in(&self.disk.newest(), key(entry))? } else { None };
+            let earlier = match earlier {
+                Some(value) => {
+                    entry::copies_of(&value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?
+                }
+                None => 0,
             };
-            let copies = same as u64 + earlier.as_deref().map_or(0, entry::copies_of);
+            let copies = same as u64 + earlier;
             merged.clear();
             if copies == 1 {
                 run.put(key(entry), value)?;

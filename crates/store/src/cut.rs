@@ -39,7 +39,7 @@ pub struct CutReport {
 }
 
 /// A row's place in a generation, in the order of the tree.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Place {
     /// First bytes of the key behind the table's prefix, zeros behind its end: few keys are compared beyond.
     head: [u8; HEAD_LEN],
@@ -85,44 +85,45 @@ impl SortedTable {
         order: &KeyOrder,
         sequence: u64,
         mut sorted: SortedTable,
-    ) -> SortedTable {
+    ) -> Result<SortedTable, StoreError> {
         sorted.places.clear();
         sorted.keys.truncate(1);
         sorted.keys.iter_mut().for_each(Vec::clear);
         let mut key = Vec::new();
         // Growing by and by would copy all of it again and again.
-        let expected = (0..generation.lane_count()).filter_map(|lane| Some(generation.lane(lane)?.slot_count(table)));
-        let expected: usize = expected.sum();
+        let expected: usize = generation.lanes().map(|lane| lane.slot_count(table)).sum();
         sorted.places.reserve(expected);
-        for lane in 0..generation.lane_count() {
-            let Some(guard) = generation.lane(lane) else { continue };
+        let mut too_long = false;
+        for (lane, guard) in (0u16..).zip(generation.lanes()) {
             guard.each_held(table, sequence, |place, held| {
                 key.clear();
                 entry::append_row_key(order, table, held.key, &mut key);
-                let rest = key.get(entry::PREFIX_LEN..).unwrap_or(&[]);
-                let key_at = if rest.len() > HEAD_LEN { sorted.keep_key(rest, expected) } else { 0 };
-                sorted.places.push(Place {
-                    head: long_head_of(rest),
-                    key_at,
-                    key_len: rest.len() as u16,
-                    lane: lane as u16,
-                    place,
-                });
+                let rest = &key[entry::PREFIX_LEN..];
+                let key_at = if rest.len() > HEAD_LEN { sorted.keep_key(rest, expected) } else { Some(0) };
+                let key_len = u16::try_from(rest.len()).ok().filter(|len| *len <= TREE_KEY_LEN_MAX);
+                let (Some(key_at), Some(key_len)) = (key_at, key_len) else {
+                    too_long = true;
+                    return;
+                };
+                sorted.places.push(Place { head: long_head_of(rest), key_at, key_len, lane, place });
             });
+        }
+        if too_long {
+            return Err(StoreError::defect("a key, or all keys of a table in one cut, are longer than the tree takes"));
         }
         let SortedTable { keys, places } = &mut sorted;
         places.sort_unstable_by(|left, right| left.order(right, keys));
-        sorted
+        Ok(sorted)
     }
 
-    /// Where it lies now. `about`: so many keys may come.
-    fn keep_key(&mut self, key: &[u8], about: usize) -> u32 {
+    /// Where it lies now; None when there is no number for the place. `about`: so many keys may come.
+    fn keep_key(&mut self, key: &[u8], about: usize) -> Option<u32> {
         let len = key.len().next_multiple_of(1 << KEY_AT_SHIFT);
         if self.keys.last().is_none_or(|block| block.len() + len > KEY_BLOCK_BYTES) {
             self.keys.push(Vec::new());
         }
         let block = self.keys.len() - 1;
-        let Some(bytes) = self.keys.last_mut() else { return 0 };
+        let bytes = self.keys.last_mut()?;
         if bytes.is_empty() {
             bytes.reserve((len * about).min(KEY_BLOCK_BYTES));
         }
@@ -130,7 +131,7 @@ impl SortedTable {
         let key_at = block * (KEY_BLOCK_BYTES >> KEY_AT_SHIFT) + (bytes.len() >> KEY_AT_SHIFT);
         bytes.extend_from_slice(key);
         bytes.resize(bytes.len().next_multiple_of(1 << KEY_AT_SHIFT), 0);
-        key_at as u32
+        u32::try_from(key_at).ok()
     }
 
     fn key(&self, index: usize) -> Option<&[u8]> {
@@ -139,6 +140,12 @@ impl SortedTable {
 }
 
 const KEY_AT_SHIFT: usize = 3;
+/// lsm-tree takes keys of 64 KiB, the table's and index's ids included.
+const TREE_KEY_LEN_MAX: u16 = u16::MAX - 6;
+
+const _: () = assert!(TREE_KEY_LEN_MAX as usize + entry::PREFIX_LEN == u16::MAX as usize);
+const _: () = assert!(KEY_BLOCK_BYTES.is_multiple_of(1 << KEY_AT_SHIFT) && KEY_BLOCK_BYTES > u16::MAX as usize);
+const _: () = assert!(crate::LANES_MAX <= u16::MAX as usize, "a place holds its lane in 16 bits");
 
 fn key_of<'a>(keys: &'a [Vec<u8>], place: &'a Place) -> &'a [u8] {
     if let Some(key) = place.head.get(..usize::from(place.key_len)) {
@@ -146,7 +153,7 @@ fn key_of<'a>(keys: &'a [Vec<u8>], place: &'a Place) -> &'a [u8] {
     }
     let block_places = KEY_BLOCK_BYTES >> KEY_AT_SHIFT;
     let (block, at) = (place.key_at as usize / block_places, (place.key_at as usize % block_places) << KEY_AT_SHIFT);
-    keys.get(block).and_then(|bytes| bytes.get(at..at + usize::from(place.key_len))).unwrap_or(&[])
+    &keys[block][at..at + usize::from(place.key_len)]
 }
 
 /// One table's rows of a layer, on the way into a run.
@@ -220,9 +227,12 @@ impl Stream<'_> {
         out.clear();
         match self {
             Stream::Memory { lanes, table, sorted, next } => {
-                let Some(place) = sorted.places.get(*next) else { return Ok(Value::Gone) };
-                let Some(guard) = lanes.get(usize::from(place.lane)) else { return Ok(Value::Gone) };
-                let Some(held) = guard.held_at(*table, place.place) else { return Ok(Value::Gone) };
+                let place = sorted.places.get(*next);
+                let guard = place.and_then(|place| lanes.get(usize::from(place.lane)));
+                let held = place.zip(guard).and_then(|(place, guard)| guard.held_at(*table, place.place));
+                let (Some(guard), Some(held)) = (guard, held) else {
+                    return Err(StoreError::defect("a row of a cut is not where it was sorted from"));
+                };
                 match held.content {
                     Content::Gone => Ok(Value::Gone),
                     Content::Row(image) => {
@@ -237,11 +247,12 @@ impl Stream<'_> {
                 }
             }
             Stream::Spill { entries, .. } => match entries.peek() {
-                Some(Ok((_, value))) if !entry::is_gone(value) => {
+                Some(Ok((_, value))) if entry::is_gone(value) => Ok(Value::Gone),
+                Some(Ok((_, value))) => {
                     out.extend_from_slice(entry::plain(value));
                     Ok(Value::Row)
                 }
-                _ => Ok(Value::Gone),
+                Some(Err(_)) | None => Err(StoreError::defect("a row of a spill is asked for that was not peeked at")),
             },
         }
     }
@@ -326,18 +337,20 @@ impl<'a> Whole<'a> {
             self.key.extend_from_slice(key);
         }
         let made = self.made.get_or_init(|| Whole::make(self.table));
-        self.above.push(part, definition, made.shape.lend().versions).map_err(|_| (self.damaged)())
+        self.above.push(part, definition, made.shape.lend().versions)
     }
 
     /// Makes the whole value of the parts: over `value`, a row of a layer below them, or over what lies below all layers.
     fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<Value, StoreError> {
         self.made.get_or_init(|| Whole::make(self.table));
-        let Some(made) = self.made.get_mut() else { return Ok(Value::Gone) };
+        let Some(made) = self.made.get_mut() else {
+            return Err(StoreError::defect("a shape was made and is not there"));
+        };
         let shape = made.shape.lend();
         self.image.clear();
         if shape.order.is_keyless() {
             let copies = match found {
-                Some(Value::Row) => entry::copies_of(value),
+                Some(Value::Row) => entry::copies_of(value).ok_or_else(self.damaged)?,
                 Some(Value::Gone) => 0,
                 Some(Value::Part) | None => {
                     let there = (self.under)(&shape, tree_key, &self.key, &mut self.image)?;
@@ -391,7 +404,7 @@ fn merge(
         key.truncate(entry::PREFIX_LEN);
         for (index, stream) in streams.iter_mut().enumerate() {
             let Some(next) = stream.key()? else { continue };
-            let so_far = key.get(entry::PREFIX_LEN..).unwrap_or(&[]);
+            let so_far = &key[entry::PREFIX_LEN..];
             if first.is_none() || next.cmp(so_far) == Ordering::Less {
                 first = Some(index);
                 key.truncate(entry::PREFIX_LEN);
@@ -435,13 +448,13 @@ fn streams<'a>(
     order: &KeyOrder,
     sequence: u64,
     rooms: &mut Vec<SortedTable>,
-) -> Vec<Stream<'a>> {
+) -> Result<Vec<Stream<'a>>, StoreError> {
     let mut all = Vec::new();
     for layer in layers {
         match layer {
             Layer::Memory(generation) => {
-                let sorted = SortedTable::of(generation, table, order, sequence, rooms.pop().unwrap_or_default());
-                let lanes = (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)).collect();
+                let sorted = SortedTable::of(generation, table, order, sequence, rooms.pop().unwrap_or_default())?;
+                let lanes = generation.lanes().collect();
                 let stream = Stream::Memory { lanes, table, sorted, next: 0 };
                 stream.warm();
                 all.push(stream);
@@ -452,7 +465,7 @@ fn streams<'a>(
             Layer::Spill(_) => {}
         }
     }
-    all
+    Ok(all)
 }
 
 fn spill_stream(spill: &Spill, table: TableId, keyless: bool) -> Stream<'_> {
@@ -508,7 +521,7 @@ pub(crate) fn write<'a>(
     tables.dedup_by_key(|table| table.id);
     for table in tables {
         let order = KeyOrder::of(table);
-        let mut streams = streams(layers, table.id, &order, point.sequence, &mut rooms);
+        let mut streams = streams(layers, table.id, &order, point.sequence, &mut rooms)?;
         let (rows, entries) = write_table(to, &mut run, table, &order, &mut streams, scratch.as_ref())?;
         rooms.extend(streams.into_iter().filter_map(Stream::leave));
         report.entries += rows;
@@ -575,14 +588,15 @@ pub(crate) fn spill(
     catalog: &Catalog,
 ) -> Result<(), StoreError> {
     let is_it = |layer: &Layer| matches!(layer, Layer::Memory(held) if held.number() == generation.number());
-    let place = layers.below.iter().position(is_it).unwrap_or(layers.below.len());
+    let place = layers.below.iter().position(is_it);
+    let place = place.ok_or(StoreError::defect("a generation is spilled that is not among the layers"))?;
     let mut run = disk.begin()?;
     let (mut any, mut rooms) = (false, Vec::new());
     for table in tables_of(generation) {
         let Some(table) = catalog.table_by_id(table) else { continue };
         let order = KeyOrder::of(table);
         let layer = [Layer::Memory(Arc::clone(generation))];
-        let mut streams = streams(&layer, table.id, &order, u64::MAX, &mut rooms);
+        let mut streams = streams(&layer, table.id, &order, u64::MAX, &mut rooms)?;
         let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
         let mut entries = order.indexes().and_then(|set| {
             let extents = vec![Extent::Everything; set.indexes().len()];
@@ -659,7 +673,7 @@ mod tests {
         for place in 0..4000 {
             let zeros = next(20) as usize;
             let key: Vec<u8> = (0..next(22) as usize).map(|at| if at < zeros { 0 } else { next(2) as u8 }).collect();
-            let key_at = if key.len() > HEAD_LEN { sorted.keep_key(&key, 10) } else { 0 };
+            let key_at = if key.len() > HEAD_LEN { sorted.keep_key(&key, 10).unwrap() } else { 0 };
             sorted.places.push(Place { head: long_head_of(&key), place, key_at, key_len: key.len() as u16, lane: 0 });
             keys.push(key);
         }

@@ -38,6 +38,9 @@ const FORMAT_SETTLING: u32 = 3;
 /// Cutting waits at so many runs in level 0: their count is one byte on disk (invariant 6), and readers look into each.
 pub const L0_RUNS_MAX: usize = 24;
 
+const _: () = assert!(L0_RUNS_MAX <= u8::MAX as usize);
+const _: () = assert!(FORMAT_OLDEST <= FORMAT && FORMAT < FORMAT_SETTLING);
+
 const FILE_BYTES: u64 = 64 << 20;
 /// Less than this is not worth a rewrite.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
@@ -164,6 +167,7 @@ pub struct Disk {
     /// Held while an ingestion ends and its number is taken over, so that nobody reads at a number in between.
     ending: Mutex<()>,
     dead: Arc<DeadRows>,
+    recovered_indexes: Mutex<Option<IndexStates>>,
     written: AtomicU64,
     compacted: AtomicU64,
     /// Ranges read since runs were last merged: each looks into every run.
@@ -281,6 +285,7 @@ impl Disk {
             counter,
             ending: Mutex::new(()),
             dead,
+            recovered_indexes: Mutex::new(None),
             written: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
             ranges_read: AtomicU64::new(0),
@@ -300,7 +305,8 @@ impl Disk {
             StoreError::damaged(&self.folder, format!("the {what} record of the newest cut: {error}"))
         };
         let record = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
-        let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
+        let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
         if !(FORMAT_OLDEST..=FORMAT_SETTLING).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
@@ -308,7 +314,8 @@ impl Disk {
         let catalog = self.get(self.read_at(), &entry::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
         let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
-        self.index_states(&catalog)?;
+        let indexes = self.index_states(&catalog)?;
+        *self.recovered_indexes.lock().unwrap_or_else(PoisonError::into_inner) = Some(indexes);
         Ok(Some(Recovered {
             sequence: record.sequence,
             executed: record.gtid_executed.parse().map_err(|error| damaged("cut", &error))?,
@@ -322,6 +329,15 @@ impl Disk {
             },
             prepared: self.prepared(record.prepared)?,
         }))
+    }
+
+    /// What `recover` found of secondary indexes, which it must have done.
+    pub(crate) fn recovered_indexes(&self) -> IndexStates {
+        let found = self.recovered_indexes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match found {
+            Some(indexes) => indexes,
+            None => panic!("a store is made over a tree that was not recovered, or a second one"),
+        }
     }
 
     fn prepared(&self, records: Vec<PreparedRecord>) -> Result<PreparedSet, StoreError> {
@@ -365,7 +381,7 @@ impl Disk {
 
     /// The number to read at for what the newest cut left.
     pub(crate) fn read_at(&self) -> u64 {
-        self.views().last().map_or(0, |view| view.number())
+        newest_of(&self.views()).number()
     }
 
     fn views(&self) -> RwLockReadGuard<'_, Vec<Arc<View>>> {
@@ -373,33 +389,31 @@ impl Disk {
     }
 
     /// What the newest cut left, whatever is taken over meanwhile.
-    pub(crate) fn newest(&self) -> Option<Arc<View>> {
-        self.views().last().cloned()
+    pub(crate) fn newest(&self) -> Arc<View> {
+        Arc::clone(newest_of(&self.views()))
     }
 
     /// The value of a key there.
-    pub(crate) fn get_in(&self, view: Option<&View>, key: &[u8]) -> Result<Option<Slice>, StoreError> {
-        let Some(view) = view else { return Ok(None) };
+    pub(crate) fn get_in(&self, view: &View, key: &[u8]) -> Result<Option<Slice>, StoreError> {
         view.get(key).map_err(|error| self.fault(&error))
     }
 
     /// Entries there from `from` (inclusive) to `to` (exclusive), in order.
     pub(crate) fn range_in(
         &self,
-        view: Option<&View>,
+        view: &View,
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.clone();
-        let entries = view.map(|view| view.entries(from, to)).into_iter().flatten();
-        entries.map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error)))
+        view.entries(from, to).map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error)))
     }
 
     /// What was taken over as `at`.
     fn view(&self, at: u64) -> Result<Arc<View>, StoreError> {
         let found = self.views().iter().rev().find(|view| view.number() == at).cloned();
-        found.ok_or_else(|| self.damaged(format!("what was there at {at} is read, which nobody said")))
+        found.ok_or(StoreError::defect("the tree is read at a number that nobody pinned"))
     }
 
     fn fault(&self, error: &lsm_tree::Error) -> StoreError {
@@ -431,7 +445,7 @@ impl Disk {
             Ok(view) => (Some(view), None),
             Err(error) => (None, Some(Err(error))),
         };
-        failure.into_iter().chain(self.range_in(view.as_deref(), from, to))
+        failure.into_iter().chain(view.map(|view| self.range_in(&view, from, to)).into_iter().flatten())
     }
 
     /// As `range`, for ranges that are left early and that may be read from the back.
@@ -697,6 +711,14 @@ impl Disk {
             written_bytes: self.written.load(Ordering::Relaxed),
             compactions: self.compacted.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// There is always one: `let_go` keeps the last.
+fn newest_of(views: &[Arc<View>]) -> &Arc<View> {
+    match views.last() {
+        Some(view) => view,
+        None => panic!("the tree has no view"),
     }
 }
 

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::to_usize;
 use catalog::{ConversionBuffers, IndexSet, RowVersions, TableDef, TableId};
 
 use crate::beneath::{BaseKind, entry_change};
@@ -18,6 +19,9 @@ use crate::index_state::Extent;
 /// Entries held in memory while they are gathered: a quarter of what the generations take that are cut, within these.
 const GATHERED_BYTES_MIN: u64 = 4 << 20;
 const GATHERED_BYTES_MAX: u64 = 64 << 20;
+
+const _: () = assert!(GATHERED_BYTES_MIN <= GATHERED_BYTES_MAX);
+
 /// Where entries go that are more than memory is for them.
 #[derive(Clone)]
 pub(crate) struct Scratch {
@@ -30,7 +34,7 @@ pub(crate) struct Scratch {
 
 /// How much of entries may be held where rows take `bytes` in memory.
 pub(crate) fn gathered_bytes_max(bytes: u64) -> usize {
-    (bytes / 4).clamp(GATHERED_BYTES_MIN, GATHERED_BYTES_MAX) as usize
+    to_usize((bytes / 4).clamp(GATHERED_BYTES_MIN, GATHERED_BYTES_MAX))
 }
 
 /// A row of a cut or spill.
@@ -106,7 +110,8 @@ impl TableEntries {
             }
             None => None,
         };
-        let own = row.key.get(row.key.len().saturating_sub(row.own_len)..).unwrap_or(&[]);
+        let own = row.key.len().checked_sub(row.own_len).and_then(|at| row.key.get(at..));
+        let own = own.ok_or(StoreError::defect("what names a row is longer than its key"))?;
         for (index, extent) in self.indexes.indexes().iter().zip(&self.extents) {
             if !extent.covers(row.key) {
                 continue;
@@ -173,8 +178,7 @@ impl Sorter {
     pub(crate) fn push(&mut self, key: &[u8], own_len: Option<usize>) -> Result<(), StoreError> {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(key);
-        let own_len = own_len.map_or(NO_LEN, |len| len as u16);
-        self.bytes.extend_from_slice(&own_len.to_le_bytes());
+        self.bytes.extend_from_slice(&stored_len(own_len)?.to_le_bytes());
         self.places.push((entry::head_of(key.get(4..).unwrap_or(&[])), at, key.len()));
         if self.scratch.as_ref().is_some_and(|scratch| self.held() > scratch.bytes_max) {
             self.flush()?;
@@ -184,7 +188,7 @@ impl Sorter {
 
     fn sort(&mut self) {
         let bytes = &self.bytes;
-        let key = |at: usize, len: usize| bytes.get(at..at + len).unwrap_or(&[]);
+        let key = |at: usize, len: usize| &bytes[at..at + len];
         self.places.sort_unstable_by(|left, right| {
             left.0.cmp(&right.0).then_with(|| key(left.1, left.2).cmp(key(right.1, right.2)))
         });
@@ -195,13 +199,14 @@ impl Sorter {
         if self.places.is_empty() {
             return Ok(());
         }
-        if self.overflow.is_none() {
-            self.overflow = Some(Disk::open_scratch(&scratch.folder, &scratch.kept)?);
-        }
+        let disk = match self.overflow.take() {
+            Some(disk) => disk,
+            None => Disk::open_scratch(&scratch.folder, &scratch.kept)?,
+        };
         self.sort();
-        let Some(disk) = &self.overflow else { return Ok(()) };
+        let disk = &*self.overflow.insert(disk);
         let mut run = disk.begin()?;
-        self.each(|key, own_len| run.put(key, &own_len.map_or(NO_LEN, |len| len as u16).to_le_bytes()))?;
+        Sorter::each(&self.bytes, &self.places, |key, own_len| run.put(key, &stored_len(own_len)?.to_le_bytes()))?;
         let ending = disk.ending();
         run.finish(&ending)?;
         disk.take_over(&ending);
@@ -213,16 +218,20 @@ impl Sorter {
     }
 
     /// What is in memory, sorted before.
-    fn each(&self, mut each: impl FnMut(&[u8], Option<usize>) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn each(
+        bytes: &[u8],
+        places: &[(u64, usize, usize)],
+        mut each: impl FnMut(&[u8], Option<usize>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut last: &[u8] = &[];
-        for (_, at, len) in &self.places {
-            let rest = self.bytes.get(*at..).unwrap_or(&[]);
-            let Some((key, rest)) = rest.split_at_checked(*len) else { continue };
+        for (_, at, len) in places {
+            let (key, rest) = bytes[*at..].split_at(*len);
             if key == last {
                 continue;
             }
             last = key;
-            each(key, rest.first_chunk::<2>().and_then(own_len))?;
+            let stored = rest.first_chunk().ok_or(StoreError::defect("a sorted entry has no length behind it"))?;
+            each(key, own_len(stored))?;
         }
         Ok(())
     }
@@ -234,16 +243,23 @@ impl Sorter {
     ) -> Result<(), StoreError> {
         if self.overflow.is_none() {
             self.sort();
-            return self.each(each);
+            return Sorter::each(&self.bytes, &self.places, each);
         }
         self.flush()?;
         let Some(disk) = &self.overflow else { return Ok(()) };
         for item in disk.range(disk.read_at(), &[], &[0xff; 8]) {
             let (key, value) = item?;
-            each(&key, value.first_chunk::<2>().and_then(own_len))?;
+            let stored = value.first_chunk().ok_or_else(|| disk.damaged("an entry that is not one of ours"))?;
+            each(&key, own_len(stored))?;
         }
         Ok(())
     }
+}
+
+fn stored_len(own_len: Option<usize>) -> Result<u16, StoreError> {
+    let Some(len) = own_len else { return Ok(NO_LEN) };
+    let len = u16::try_from(len).ok().filter(|len| *len != NO_LEN);
+    len.ok_or(StoreError::defect("what names a row is longer than any key"))
 }
 
 fn own_len(bytes: &[u8; 2]) -> Option<usize> {

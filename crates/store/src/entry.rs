@@ -32,6 +32,11 @@ const HASH_LEN: usize = 16;
 const KEYED_HEAD: usize = 7;
 const KEYLESS_HEAD: usize = 13;
 
+/// The longest key of a table, in bytes (MySQL's `MAX_KEY_LENGTH`, sql/sql_const.h).
+const KEY_LEN_MAX: usize = 3072;
+
+const _: () = assert!(KEY_LEN_MAX <= u16::MAX as usize && HASH_LEN <= KEY_LEN_MAX);
+
 /// Length of table id and index id.
 pub(crate) const PREFIX_LEN: usize = 6;
 
@@ -69,7 +74,15 @@ pub(crate) fn append_index_key(table: TableId, index: u16, sort_key: &[u8], own:
 
 /// Value of an index entry.
 pub(crate) fn index_value(own_len: usize) -> [u8; 2] {
-    (own_len as u16).to_le_bytes()
+    key_len(own_len).to_le_bytes()
+}
+
+/// Length of what names a row, as values hold it.
+fn key_len(len: usize) -> u16 {
+    match u16::try_from(len) {
+        Ok(len) => len,
+        Err(_) => panic!("a key of {len} bytes: MySQL's have {KEY_LEN_MAX} at most"),
+    }
 }
 
 /// The row's own key at the end of an index entry's key; None when it is not one of ours.
@@ -96,9 +109,7 @@ pub(crate) fn append_own(keyless: bool, key: &[u8], out: &mut Vec<u8>) {
 pub(crate) fn head_of(key: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = key.len().min(8);
-    if let (Some(to), Some(from)) = (head.get_mut(..len), key.get(..len)) {
-        to.copy_from_slice(from);
-    }
+    head[..len].copy_from_slice(&key[..len]);
     u64::from_be_bytes(head)
 }
 
@@ -108,9 +119,7 @@ pub(crate) fn long_head_of(key: &[u8]) -> [u8; 16] {
         return *head;
     }
     let mut head = [0; 16];
-    if let Some(to) = head.get_mut(..key.len()) {
-        to.copy_from_slice(key);
-    }
+    head[..key.len()].copy_from_slice(key);
     head
 }
 
@@ -143,8 +152,7 @@ pub(crate) fn append_value(keyless: bool, version: u32, key: &[u8], image: &[u8]
         out.extend_from_slice(&copies.to_le_bytes());
         out.extend_from_slice(key);
     } else {
-        // Keys of MySQL are 3,072 bytes at most.
-        out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        out.extend_from_slice(&key_len(key.len()).to_le_bytes());
         out.extend_from_slice(image);
     }
 }
@@ -154,9 +162,9 @@ pub(crate) fn is_keyless(value: &[u8]) -> bool {
     value.first() == Some(&KEYLESS)
 }
 
-/// Copies of a keyless row's value.
-pub(crate) fn copies_of(value: &[u8]) -> u64 {
-    value.get(5..KEYLESS_HEAD).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+/// Copies of a keyless row's value; None when it is none.
+pub(crate) fn copies_of(value: &[u8]) -> Option<u64> {
+    value.get(5..KEYLESS_HEAD)?.first_chunk().filter(|_| is_keyless(value)).map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Appends the value of a keyless row with another number of copies; false when it is none.
@@ -193,8 +201,8 @@ pub(crate) fn append_base(base: &SpillBase<'_>, out: &mut Vec<u8>) {
         BaseKind::Keys => 2,
     };
     out.extend_from_slice(&[WITH_BASE, kind]);
-    out.extend_from_slice(&(base.own_len as u16).to_le_bytes());
-    out.extend_from_slice(&(base.keys.len() as u32).to_le_bytes());
+    out.extend_from_slice(&key_len(base.own_len).to_le_bytes());
+    out.extend_from_slice(&crate::short(base.keys.len()).to_le_bytes());
     out.extend_from_slice(base.keys);
 }
 

@@ -67,6 +67,12 @@ pub enum StoreError {
         /// How much of it is not.
         missing: u64,
     },
+    /// The store's own structures contradict each other: a defect of this program, not of its files.
+    #[error("store: {what} (a defect of Slipstream)")]
+    Defect {
+        /// What does not hold.
+        what: &'static str,
+    },
     /// A snapshot was given up because it held too much memory, or was too old: see
     /// [`SnapshotLimits`](crate::SnapshotLimits).
     #[error(
@@ -76,6 +82,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// For an invariant of ours that does not hold, in code that returns errors anyway.
+    #[cold]
+    pub(crate) fn defect(what: &'static str) -> StoreError {
+        StoreError::Defect { what }
+    }
+
     pub(crate) fn row_missing(table: String, key: &[u8]) -> StoreError {
         let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
         StoreError::RowMissing { table, key: shown + if key.len() > 32 { "…" } else { "" } }

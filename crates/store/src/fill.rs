@@ -30,11 +30,16 @@ impl Store {
         // What changed rows of a copy without a lock before they were exact knows nothing of the entries they had.
         let Some(catalog) = state.catalog.as_ref().filter(|_| state.settled) else { return Ok(false) };
         let Some(filling) = states.to_fill(catalog) else { return Ok(false) };
-        let Some(table) = catalog.table_by_id(TableId(filling.table)) else { return Ok(false) };
-        let Some(indexes) = IndexSet::of(table) else { return Ok(false) };
+        // `IndexStates::at_cut` keeps a fill only while the catalog of the cut has its index.
+        let unknown = || StoreError::defect("an index is being filled that the newest cut does not know");
+        let table = catalog.table_by_id(TableId(filling.table)).ok_or_else(unknown)?;
+        let indexes = IndexSet::of(table).ok_or_else(unknown)?;
         let mut run = disk.begin()?;
         let (entries, filling, is_last) = step(disk, table, &indexes, filling, bytes)?;
-        entries.finish(|key, own_len| run.put(key, &entry::index_value(own_len.unwrap_or(0))))?;
+        entries.finish(|key, own_len| match own_len {
+            Some(len) => run.put(key, &entry::index_value(len)),
+            None => Err(StoreError::defect("a fill removes an entry")),
+        })?;
         let filled = states.filled(filling, is_last);
         run.index_states(&filled)?;
         let ending = disk.ending();
@@ -57,19 +62,20 @@ fn step(
 ) -> Result<(Sorter, Filling, bool), StoreError> {
     let (order, versions, mut buffers) = (KeyOrder::of(table), RowVersions::of(table), ConversionBuffers::default());
     let mut entries = Sorter::new(None);
-    let Some(index) = indexes.index(filling.index) else { return Ok((entries, filling, true)) };
+    let index = indexes.index(filling.index);
+    let index = index.ok_or(StoreError::defect("an index is being filled that its table does not keep"))?;
     let (mut from, to) = (cut::table_bounds(table.id).0.to_vec(), cut::table_bounds(table.id).1);
     if !filling.done.is_empty() {
         from.clone_from(&filling.done);
         from.push(0);
     }
     let (mut sort_key, mut key) = (Vec::new(), Vec::new());
-    for item in disk.range_in(disk.newest().as_deref(), &from, &to) {
+    for item in disk.range_in(&disk.newest(), &from, &to) {
         let (row_key, value) = item?;
         let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
         let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;
         let own_len = entry::own_len(order.is_keyless(), row.key);
-        let own = row_key.get(row_key.len().saturating_sub(own_len)..).unwrap_or(&[]);
+        let own = row_key.len().checked_sub(own_len).and_then(|at| row_key.get(at..)).ok_or_else(damaged)?;
         sort_key.clear();
         let image = versions.read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
         indexes.append(index, image, &mut sort_key).map_err(|_| damaged())?;

@@ -189,6 +189,8 @@ pub enum RowErrorKind {
     NotSupported(String),
     /// The store's files cannot be read.
     Store(StoreError),
+    /// The store's own structures contradict each other: a defect of this program.
+    Defect(&'static str),
 }
 
 /// A row change that does not fit; nothing of it was done.
@@ -203,6 +205,7 @@ pub enum RowErrorKind {
         the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
     RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
     RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
+    RowErrorKind::Defect(what) => format!("{what} (a defect of Slipstream)"),
 })]
 pub struct RowError {
     /// What does not fit.
@@ -287,8 +290,8 @@ pub struct Lane {
 impl Table {
     /// Room for as many rows as the newest sealed generation has: growing by and by costs a twentieth of apply.
     fn like(layers: &Layers, lane: usize, table: TableId, segments: &Arc<SegmentPool>) -> Box<Table> {
-        let sealed = layers.newest_sealed().and_then(|generation| generation.lane(lane));
-        let rows = sealed.map_or(0, |lane| lane.slot_count(table));
+        let sealed = layers.newest_sealed();
+        let rows = sealed.map_or(0, |generation| generation.lane(lane).slot_count(table));
         Box::new(Table { rows: LaneTable::with_capacity(rows, segments), ..Table::default() })
     }
 
@@ -368,7 +371,7 @@ impl Lane {
             Some(found) if found.is_part() && (later || !needs_row(shape, &change)) => Old::Unknown,
             Some(found) if found.is_part() => {
                 above.clear();
-                above.push(rows.image(found), found.definition(), shape.versions).map_err(damaged)?;
+                above.push(rows.image(found), found.definition(), shape.versions).map_err(store_error)?;
                 let looked = layers.newest_below(shape, lane, hash, key, Depth::Disk, above, below);
                 match looked.map_err(store_error)? {
                     Below::Live => Old::Live(below),
@@ -518,11 +521,11 @@ impl Lane {
             *place = row;
             count += 1;
         }
-        let asked = asked.get(..count).unwrap_or(&[]);
+        let asked = &asked[..count];
         let mut found = [RecordRef::NONE; WARM_ROWS];
         self.warm_rows(asked, &mut found);
-        if let Some(sealed) = layers.newest_sealed().and_then(|generation| generation.lane(lane)) {
-            sealed.warm_rows(asked, &mut found);
+        if let Some(sealed) = layers.newest_sealed() {
+            sealed.lane(lane).warm_rows(asked, &mut found);
         }
     }
 
@@ -567,7 +570,7 @@ impl Lane {
             Some((Content::Gone, _)) => return Ok(false),
             None if self.bottom => return Ok(false),
             Some((Content::Part(part), definition)) => {
-                above.push(part, definition, shape.versions).map_err(damaged)?;
+                above.push(part, definition, shape.versions).map_err(store_error)?;
             }
             None => {}
         }
@@ -596,8 +599,7 @@ impl Lane {
         self.each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
         for layer in &layers.below {
             let Layer::Memory(generation) = layer else { continue };
-            let Some(guard) = generation.lane(lane) else { continue };
-            guard.each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
+            generation.lane(lane).each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
         }
         rows.sort_unstable();
         rows.dedup();
@@ -649,7 +651,7 @@ impl Lane {
 
     pub(crate) fn table_ids(&self) -> impl Iterator<Item = TableId> {
         let held = self.tables.iter().enumerate().filter(|(_, entry)| entry.is_some());
-        held.map(|(index, _)| TableId(index as u32))
+        held.map(|(index, _)| TableId(crate::short(index)))
     }
 
     pub(crate) fn is_keyless(&self, table: TableId) -> bool {
@@ -677,7 +679,7 @@ impl Lane {
         entry.map_or(0, |entry| entry.rows.touch(place))
     }
 
-    /// The version at a place that `each_held` gave.
+    /// The version at a place that `each_held` gave; None only for a table that the lane does not hold.
     pub(crate) fn held_at(&self, table: TableId, place: u64) -> Option<Held<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let (key, content, definition) = entry.rows.at(place);
@@ -777,6 +779,7 @@ impl Lane {
 fn store_error(error: StoreError) -> RowError {
     match error {
         StoreError::RowMissing { .. } => RowError { kind: RowErrorKind::NotFound },
+        StoreError::Defect { what } => RowError { kind: RowErrorKind::Defect(what) },
         error => RowError { kind: RowErrorKind::Store(error) },
     }
 }
@@ -933,7 +936,10 @@ fn copies_in(keyless: bool, content: Content<'_>) -> u64 {
 
 /// The copies of a keyless row as a lane holds them.
 pub(crate) fn copies_of(image: &[u8]) -> u64 {
-    image.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    match image.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => panic!("a count of copies of {} bytes", image.len()),
+    }
 }
 
 #[inline]

@@ -90,8 +90,15 @@ impl Generation {
         Some(LaneGuard { guard, bytes: self.bytes.get(lane)? })
     }
 
-    pub(crate) fn lane(&self, lane: usize) -> Option<RwLockReadGuard<'_, Lane>> {
-        self.lanes.get(lane).map(|lane| lane.read().unwrap_or_else(PoisonError::into_inner))
+    /// Every generation of a store has the same number of lanes, and `base::lane_of` stays below it.
+    pub(crate) fn lane(&self, lane: usize) -> RwLockReadGuard<'_, Lane> {
+        assert!(lane < self.lanes.len(), "lane {lane} of a generation of {}", self.lanes.len());
+        self.lanes[lane].read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All lanes, one after the other.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = RwLockReadGuard<'_, Lane>> {
+        self.lanes.iter().map(|lane| lane.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn lane_count(&self) -> usize {
@@ -121,8 +128,8 @@ impl Generation {
     }
 
     pub(crate) fn seal(&self, point: CutPoint) {
-        // Sealed once, by the one thread that sequences.
-        let _ = self.point.set(point);
+        let first = self.point.set(point).is_ok();
+        assert!(first, "generation {} is sealed a second time", self.number);
     }
 }
 
@@ -235,6 +242,18 @@ impl Layers {
         }
     }
 
+    /// The layers below the active generation from this one on.
+    fn from(&self, layer: usize) -> &[Layer] {
+        assert!(layer <= self.below.len(), "layer {layer} of {}", self.below.len());
+        &self.below[layer..]
+    }
+
+    /// The layers between the active generation and this one, counted from the active one as 0.
+    pub(crate) fn newer_than(&self, layer: usize) -> &[Layer] {
+        assert!(layer <= self.below.len() + 1, "layer {layer} of {}", self.below.len());
+        &self.below[..layer.saturating_sub(1)]
+    }
+
     /// The same parts.
     pub(crate) fn parts(&self) -> Layers {
         Layers {
@@ -294,7 +313,10 @@ impl Layers {
             _ if above.is_empty() => Ok(found),
             Below::Unknown => Ok(found),
             Below::Live | Below::Gone if shape.order.is_keyless() => {
-                let copies = image.get(start..).map_or(0, copies_of);
+                let copies = match found {
+                    Below::Live => copies_of(&image[start..]),
+                    _ => 0,
+                };
                 image.truncate(start);
                 let copies = above.count_over(copies).ok_or_else(missing)?;
                 image.extend_from_slice(&copies.to_le_bytes());
@@ -318,16 +340,13 @@ impl Layers {
     ) -> Result<bool, StoreError> {
         let mut tree_key = Vec::new();
         entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
-        for layer in self.below.get(from..).unwrap_or(&[]) {
+        for layer in self.from(from) {
             match layer {
-                Layer::Memory(generation) => {
-                    let guard = generation.lane(lane);
-                    match guard.as_ref().and_then(|guard| guard.get(shape.id, hash, key, sequence)) {
-                        None => {}
-                        Some(Standing::Gone) => return Ok(false),
-                        Some(_) => return Ok(true),
-                    }
-                }
+                Layer::Memory(generation) => match generation.lane(lane).get(shape.id, hash, key, sequence) {
+                    None => {}
+                    Some(Standing::Gone) => return Ok(false),
+                    Some(_) => return Ok(true),
+                },
                 Layer::Spill(spill) if spill.sequence <= sequence => {
                     if let Some(value) = spill.disk.get(spill.disk.read_at(), &tree_key)? {
                         return Ok(!entry::is_gone(&value));
@@ -352,22 +371,19 @@ impl Layers {
         above: &mut Parts,
         image: &mut Vec<u8>,
     ) -> Result<Below, StoreError> {
-        for layer in self.below.get(from..).unwrap_or(&[]) {
+        for layer in self.from(from) {
             match layer {
                 Layer::Memory(generation) => {
-                    let Some(guard) = generation.lane(lane) else { continue };
-                    let taken = match guard.newest_version(shape.id, hash, key) {
+                    let guard = generation.lane(lane);
+                    match guard.newest_version(shape.id, hash, key) {
                         Some((Content::Row(bytes), definition)) => {
-                            append_read(shape, definition, bytes, image).map(|()| Some(Below::Live))
+                            let read = append_read(shape, definition, bytes, image);
+                            read.map_err(|error| self.unreadable(&error))?;
+                            return Ok(Below::Live);
                         }
-                        Some((Content::Part(part), definition)) => {
-                            above.push(part, definition, shape.versions).map(|()| None)
-                        }
-                        Some((Content::Gone, _)) => Ok(Some(Below::Gone)),
-                        None => Ok(None),
-                    };
-                    if let Some(found) = taken.map_err(|error| self.unreadable(&error))? {
-                        return Ok(found);
+                        Some((Content::Part(part), definition)) => above.push(part, definition, shape.versions)?,
+                        Some((Content::Gone, _)) => return Ok(Below::Gone),
+                        None => {}
                     }
                 }
                 Layer::Spill(spill) => {
@@ -449,16 +465,10 @@ pub(crate) fn is_shadowed(
     above: &mut Parts,
 ) -> Result<bool, StoreError> {
     above.clear();
-    let mut in_memory = |generation: &Generation| {
-        let Some(guard) = generation.lane(lane) else { return Ok(false) };
-        match guard.get(shape.id, hash, key, sequence) {
-            None => Ok(false),
-            Some(Standing::Row(..) | Standing::Gone) => Ok(true),
-            Some(Standing::Part { part, definition, .. }) => match above.push(part, definition, shape.versions) {
-                Ok(()) => Ok(false),
-                Err(error) => Err(StoreError::Damaged { folder: PathBuf::new(), text: error.to_string() }),
-            },
-        }
+    let mut in_memory = |generation: &Generation| match generation.lane(lane).get(shape.id, hash, key, sequence) {
+        None => Ok(false),
+        Some(Standing::Row(..) | Standing::Gone) => Ok(true),
+        Some(Standing::Part { part, definition, .. }) => above.push(part, definition, shape.versions).map(|()| false),
     };
     if let Some(active) = active
         && in_memory(active)?
@@ -489,10 +499,7 @@ pub(crate) fn is_shadowed(
 
 /// Ids of the tables that a generation holds anything of.
 pub(crate) fn tables_of(generation: &Generation) -> Vec<TableId> {
-    let mut ids: Vec<TableId> = (0..generation.lane_count())
-        .filter_map(|lane| generation.lane(lane))
-        .flat_map(|lane| lane.table_ids().collect::<Vec<_>>())
-        .collect();
+    let mut ids: Vec<TableId> = generation.lanes().flat_map(|lane| lane.table_ids().collect::<Vec<_>>()).collect();
     ids.sort_unstable();
     ids.dedup();
     ids

@@ -4,7 +4,17 @@
 //! boundaries. Out: rows at a snapshot, which is always a prefix of the source's history. Never here: order between
 //! lanes (the watermark of `apply` makes it), reading events, a log (the relay log is the only one).
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "tests"
+    )
+)]
 
 mod arena;
 mod ascending;
@@ -113,8 +123,25 @@ pub struct StoreStats {
     pub disk: Option<DiskStats>,
 }
 
+/// Lanes of one store.
+pub(crate) const LANES_MAX: usize = 1 << 12;
+
+const _: () = assert!(LANES_MAX.is_power_of_two(), "lanes are rounded up to a power of two within it");
+
 fn lanes_rounded(lanes: usize) -> usize {
-    lanes.clamp(1, 1 << 12).next_power_of_two()
+    lanes.clamp(1, LANES_MAX).next_power_of_two()
+}
+
+/// A length or count that has 32 bits where it is kept.
+///
+/// # Panics
+/// When it does not fit: rows come in events, and the length of an event has 32 bits.
+#[inline]
+pub(crate) fn short(len: usize) -> u32 {
+    match u32::try_from(len) {
+        Ok(len) => len,
+        Err(_) => panic!("{len} is too much for a field of 32 bits"),
+    }
 }
 
 impl Store {
@@ -165,8 +192,7 @@ impl Store {
         let active = Arc::new(Generation::new(0, lanes, bottom, &segments));
         let base = disk.as_ref().map(|disk| (Arc::clone(disk), disk.read_at()));
         let indexes = match (&disk, &recovered) {
-            // Read once already, by `Disk::recover`.
-            (Some(disk), Some(recovered)) => disk.index_states(&recovered.catalog).unwrap_or_default(),
+            (Some(disk), Some(_)) => disk.recovered_indexes(),
             _ => IndexStates::default(),
         };
         let layers = Layers { active, below: Vec::new(), base, indexes: Arc::new(indexes) };
@@ -305,7 +331,7 @@ impl Store {
             sealed.seal(point);
         }
         // As much as the next one is going to take.
-        self.segments.keep(usize::try_from(sealed.lane_bytes()).unwrap_or(usize::MAX));
+        self.segments.keep(base::to_usize(sealed.lane_bytes()));
         self.visibility.put_on_top(Generation::new(number, self.lanes, self.disk.is_none(), &self.segments));
         sealed
     }
@@ -316,13 +342,16 @@ impl Store {
     /// # Errors
     /// When the tree cannot be written; what is in memory stays.
     pub fn cut(&self, sealed: &Generation) -> Result<CutReport, StoreError> {
-        let (Some(disk), Some(point)) = (&self.disk, sealed.point()) else { return Ok(CutReport::default()) };
+        let Some(disk) = &self.disk else { return Ok(CutReport::default()) };
+        let point = sealed.point();
+        let point = point.ok_or(StoreError::defect("a generation is cut that was not sealed at a boundary"))?;
         let layers = self.visibility.layers();
         let from = layers
             .below
             .iter()
             .position(|layer| matches!(layer, Layer::Memory(generation) if generation.number() == sealed.number()));
-        let Some(cutting) = from.and_then(|from| layers.below.get(from..)) else { return Ok(CutReport::default()) };
+        let cutting = from.and_then(|from| layers.below.get(from..));
+        let cutting = cutting.ok_or(StoreError::defect("a generation is cut that is not among the layers"))?;
         let mut state = self.cut_state();
         let copied: Vec<Arc<TableDef>> = self.copied().values().cloned().collect();
         let mut ids = disk::ids_of(&point.catalog);
@@ -523,7 +552,7 @@ impl Store {
         stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
         for layer in &all {
             let Layer::Memory(generation) = layer else { continue };
-            for lane in (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)) {
+            for lane in generation.lanes() {
                 let (bytes, dead) = lane.memory();
                 stats.memory.bytes += bytes;
                 stats.memory.dead_bytes += dead;
@@ -535,7 +564,7 @@ impl Store {
 }
 
 fn balance_of(generation: &Generation, table: TableId) -> i64 {
-    (0..generation.lane_count()).filter_map(|lane| generation.lane(lane)).map(|lane| lane.balance(table)).sum()
+    generation.lanes().map(|lane| lane.balance(table)).sum()
 }
 
 fn balance(layer: &Layer, table: TableId) -> i64 {

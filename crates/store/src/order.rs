@@ -75,13 +75,13 @@ pub(crate) struct Slice {
 
 impl Slice {
     fn key_of(&self, entry: &Entry) -> &[u8] {
-        self.keys.get(entry.key_at as usize..).and_then(|rest| rest.get(..entry.key_len as usize)).unwrap_or(&[])
+        &self.keys[entry.key_at as usize..][..entry.key_len as usize]
     }
 
     fn push(&mut self, key: &[u8], lane: u32, slot: u32) {
-        let key_at = self.keys.len() as u32;
+        let (key_at, key_len) = (crate::short(self.keys.len()), crate::short(key.len()));
         self.keys.extend_from_slice(key);
-        self.entries.push(Entry { head: entry::head_of(key), key_at, key_len: key.len() as u32, slot, lane });
+        self.entries.push(Entry { head: entry::head_of(key), key_at, key_len, slot, lane });
     }
 
     fn sort(&mut self) {
@@ -100,9 +100,10 @@ impl Slice {
         self.entries.get(index).map(|entry| self.key_of(entry))
     }
 
-    /// Lane and slot.
-    pub(crate) fn place(&self, index: usize) -> Option<(usize, u32)> {
-        self.entries.get(index).map(|entry| (entry.lane as usize, entry.slot))
+    /// Lane and slot of one of its entries.
+    pub(crate) fn place(&self, index: usize) -> (usize, u32) {
+        let entry = &self.entries[index];
+        (entry.lane as usize, entry.slot)
     }
 
     /// How many entries lie below a key.
@@ -171,8 +172,7 @@ impl Order {
     fn catch_up(&mut self, generation: &Generation, table: &TableReader, index: u16) -> Result<(), StoreError> {
         let (id, order) = (table.id(), table.order());
         self.cursors.resize(generation.lane_count(), Cursor::default());
-        let slots = || (0..generation.lane_count()).filter_map(|lane| generation.lane(lane));
-        let rows: usize = slots().map(|lane| lane.slot_count(id)).sum();
+        let rows: usize = generation.lanes().map(|lane| lane.slot_count(id)).sum();
         let anew = self.len() > 2 * self.made_with + 4 * rows + STALE_ENTRIES_MIN;
         if anew {
             *self = Order::default();
@@ -182,7 +182,7 @@ impl Order {
         let (mut key, mut failure, mut buffers) = (Vec::new(), None, ConversionBuffers::default());
         for (lane, cursor) in self.cursors.iter_mut().enumerate() {
             loop {
-                let Some(guard) = generation.lane(lane) else { break };
+                let guard = generation.lane(lane);
                 let more = guard.written_since(id, cursor, (HOLD_RECORDS, HOLD_BYTES), |written| {
                     // No snapshot with this definition sees rows of a later one.
                     if written.definition > table.definition() {
@@ -195,7 +195,7 @@ impl Order {
                     key.clear();
                     let image = table.versions().read(written.definition, written.image, &mut buffers);
                     match image.and_then(|image| append_key(order, index, written.key, image, &mut key)) {
-                        Ok(true) => fresh.push(&key, lane as u32, written.slot),
+                        Ok(true) => fresh.push(&key, crate::short(lane), written.slot),
                         // Gone or changed before the statement from which on the index is what it is.
                         Ok(false) => {}
                         Err(error) => failure = Some(error),
@@ -331,8 +331,7 @@ mod tests {
         let left = slice(&[("b", 1), ("a", 0), ("long key, more than a head", 7)]);
         let right = slice(&[("b", 1), ("b", 2), ("long key, more than another", 7), ("", 9)]);
         let merged = Slice::merge(&left, &right);
-        let all: Vec<_> =
-            (0..merged.len()).map(|i| (merged.key(i).unwrap().to_vec(), merged.place(i).unwrap().1)).collect();
+        let all: Vec<_> = (0..merged.len()).map(|i| (merged.key(i).unwrap().to_vec(), merged.place(i).1)).collect();
         let expected = [("", 9), ("a", 0), ("b", 1), ("b", 2)].map(|(key, slot)| (key.as_bytes().to_vec(), slot));
         assert_eq!(all[..4], expected);
         assert_eq!(all.len(), 6);

@@ -10,17 +10,22 @@
 use catalog::RowVersions;
 use values::{RowLayout, ValueError};
 
+use crate::error::StoreError;
+
 /// Appends a part: how long the bitmap is (2 bytes), the bitmap of its columns, its image.
 pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
-    // Tables have 4,096 columns at most.
-    out.extend_from_slice(&(present.len() as u16).to_le_bytes());
+    let Ok(len) = u16::try_from(present.len()) else { panic!("a bitmap of more than the 4,096 columns of a table") };
+    out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(present);
     out.extend_from_slice(image);
 }
 
 /// A part of a row without a key: how many copies more (less, below 0).
 pub(crate) fn difference(part: &[u8]) -> i64 {
-    part.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
+    match part.first_chunk() {
+        Some(bytes) => i64::from_le_bytes(*bytes),
+        None => panic!("a difference of {} bytes", part.len()),
+    }
 }
 
 /// The bitmap and the image of a part.
@@ -70,10 +75,10 @@ impl Parts {
     /// Adds an older one.
     ///
     /// # Errors
-    /// It is of another definition.
-    pub(crate) fn push(&mut self, part: &[u8], definition: u32, versions: &RowVersions) -> Result<(), ValueError> {
+    /// It is of another definition: `Lane::complete_parts` leaves none of those.
+    pub(crate) fn push(&mut self, part: &[u8], definition: u32, versions: &RowVersions) -> Result<(), StoreError> {
         if !versions.is_current(definition) {
-            return Err(ValueError::Invalid { what: "part of a row of an earlier definition" });
+            return Err(StoreError::defect("a part of a row is of an earlier definition"));
         }
         self.bytes.extend_from_slice(part);
         self.ends.push(self.bytes.len());
@@ -83,9 +88,9 @@ impl Parts {
     /// Of a row without a key: how many copies they make of those below; None when more go than there are.
     pub(crate) fn count_over(&mut self, copies: u64) -> Option<u64> {
         let starts = std::iter::once(&0).chain(&self.ends);
-        let sum = starts.zip(&self.ends).fold(0i64, |sum, (start, end)| {
-            sum.saturating_add(difference(self.bytes.get(*start..*end).unwrap_or(&[])))
-        });
+        let sum = starts
+            .zip(&self.ends)
+            .fold(0i64, |sum, (start, end)| sum.saturating_add(difference(&self.bytes[*start..*end])));
         self.clear();
         copies.checked_add_signed(sum)
     }
@@ -97,9 +102,9 @@ impl Parts {
     pub(crate) fn complete(&mut self, layout: &RowLayout, image: &mut Vec<u8>, from: usize) -> Result<(), ValueError> {
         for (nth, end) in self.ends.iter().enumerate().rev() {
             let start = nth.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-            let (present, part) = split_or(self.bytes.get(start..*end).unwrap_or(&[]))?;
+            let (present, part) = split_or(&self.bytes[start..*end])?;
             self.scratch.clear();
-            layout.merge(image.get(from..).unwrap_or(&[]), present, part, &mut self.scratch)?;
+            layout.merge(&image[from..], present, part, &mut self.scratch)?;
             image.truncate(from);
             image.extend_from_slice(&self.scratch);
         }

@@ -347,7 +347,7 @@ impl Source {
         match &mut self.places {
             Places::Slice { slice, front, back } => {
                 let at = if end == End::Front { *front } else { back.checked_sub(1)? };
-                let (lane, slot) = slice.place(at)?;
+                let (lane, slot) = slice.place(at);
                 if end == End::Front {
                     *front += 1;
                 } else {
@@ -435,7 +435,7 @@ impl Range<'_> {
             definition: self.definition,
             versions: &self.versions,
         };
-        let newer = layers.below.get(..layer.saturating_sub(1)).unwrap_or(&[]);
+        let newer = layers.newer_than(layer);
         let (lane, sequence) = (base::lane_of(hash, self.lanes), self.view.sequence());
         // Where a difference is all there is the copies are counted here, else with the row below.
         if is_difference && layers.stands_below(layer, &shape, (lane, hash, &row.key), sequence)? {
@@ -461,9 +461,9 @@ impl Range<'_> {
         let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
             None => &layers.active,
             Some(Some(Layer::Memory(generation))) => generation,
-            Some(_) => return Ok(None),
+            Some(_) => return Err(StoreError::defect("a row in memory is looked for in a layer that is on disk")),
         };
-        let Some(guard) = generation.lane(lane) else { return Ok(None) };
+        let guard = generation.lane(lane);
         let visible = guard.visible(self.table, slot, self.view.sequence());
         let (key, image, count, definition, is_difference) = match visible {
             Some(Standing::Row(row, definition)) => (row.key, row.image, row.count, definition, false),
@@ -499,12 +499,10 @@ impl Range<'_> {
             return owned(key, value);
         }
         let layers = self.view.layers()?;
-        let (disk, at) = match layers.below.get(layer - 1) {
-            Some(Layer::Spill(spill)) => (&spill.disk, spill.disk.read_at()),
-            _ => match &layers.base {
-                Some((disk, at)) => (&**disk, *at),
-                None => return Ok(None),
-            },
+        let (disk, at) = match (layers.below.get(layer - 1), &layers.base) {
+            (Some(Layer::Spill(spill)), _) => (&spill.disk, spill.disk.read_at()),
+            (None, Some((disk, at))) => (&**disk, *at),
+            _ => return Err(StoreError::defect("a row on disk is looked for in a layer that is in memory")),
         };
         let own = entry::own_of(key, value).ok_or_else(damaged)?;
         let mut row_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * own.len() + 16);

@@ -58,8 +58,7 @@ impl Store {
         let lane = self.lane_of(hash);
         let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
         let in_memory = |generation: &Generation| {
-            let guard = generation.lane(lane)?;
-            guard.get(table.id, hash, key, sequence).map(|standing| match standing {
+            generation.lane(lane).get(table.id, hash, key, sequence).map(|standing| match standing {
                 Standing::Row(row, definition) => Found::Row(row.image.to_vec(), definition, row.count),
                 Standing::Part { part, definition, .. } => Found::Part(part.to_vec(), definition),
                 Standing::Gone => Found::Gone,
@@ -95,7 +94,7 @@ impl Store {
                 None => {}
                 Some(Found::Gone) => break,
                 Some(Found::Part(part, definition)) => {
-                    above.push(&part, definition, &versions).map_err(unreadable)?;
+                    above.push(&part, definition, &versions)?;
                 }
                 Some(Found::Row(image, _, copies)) if order.is_keyless() => {
                     let copies = above.count_over(copies).ok_or_else(missing)?;
@@ -181,7 +180,7 @@ impl Store {
             return Ok(ControlFlow::Break(end));
         }
         for (index, layer) in layers.below.iter().enumerate() {
-            let newer = layers.below.get(..index).unwrap_or(&[]);
+            let newer = layers.newer_than(index + 1);
             let flow = match layer {
                 Layer::Memory(generation) => {
                     reader.generation(generation, Some(&layers.active), index + 1, &mut each)?
@@ -237,15 +236,15 @@ impl Reader<'_> {
         older: usize,
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let newer = self.layers.below.get(..older.saturating_sub(1)).unwrap_or(&[]);
+        let newer = self.layers.newer_than(older);
         let Scratch { mut copied, mut buffers, mut above, image: mut whole } = Scratch::default();
         for lane in 0..generation.lane_count() {
             let mut next = Some(0u32);
             while let Some(from) = next {
                 copied.clear();
-                next = generation.lane(lane).and_then(|guard| {
-                    guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied)
-                });
+                let guard = generation.lane(lane);
+                next = guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied);
+                drop(guard);
                 for Read { hash, mut row, definition, is_difference } in copied.rows() {
                     self.check()?;
                     if (active.is_some() || !newer.is_empty())
@@ -345,7 +344,7 @@ impl ScanBuffer {
     pub(crate) fn push(&mut self, hash: u64, key: &[u8], image: &[u8], count: u64, definition: u32) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(image);
-        let (key_len, image_len) = (key.len() as u32, image.len() as u32);
+        let (key_len, image_len) = (crate::short(key.len()), crate::short(image.len()));
         self.rows.push(Copied { hash, key_len, image_len, count, definition, is_difference: false });
     }
 
@@ -353,7 +352,7 @@ impl ScanBuffer {
     pub(crate) fn push_difference(&mut self, hash: u64, key: &[u8], difference: i64, definition: u32) {
         let Ok(count) = u64::try_from(difference) else { return };
         self.bytes.extend_from_slice(key);
-        let key_len = key.len() as u32;
+        let key_len = crate::short(key.len());
         self.rows.push(Copied { hash, key_len, image_len: 0, count, definition, is_difference: true });
     }
 

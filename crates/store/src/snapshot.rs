@@ -172,6 +172,10 @@ impl Visibility {
     /// The generation `number` lies in this tree of its own now.
     pub(crate) fn put_spill(&self, number: u64, spill: Spill) {
         let mut state = self.lock();
+        debug_assert!(
+            generations(&state.layers).any(|generation| generation.number() == number),
+            "spilled what is gone"
+        );
         let spill = Layer::Spill(Arc::new(spill));
         let replace = |layer: &Layer| match layer {
             Layer::Memory(generation) if generation.number() == number => spill.clone(),
@@ -201,7 +205,7 @@ impl Visibility {
     pub(crate) fn move_base(&self, at: u64, filled: Option<Arc<IndexStates>>) {
         let mut state = self.lock();
         let old = &state.layers;
-        let Some((disk, _)) = &old.base else { return };
+        let Some((disk, _)) = &old.base else { panic!("a store in memory has no tree to move") };
         let base = Some((Arc::clone(disk), at));
         let indexes = filled.unwrap_or_else(|| Arc::clone(&old.indexes));
         state.layers = Arc::new(Layers { base, indexes, ..old.parts() });

@@ -157,8 +157,8 @@ impl LaneTable {
             prev,
             sequence: version.sequence,
             slot,
-            key_len: key.len() as u32,
-            image_len: image.len() as u32,
+            key_len: crate::short(key.len()),
+            image_len: crate::short(image.len()),
             deleted,
             part,
             definition: version.definition,
@@ -184,7 +184,7 @@ impl LaneTable {
             }
             None => {
                 self.slots.push(entry);
-                (self.slots.len() - 1) as u32
+                crate::short(self.slots.len() - 1)
             }
         };
         let slots = &self.slots;
@@ -433,7 +433,7 @@ impl LaneTable {
                 each(slot.hash, key, content, definition);
             }
         }
-        (end < self.slots.len()).then_some(end as u32)
+        (end < self.slots.len()).then_some(crate::short(end))
     }
 
     /// (bytes taken, of them dead)

@@ -30,6 +30,10 @@ pub const MERGE_RUNS: usize = 4;
 const SMALL_RUNS_MAX: usize = 4 * MERGE_RUNS;
 const LARGE_RUNS_MAX: usize = 6 * MERGE_RUNS;
 
+const _: () = assert!(L0_RUNS_MAX >= 2 * MERGE_RUNS, "cuts would wait though merging has nothing to do");
+const _: () = assert!(SMALL_RUNS_MAX > MERGE_RUNS && LARGE_RUNS_MAX > MERGE_RUNS && LARGE_RUNS_MAX <= u8::MAX as usize);
+const _: () = assert!(LAST_PART <= LAST_PART_EAGER);
+
 /// The last level is merged when what lies above it is one part in so many of it.
 const LAST_PART: u64 = 2;
 /// The same when nobody replays, or readers pay more for the runs than the merge costs.

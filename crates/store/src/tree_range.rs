@@ -97,7 +97,7 @@ mod tests {
     fn both_ends_meet() {
         let folder = tempfile::tempdir().unwrap();
         let disk = of_three_runs(folder.path(), 3_000, |run, key| key % 3 == run || key % 7 == 0);
-        let view = disk.newest().unwrap();
+        let view = disk.newest();
         // From the front while the bit is 0, else from the back; then on from the front.
         let patterns = [0, u64::MAX, 0b1, 0b10, 0xaaaa_aaaa, 0xffff_0000, 0x00ff_00ff_00ff];
         for (from, to) in [(0u32, 3_000u32), (100, 101), (7, 7), (50, 90), (2_990, 9_000), (9_000, 9_001)] {
