@@ -1,5 +1,5 @@
-//! First inputs: logs and events of our own, and the golden logs where they are at hand (read in place: they are not
-//! ours to copy). They are written to the folder `FUZZ_SEEDS` names, beside the build, when a target starts.
+//! First inputs: logs and events of our own, recorded logs, and those of old servers.
+//! They are written to the folder `FUZZ_SEEDS` names, beside the build, when a target starts.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -37,11 +37,10 @@ pub fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
 /// Whole files.
 pub fn logs() -> Vec<Vec<u8>> {
     let own = [ChecksumAlgorithm::None, ChecksumAlgorithm::Crc32].map(logs_of_tests::sample_log);
-    let golden = logs_of_tests::golden_names().into_iter().filter_map(|name| {
-        let path = logs_of_tests::golden(&name)?;
-        fs::read(path).ok()
-    });
-    own.into_iter().chain(golden).chain([shop_log()]).collect()
+    let names = logs_of_tests::recorded_names().into_iter();
+    let recorded = names.filter_map(|name| fs::read(logs_of_tests::recorded(&name)).ok());
+    let old = logs_of_tests::old_logs().into_iter().map(|(_, log, _)| log);
+    own.into_iter().chain(recorded).chain(old).chain([shop_log()]).collect()
 }
 
 /// Events with their bodies, those inside payloads too.

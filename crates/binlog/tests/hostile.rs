@@ -148,9 +148,9 @@ fn files_that_are_no_logs() {
 }
 
 #[test]
-fn golden_logs_cut_and_flipped() {
-    for name in common::golden_names() {
-        let log = std::fs::read(common::golden(&name).unwrap()).unwrap();
+fn recorded_logs_cut_and_flipped() {
+    let recorded = common::recorded_names().into_iter().map(|name| std::fs::read(common::recorded(&name)).unwrap());
+    for log in recorded.chain(common::old_logs().into_iter().map(|(_, log, _)| log)) {
         let log = &log[..log.len().min(4000)];
         for at in (0..log.len()).step_by(3) {
             let _ = devour(&log[..at]);

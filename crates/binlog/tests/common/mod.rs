@@ -1,36 +1,67 @@
-//! What several tests need: where the golden logs lie, and a log of our own with every event we write.
+//! What several tests need: where the recorded logs lie, logs of old servers, and a log of our own with every event we
+//! write.
 #![allow(dead_code)] // Each test binary uses its part.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{Gtid, GtidSet, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{
     ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, QueryStatus, RowsEvent, RowsKind, TableMapEvent,
-    UpdatedDatabases, XaPrepare, XaXid, row_flags,
+    UpdatedDatabases, XaPrepare, XaXid, event_type, row_flags,
 };
 
-/// The shared folder, or `None` with a message where it is absent.
-pub(crate) fn golden(name: &str) -> Option<PathBuf> {
-    let shared = std::env::var_os("SLIPSTREAM_SHARED")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")), PathBuf::from);
-    let path = shared.join("golden/binlogs").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: no {} (set SLIPSTREAM_SHARED)", path.display());
-    None
+/// The folder of the recorded logs, whichever crate of this repository includes this file.
+fn recorded_folder() -> PathBuf {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("tests/logs"));
+    folders.into_iter().find(|folder| folder.join("record").is_file()).expect("tests/logs of this repository")
 }
 
-/// Names of all golden logs; empty with a message where they are absent.
-pub(crate) fn golden_names() -> Vec<String> {
-    let Some(folder) = golden("") else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+/// A recorded log.
+pub(crate) fn recorded(name: &str) -> PathBuf {
+    recorded_folder().join(format!("{name}.binlog"))
+}
+
+/// Names of all recorded logs.
+pub(crate) fn recorded_names() -> Vec<String> {
+    let files = std::fs::read_dir(recorded_folder()).unwrap().map(|entry| entry.unwrap().path());
+    let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "binlog"));
+    let mut names: Vec<String> = logs.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
     names.sort();
+    assert!(names.len() > 10, "{names:?}");
     names
+}
+
+/// Logs as servers wrote them that are too old to record here: each with a name and what the reader says of it.
+pub(crate) fn old_logs() -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
+    let none = ChecksumAlgorithm::None;
+    let mut development = FormatDescription::new("5.1.15-alpha", none);
+    development.post_header_lens[usize::from(event_type::TABLE_MAP) - 1] = 6;
+    let mut before_56 = BinlogWriter::start_file(1, 1_200_000_000, &FormatDescription::new("5.1.23-rc-log", none));
+    before_56.statement(b"shop", b"BEGIN");
+    before_56.table_map(&item());
+    before_56.event(event_type::WRITE_ROWS_V1, 0, |out| {
+        out.extend_from_slice(b"\x6c\0\0\0\0\0\x01\0\x03\xff");
+        out.extend_from_slice(ONE_ROW);
+    });
+    before_56.xid(3);
+    // MySQL 5.6 and 5.7.5 or older: GTIDs without commit timestamps and lengths.
+    let mut savepoints = BinlogWriter::start_file(1, 1_400_000_000, &FormatDescription::new("5.6.20-log", none));
+    savepoints.gtid(&GtidEvent { transaction_length: None, ..GtidEvent::new(gtid(b"", 1), 0, 1) });
+    for sql in [&b"BEGIN"[..], b"INSERT INTO t VALUES (1)", b"SAVEPOINT `a`", b"INSERT INTO n VALUES (1)"] {
+        savepoints.statement(b"shop", sql);
+    }
+    savepoints.statement(b"shop", b"ROLLBACK TO `a`");
+    savepoints.xid(4);
+    vec![
+        (
+            "5.1 in development",
+            BinlogWriter::start_file(1, 1_170_000_000, &development).take(),
+            Some("development versions of MySQL 5.1"),
+        ),
+        ("rows of 5.1", before_56.take(), Some("(Write_rows_v1): ")),
+        ("savepoints of 5.6", savepoints.take(), None),
+    ]
 }
 
 pub(crate) const UUID: Uuid =

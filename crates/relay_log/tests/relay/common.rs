@@ -275,3 +275,12 @@ pub(crate) fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
 pub(crate) fn executed(last: u64) -> GtidSet {
     if last == 0 { GtidSet::new() } else { gtids(last) }
 }
+
+/// The recorded logs of `tests/logs`.
+pub(crate) fn recorded_logs() -> Vec<std::path::PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/logs");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "binlog"));
+    files.sort();
+    files
+}

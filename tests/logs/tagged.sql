@@ -1,0 +1,10 @@
+-- GTIDs: automatic, tagged, of other servers; a gap; a transaction without content.
+CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1);
+SET gtid_next = 'AUTOMATIC:mytag'; INSERT INTO d.t VALUES (2); INSERT INTO d.t VALUES (3);
+SET gtid_next = 'AUTOMATIC:other'; UPDATE d.t SET a = 4 WHERE a = 3;
+SET gtid_next = '11111111-2222-3333-4444-555555555555:7'; INSERT INTO d.t VALUES (7);
+SET gtid_next = '11111111-2222-3333-4444-555555555555:mytag:9'; INSERT INTO d.t VALUES (9);
+SET gtid_next = '11111111-2222-3333-4444-555555555555:8'; BEGIN; COMMIT;
+SET gtid_next = 'AUTOMATIC'; FLUSH BINARY LOGS;
+INSERT INTO d.t VALUES (10); SET gtid_next = 'AUTOMATIC:mytag'; DELETE FROM d.t WHERE a = 1; SET gtid_next = 'AUTOMATIC';
+FLUSH BINARY LOGS;
