@@ -24,7 +24,8 @@ const STATEMENT_BYTES: usize = 1 << 20;
 const OUTPUT_BYTES: usize = 64 << 10;
 
 /// How rows are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DumpFormat {
     /// INSERT statements.
     #[default]

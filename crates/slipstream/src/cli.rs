@@ -4,10 +4,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use compare::DumpFormat;
 
-use crate::config::OptionFiles;
-use crate::engine_api::DumpFormat;
+use crate::settings::OptionFiles;
 
 /// A MySQL replica that keeps up: reads a primary's binary log, replays it in parallel and exactly once, shows commits
 /// in source order.
@@ -400,8 +401,8 @@ pub struct DumpFlags {
     #[arg(value_name = "SCHEMA.TABLE")]
     pub tables: Vec<String>,
     /// SQL statements, or tab-separated text as mysql --batch --raw prints it
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = DumpForm::Sql)]
-    pub format: DumpForm,
+    #[arg(long, value_name = "FORMAT", default_value = "sql", value_parser = dump_format())]
+    pub format: DumpFormat,
     /// Invisible columns too
     #[arg(long)]
     pub all_columns: bool,
@@ -414,22 +415,12 @@ pub struct DumpFlags {
     pub definitions: bool,
 }
 
-/// Form of dumped rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DumpForm {
-    /// INSERT statements
-    Sql,
-    /// Tab-separated text with a line of column names
-    Tab,
-}
-
-impl From<DumpForm> for DumpFormat {
-    fn from(form: DumpForm) -> Self {
-        match form {
-            DumpForm::Sql => DumpFormat::Sql,
-            DumpForm::Tab => DumpFormat::Tab,
-        }
-    }
+fn dump_format() -> impl TypedValueParser<Value = DumpFormat> {
+    let names = [
+        PossibleValue::new("sql").help("INSERT statements"),
+        PossibleValue::new("tab").help("Tab-separated text with a line of column names"),
+    ];
+    PossibleValuesParser::new(names).map(|name| if name == "tab" { DumpFormat::Tab } else { DumpFormat::Sql })
 }
 
 /// `skip`.
@@ -521,7 +512,7 @@ pub fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Settings;
+    use crate::settings::Settings;
     use clap::CommandFactory as _;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {

@@ -1,9 +1,9 @@
 //! The control socket `DIR/slipstream.sock`: how commands reach a running replica.
 //!
-//! One request a connection: a JSON line. The answer is a JSON line (`Reply`); for `dump`, `verify` and `copy` it announces a
-//! stream: frames `[kind: u8][length: u32, little-endian][bytes]`, kind `D` output for the asker's stdout, kind `E` the
-//! final `Reply`, which is the last. Never here: what a command does; a connection that outlives `stop`; a request above
-//! `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may connect may read all data.
+//! One request a connection: a JSON line. The answer is a JSON line (`Reply`); for `dump`, `verify` and `copy` it
+//! announces a stream: frames `[kind: u8][length: u32, little-endian][bytes]`, kind `D` output for the asker's stdout,
+//! kind `E` the final `Reply`, which is the last. Never here: what a command does; a connection that outlives `stop`; a
+//! request above `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may connect may read all data.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,9 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use compare::DumpFormat;
 use serde::{Deserialize, Serialize};
 
-use crate::engine_api::{DumpOptions, VerifyOptions};
+use crate::config::ServerOptions;
 use crate::exit::{Exit, Failure};
 use crate::lock::FolderLock;
 
@@ -47,6 +48,42 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// `sun_path` has 108 bytes with its end.
 const SOCKET_PATH_MAX: usize = 100;
 
+/// What `slipstream dump` writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DumpRequest {
+    /// `schema.table`; none = all.
+    pub tables: Vec<String>,
+    /// Form of the rows.
+    pub format: DumpFormat,
+    /// Invisible columns too.
+    pub all_columns: bool,
+    /// BINARY, VARBINARY, BLOB, BIT as 0x...
+    pub binary_as_hex: bool,
+    /// Views, routines, triggers, events, users and grants, no rows.
+    pub definitions: bool,
+}
+
+/// What `slipstream verify` compares, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VerifyRequest {
+    /// The server to compare with; none = the replica's own source.
+    pub source: Option<ServerOptions>,
+    /// `schema.table`; none = all.
+    pub tables: Vec<String>,
+    /// Differing rows printed per table.
+    pub differences_max: u64,
+    /// The result as one JSON document instead of a table.
+    pub json: bool,
+}
+
+impl Default for VerifyRequest {
+    fn default() -> Self {
+        VerifyRequest { source: None, tables: Vec::new(), differences_max: 10, json: false }
+    }
+}
+
 /// What can be asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
@@ -55,9 +92,9 @@ pub enum Request {
     /// The status report, as the reply's body.
     Status {},
     /// Compare with a source; streams text.
-    Verify(VerifyOptions),
+    Verify(VerifyRequest),
     /// Write rows; streams them.
-    Dump(DumpOptions),
+    Dump(DumpRequest),
     /// Copy one table again; streams progress.
     Copy {
         /// `SCHEMA.TABLE`.
@@ -156,8 +193,8 @@ impl Reply {
     }
 }
 
-/// Does what is asked. Output of `dump`, `verify` and `copy` goes to the writer; other commands must not write to it. A failed
-/// write means that the asker has gone.
+/// Does what is asked. Output of `dump`, `verify` and `copy` goes to the writer; other commands must not write to it. A
+/// failed write means that the asker has gone.
 pub type Handler = Arc<dyn Fn(Request, &mut dyn Write) -> Reply + Send + Sync>;
 
 /// A path to the socket that fits into a `sun_path`, however deep the folder lies: by way of an open folder and
@@ -429,21 +466,15 @@ impl Client {
                 return Err(failed(io::ErrorKind::UnexpectedEof.into()));
             }
             match kind {
-                b'D' => out.write_all(&frame).map_err(|error| output_failure(&error))?,
+                b'D' => out.write_all(&frame).map_err(|error| Failure::output(&error))?,
                 b'E' => {
-                    out.flush().map_err(|error| output_failure(&error))?;
+                    out.flush().map_err(|error| Failure::output(&error))?;
                     return parse_reply(&frame)?.into_result();
                 }
                 _ => return Err(Failure::error("the replica sent a frame of unknown kind")),
             }
         }
     }
-}
-
-/// A failed write to stdout. A reader that went away (`| head`) is no news: no text.
-#[must_use]
-pub fn output_failure(error: &io::Error) -> Failure {
-    if error.kind() == io::ErrorKind::BrokenPipe { Failure::error("") } else { Failure::io("output", error) }
 }
 
 fn parse_reply(bytes: &[u8]) -> Result<Reply, Failure> {
@@ -497,11 +528,11 @@ mod tests {
         assert_eq!((failure.exit, failure.text.as_str()), (Exit::Usage, "abc"));
         assert!(out.is_empty());
 
-        let dump = DumpOptions { tables: vec!["a.b".to_owned(); 7], ..DumpOptions::default() };
+        let dump = DumpRequest { tables: vec!["a.b".to_owned(); 7], ..DumpRequest::default() };
         ask(dir.path(), &Request::Dump(dump), &mut out).unwrap();
         assert_eq!(out.len(), 700_000);
         out.clear();
-        let failure = ask(dir.path(), &Request::Verify(VerifyOptions::default()), &mut out).unwrap_err();
+        let failure = ask(dir.path(), &Request::Verify(VerifyRequest::default()), &mut out).unwrap_err();
         assert_eq!((failure.exit, failure.way_on.as_deref()), (Exit::VerifyDifferences, Some("look")));
         assert_eq!(out, b"differs\n");
 
@@ -586,7 +617,7 @@ mod tests {
         });
         let _server = ControlServer::start(dir.path(), &lock, endless).unwrap();
         let mut stream = UnixStream::connect(dir.path().join(SOCKET_FILE)).unwrap();
-        let mut line = serde_json::to_vec(&Request::Dump(DumpOptions::default())).unwrap();
+        let mut line = serde_json::to_vec(&Request::Dump(DumpRequest::default())).unwrap();
         line.push(b'\n');
         stream.write_all(&line).unwrap();
         let mut header = [0; 1];

@@ -1,7 +1,8 @@
 //! When quarantined tables are copied.
 //!
-//! In: the time, what is in quarantine, how often statements wrote to it, how copies went. Out: the one table whose copy is due.
-//! Never here: a copy; two at a time; a copy between statements that come one after another (invariant 19).
+//! In: the time, what is in quarantine, how often statements wrote to it, how copies went. Out: the one table whose
+//! copy is due. Never here: a copy; two at a time; a copy between statements that come one after another (invariant
+//! 19).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -128,6 +128,12 @@ impl Failure {
         }
     }
 
+    /// From a failed write to stdout. A reader that went away (`| head`) is no news: no text.
+    #[must_use]
+    pub fn output(error: &io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe { Failure::error("") } else { Failure::io("output", error) }
+    }
+
     /// Adds MySQL's error number.
     #[must_use]
     pub fn with_number(mut self, number: u32) -> Failure {

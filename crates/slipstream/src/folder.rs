@@ -168,7 +168,8 @@ impl Folder {
         }
     }
 
-    /// Makes the names of all that was made in the folder durable: store and relay log sync what is in their folders only.
+    /// Makes the names of all that was made in the folder durable: store and relay log sync what is in their folders
+    /// only.
     ///
     /// # Errors
     /// Code 8 for disk errors.

@@ -4,9 +4,10 @@
 //! receiver that has been fetching what follows G since the copy began. Never here: anything kept of a copy that did
 //! not come to its end: a mark in the folder tells the next start that there is one to remove.
 
+use std::any::Any;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -23,12 +24,10 @@ use source::{Connection, TableFilter};
 use store::{CopyWriter, Disk};
 
 use crate::config::{ReplicaConfig, ServerOptions};
-use crate::control::{ControlServer, Reply, Request};
 use crate::exit::{Exit, Failure};
+use crate::failure::{preflight_failure, shown_set, source_failure, store_failure};
 use crate::folder::{Folder, write_atomically};
-use crate::lock::FolderLock;
 use crate::log::{self, Code};
-use crate::replica::{shown_set, store_failure};
 
 /// In the folder while a copy runs: its GTID set.
 const MARK: &str = "copying";
@@ -83,7 +82,7 @@ pub(crate) fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
 /// What preflight refuses, or why the source cannot be reached.
 pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
     let options = server.connect_options()?;
-    let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
+    let failed = |error: source::SourceError| source_failure(&error);
     let mut connection = Connection::connect(&options).map_err(failed)?;
     let none = GtidSet::new();
     let input = PreflightInput {
@@ -96,7 +95,7 @@ pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &Server
     let mut report = preflight::check(&mut connection, input).map_err(failed)?;
     let needed = is_called_for(&report);
     report.problems.retain(|problem| problem.exit_code != preflight::EXIT_PURGED);
-    if let Some(failure) = crate::receiver::preflight_failure(&report) {
+    if let Some(failure) = preflight_failure(&report) {
         return Err(failure);
     }
     if !needed {
@@ -127,7 +126,7 @@ pub(crate) fn check(
     connection: &mut Connection,
     free_bytes: Option<u64>,
 ) -> Result<(String, Vec<String>, Option<Failure>), Failure> {
-    let failed = |error: source::SourceError| crate::receiver::source_failure(&error);
+    let failed = |error: source::SourceError| source_failure(&error);
     let locks = config.copy.lock != CopyLock::None;
     let input = CopyCheckInput {
         tables: &TableFilter::default().of(&config.filters),
@@ -224,7 +223,7 @@ impl CopySink for Sink<'_> {
 pub(crate) fn run(
     config: &ReplicaConfig,
     folder: &Folder,
-    lock: &FolderLock,
+    watch: CopyWatch<'_>,
     copy: SourceCopy,
     disk: &Disk,
     memory_bytes: u64,
@@ -236,11 +235,19 @@ pub(crate) fn run(
     let buffer_bytes = memory_bytes as usize / (2 * config.copy.connections.max(1));
     let writer = CopyWriter::new(disk, buffer_bytes);
     let writer = if copy.plan().lock == CopyLock::None { writer.without_indexes() } else { writer };
-    let mut control = serve_status(config, folder, lock, &progress, &stop).map_err(CopyFailure::Own)?;
+    let in_progress = CopyInProgress {
+        source: config.source.shown(),
+        data: folder.path().to_owned(),
+        server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
+        server_uuid: folder.server_uuid().to_string(),
+        progress: Arc::clone(&progress),
+        stop: Arc::clone(&stop),
+    };
+    let watching = watch(Arc::new(in_progress)).map_err(CopyFailure::Own)?;
     let shown = show(&progress);
     let ran = copy.run(&Sink { writer: &writer }, &progress, &stop);
     shown.end();
-    control.stop();
+    drop(watching);
     let report = match ran {
         Ok(report) => report,
         Err(error) => return Err(CopyFailure::Copy(error)),
@@ -297,50 +304,47 @@ pub(crate) fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
     Some(Failure::new(exit, format!("initial copy: {error}")))
 }
 
-/// Answers `status` and `stop` while the copy runs: there is no store to ask yet.
-fn serve_status(
-    config: &ReplicaConfig,
-    folder: &Folder,
-    lock: &FolderLock,
-    progress: &Arc<Progress>,
-    stop: &Arc<AtomicBool>,
-) -> Result<ControlServer, Failure> {
-    let (progress, stop) = (Arc::clone(progress), Arc::clone(stop));
-    let (uri, data, uuid) = (config.source.shown(), folder.path().to_owned(), folder.server_uuid().to_string());
-    let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
-    let handler = move |request: Request, _: &mut dyn io::Write| match request {
-        Request::Status {} => {
-            let report = StatusReport {
-                version: env!("CARGO_PKG_VERSION").into(),
-                at: utc_text(now_us()),
-                running: true,
-                pid: Some(std::process::id()),
-                data: data.display().to_string(),
-                server_id,
-                server_uuid: uuid.clone(),
-                source: SourceReport { uri: uri.clone(), ..SourceReport::default() },
-                replay: ReplayReport {
-                    state: ReplayState::Copying,
-                    detail: progress.line(),
-                    tables: progress.totals().tables as u64,
-                    rows: progress.totals().rows,
-                    ..ReplayReport::default()
-                },
-                ..StatusReport::default()
-            };
-            match serde_json::to_value(report) {
-                Ok(body) => Reply::with_body(body),
-                Err(error) => Reply::failed(&Failure::error(error.to_string())),
-            }
+/// An initial copy under way, for whoever asks: there is no replica to ask yet.
+pub struct CopyInProgress {
+    source: String,
+    data: PathBuf,
+    server_id: u32,
+    server_uuid: String,
+    progress: Arc<Progress>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Called when an initial copy begins; what it returns is dropped when the copy ends.
+pub type CopyWatch<'a> = &'a dyn Fn(Arc<CopyInProgress>) -> Result<Box<dyn Any>, Failure>;
+
+impl CopyInProgress {
+    /// What `slipstream status` shows.
+    #[must_use]
+    pub fn status(&self) -> StatusReport {
+        StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            at: utc_text(now_us()),
+            running: true,
+            pid: Some(std::process::id()),
+            data: self.data.display().to_string(),
+            server_id: self.server_id,
+            server_uuid: self.server_uuid.clone(),
+            source: SourceReport { uri: self.source.clone(), ..SourceReport::default() },
+            replay: ReplayReport {
+                state: ReplayState::Copying,
+                detail: self.progress.line(),
+                tables: self.progress.totals().tables as u64,
+                rows: self.progress.totals().rows,
+                ..ReplayReport::default()
+            },
+            ..StatusReport::default()
         }
-        Request::Stop {} => {
-            log::write(Code::OperatorStop, "Control", "stop asked by operator");
-            stop.store(true, Ordering::Release);
-            Reply::done()
-        }
-        _ => Reply::failed(&Failure::error("the initial copy is under way; ask again when it has ended")),
-    };
-    ControlServer::start(folder.path(), lock, Arc::new(handler))
+    }
+
+    /// Asks to stop; returns at once.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
 }
 
 /// Shows the progress until it ends.

@@ -88,8 +88,8 @@ impl Drop for FolderLock {
     }
 }
 
-/// Held by a reader of a stopped folder while it opens the store's tree: opening removes what a killed process left, and
-/// two who do that at once get in each other's way. Once it is open readers disturb nobody.
+/// Held by a reader of a stopped folder while it opens the store's tree: opening removes what a killed process left,
+/// and two who do that at once get in each other's way. Once it is open readers disturb nobody.
 #[derive(Debug)]
 pub struct OpeningLock {
     _folder: Option<File>,
@@ -121,7 +121,8 @@ impl OpeningLock {
     }
 }
 
-/// Whether those who hold the lock only read. The pid in the file does not tell: a killed owner's may be another's by now.
+/// Whether those who hold the lock only read. The pid in the file does not tell: a killed owner's may be another's by
+/// now.
 fn only_readers(file: &File) -> bool {
     let shared = flock(file, FlockOperation::NonBlockingLockShared).is_ok();
     // Let go of again, or two who wait would keep each other waiting.

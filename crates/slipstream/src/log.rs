@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::config::{LogConfig, LogFormat, mask_passwords};
+use crate::config::mask_passwords;
 use crate::exit::Failure;
 pub use crate::log_code::Code;
+use crate::settings::{LogConfig, LogFormat};
 
 #[derive(Debug)]
 struct Logger {

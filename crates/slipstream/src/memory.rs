@@ -22,8 +22,8 @@ pub(crate) struct MemoryPlan {
 }
 
 /// What the allocator keeps of memory that was freed, and what belongs to nobody (code, stacks, filters of the tree):
-/// seen were 110 to 130 MB with limits of 256 MiB and more. A quarter of smaller limits, where `base::allocator` has more
-/// given back; the 20 % that resident memory may be above the limit take the rest.
+/// seen were 110 to 130 MB with limits of 256 MiB and more. A quarter of smaller limits, where `base::allocator` has
+/// more given back; the 20 % that resident memory may be above the limit take the rest.
 const KEPT_BY_ALLOCATOR: u64 = 96 << 20;
 
 impl MemoryPlan {

@@ -15,13 +15,16 @@ use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, Work, now_us};
 use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
 use source::preflight::{self, PreflightInput, Severity};
-use source::{ConnectOptions, Connection, DumpRefusal, DumpRequest, DumpStream, SourceError, start_dump};
+use source::{ConnectOptions, Connection, DumpRequest, DumpStream, SourceError, start_dump};
 
 use crate::config::{ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
+use crate::failure::{
+    SourceTrouble as Trouble, binlog_failure, preflight_failure, relay_failure, shown_set, source_failure, trouble,
+};
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
-use crate::replica::{Link, relay_failure, shown_set};
+use crate::receiver_status::{Link, SourceFacts};
 
 /// First pause before connecting again; doubles up to `connect_retry`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -36,19 +39,6 @@ const CLOCK_EVERY: Duration = Duration::from_secs(60);
 const FACTS_FILE: &str = "source-facts";
 /// Round trips of one comparison; the shortest counts.
 const CLOCK_ROUNDS: u32 = 5;
-
-/// What a source said of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourceFacts {
-    /// `version`.
-    pub version: String,
-    /// server_id.
-    pub server_id: u32,
-    /// server_uuid.
-    pub server_uuid: String,
-    /// lower_case_table_names.
-    pub lower_case_table_names: u8,
-}
 
 enum Feed {
     Server { options: Box<ConnectOptions>, first: Option<Box<Connection>> },
@@ -414,53 +404,8 @@ impl Receiver {
     }
 }
 
-/// What went wrong with the source.
-enum Trouble {
-    /// Connecting again may help.
-    Again(Failure),
-    /// It will not.
-    Fatal(Failure),
-}
-
 fn again(text: &str) -> Trouble {
     Trouble::Again(Failure::error(text))
-}
-
-/// An error of the source as the program's failure.
-#[must_use]
-pub(crate) fn source_failure(error: &SourceError) -> Failure {
-    match trouble(error) {
-        Trouble::Again(failure) | Trouble::Fatal(failure) => failure,
-    }
-}
-
-fn trouble(error: &SourceError) -> Trouble {
-    let mut failure = Failure::error(error.to_string());
-    if let Some(number) = error.server_code() {
-        failure = failure.with_number(u32::from(number));
-    }
-    // MySQL has one number, 1236, for all refusals of its dump thread.
-    let (exit, way_on) = match error.dump_refusal() {
-        Some(DumpRefusal::Purged) => (
-            Exit::SourcePurged,
-            "the source purged log this replica needs: start with an empty folder against a source whose log reaches \
-             back to its first statement",
-        ),
-        Some(DumpRefusal::MoreGtidsThanSource) => (
-            Exit::PreflightRefused,
-            "this replica holds transactions of the source that the source has lost: compare both sets, then start \
-             with an empty folder",
-        ),
-        Some(DumpRefusal::SameUuid) => (
-            Exit::PreflightRefused,
-            "another replica follows this source under the same server_uuid: give each its own data folder",
-        ),
-        Some(DumpRefusal::Other) => (Exit::SourcePurged, "look into the source's error log"),
-        None if error.is_transient() => return Trouble::Again(failure),
-        None => return Trouble::Fatal(failure),
-    };
-    failure.exit = exit;
-    Trouble::Fatal(failure.with_way_on(way_on))
 }
 
 fn intake_trouble(error: relay_log::RelayError) -> Trouble {
@@ -471,24 +416,12 @@ fn intake_trouble(error: relay_log::RelayError) -> Trouble {
     }
 }
 
-/// The failure preflight's problems amount to; None when there is none that stops.
-#[must_use]
-pub(crate) fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure> {
-    if report.accepted() {
-        return None;
-    }
-    let exit = if report.exit_code() == preflight::EXIT_PURGED { Exit::SourcePurged } else { Exit::PreflightRefused };
-    let problems: Vec<String> =
-        report.problems.iter().filter(|p| p.severity == Severity::Refused).map(ToString::to_string).collect();
-    Some(Failure::new(exit, format!("the source cannot be followed:\n{}", problems.join("\n"))))
-}
-
 /// `slipstream check`: preflight alone, against the data folder's GTIDs where there is one.
 ///
 /// # Errors
 /// Code 4 or 5 when the source would be refused.
-pub(crate) fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
-    let say = |out: &mut dyn Write, text: &str| writeln!(out, "{text}").map_err(|e| crate::control::output_failure(&e));
+pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
+    let say = |out: &mut dyn Write, text: &str| writeln!(out, "{text}").map_err(|e| Failure::output(&e));
     let server = match &config.source {
         SourceSpec::Server(server) => server,
         SourceSpec::Files(path) => {
@@ -547,20 +480,6 @@ pub(crate) fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), F
     match preflight_failure(&report) {
         Some(failure) => Err(failure),
         None => say(out, "the source can be followed"),
-    }
-}
-
-fn binlog_failure(error: binlog::BinlogError) -> Failure {
-    Failure::new(binlog_exit(&error), error.to_string())
-}
-
-/// The exit code of what is wrong with a binary log.
-#[must_use]
-pub(crate) fn binlog_exit(error: &binlog::BinlogError) -> Exit {
-    match error.class() {
-        binlog::ErrorClass::NotSupported => Exit::NotSupported,
-        binlog::ErrorClass::Corrupt => Exit::Corrupt,
-        binlog::ErrorClass::Io => Exit::Disk,
     }
 }
 

@@ -15,16 +15,18 @@ use crate::cli::{
     Cli, Command, CopyFlags, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags,
     SkipFlags, StatusFlags, VerifyFlags, normalised,
 };
-use crate::config::{ReplicaConfig, Settings, SourceSpec, url_has_password};
-use crate::control::{Client, ControlServer, Request, output_failure};
-use crate::engine_api::{self, DumpOptions, LabReplayOptions, ReplicaHandle, VerifyOptions};
+use crate::config::{ReplicaConfig, SourceSpec, url_has_password};
+use crate::control::{Client, ControlServer, DumpRequest, Request, VerifyRequest};
 use crate::exit::{Exit, Failure};
 use crate::folder::Folder;
+use crate::initial_copy::CopyInProgress;
 use crate::lock::FolderLock;
 use crate::log::{self, Code};
+use crate::replica::Replica;
+use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
 use crate::units::parse_span;
-use crate::{access, skip, watch};
+use crate::{access, lab_replay, reading, receiver, requests, skip, watch};
 
 /// How often the main thread looks at signals and at the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -121,13 +123,13 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     let config = settings.replica()?;
     // Before the first thread: what the store's threads make must not be for others.
     let umask = access::set_umask(config.access);
-    log::init(&config.log, umask)?;
+    log::init(settings.log(), umask)?;
     if flags.source.source.as_deref().is_some_and(url_has_password) {
         let text = "a password stands on the command line, where other users see it: use an option file or MYSQL_PWD";
         log::write(Code::PasswordOnCommandLine, "Server", text);
     }
     let signals = Signals::install()?;
-    let log_is_stderr = config.log.file.is_none();
+    let log_is_stderr = settings.log().file.is_none();
     let result = own_and_follow(config, &signals);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
@@ -145,7 +147,7 @@ fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failur
         std::process::id(),
         config.source.shown(),
         config.data.display(),
-        config.relay_sync
+        relay_sync_text(config.relay_sync)
     );
     log::write(Code::Started, "Server", &about);
     narrow(&folder, config.access);
@@ -184,7 +186,7 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
 fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
     let mut mended_at = None;
     loop {
-        let (failure, damaged) = match live(config.clone(), folder, lock, signals)? {
+        let (failure, damaged) = match live(&config, folder, lock, signals)? {
             Life::Ended => return Ok(()),
             Life::Damaged(failure, damaged) => (failure, damaged),
         };
@@ -229,13 +231,17 @@ impl Damaged {
 }
 
 /// Starts the engine, opens the socket, and looks after both until the end.
-fn live(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
+fn live(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
     let started = Arc::new(AtomicBool::new(false));
     end_while_starting(signals.stop_flag(), Arc::clone(&started));
-    let replica = ReplicaHandle::start(config, folder.clone(), lock);
+    // The socket answers while an initial copy runs, too; it is closed when what this returns is dropped.
+    let watch_copy = |copy: Arc<CopyInProgress>| -> Result<Box<dyn std::any::Any>, Failure> {
+        Ok(Box::new(ControlServer::start(folder.path(), lock, requests::of_copy(copy))?))
+    };
+    let replica = Replica::start(config, folder, &watch_copy);
     started.store(true, SeqCst);
     let replica = Arc::new(replica?);
-    let handler = engine_api::control_handler(Arc::clone(&replica));
+    let handler = requests::of_replica(Arc::clone(&replica));
     let mut control = match ControlServer::start(folder.path(), lock, handler) {
         Ok(control) => control,
         Err(failure) => {
@@ -248,13 +254,13 @@ fn live(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Sig
     let _ = folder.keep_last_status(&replica.status());
     control.stop();
     let Err(failure) = outcome else { return Ok(Life::Ended) };
-    let Some(text) = replica.damage() else { return Err(failure) };
-    let (store, visible) = replica.remains();
-    Ok(Life::Damaged(failure, Damaged { text, visible, store }))
+    let Some(damage) = replica.damage() else { return Err(failure) };
+    let (store, visible) = replica.store_and_watermark();
+    Ok(Life::Damaged(failure, Damaged { text: damage.to_string(), visible, store }))
 }
 
 /// Until it has ended, or a stop took too long.
-fn look_after(replica: &Arc<ReplicaHandle>, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
+fn look_after(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
     let mut stopping: Option<Instant> = None;
     let mut kept = Instant::now();
     loop {
@@ -280,7 +286,7 @@ fn look_after(replica: &Arc<ReplicaHandle>, folder: &Folder, signals: &Signals) 
                 Err(failure) => log::write(Code::LogNotReopened, "Server", &failure.text),
             }
         }
-        replica.tend();
+        replica.housekeep();
         if kept.elapsed() >= KEEP_STATUS_EVERY {
             kept = Instant::now();
             // A full disk is noticed by the relay log; this report is a convenience.
@@ -305,7 +311,7 @@ fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>) {
     let _ = std::thread::Builder::new().name("starting".into()).spawn(look);
 }
 
-fn wait_for_outcome(replica: &ReplicaHandle) {
+fn wait_for_outcome(replica: &Replica) {
     while replica.outcome().is_none() {
         std::thread::sleep(LOOK_EVERY);
     }
@@ -323,8 +329,8 @@ fn check(files: &FileFlags, flags: &ReplicaFlags, out: &mut dyn Write) -> Result
     if !settings.has_data() {
         settings = settings.with_data(PathBuf::new());
     }
-    let result = engine_api::check(&settings.replica()?, out);
-    out.flush().map_err(|error| output_failure(&error))?;
+    let result = receiver::check(&settings.replica()?, out);
+    out.flush().map_err(|error| Failure::output(&error))?;
     result
 }
 
@@ -341,11 +347,11 @@ fn status(files: &FileFlags, flags: &StatusFlags, out: &mut dyn Write) -> Result
         Some(report) => report,
         None => {
             let (folder, _lock) = Folder::open_stopped(&data)?;
-            engine_api::stopped_status(&folder)?
+            folder.last_status()
         }
     };
     let text = if flags.json { report.to_json() + "\n" } else { report.to_text() };
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| output_failure(&error))?;
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))?;
     let above = lag_max.and_then(|span| report.lag_above(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)));
     above.map_or(Ok(()), |reason| Err(Failure::error(reason)))
 }
@@ -366,19 +372,19 @@ fn verify(files: &FileFlags, flags: VerifyFlags, out: &mut dyn Write) -> Result<
         }
     };
     let mut options =
-        VerifyOptions { source, tables: flags.tables, differences_max: flags.max_differences, json: flags.json };
+        VerifyRequest { source, tables: flags.tables, differences_max: flags.max_differences, json: flags.json };
     check_table_names(&options.tables)?;
     if let Some(replica) = &flags.replica {
         let missing = || Failure::usage("name both servers: --source URL --replica URL");
         let source = options.source.take().ok_or_else(missing)?;
-        let result = engine_api::verify_servers(&source, &settings.server(replica), &options, out);
-        out.flush().map_err(|error| output_failure(&error))?;
+        let result = reading::verify_servers(&source, &settings.server(replica), &options, out);
+        out.flush().map_err(|error| Failure::output(&error))?;
         return result;
     }
     on_folder(
         &settings.data()?,
         &Request::Verify(options.clone()),
-        |folder, out| engine_api::stopped_verify(folder, &options, out),
+        |folder, out| reading::stopped_verify(folder, &options, out),
         out,
     )
 }
@@ -386,19 +392,14 @@ fn verify(files: &FileFlags, flags: VerifyFlags, out: &mut dyn Write) -> Result<
 fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), Failure> {
     let data = data(files, &flags.data)?;
     check_table_names(&flags.tables)?;
-    let options = DumpOptions {
+    let options = DumpRequest {
         tables: flags.tables,
         format: flags.format.into(),
         all_columns: flags.all_columns,
         binary_as_hex: flags.binary_as_hex,
         definitions: flags.definitions,
     };
-    on_folder(
-        &data,
-        &Request::Dump(options.clone()),
-        |folder, out| engine_api::stopped_dump(folder, &options, out),
-        out,
-    )
+    on_folder(&data, &Request::Dump(options.clone()), |folder, out| reading::stopped_dump(folder, &options, out), out)
 }
 
 fn copy(files: &FileFlags, flags: &CopyFlags, out: &mut dyn Write) -> Result<(), Failure> {
@@ -433,7 +434,7 @@ fn on_folder(
     let (folder, _lock) = Folder::open_stopped(data)?;
     let mut out = std::io::BufWriter::with_capacity(64 << 10, out);
     let result = stopped(&folder, &mut out);
-    out.flush().map_err(|error| output_failure(&error))?;
+    out.flush().map_err(|error| Failure::output(&error))?;
     result
 }
 
@@ -441,7 +442,7 @@ fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Resu
     let data = data(files, &flags.data)?;
     let set = skip::parse(&flags.gtid_set)?;
     let say = |out: &mut dyn Write, when: &str| {
-        writeln!(out, "{set} will be committed empty {when}").map_err(|error| output_failure(&error))
+        writeln!(out, "{set} will be committed empty {when}").map_err(|error| Failure::output(&error))
     };
     if let Some(client) = Client::connect(&data)? {
         client.ask(&Request::Skip { gtid_set: set.to_string() }, &mut std::io::sink())?;
@@ -487,7 +488,7 @@ fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> 
         let reason = "--decoders 0 lets the scheduler decode; it goes with --grain transactions";
         return Err(Failure::usage(reason.to_owned()));
     }
-    let options = LabReplayOptions {
+    let options = lab_replay::LabReplayOptions {
         grain,
         scheduler_decodes,
         logs: flags.logs,
@@ -507,7 +508,7 @@ fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> 
         json: flags.json,
         hash: flags.hash,
     };
-    engine_api::lab_replay(&options, out)
+    lab_replay::lab_replay(&options, out)
 }
 
 /// The lab crate's commands that work on a server.

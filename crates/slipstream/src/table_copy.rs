@@ -13,8 +13,8 @@
 //!    brought there, and the name switched. The cut that holds the switch holds all of the copy.
 //!
 //! What foreign keys do to the table without its being in the log (sources before 9.6, or with
-//! innodb_native_foreign_keys=ON) cannot be followed: a DELETE or key change of the parent that comes in between ends the
-//! copy with a message.
+//! innodb_native_foreign_keys=ON) cannot be followed: a DELETE or key change of the parent that comes in between ends
+//! the copy with a message.
 //!
 //! DDL on the table in between ends an attempt; another one begins. A process that ends before that cut leaves the
 //! table as it was, and rows that compaction removes: the copy is abandoned, and the next start says so.
@@ -37,10 +37,10 @@ use store::{CopyWriter, Store};
 
 use crate::config::CopyConfig;
 use crate::exit::{Exit, Failure};
+use crate::failure::{relay_failure, shown_set, store_failure};
 use crate::folder::{Folder, read_small, write_atomically};
 use crate::initial_copy::hopeless;
 use crate::log::{self, Code};
-use crate::replica::{shown_set, store_failure};
 
 /// In the folder while a table is copied: its name.
 const MARK: &str = "copying-table";
@@ -213,7 +213,7 @@ impl TableCopy<'_> {
         let mut side = RelayReader::open(Arc::clone(self.relay), ReaderOptions::TABLE_COPY);
         let place = copier.look(self.stop)?;
         let start = self.relay.start_point(&place.executed, place.end.as_ref());
-        side.restart_at(&start.map_err(crate::replica::relay_failure)?);
+        side.restart_at(&start.map_err(relay_failure)?);
 
         let options = CopyOptions {
             lock: CopyLock::Table,
@@ -359,7 +359,7 @@ impl TableCopy<'_> {
         side.set_limit(ReadLimit::Position(limit));
         loop {
             let mut refused = false;
-            let followed = match side.next(Duration::ZERO).map_err(crate::replica::relay_failure)? {
+            let followed = match side.next(Duration::ZERO).map_err(relay_failure)? {
                 TailItem::Chunk(chunk) => follower.step(&chunk.file, chunk.offset, &chunk.data, &mut |piece| {
                     refused = copier.changes(piece, track, self.stop).is_err();
                     !refused

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use observe::{StatusReport, bytes_text, count_text, duration_text};
 
-use crate::control::{Client, Request, output_failure};
+use crate::control::{Client, Request};
 use crate::exit::Failure;
 use crate::signals::Signals;
 
@@ -45,13 +45,13 @@ pub fn watch(folder: &Path, options: WatchOptions, signals: &Signals, out: &mut 
     while !signals.stop_asked() && options.count.is_none_or(|count| shown < count) {
         // A replica that ends between two polls closes the connection in the middle of an answer.
         match poll(folder) {
-            Ok(Some(report)) => view.show(&report, out).map_err(|error| output_failure(&error))?,
+            Ok(Some(report)) => view.show(&report, out).map_err(|error| Failure::output(&error))?,
             Ok(None) if shown == 0 => {
                 return Err(Failure::error(format!("no replica runs on {}", folder.display())));
             }
             Err(failure) if shown == 0 => return Err(failure),
             Ok(None) | Err(_) => {
-                writeln!(out, "the replica has stopped").map_err(|error| output_failure(&error))?;
+                writeln!(out, "the replica has stopped").map_err(|error| Failure::output(&error))?;
                 return Ok(());
             }
         }

@@ -1,0 +1,146 @@
+//! Errors of store, relay log, source and replay as the program's failure, with its exit code.
+
+use base::GtidSet;
+use decode::{Stop, StopClass};
+use observe::{ErrorReport, now_us, utc_text};
+use relay_log::RelayError;
+use source::preflight::{self, Severity};
+use source::{DumpRefusal, SourceError};
+use store::StoreError;
+
+use crate::exit::{Exit, FREE_SPACE, Failure};
+
+/// A fault of the store as the program's failure.
+#[must_use]
+pub fn store_failure(error: &StoreError) -> Failure {
+    let exit = match error {
+        StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
+        StoreError::RowMissing { .. } => Exit::DataDiffers,
+        StoreError::Defect { .. } => Exit::Defect,
+        StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
+        StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
+    };
+    let failure = Failure::new(exit, error.to_string());
+    if matches!(error, StoreError::DiskFull { .. }) { failure.with_way_on(FREE_SPACE) } else { failure }
+}
+
+/// A stop of replay as the program's failure.
+#[must_use]
+pub fn stop_failure(stop: &Stop) -> Failure {
+    let exit = match stop.class {
+        StopClass::NotSupported => Exit::NotSupported,
+        StopClass::Corrupt => Exit::Corrupt,
+        StopClass::DataDiffers => Exit::DataDiffers,
+        StopClass::Io => Exit::Disk,
+        StopClass::Defect => Exit::Defect,
+    };
+    Failure::new(exit, stop.to_string()).with_way_on(stop.help())
+}
+
+/// A fault of the relay log as the program's failure.
+#[must_use]
+pub fn relay_failure(error: RelayError) -> Failure {
+    Failure::new(relay_exit(&error), error.to_string())
+}
+
+/// The exit code of a fault of the relay log.
+#[must_use]
+pub fn relay_exit(error: &RelayError) -> Exit {
+    match error {
+        RelayError::Corrupt { .. } | RelayError::Missing { .. } | RelayError::Index { .. } => Exit::Corrupt,
+        RelayError::Gap { .. } | RelayError::StartLost { .. } => Exit::Corrupt,
+        RelayError::Boundary(relay_log::boundary::BoundaryError::NotSupported(_)) => Exit::NotSupported,
+        RelayError::Boundary(_) => Exit::Corrupt,
+        RelayError::Io { .. } | RelayError::DiskFull { .. } => Exit::Disk,
+        RelayError::Misuse(_) | RelayError::PlaceLost { .. } | RelayError::CutOff | RelayError::Closed => Exit::Error,
+    }
+}
+
+/// A GTID set for a message; empty is said in words.
+#[must_use]
+pub fn shown_set(set: &GtidSet) -> String {
+    if set.is_empty() { "(none)".into() } else { set.to_string() }
+}
+
+/// A failure as status shows it.
+#[must_use]
+pub fn error_report(failure: &Failure) -> ErrorReport {
+    ErrorReport {
+        at: utc_text(now_us()),
+        exit: failure.exit.code(),
+        number: failure.number,
+        text: failure.text.clone(),
+        way_on: failure.way_on.clone(),
+    }
+}
+
+/// What went wrong with the source.
+pub(crate) enum SourceTrouble {
+    /// Connecting again may help.
+    Again(Failure),
+    /// It will not.
+    Fatal(Failure),
+}
+
+/// An error of the source as the program's failure.
+#[must_use]
+pub(crate) fn source_failure(error: &SourceError) -> Failure {
+    match trouble(error) {
+        SourceTrouble::Again(failure) | SourceTrouble::Fatal(failure) => failure,
+    }
+}
+
+pub(crate) fn trouble(error: &SourceError) -> SourceTrouble {
+    let mut failure = Failure::error(error.to_string());
+    if let Some(number) = error.server_code() {
+        failure = failure.with_number(u32::from(number));
+    }
+    // MySQL has one number, 1236, for all refusals of its dump thread.
+    let (exit, way_on) = match error.dump_refusal() {
+        Some(DumpRefusal::Purged) => (
+            Exit::SourcePurged,
+            "the source purged log this replica needs: start with an empty folder against a source whose log reaches \
+             back to its first statement",
+        ),
+        Some(DumpRefusal::MoreGtidsThanSource) => (
+            Exit::PreflightRefused,
+            "this replica holds transactions of the source that the source has lost: compare both sets, then start \
+             with an empty folder",
+        ),
+        Some(DumpRefusal::SameUuid) => (
+            Exit::PreflightRefused,
+            "another replica follows this source under the same server_uuid: give each its own data folder",
+        ),
+        Some(DumpRefusal::Other) => (Exit::SourcePurged, "look into the source's error log"),
+        None if error.is_transient() => return SourceTrouble::Again(failure),
+        None => return SourceTrouble::Fatal(failure),
+    };
+    failure.exit = exit;
+    SourceTrouble::Fatal(failure.with_way_on(way_on))
+}
+
+/// The failure preflight's problems amount to; None when there is none that stops.
+#[must_use]
+pub(crate) fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure> {
+    if report.accepted() {
+        return None;
+    }
+    let exit = if report.exit_code() == preflight::EXIT_PURGED { Exit::SourcePurged } else { Exit::PreflightRefused };
+    let problems: Vec<String> =
+        report.problems.iter().filter(|p| p.severity == Severity::Refused).map(ToString::to_string).collect();
+    Some(Failure::new(exit, format!("the source cannot be followed:\n{}", problems.join("\n"))))
+}
+
+pub(crate) fn binlog_failure(error: binlog::BinlogError) -> Failure {
+    Failure::new(binlog_exit(&error), error.to_string())
+}
+
+/// The exit code of what is wrong with a binary log.
+#[must_use]
+pub fn binlog_exit(error: &binlog::BinlogError) -> Exit {
+    match error.class() {
+        binlog::ErrorClass::NotSupported => Exit::NotSupported,
+        binlog::ErrorClass::Corrupt => Exit::Corrupt,
+        binlog::ErrorClass::Io => Exit::Disk,
+    }
+}

@@ -1,0 +1,227 @@
+//! A start: store and relay log are opened, the source is copied where that is needed, receiving begins.
+//!
+//! In: an owned folder and its configuration. Out: what `Replica` is made of. Never here: replay.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use base::LogPosition;
+use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
+use store::{Disk, DiskOptions, Recovered};
+
+use crate::config::{ReplicaConfig, ServerOptions, SourceSpec};
+use crate::exit::Failure;
+use crate::failure::{relay_failure, shown_set, store_failure};
+use crate::folder::Folder;
+use crate::initial_copy::{self, CopyFailure, CopyWatch};
+use crate::log::{self, Code};
+use crate::memory::MemoryPlan;
+use crate::receiver::Receiver;
+use crate::receiver_status::Link;
+
+/// What a start begins with.
+pub(crate) struct Opening<'a> {
+    pub config: &'a ReplicaConfig,
+    pub folder: &'a Folder,
+    pub watch_copy: CopyWatch<'a>,
+    pub memory: MemoryPlan,
+}
+
+/// Store and relay log, and a receiver that feeds the latter.
+pub(crate) struct Opened {
+    pub link: Arc<Link>,
+    pub disk: Disk,
+    pub recovered: Option<Recovered>,
+    pub relay: Arc<RelayShared>,
+    pub relay_sync: Arc<RelaySync>,
+    pub recovery: relay_log::Recovery,
+    pub lower_case_table_names: u8,
+    pub receiver: JoinHandle<()>,
+}
+
+impl Opening<'_> {
+    pub(crate) fn open(&self) -> Result<Opened, Failure> {
+        let (disk, recovered) = self.open_disk()?;
+        if recovered.is_none() && initial_copy::is_marked(self.folder) {
+            initial_copy::remove_relay_log(self.folder)?;
+            log::write(
+                Code::InitialCopyRemoved,
+                "Copy",
+                "an initial copy did not come to its end; what there was of it is removed",
+            );
+        }
+        let is_empty = recovered.is_none() && !initial_copy::has_relay_log(&self.folder.relay_log());
+        self.folder.keep_filters(&self.config.filters, is_empty)?;
+        if recovered.is_none()
+            && let SourceSpec::Server(server) = &self.config.source
+            && !initial_copy::has_relay_log(&self.folder.relay_log())
+            && initial_copy::is_needed(self.config, self.folder, server)?
+        {
+            return self.copy(server, disk);
+        }
+        // No copy follows the one that was removed: what is received from here on must survive the next start.
+        if initial_copy::is_marked(self.folder) {
+            initial_copy::unmark(self.folder)?;
+        }
+        self.open_relay(disk, recovered)
+    }
+
+    fn open_disk(&self) -> Result<(Disk, Option<Recovered>), Failure> {
+        let options = DiskOptions { cache_bytes: self.memory.cache_bytes };
+        Disk::open(&self.folder.store(), options).map_err(|error| store_failure(&error))
+    }
+
+    /// Copies the source; receiving begins at the copy's GTID set, beside it.
+    fn copy(&self, server: &ServerOptions, disk: Disk) -> Result<Opened, Failure> {
+        let mut disk = Some(disk);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let empty = match disk.take() {
+                Some(disk) => disk,
+                None => self.open_disk()?.0,
+            };
+            let failed = match self.copy_once(server, empty)? {
+                Ok(opened) => return Ok(opened),
+                Err(error) => error,
+            };
+            if let Some(failure) = initial_copy::hopeless(&failed, tries) {
+                return Err(failure);
+            }
+            let pause = initial_copy::pause_after(tries);
+            let text = format!("{failed}; beginning anew in {} ms (try {})", pause.as_millis(), tries + 1);
+            log::write(Code::InitialCopyRetried, "Copy", &text);
+            std::thread::sleep(pause);
+        }
+    }
+
+    fn copy_once(&self, server: &ServerOptions, disk: Disk) -> Result<Result<Opened, copy::CopyError>, Failure> {
+        let copy = match initial_copy::prepare(self.config, server, &AtomicBool::new(false)) {
+            Ok(copy) => copy,
+            Err(error) => return Ok(Err(error)),
+        };
+        let plan = copy.plan();
+        initial_copy::mark(self.folder, &plan.executed)?;
+        let start = Recovered {
+            sequence: 0,
+            executed: plan.executed.clone(),
+            catalog: plan.catalog.clone(),
+            position: None,
+            rows: std::collections::BTreeMap::new(),
+            ledger: String::new(),
+            settles_at: None,
+            prepared: base::PreparedSet::default(),
+        };
+        let mut opened = self.open_relay(disk, Some(start))?;
+        let memory = self.memory.generation_bytes;
+        let result = initial_copy::run(self.config, self.folder, self.watch_copy, copy, &opened.disk, memory);
+        match result {
+            Ok(()) => {
+                opened.recovered = opened.disk.recover().map_err(|error| store_failure(&error))?;
+                initial_copy::unmark(self.folder)?;
+                Ok(Ok(opened))
+            }
+            Err(failure) => {
+                opened.link.stopping.store(true, Ordering::Release);
+                opened.relay.end_space_wait();
+                if let Some(interrupter) = &opened.link.lock().interrupter {
+                    interrupter.shutdown();
+                }
+                let _ = opened.receiver.join();
+                drop(opened.disk);
+                initial_copy::remove_relay_log(self.folder)?;
+                match failure {
+                    CopyFailure::Copy(error) => Ok(Err(error)),
+                    CopyFailure::Own(failure) => Err(failure),
+                }
+            }
+        }
+    }
+
+    fn open_relay(&self, disk: Disk, recovered: Option<Recovered>) -> Result<Opened, Failure> {
+        let Opening { config, folder, memory, .. } = self;
+        let link = Link::new();
+        let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
+        let mut options = RelayOptions::new(folder.relay_log());
+        options.affinity = config.pipeline.affinity.clone();
+        if let Some(recovered) = &recovered {
+            options.executed.clone_from(&recovered.executed);
+            options.resume_at = recovered_position(recovered);
+        }
+        options.on_damage = match config.source {
+            SourceSpec::Server(_) => OnDamage::FetchAgain,
+            SourceSpec::Files(_) => OnDamage::Refuse,
+        };
+        options.space_limit_bytes = config.relay_log_space_limit;
+        options.hot_bytes_max = memory.hot_bytes;
+        options.max_file_bytes = config.max_relay_log_size;
+        options.sync = config.relay_sync;
+        options.server_id = server_id;
+        let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
+        // Store and relay log have their folders now. Nothing may count in them before their names do.
+        folder.sync()?;
+        if let Some(cut) = &recovery.cut {
+            let text = format!(
+                "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",
+                cut.file, cut.from_len, cut.to_len, cut.reason
+            );
+            log::write(Code::RelayLogTruncated, "Relay", &text);
+        }
+        if let Some(dropped) = &recovery.dropped {
+            let text = format!(
+                "relay log files {} are gone ({}); the store holds all that was in them",
+                dropped.files.join(", "),
+                dropped.reasons.join("; ")
+            );
+            log::write(Code::RelayLogFilesGone, "Relay", &text);
+        }
+        if !initial_copy::is_marked(folder) {
+            note_kept(&recovery, recovered.as_ref());
+        }
+        link.lock().retrieved.clone_from(&recovery.retrieved);
+        let (relay, relay_sync) = (writer.shared(), writer.sync());
+        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
+        let lower_case_table_names = receiver.lower_case_table_names();
+        let receiver = config
+            .pipeline
+            .affinity
+            .spawn("receive", move || receiver.run())
+            .map_err(|e| Failure::error(format!("cannot start a thread: {e}")))?;
+        Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver })
+    }
+}
+
+pub(crate) fn recovered_position(recovered: &Recovered) -> Option<LogPosition> {
+    let (file, offset) = recovered.position.as_ref()?;
+    Some(LogPosition { file: Arc::from(file.as_str()), offset: *offset })
+}
+
+/// Says what a start kept, and from where it replays.
+fn note_kept(recovery: &relay_log::Recovery, recovered: Option<&Recovered>) {
+    if recovery.files.is_empty() && recovered.is_none() {
+        return;
+    }
+    let held = match recovered {
+        Some(recovered) => format!(
+            "kept store: cut at transaction {}, {} rows, GTIDs {}; ",
+            recovered.sequence,
+            recovered.rows.values().sum::<i64>(),
+            shown_set(&recovered.executed)
+        ),
+        None => String::new(),
+    };
+    let bytes = recovery.files.iter().map(|file| file.1).sum::<u64>();
+    let start = &recovery.start;
+    let refused = start.hint_refused.as_ref().map(|why| format!(" (not from the cut's position: {why})"));
+    let text = format!(
+        "{held}kept relay log: {} files, {bytes} bytes, GTIDs {}; replaying from {}:{}, {} bytes{}",
+        recovery.files.len(),
+        shown_set(&recovery.retrieved),
+        relay_log::file_name(start.position.file_number),
+        start.position.offset,
+        bytes.saturating_sub(start.skipped_bytes),
+        refused.unwrap_or_default()
+    );
+    log::write(Code::FolderKept, "Relay", &text);
+}

@@ -1,0 +1,191 @@
+//! `dump` and `verify`: on a running replica, on a stopped folder, between two servers.
+//!
+//! In: a request, a store at its watermark. Out: text for the asker's stdout. Never here: a row changed; a table in
+//! quarantine read or left out in silence.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::config::ServerOptions;
+use crate::control::{DumpRequest, VerifyRequest};
+use crate::exit::{Exit, Failure};
+use crate::failure::{stop_failure, store_failure};
+use crate::folder::Folder;
+use crate::log::{self, Code};
+use crate::read_only::ReadOnly;
+use crate::replica::{Replica, quarantined};
+
+/// Writes rows of a running replica at its watermark.
+///
+/// # Errors
+/// A failed write to `out` means that the asker has gone.
+pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
+    dump_store(&replica.pipeline.store, options, out)
+}
+
+/// Compares a running replica with its source, or with the server that is named, and writes a line per table. One at a
+/// time: it holds publishing for a moment.
+///
+/// # Errors
+/// Code 16 when tables differ.
+pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
+    let pipeline = &replica.pipeline;
+    let engine = compare::Engine { store: &pipeline.store, publisher: Some(&pipeline.publisher) };
+    let source = match &options.source {
+        Some(server) => server.connect_options()?,
+        None => replica.source_options().ok_or_else(no_server)?,
+    };
+    verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out)
+}
+
+/// Dump from a stopped folder: its kept relay log is replayed into memory first, as far as that goes.
+///
+/// # Errors
+/// As [`dump`]; code 7 or 8 after the rows when the relay log is damaged behind them.
+pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
+    let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
+    dump_store(&stopped.pipeline.store, options, out)?;
+    match stopped.stop.as_ref().map(stop_failure) {
+        // The rows above are right, but not all that the folder should hold.
+        Some(failure) if matches!(failure.exit, Exit::Corrupt | Exit::Disk) => Err(failure),
+        Some(failure) => {
+            log::write(Code::ReplayIncomplete, "Dump", &format!("replay ends here: {}", failure.text));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Verify of a stopped folder, at its own GTID set.
+///
+/// # Errors
+/// Code 1 with both sets when the source has moved on; 16 when tables differ.
+pub(crate) fn stopped_verify(folder: &Folder, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
+    let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
+    let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
+    let engine = compare::Engine { store: &stopped.pipeline.store, publisher: None };
+    verify_engine(&engine, &source, &stopped.pipeline.decode_options().filters, options, out)
+}
+
+/// Compares any two MySQL-protocol servers.
+///
+/// # Errors
+/// Code 16 when tables differ.
+pub(crate) fn verify_servers(
+    source: &ServerOptions,
+    replica: &ServerOptions,
+    options: &VerifyRequest,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (source, replica) = (source.connect_options()?, replica.connect_options()?);
+    verified(options, out, |out| compare::verify_servers(&source, &replica, &compare_options(options), out))
+}
+
+fn no_server() -> Failure {
+    Failure::usage("verify needs a server to compare with: give --source mysql://USER@HOST:PORT")
+}
+
+fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
+    store.readable().map_err(|error| store_failure(&error))?;
+    let snapshot = store::Snapshot::pin(store);
+    if options.definitions {
+        let executed = snapshot.executed().to_string();
+        return compare::dump_definitions(snapshot.catalog(), &executed, out).map(|_| ()).map_err(compare_failure);
+    }
+    refuse_quarantined(snapshot.catalog(), &options.tables)?;
+    let options = compare::DumpOptions {
+        tables: compare::TableFilter::parse(&options.tables),
+        format: options.format,
+        binary_as_hex: options.binary_as_hex,
+        all_columns: options.all_columns,
+    };
+    compare::dump(&snapshot, store, &options, out).map_err(compare_failure)?;
+    out.flush().map_err(|error| Failure::output(&error))
+}
+
+/// Tables that wait for their copy are not left out in silence.
+fn refuse_quarantined(catalog: &catalog::Catalog, names: &[String]) -> Result<(), Failure> {
+    let tables = quarantined(catalog, names);
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let text = format!("tables that are being copied again cannot be read yet, name the others: {}", tables.join("; "));
+    Err(Failure::error(text))
+}
+
+fn compare_options(options: &VerifyRequest) -> compare::VerifyOptions {
+    compare::VerifyOptions {
+        tables: compare::TableFilter::parse(&options.tables),
+        max_rows_shown: usize::try_from(options.differences_max).unwrap_or(usize::MAX),
+        ..compare::VerifyOptions::default()
+    }
+}
+
+fn verify_engine(
+    engine: &compare::Engine<'_>,
+    source: &source::ConnectOptions,
+    filters: &Arc<base::ReplicationFilters>,
+    options: &VerifyRequest,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    engine.store.readable().map_err(|error| store_failure(&error))?;
+    refuse_quarantined(&engine.store.visibility().current().catalog, &options.tables)?;
+    let mut wanted = compare_options(options);
+    wanted.tables = wanted.tables.of(filters);
+    verified(options, out, |out| compare::verify_store(engine, source, &wanted, out))
+}
+
+fn verified(
+    options: &VerifyRequest,
+    out: &mut dyn Write,
+    compare: impl FnOnce(&mut dyn Write) -> Result<compare::VerifyReport, compare::CompareError>,
+) -> Result<(), Failure> {
+    let report = if options.json { compare(&mut std::io::sink()) } else { compare(out) }.map_err(compare_failure)?;
+    if options.json {
+        let text = serde_json::to_string_pretty(&verify_json(&report)).unwrap_or_default();
+        writeln!(out, "{text}").map_err(|error| Failure::output(&error))?;
+    }
+    if report.equal() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::VerifyDifferences, format!("{} tables differ", report.different())))
+}
+
+fn verify_json(report: &compare::VerifyReport) -> serde_json::Value {
+    let side = |side: &compare::SideTotals| json!({ "rows": side.rows, "bytes": side.bytes, "chunks": side.chunks });
+    let row = |row: &compare::RowDifference| {
+        let columns: Vec<_> =
+            row.columns.iter().map(|c| json!({ "column": c.column, "source": c.source, "here": c.here })).collect();
+        json!({
+            "key": row.key, "source_copies": row.source_copies, "here_copies": row.here_copies, "columns": columns,
+        })
+    };
+    let table = |table: &compare::TableReport| {
+        json!({
+            "db": table.db, "table": table.table, "equal": table.equal(), "problem": table.problem,
+            "source": side(&table.source), "here": side(&table.here), "differing_chunks": table.differing_chunks,
+            "rows_only_source": table.rows_only_source, "rows_only_here": table.rows_only_here,
+            "rows_different": table.rows_different, "rows": table.shown.iter().map(row).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "equal": report.equal(),
+        "gtid_set": report.executed.as_ref().map(ToString::to_string),
+        "lock_ms": report.lock_ms,
+        "prepared_xa": report.prepared_xa,
+        "notes": report.notes,
+        "tables": report.tables.iter().map(table).collect::<Vec<_>>(),
+    })
+}
+
+fn compare_failure(error: compare::CompareError) -> Failure {
+    let exit = match error.class() {
+        compare::ErrorClass::NotSupported => Exit::NotSupported,
+        compare::ErrorClass::Corrupt => Exit::Corrupt,
+        compare::ErrorClass::Io => Exit::Disk,
+        compare::ErrorClass::Error => Exit::Error,
+    };
+    Failure::new(exit, error.to_string())
+}

@@ -1,0 +1,79 @@
+//! What the control socket's requests do to a running replica, and to an initial copy.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use crate::control::{Handler, Reply, Request};
+use crate::exit::Failure;
+use crate::initial_copy::CopyInProgress;
+use crate::log::{self, Code};
+use crate::reading;
+use crate::replica::Replica;
+
+/// Answers for a running replica.
+pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
+    // A verify holds publishing for a moment.
+    let verifying = Mutex::new(());
+    Arc::new(move |request, out| match request {
+        Request::Status {} => status(&replica.status()),
+        Request::Verify(options) => match verifying.try_lock() {
+            Ok(_alone) => Reply::from_result(reading::verify(&replica, &options, out)),
+            Err(_) => {
+                Reply::failed(&Failure::error("another verify is running on this replica; try again when it has ended"))
+            }
+        },
+        Request::Copy { table } => {
+            log::write(Code::OperatorCommand, "Control", &format!("copy of {table} asked by operator"));
+            Reply::from_result(copy_table(&replica, &table, out))
+        }
+        Request::Dump(options) => Reply::from_result(reading::dump(&replica, &options, out)),
+        Request::Stop {} => {
+            log::write(Code::OperatorStop, "Control", "stop asked by operator");
+            replica.stop();
+            Reply::done()
+        }
+        Request::Pause {} => {
+            log::write(Code::OperatorCommand, "Control", "pause asked by operator");
+            Reply::from_result(replica.pause())
+        }
+        Request::Resume {} => {
+            log::write(Code::OperatorCommand, "Control", "resume asked by operator");
+            Reply::from_result(replica.resume())
+        }
+        Request::Skip { gtid_set } => {
+            log::write(Code::OperatorCommand, "Control", &format!("skip asked by operator: {gtid_set}"));
+            Reply::from_result(crate::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)))
+        }
+    })
+}
+
+/// Answers while an initial copy runs: there is no store to ask yet.
+pub(crate) fn of_copy(copy: Arc<CopyInProgress>) -> Handler {
+    Arc::new(move |request, _| match request {
+        Request::Status {} => status(&copy.status()),
+        Request::Stop {} => {
+            log::write(Code::OperatorStop, "Control", "stop asked by operator");
+            copy.stop();
+            Reply::done()
+        }
+        _ => Reply::failed(&Failure::error("the initial copy is under way; ask again when it has ended")),
+    })
+}
+
+fn status(report: &observe::StatusReport) -> Reply {
+    match serde_json::to_value(report) {
+        Ok(body) => Reply::with_body(body),
+        Err(error) => Reply::failed(&Failure::error(error.to_string())),
+    }
+}
+
+/// Copies one table again and writes how far it is, a line at a time. It goes on when the asker goes away.
+fn copy_table(replica: &Replica, table: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut line = |text: &str| {
+        // The log has it too; an asker that is gone does not end the copy.
+        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    };
+    let report = replica.copy_table(table, &mut line)?;
+    line(&report.to_string());
+    Ok(())
+}

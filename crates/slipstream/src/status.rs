@@ -1,0 +1,180 @@
+//! What `slipstream status` shows of a running replica.
+//!
+//! In: the replica's parts as they are at this moment. Out: a report. Never here: a wait.
+
+use std::path::Path;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use apply::CutWait;
+use observe::{
+    Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
+    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, now_us, utc_text,
+};
+
+use crate::failure::error_report;
+use crate::replica::{Replica, quarantined};
+
+impl Replica {
+    /// What replay waits for, in words; empty when nothing.
+    fn waits_for(&self) -> String {
+        if self.relay.space().waiting.is_some() {
+            return "receiving waits for relay log space".into();
+        }
+        match self.pipeline.waits_for() {
+            CutWait::None => self.pipeline.store.readable().map_or_else(|error| error.to_string(), |()| String::new()),
+            CutWait::Cut => "waiting for a cut".into(),
+            CutWait::Compaction => "waiting for compaction".into(),
+        }
+    }
+
+    fn store_report(&self, stats: &store::StoreStats) -> StoreReport {
+        let last = self.last_cut.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tree = stats.disk.unwrap_or_default();
+        StoreReport {
+            last_cut: self.pipeline.store.last_cut(),
+            last_cut_at: (last.at_us > 0).then(|| utc_text(last.at_us)),
+            cuts: last.cuts,
+            sealed_generations: stats.sealed,
+            tree_bytes: tree.bytes,
+            written_bytes: tree.written_bytes,
+            compaction_debt_bytes: tree.debt_bytes,
+            compaction_debt_runs: tree.debt_runs,
+            l0_runs: tree.l0_runs,
+            compactions: tree.compactions,
+        }
+    }
+
+    fn backlog(&self, transactions: u64, queue_bytes: u64, lag_us: Option<u64>, now_us: u64) -> Backlog {
+        let bytes = self.relay.unread_bytes() + queue_bytes;
+        // Nearer to the source, replay is as fast as the source and not as it can be.
+        let behind = transactions > 0 && lag_us.is_none_or(|lag_us| lag_us >= 1_000_000) && !self.pipeline.is_paused();
+        let replayed = if behind { self.pipeline.rates.bytes_per_s_now(now_us) } else { None };
+        let received_per_s = self.link.received.bytes_per_s_now(now_us).unwrap_or(0.0);
+        let catch_up_us = replayed.and_then(|per_s| Backlog::catch_up_us_of(bytes, per_s, received_per_s));
+        Backlog { transactions, bytes, catch_up_us }
+    }
+
+    /// What `slipstream status` shows.
+    #[must_use]
+    pub fn status(&self) -> StatusReport {
+        let now = now_us();
+        let publisher = self.pipeline.publisher.status();
+        let link = self.link.lock();
+        let visible = self.pipeline.store.visibility().current();
+        let stats = self.pipeline.store.stats();
+        let process = ProcessFacts::read();
+        let relay_bytes = self.relay.total_bytes();
+        let mut waiting = link.retrieved.subtract(&visible.executed).count();
+        waiting = waiting.max(publisher.pending_transactions);
+        let queue_bytes = self.pipeline.gate.used();
+        let failed = self.pipeline.failure();
+        let state = if failed.is_some() {
+            ReplayState::Failed
+        } else if self.stopping.load(Ordering::Acquire) {
+            ReplayState::Stopping
+        } else if self.pipeline.is_paused() {
+            ReplayState::Paused
+        } else if !self.recovered.is_subset_of(&visible.executed) {
+            ReplayState::Recovering
+        } else if waiting == 0 {
+            ReplayState::CaughtUp
+        } else {
+            ReplayState::Running
+        };
+        let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        let current_us = match (link.connection, state) {
+            (ConnectionState::Connected | ConnectionState::Files, ReplayState::CaughtUp) => Some(0),
+            (_, ReplayState::CaughtUp) => None,
+            (_, ReplayState::Failed | ReplayState::Stopping | ReplayState::Stopped) => None,
+            _ => self
+                .pipeline
+                .oldest_pending_commit_us()
+                .map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
+                .or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
+        };
+        let to_skip = self.skip.current().subtract(&visible.executed);
+        StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            at: utc_text(now),
+            running: true,
+            pid: Some(std::process::id()),
+            uptime_us: self.started.elapsed().as_micros() as u64,
+            data: self.data.display().to_string(),
+            server_id: self.server_id,
+            server_uuid: self.server_uuid.clone(),
+            source: SourceReport {
+                uri: self.shown_source.clone(),
+                state: link.connection,
+                server_version: link.facts.version.clone(),
+                server_id: link.facts.server_id,
+                server_uuid: link.facts.server_uuid.clone(),
+                tls: link.tls.clone(),
+                semi_sync: link.semi_sync,
+                since: (link.since_us > 0).then(|| utc_text(link.since_us)),
+                reconnects: link.reconnects,
+                last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
+            },
+            replay: ReplayReport {
+                state,
+                detail: self.waits_for(),
+                barriers: self.pipeline.barriers.load(Ordering::Relaxed) as u64,
+                tables: visible.catalog.tables().count() as u64,
+                rows: stats.memory.rows,
+                table_copy: self.table_copy.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                tables_copied: self.tables_copied.load(Ordering::Relaxed),
+                tables_copied_by_itself: self.tables_copied_by_itself.load(Ordering::Relaxed),
+                quarantined: quarantined(&visible.catalog, &[]),
+            },
+            gtid: GtidReport {
+                retrieved: link.retrieved.to_string(),
+                executed: visible.executed.to_string(),
+                to_skip: to_skip.to_string(),
+            },
+            position: PositionReport {
+                source_received: link.source_position.clone(),
+                source_executed: if waiting == 0 { link.source_position.clone() } else { None },
+                relay_received: self.relay_sync.as_ref().map(|sync| {
+                    let end = sync.written();
+                    format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
+                }),
+                relay_executed: publisher.position.map(|end| end.to_string()),
+                watermark: visible.sequence.0,
+            },
+            lag: LagReport {
+                current_us,
+                overall: self.pipeline.lag.overall(),
+                last_1s: self.pipeline.lag.last_seconds(1, now),
+                last_10s: self.pipeline.lag.last_seconds(10, now),
+                clock_difference_us: (link.clock_measured_us > 0).then_some(clock),
+                clock_error_us: (link.clock_measured_us > 0).then(|| self.link.clock_error_us.load(Ordering::Relaxed)),
+                clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
+            },
+            backlog: self.backlog(waiting, queue_bytes, current_us, now),
+            rates: RatesReport {
+                last_1s: self.pipeline.rates.last_seconds(1, now),
+                last_10s: self.pipeline.rates.last_seconds(10, now),
+                total: self.pipeline.rates.total(),
+            },
+            last_error: failed.map(|stop| error_report(&self.stop_failure(&stop))).or_else(|| link.last_error.clone()),
+            ledger: self.pipeline.ledger.snapshot(binlog::event_type::name),
+            memory: MemoryReport {
+                rss_bytes: process.rss_bytes,
+                rss_peak_bytes: process.rss_peak_bytes,
+                store_bytes: stats.memory.bytes,
+                limit_bytes: self.memory_limit_bytes,
+                queue_bytes,
+                queue_limit_bytes: self.queue_limit_bytes,
+            },
+            store: self.store_report(&stats),
+            disk: disk(&self.data, relay_bytes),
+            cpu_us: process.cpu_us,
+            threads: process.threads,
+        }
+    }
+}
+
+pub(crate) fn disk(data: &Path, relay_log_bytes: u64) -> DiskReport {
+    let free = rustix::fs::statvfs(data).ok().map(|fs| fs.f_bavail * fs.f_frsize);
+    DiskReport { folder_bytes: observe::folder_bytes(data), relay_log_bytes, free_bytes: free }
+}
