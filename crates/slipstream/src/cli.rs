@@ -22,7 +22,7 @@ use crate::settings::OptionFiles;
 /// differences.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version, max_term_width = 120, propagate_version = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) files: FileFlags,
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub struct Cli {
 
 /// Which option files are read.
 #[derive(Debug, Clone, Default, Args)]
-pub struct FileFlags {
+pub(crate) struct FileFlags {
     /// Read options from this file only
     #[arg(long, global = true, value_name = "FILE", help_heading = "Option files")]
     pub defaults_file: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub struct FileFlags {
 impl FileFlags {
     /// As `config` takes them.
     #[must_use]
-    pub fn files(&self) -> OptionFiles {
+    pub(crate) fn files(&self) -> OptionFiles {
         OptionFiles {
             only: self.defaults_file.clone(),
             extra: self.defaults_extra_file.clone(),
@@ -57,7 +57,7 @@ impl FileFlags {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Follow a source: receive its log, replay it, keep a current copy
     Replica(ReplicaFlags),
     /// Preflight alone: look whether a source fulfils what replication needs; changes nothing
@@ -88,7 +88,7 @@ macro_rules! option_flags {
     ($(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident,)* } $(switch { $($(#[$of_switch:meta])* $switch:ident,)* })?) => {
         $(#[$about])*
         #[derive(Debug, Clone, Default, Args)]
-        pub struct $name {
+        pub(crate) struct $name {
             $($(#[$attribute])* #[arg(long)] pub $field: Option<String>,)*
             $($($(#[$of_switch])*
                 #[arg(long, value_name = "ON|OFF", num_args = 0..=1, default_missing_value = "ON", require_equals = true)]
@@ -97,7 +97,7 @@ macro_rules! option_flags {
 
         impl $name {
             /// The flags given, by option name.
-            pub fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
+            pub(crate) fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
                 let mut pairs = Vec::new();
                 $(if let Some(value) = &self.$field { pairs.push((stringify!($field), Some(value.clone()))); })*
                 $($(if let Some(value) = &self.$switch { pairs.push((stringify!($switch), Some(value.clone()))); })*)?
@@ -273,7 +273,7 @@ option_flags! {
 
 /// Replication filters; each may be given several times, in option files too.
 #[derive(Debug, Clone, Default, Args)]
-pub struct FilterFlags {
+pub(crate) struct FilterFlags {
     /// Replicate this database only (statements: where it is the session's default one)
     #[arg(long, value_name = "DB", help_heading = "Replication filters")]
     pub replicate_do_db: Vec<String>,
@@ -299,7 +299,7 @@ pub struct FilterFlags {
 
 impl FilterFlags {
     /// The flags given, by option name.
-    pub fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
         let all: [(&'static str, &Vec<String>); 7] = [
             ("replicate_do_db", &self.replicate_do_db),
             ("replicate_ignore_db", &self.replicate_ignore_db),
@@ -315,7 +315,7 @@ impl FilterFlags {
 
 /// Asking for the password.
 #[derive(Debug, Clone, Default, Args)]
-pub struct PasswordFlag {
+pub(crate) struct PasswordFlag {
     /// Ask for the password at the terminal (else: option file, then MYSQL_PWD)
     #[arg(short = 'p', long = "password", help_heading = "Source")]
     pub ask_password: bool,
@@ -323,7 +323,7 @@ pub struct PasswordFlag {
 
 /// `replica` and `check`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ReplicaFlags {
+pub(crate) struct ReplicaFlags {
     #[command(flatten)]
     pub(crate) data: DataFlag,
     #[command(flatten)]
@@ -341,7 +341,7 @@ pub struct ReplicaFlags {
 impl ReplicaFlags {
     /// All option flags given.
     #[must_use]
-    pub fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
         [self.data.pairs(), self.source.pairs(), self.pipeline.pairs(), self.follow.pairs(), self.filters.pairs()]
             .concat()
     }
@@ -349,7 +349,7 @@ impl ReplicaFlags {
 
 /// `status`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct StatusFlags {
+pub(crate) struct StatusFlags {
     #[command(flatten)]
     pub(crate) data: DataFlag,
     /// One JSON document; times in microseconds, sizes in bytes
@@ -371,7 +371,7 @@ pub struct StatusFlags {
 
 /// `verify`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct VerifyFlags {
+pub(crate) struct VerifyFlags {
     #[command(flatten)]
     pub(crate) data: DataFlag,
     #[command(flatten)]
@@ -394,7 +394,7 @@ pub struct VerifyFlags {
 
 /// `dump`.
 #[derive(Debug, Clone, Args)]
-pub struct DumpFlags {
+pub(crate) struct DumpFlags {
     #[command(flatten)]
     pub(crate) data: DataFlag,
     /// Only these tables
@@ -425,7 +425,7 @@ fn dump_format() -> impl TypedValueParser<Value = DumpFormat> {
 
 /// `skip`.
 #[derive(Debug, Clone, Args)]
-pub struct SkipFlags {
+pub(crate) struct SkipFlags {
     /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, comma between
     #[arg(value_name = "GTID-SET")]
     pub gtid_set: String,
@@ -435,7 +435,7 @@ pub struct SkipFlags {
 
 /// `copy`.
 #[derive(Debug, Args)]
-pub struct CopyFlags {
+pub(crate) struct CopyFlags {
     /// The table
     #[arg(value_name = "SCHEMA.TABLE")]
     pub table: String,
@@ -445,7 +445,7 @@ pub struct CopyFlags {
 
 /// `lab ...`.
 #[derive(Debug, Subcommand)]
-pub enum LabCommand {
+pub(crate) enum LabCommand {
     /// Replay recorded logs through the whole pipeline into a fresh store; print rates, CPU by stage and peak memory
     Replay(LabReplayFlags),
     /// What needs nothing of this program.
@@ -455,7 +455,7 @@ pub enum LabCommand {
 
 /// `lab replay`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct LabReplayFlags {
+pub(crate) struct LabReplayFlags {
     /// Binlog files, or index files that list them, in order
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
@@ -494,7 +494,7 @@ pub struct LabReplayFlags {
 }
 
 /// Underscores in long option names become dashes, as in mysqld: `--server_id=7`.
-pub fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+pub(crate) fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut only_values = false;
     let normalise = |argument: OsString| {
         let Some(text) = argument.to_str() else { return argument };

@@ -18,14 +18,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use compare::DumpFormat;
+use replica::{Exit, Failure, FolderLock, config::ServerOptions};
 use serde::{Deserialize, Serialize};
 
-use crate::config::ServerOptions;
-use crate::exit::{Exit, Failure};
-use crate::lock::FolderLock;
-
 /// Name of the socket in the data folder.
-pub const SOCKET_FILE: &str = "slipstream.sock";
+pub(crate) const SOCKET_FILE: &str = "slipstream.sock";
 
 /// A GTID set may be long; nothing else is.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
@@ -51,7 +48,7 @@ const SOCKET_PATH_MAX: usize = 100;
 /// What `slipstream dump` writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct DumpRequest {
+pub(crate) struct DumpRequest {
     /// `schema.table`; none = all.
     pub tables: Vec<String>,
     /// Form of the rows.
@@ -67,7 +64,7 @@ pub struct DumpRequest {
 /// What `slipstream verify` compares, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct VerifyRequest {
+pub(crate) struct VerifyRequest {
     /// The server to compare with; none = the replica's own source.
     pub source: Option<ServerOptions>,
     /// `schema.table`; none = all.
@@ -88,7 +85,7 @@ impl Default for VerifyRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 #[allow(clippy::large_enum_variant, reason = "there is one a connection")]
-pub enum Request {
+pub(crate) enum Request {
     /// The status report, as the reply's body.
     Status {},
     /// Compare with a source; streams text.
@@ -121,7 +118,7 @@ impl Request {
 
 /// How it went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Reply {
+pub(crate) struct Reply {
     /// Whether it was done.
     pub ok: bool,
     /// Exit code for the asker.
@@ -148,25 +145,25 @@ fn is_false(value: &bool) -> bool {
 impl Reply {
     /// Done.
     #[must_use]
-    pub fn done() -> Reply {
+    pub(crate) fn done() -> Reply {
         Reply { ok: true, ..Reply::default() }
     }
 
     /// Done, with an answer.
     #[must_use]
-    pub fn with_body(body: serde_json::Value) -> Reply {
+    pub(crate) fn with_body(body: serde_json::Value) -> Reply {
         Reply { ok: true, body: Some(body), ..Reply::default() }
     }
 
     /// From a command's result.
     #[must_use]
-    pub fn from_result(result: Result<(), Failure>) -> Reply {
+    pub(crate) fn from_result(result: Result<(), Failure>) -> Reply {
         result.map_or_else(|failure| Reply::failed(&failure), |()| Reply::done())
     }
 
     /// Not done.
     #[must_use]
-    pub fn failed(failure: &Failure) -> Reply {
+    pub(crate) fn failed(failure: &Failure) -> Reply {
         Reply {
             exit: failure.exit.code(),
             error: Some(failure.text.clone()),
@@ -179,7 +176,7 @@ impl Reply {
     ///
     /// # Errors
     /// The failure it carries.
-    pub fn into_result(self) -> Result<Option<serde_json::Value>, Failure> {
+    pub(crate) fn into_result(self) -> Result<Option<serde_json::Value>, Failure> {
         if self.ok {
             return Ok(self.body);
         }
@@ -195,7 +192,7 @@ impl Reply {
 
 /// Does what is asked. Output of `dump`, `verify` and `copy` goes to the writer; other commands must not write to it. A
 /// failed write means that the asker has gone.
-pub type Handler = Arc<dyn Fn(Request, &mut dyn Write) -> Reply + Send + Sync>;
+pub(crate) type Handler = Arc<dyn Fn(Request, &mut dyn Write) -> Reply + Send + Sync>;
 
 /// A path to the socket that fits into a `sun_path`, however deep the folder lies: by way of an open folder and
 /// /proc/self/fd. The file must stay open while the path is used.
@@ -211,7 +208,7 @@ fn short_path(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> 
 
 /// The serving half: one thread that accepts, one per connection.
 #[derive(Debug)]
-pub struct ControlServer {
+pub(crate) struct ControlServer {
     listener: UnixListener,
     accepting: Option<JoinHandle<()>>,
     connections: Arc<Connections>,
@@ -230,7 +227,7 @@ impl ControlServer {
     ///
     /// # Errors
     /// When the lock is a reader's, or the socket cannot be made.
-    pub fn start(folder: &Path, lock: &FolderLock, handler: Handler) -> Result<ControlServer, Failure> {
+    pub(crate) fn start(folder: &Path, lock: &FolderLock, handler: Handler) -> Result<ControlServer, Failure> {
         let socket = folder.join(SOCKET_FILE);
         let failed = |error: io::Error| Failure::io(socket.display(), &error);
         if !lock.is_exclusive() {
@@ -257,13 +254,14 @@ impl ControlServer {
     }
 
     /// Connections accepted since the start.
+    #[cfg(test)]
     #[must_use]
-    pub fn served(&self) -> u64 {
+    pub(crate) fn served(&self) -> u64 {
         self.connections.accepted.load(SeqCst)
     }
 
     /// Takes no more requests, cuts the connections, removes the socket. Called by drop too.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.connections.stopping.store(true, SeqCst);
         // The socket goes first: an asker then sees "not running", not a hang.
@@ -344,7 +342,7 @@ fn serve(mut stream: UnixStream, handler: &Handler) -> io::Result<()> {
         Ok(request) => request,
         // serde's message may quote the request, which may hold a password.
         Err(error) => {
-            let text = format!("not a request: {}", crate::config::mask_passwords(&error));
+            let text = format!("not a request: {}", replica::config::mask_passwords(&error));
             return write_line(&mut stream, &Reply::failed(&Failure::usage(text)));
         }
     };
@@ -410,7 +408,7 @@ fn read_line(reader: &mut impl io::BufRead, bytes_max: u64) -> io::Result<Vec<u8
 
 /// The asking half.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     stream: UnixStream,
     folder: PathBuf,
 }
@@ -420,7 +418,7 @@ impl Client {
     ///
     /// # Errors
     /// When there is a socket but no right to use it.
-    pub fn connect(folder: &Path) -> Result<Option<Client>, Failure> {
+    pub(crate) fn connect(folder: &Path) -> Result<Option<Client>, Failure> {
         let opened = short_path(folder, SOCKET_FILE);
         match opened.and_then(|(path, _open_folder)| UnixStream::connect(path)) {
             Ok(stream) => Ok(Some(Client { stream, folder: folder.to_owned() })),
@@ -438,7 +436,7 @@ impl Client {
     ///
     /// # Errors
     /// The replica's failure with its code; code 1 when the connection breaks; `out`'s I/O error.
-    pub fn ask(mut self, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
+    pub(crate) fn ask(mut self, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
         let failed = |error: io::Error| Failure::error(format!("{}: {error}", self.folder.join(SOCKET_FILE).display()));
         if !request.streams() {
             self.stream.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;

@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::config::PipelineConfig;
-use crate::exit::{Exit, Failure};
-use crate::failure::{binlog_exit, relay_exit, stop_failure};
-use crate::memory::MemoryPlan;
-use crate::replica::cores;
+use replica::{
+    Exit, Failure, MemoryPlan,
+    config::PipelineConfig,
+    cores,
+    failure::{binlog_exit, relay_exit, stop_failure},
+};
 
 /// What `slipstream lab replay` replays.
 #[derive(Clone, Debug, PartialEq)]

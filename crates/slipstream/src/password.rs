@@ -3,10 +3,8 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 
+use replica::{Failure, config::Secret};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-
-use crate::config::Secret;
-use crate::exit::Failure;
 
 /// Longer lines are no passwords.
 const PASSWORD_BYTES_MAX: u64 = 4096;

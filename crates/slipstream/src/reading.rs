@@ -6,16 +6,16 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use replica::{
+    Exit, Failure, Folder, ReadOnly, Replica,
+    config::ServerOptions,
+    failure::{stop_failure, store_failure},
+    log::{self, Code},
+    quarantined,
+};
 use serde_json::json;
 
-use crate::config::ServerOptions;
 use crate::control::{DumpRequest, VerifyRequest};
-use crate::exit::{Exit, Failure};
-use crate::failure::{stop_failure, store_failure};
-use crate::folder::Folder;
-use crate::log::{self, Code};
-use crate::read_only::ReadOnly;
-use crate::replica::{Replica, quarantined};
 
 /// Writes rows of a running replica at its watermark.
 ///
@@ -45,7 +45,7 @@ pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn W
 /// # Errors
 /// As [`dump`]; code 7 or 8 after the rows when the relay log is damaged behind them.
 pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
-    let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
+    let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
     dump_store(&stopped.pipeline.store, options, out)?;
     match stopped.stop.as_ref().map(stop_failure) {
         // The rows above are right, but not all that the folder should hold.
@@ -64,7 +64,7 @@ pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn
 /// Code 1 with both sets when the source has moved on; 16 when tables differ.
 pub(crate) fn stopped_verify(folder: &Folder, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
-    let stopped = ReadOnly::open(folder, crate::skip::load(folder)?)?;
+    let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
     let engine = compare::Engine { store: &stopped.pipeline.store, publisher: None };
     verify_engine(&engine, &source, &stopped.pipeline.decode_options().filters, options, out)
 }

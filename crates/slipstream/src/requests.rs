@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use replica::{
+    CopyInProgress, Failure, Replica,
+    log::{self, Code},
+};
+
 use crate::control::{Handler, Reply, Request};
-use crate::exit::Failure;
-use crate::initial_copy::CopyInProgress;
-use crate::log::{self, Code};
 use crate::reading;
-use crate::replica::Replica;
 
 /// Answers for a running replica.
 pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
@@ -42,7 +43,7 @@ pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
         }
         Request::Skip { gtid_set } => {
             log::write(Code::OperatorCommand, "Control", &format!("skip asked by operator: {gtid_set}"));
-            Reply::from_result(crate::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)))
+            Reply::from_result(replica::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)))
         }
     })
 }

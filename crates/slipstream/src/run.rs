@@ -10,23 +10,22 @@ use std::time::{Duration, Instant};
 
 use clap::Parser as _;
 use observe::{ErrorReport, ReplayState};
+use replica::{
+    CopyInProgress, Exit, Failure, Folder, FolderLock, Replica, access,
+    config::{ReplicaConfig, SourceSpec, url_has_password},
+    log::{self, Code},
+    skip,
+};
 
 use crate::cli::{
     Cli, Command, CopyFlags, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags,
     SkipFlags, StatusFlags, VerifyFlags, normalised,
 };
-use crate::config::{ReplicaConfig, SourceSpec, url_has_password};
 use crate::control::{Client, ControlServer, DumpRequest, Request, VerifyRequest};
-use crate::exit::{Exit, Failure};
-use crate::folder::Folder;
-use crate::initial_copy::CopyInProgress;
-use crate::lock::FolderLock;
-use crate::log::{self, Code};
-use crate::replica::Replica;
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
 use crate::units::parse_span;
-use crate::{access, lab_replay, reading, receiver, requests, skip, watch};
+use crate::{lab_replay, log_file, reading, requests, watch};
 
 /// How often the main thread looks at signals and at the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -45,6 +44,7 @@ const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
 /// Runs the program.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    log_file::install();
     let cli = match Cli::try_parse_from(normalised(arguments)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -56,7 +56,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             if !failure.text.is_empty() {
-                eprintln!("slipstream: {}", crate::config::mask_passwords(&failure.text));
+                eprintln!("slipstream: {}", replica::config::mask_passwords(&failure.text));
                 if let Some(way_on) = &failure.way_on {
                     eprintln!("slipstream: way on: {way_on}");
                 }
@@ -123,7 +123,7 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     let config = settings.replica()?;
     // Before the first thread: what the store's threads make must not be for others.
     let umask = access::set_umask(config.access);
-    log::init(settings.log(), umask)?;
+    log_file::init(settings.log(), umask)?;
     if flags.source.source.as_deref().is_some_and(url_has_password) {
         let text = "a password stands on the command line, where other users see it: use an option file or MYSQL_PWD";
         log::write(Code::PasswordOnCommandLine, "Server", text);
@@ -281,7 +281,7 @@ fn look_after(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Res
             replica.stop();
         }
         if signals.take_reopen() {
-            match log::reopen() {
+            match log_file::reopen() {
                 Ok(()) => log::write(Code::LogReopened, "Server", "log file opened again"),
                 Err(failure) => log::write(Code::LogNotReopened, "Server", &failure.text),
             }
@@ -329,7 +329,7 @@ fn check(files: &FileFlags, flags: &ReplicaFlags, out: &mut dyn Write) -> Result
     if !settings.has_data() {
         settings = settings.with_data(PathBuf::new());
     }
-    let result = receiver::check(&settings.replica()?, out);
+    let result = replica::check(&settings.replica()?, out);
     out.flush().map_err(|error| Failure::output(&error))?;
     result
 }
@@ -394,7 +394,7 @@ fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), 
     check_table_names(&flags.tables)?;
     let options = DumpRequest {
         tables: flags.tables,
-        format: flags.format.into(),
+        format: flags.format,
         all_columns: flags.all_columns,
         binary_as_hex: flags.binary_as_hex,
         definitions: flags.definitions,

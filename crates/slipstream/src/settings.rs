@@ -10,14 +10,16 @@ use std::time::Duration;
 use base::filters::{FILTER_OPTIONS, ReplicationFilters};
 use base::{GtidSet, ThreadAffinity};
 use relay_log::SyncPolicy;
+use replica::{
+    Failure,
+    access::Access,
+    config::{
+        CopyConfig, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, mask_passwords, url_has_password,
+    },
+};
 use source::SslMode;
 use store::CheckImages;
 
-use crate::access::Access;
-use crate::config::{
-    CopyConfig, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, mask_passwords, url_has_password,
-};
-use crate::exit::Failure;
 use crate::option_file::{self, OptionFileError, Setting, edit_distance};
 use crate::units::{parse_bytes, parse_number, parse_span, parse_switch};
 
@@ -244,7 +246,7 @@ impl Settings {
             "replica-net-timeout" => self.read_timeout = Some(positive_span(value, "s")?),
             "source-connect-retry" => self.connect_retry = Some(positive_span(value, "s")?),
             "source-retry-count" => self.retry_count = Some(parse_number(value, 0, u64::MAX)?),
-            "skip-gtids" => self.skip.union_with(&crate::skip::parse(value).map_err(|failure| failure.text)?),
+            "skip-gtids" => self.skip.union_with(&replica::skip::parse(value).map_err(|failure| failure.text)?),
             "check-images" => self.pipeline.check_images = parse_check_images(value)?,
             "replica-parallel-workers" => self.pipeline.workers = parse_number(value, 0, 1024)? as usize,
             "decoders" => self.pipeline.decoders = parse_number(value, 0, 1024)? as usize,
@@ -596,7 +598,7 @@ mod tests {
     fn unknown_keys_are_errors_with_a_suggestion() {
         let reason = |text: &str| from_text(text).unwrap_err();
         let failure = reason("[slipstream]\nrelay_snyc=never\n");
-        assert_eq!(failure.exit, crate::exit::Exit::Usage);
+        assert_eq!(failure.exit, replica::Exit::Usage);
         assert_eq!(failure.text, "t.cnf:2: unknown option 'relay-snyc'; did you mean 'relay-sync'?");
         assert!(reason("[slipstream]\nserverid=1").text.ends_with("did you mean 'server-id'?"));
         assert!(reason("[slipstream]\nreplica_parallel_worker=1").text.ends_with("'replica-parallel-workers'?"));
@@ -670,10 +672,7 @@ mod tests {
         assert_eq!(options.connect_timeout, Duration::from_secs(3));
         let own = settings.server("mysql://r:own@h").connect_options().unwrap();
         assert_eq!(own.password.as_deref(), Some("own"));
-        assert_eq!(
-            ServerOptions::from_url("mysql://h:x").connect_options().unwrap_err().exit,
-            crate::exit::Exit::Usage
-        );
+        assert_eq!(ServerOptions::from_url("mysql://h:x").connect_options().unwrap_err().exit, replica::Exit::Usage);
     }
 
     #[test]

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use replica::{Exit, Failure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::exit::{Exit, Failure};
-
 /// What signals have asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Signals {
+pub(crate) struct Signals {
     stop: Arc<AtomicBool>,
     reopen: Arc<AtomicBool>,
 }
@@ -21,7 +20,7 @@ impl Signals {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn install() -> Result<Signals, Failure> {
+    pub(crate) fn install() -> Result<Signals, Failure> {
         let signals = Signals::default();
         let install = || -> std::io::Result<()> {
             // Registered first, so that at the first INT it still sees the flag down.
@@ -37,19 +36,19 @@ impl Signals {
 
     /// Whether to stop.
     #[must_use]
-    pub fn stop_asked(&self) -> bool {
+    pub(crate) fn stop_asked(&self) -> bool {
         self.stop.load(Relaxed)
     }
 
     /// The flag itself, for stages that look at it on their own.
     #[must_use]
-    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
     /// Whether to open the log again; asked once for each HUP.
     #[must_use]
-    pub fn take_reopen(&self) -> bool {
+    pub(crate) fn take_reopen(&self) -> bool {
         self.reopen.swap(false, Relaxed)
     }
 }

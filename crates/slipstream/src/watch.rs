@@ -7,14 +7,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use observe::{StatusReport, bytes_text, count_text, duration_text};
+use replica::Failure;
 
 use crate::control::{Client, Request};
-use crate::exit::Failure;
 use crate::signals::Signals;
 
 /// What to show, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WatchOptions {
+pub(crate) struct WatchOptions {
     /// Pause between two polls.
     pub interval: Duration,
     /// Polls until the end; none = until the replica or the watcher is stopped.
@@ -27,7 +27,7 @@ pub struct WatchOptions {
 ///
 /// # Errors
 /// When it does not answer.
-pub fn poll(folder: &Path) -> Result<Option<StatusReport>, Failure> {
+pub(crate) fn poll(folder: &Path) -> Result<Option<StatusReport>, Failure> {
     let Some(client) = Client::connect(folder)? else { return Ok(None) };
     let body = client.ask(&Request::Status {}, &mut std::io::sink())?.unwrap_or_default();
     let report = serde_json::from_value(body);
@@ -38,7 +38,12 @@ pub fn poll(folder: &Path) -> Result<Option<StatusReport>, Failure> {
 ///
 /// # Errors
 /// Code 1 when no replica runs at the start; a failed write.
-pub fn watch(folder: &Path, options: WatchOptions, signals: &Signals, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn watch(
+    folder: &Path,
+    options: WatchOptions,
+    signals: &Signals,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let mut shown = 0u64;
     let mut next = Instant::now();
     let mut view = View { in_place: options.in_place, lines: 0 };
@@ -88,7 +93,7 @@ impl View {
 
 /// One line: time, tx/s, rows/s, lag, backlog, position, and the state when it is not the usual one.
 #[must_use]
-pub fn line(report: &StatusReport) -> String {
+pub(crate) fn line(report: &StatusReport) -> String {
     let time = report.at.get(11..19).unwrap_or("--:--:--");
     let (rates, lag) = (report.rates.last_1s, report.lag.last_1s);
     let figures = if lag.transactions == 0 {
@@ -156,8 +161,8 @@ fn printable(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::control::{ControlServer, Reply};
-    use crate::lock::FolderLock;
     use observe::{LagSummary, RateSample, ReplayState};
+    use replica::FolderLock;
     use std::sync::Arc;
 
     fn report() -> StatusReport {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex};
 
 use fuzz::seeds;
-use slipstream::config::{OptionFiles, SECTION, Settings, SourceSpec, mask_passwords, url_has_password};
+use replica::config::{SourceSpec, mask_passwords, url_has_password};
+use slipstream::settings::{OptionFiles, SECTION, Settings};
 use slipstream::{option_file, units};
 
 /// Option names live as long as the program: each is kept once, and no more than fit into little memory.

@@ -189,7 +189,7 @@ pub struct Replica {
 const SPLIT_SLACK_BYTES: u64 = 1 << 20;
 
 impl Replica {
-    /// Opens what is in the folder, as the program does (`slipstream::replica::Opening`).
+    /// Opens what is in the folder, as the program does (`replica::open::Opening`).
     ///
     /// # Errors
     /// What failed.

@@ -4,7 +4,7 @@
 
 /// Shares of the memory limit, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MemoryPlan {
+pub struct MemoryPlan {
     /// The limit itself.
     pub limit_bytes: u64,
     /// Pieces between split and publish.
@@ -29,7 +29,7 @@ const KEPT_BY_ALLOCATOR: u64 = 96 << 20;
 impl MemoryPlan {
     /// `memory` 0: a quarter of the machine's. The queues get what `queue_memory` says, an eighth at most.
     #[must_use]
-    pub(crate) fn of(memory: u64, queue_memory: u64) -> MemoryPlan {
+    pub fn of(memory: u64, queue_memory: u64) -> MemoryPlan {
         let limit_bytes = if memory == 0 { machine_bytes() / 4 } else { memory };
         let small = limit_bytes < 256 << 20;
         let shared = limit_bytes - if small { limit_bytes / 4 } else { KEPT_BY_ALLOCATOR };

@@ -150,11 +150,11 @@ impl Failure {
 }
 
 /// Where the disk is full: all small files are written whole or not at all, so nothing else is to be done.
-pub const FREE_SPACE: &str = "free space in the file system of that folder, then run the same command again";
+pub(crate) const FREE_SPACE: &str = "free space in the file system of that folder, then run the same command again";
 
 /// A full or broken disk is code 8; what the caller asked wrongly (no such file, no permission) is a plain error.
 #[must_use]
-pub fn exit_of_io(error: &io::Error) -> Exit {
+pub(crate) fn exit_of_io(error: &io::Error) -> Exit {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let disk = matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
         || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());

@@ -239,7 +239,7 @@ impl Folder {
 ///
 /// # Errors
 /// Code 8 for disk errors, a full disk with what to do; the old content is then still there, and nothing of the new.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
@@ -278,7 +278,7 @@ fn sync_name(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Code 7 when it is larger than any of ours or no text; 8 for disk errors.
-pub fn read_small(path: &Path) -> Result<Option<String>, Failure> {
+pub(crate) fn read_small(path: &Path) -> Result<Option<String>, Failure> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

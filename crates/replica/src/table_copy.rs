@@ -58,7 +58,7 @@ const CLOSE: Duration = Duration::from_millis(100);
 const HELD_MAX: Duration = Duration::from_millis(400);
 
 /// What a copy works with.
-pub struct TableCopy<'a> {
+pub(crate) struct TableCopy<'a> {
     /// The running replica's.
     pub pipeline: &'a apply::Pipeline,
     /// Its relay log.
@@ -136,7 +136,7 @@ impl From<Refused> for Ended {
 ///
 /// # Errors
 /// Code 8 for disk errors.
-pub fn note_abandoned(folder: &Folder) -> Result<(), Failure> {
+pub(crate) fn note_abandoned(folder: &Folder) -> Result<(), Failure> {
     let path = folder.path().join(MARK);
     let Some(table) = read_small(&path)? else { return Ok(()) };
     let table = table.trim_end();
@@ -162,7 +162,7 @@ impl TableCopy<'_> {
     ///
     /// # Errors
     /// Why the table is as it was.
-    pub fn run(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
+    pub(crate) fn run(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
         let filter = TableFilter::parse(&[name]).of(&self.pipeline.decode_options().filters);
         if !matches!(filter.tables.as_slice(), [(Some(db), table)] if !db.is_empty() && !table.is_empty() && table != "*")
         {

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::exit::{Exit, Failure};
 
 /// Name of the lock file.
-pub const LOCK_FILE: &str = "slipstream.lock";
+pub(crate) const LOCK_FILE: &str = "slipstream.lock";
 
 /// How long an owner waits for readers: `status` of a stopped folder takes milliseconds and must not keep a start from
 /// succeeding; a long dump may.
@@ -91,7 +91,7 @@ impl Drop for FolderLock {
 /// Held by a reader of a stopped folder while it opens the store's tree: opening removes what a killed process left,
 /// and two who do that at once get in each other's way. Once it is open readers disturb nobody.
 #[derive(Debug)]
-pub struct OpeningLock {
+pub(crate) struct OpeningLock {
     _folder: Option<File>,
 }
 
@@ -101,7 +101,7 @@ impl OpeningLock {
     ///
     /// # Errors
     /// Code 3 when another process has been opening it for too long; 8 for disk errors.
-    pub fn take(store: &Path) -> Result<OpeningLock, Failure> {
+    pub(crate) fn take(store: &Path) -> Result<OpeningLock, Failure> {
         let folder = match File::open(store) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(OpeningLock { _folder: None }),
             folder => folder.map_err(|error| Failure::io(store.display(), &error))?,
@@ -139,7 +139,7 @@ fn take(file: &File, folder: &Path, operation: FlockOperation) -> Result<(), Fai
 
 /// The pid in the lock file of a folder, if a process of that id lives.
 #[must_use]
-pub fn owner(folder: &Path) -> Option<u32> {
+pub(crate) fn owner(folder: &Path) -> Option<u32> {
     let mut text = String::new();
     File::open(folder.join(LOCK_FILE)).ok()?.take(32).read_to_string(&mut text).ok()?;
     let pid: u32 = text.trim().parse().ok()?;

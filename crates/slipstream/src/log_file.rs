@@ -1,4 +1,4 @@
-//! Log lines in mysqld's format, or as the objects its JSON sink writes.
+//! The log: lines in mysqld's format, or as the objects its JSON sink writes.
 //!
 //! In: code, subsystem and text. Out: one line to stderr or a file, each written whole. Never here: a password of
 //! a URL, a line break from a text, an error that stops the program because its log cannot be written.
@@ -10,9 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::config::mask_passwords;
-use crate::exit::Failure;
-pub use crate::log_code::Code;
+use replica::{Failure, config::mask_passwords, log::Code};
+
 use crate::settings::{LogConfig, LogFormat};
 
 #[derive(Debug)]
@@ -26,12 +25,17 @@ struct Logger {
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
+/// Makes this the place of all log lines.
+pub(crate) fn install() {
+    replica::log::set_sink(write);
+}
+
 /// Opens the log. Until then, lines go to stderr as text. A second call changes nothing. A new file is for the owner,
 /// and for the group to read, as far as `umask` allows: the operator's, not the narrower one of the data folder.
 ///
 /// # Errors
 /// Code 2 if the file cannot be opened.
-pub fn init(config: &LogConfig, umask: u32) -> Result<(), Failure> {
+pub(crate) fn init(config: &LogConfig, umask: u32) -> Result<(), Failure> {
     let mode = 0o640 & !umask;
     let file = open(config.file.as_ref(), mode)?;
     let _ = LOGGER.set(Logger { config: config.clone(), mode, file: Mutex::new(file) });
@@ -42,7 +46,7 @@ pub fn init(config: &LogConfig, umask: u32) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If it cannot be opened; lines go on into the old one.
-pub fn reopen() -> Result<(), Failure> {
+pub(crate) fn reopen() -> Result<(), Failure> {
     let Some(logger) = LOGGER.get() else { return Ok(()) };
     let file = open(logger.config.file.as_ref(), logger.mode)?;
     *logger.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
@@ -67,7 +71,7 @@ fn open(path: Option<&PathBuf>, mode: u32) -> Result<Option<File>, Failure> {
 }
 
 /// Writes a line, unless its level is above the verbosity.
-pub fn write(code: Code, subsystem: &str, text: &str) {
+fn write(code: Code, subsystem: &str, text: &str) {
     let level = code.level();
     let logger = LOGGER.get();
     let (format, verbosity) = logger.map_or((LogFormat::Text, 3), |l| (l.config.format, l.config.verbosity));

@@ -1,7 +1,27 @@
 //! What a log line is about: a code with its level. Alerts are keyed on the code.
 //!
+//! In: code, subsystem and text. Out: the same, to the sink that the program set. Never here: the form of a line.
 //! Invariant: a number is given once and never again; a meaning has one level. A number whose meaning went stays
 //! unused.
+
+use std::sync::OnceLock;
+
+/// Takes a line: code, subsystem, text.
+pub type Sink = fn(Code, &str, &str);
+
+static SINK: OnceLock<Sink> = OnceLock::new();
+
+/// Where lines go from now on; a second call changes nothing. Without a sink nothing is written.
+pub fn set_sink(sink: Sink) {
+    let _ = SINK.set(sink);
+}
+
+/// Writes a line.
+pub fn write(code: Code, subsystem: &str, text: &str) {
+    if let Some(sink) = SINK.get() {
+        sink(code, subsystem, text);
+    }
+}
 
 /// mysqld's four. ERROR means that a human must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

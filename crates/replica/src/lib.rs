@@ -1,0 +1,38 @@
+//! A replica: a data folder that follows a source.
+//!
+//! In: a checked configuration, an owned or stopped folder, what the operator asks. Out: a store that follows its
+//! source, status reports, log lines with their codes, a `Failure` with its exit code. Never here: how options are
+//! spelled, the control socket, the form of a log line; anything of the log's format, of rows, or of the wire.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod access;
+pub mod config;
+mod due_copies;
+mod exit;
+pub mod failure;
+mod folder;
+mod initial_copy;
+mod lock;
+pub mod log;
+mod memory;
+mod open;
+mod read_only;
+mod receiver;
+mod receiver_status;
+mod relay_purge;
+#[allow(clippy::module_inception, reason = "the module of the type that the crate is named after")]
+mod replica;
+pub mod skip;
+mod status;
+mod table_copy;
+
+pub use exit::{Exit, Failure};
+pub use folder::Folder;
+pub use initial_copy::{CopyInProgress, CopyWatch};
+pub use lock::FolderLock;
+pub use memory::MemoryPlan;
+pub use read_only::ReadOnly;
+pub use receiver::check;
+pub use replica::{Replica, cores, quarantined};
+pub use table_copy::TableCopyReport;
