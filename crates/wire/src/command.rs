@@ -21,8 +21,14 @@ pub const REGISTER_SLAVE: u8 = 0x15;
 pub const STMT_PREPARE: u8 = 0x16;
 /// Executes a prepared statement.
 pub const STMT_EXECUTE: u8 = 0x17;
+/// Sends a part of a prepared statement's parameter; no answer.
+pub const STMT_SEND_LONG_DATA: u8 = 0x18;
 /// Closes a prepared statement; no answer.
 pub const STMT_CLOSE: u8 = 0x19;
+/// Forgets a prepared statement's long data and cursor.
+pub const STMT_RESET: u8 = 0x1a;
+/// Asks for rows of a prepared statement's cursor.
+pub const STMT_FETCH: u8 = 0x1c;
 /// Asks for the log by GTID set.
 pub const BINLOG_DUMP_GTID: u8 = 0x1e;
 /// Resets session state.

@@ -21,7 +21,9 @@ pub mod capability {
     pub const PLUGIN_AUTH: u32 = 1 << 19;
     pub const CONNECT_ATTRS: u32 = 1 << 20;
     pub const PLUGIN_AUTH_LENENC_CLIENT_DATA: u32 = 1 << 21;
+    pub const SESSION_TRACK: u32 = 1 << 23;
     pub const DEPRECATE_EOF: u32 = 1 << 24;
+    pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
 }
 
 /// The server's first packet.

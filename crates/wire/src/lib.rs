@@ -35,6 +35,12 @@ pub enum WireError {
         /// What was wrong.
         what: &'static str,
     },
+    /// What we were asked to send has no form in the protocol.
+    #[error("cannot be sent: {what}")]
+    Unwritable {
+        /// What was wrong.
+        what: &'static str,
+    },
     /// The peer skipped or repeated a packet.
     #[error("packets out of order: expected sequence id {expected}, got {got}")]
     OutOfOrder {

@@ -76,14 +76,38 @@ pub struct PacketBuffer {
     /// Payload bytes of earlier full frames of the packet at `start`, already joined there behind its header.
     joined: usize,
     sequence: u8,
-    ordered: bool,
+    order: Order,
     limit: usize,
 }
 
+/// How sequence ids are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Each frame has the next one.
+    Strict,
+    /// So, but for an ERR packet: a server that ends an idle session says so out of turn.
+    ErrorsOutOfTurn,
+    /// As they come.
+    Any,
+}
+
 impl PacketBuffer {
-    /// An empty buffer that refuses payloads above `limit` bytes.
+    /// An empty buffer for what a server sends, that refuses payloads above `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        PacketBuffer { bytes: Vec::new(), start: 0, end: 0, joined: 0, sequence: 0, ordered: true, limit }
+        PacketBuffer {
+            bytes: Vec::new(),
+            start: 0,
+            end: 0,
+            joined: 0,
+            sequence: 0,
+            order: Order::ErrorsOutOfTurn,
+            limit,
+        }
+    }
+
+    /// One for what a client sends: each frame must have the next sequence id.
+    pub fn strict(limit: usize) -> Self {
+        PacketBuffer { order: Order::Strict, ..PacketBuffer::new(limit) }
     }
 
     /// The sequence id the next frame must carry.
@@ -93,7 +117,7 @@ impl PacketBuffer {
 
     /// From now on takes sequence ids as they come: a semi-synchronous source restarts them after an acknowledgement.
     pub fn accept_any_sequence(&mut self) {
-        self.ordered = false;
+        self.order = Order::Any;
     }
 
     /// The sequence id after the last frame taken.
@@ -148,8 +172,10 @@ impl PacketBuffer {
                 return Ok(None);
             };
             let len = u32::from_le_bytes([a, b, c, 0]) as usize;
-            if sequence != self.sequence && self.ordered {
-                // A server that ends an idle session says so out of turn, with an ERR packet.
+            if sequence != self.sequence && self.order != Order::Any {
+                if self.order == Order::Strict {
+                    return Err(WireError::OutOfOrder { expected: self.sequence, got: sequence });
+                }
                 let first = self.bytes.get(at + HEADER_LEN..self.end).and_then(<[u8]>::first);
                 match first {
                     Some(0xff) if len > 0 && self.joined == 0 => {}

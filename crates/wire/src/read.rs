@@ -3,7 +3,7 @@
 use crate::{Result, WireError};
 
 /// Reads fields from the front of a byte slice; every method fails instead of reading past the end.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
 }

@@ -11,6 +11,8 @@ pub mod status {
     pub const AUTOCOMMIT: u16 = 2;
     /// Another result follows.
     pub const MORE_RESULTS_EXISTS: u16 = 8;
+    /// The OK packet tells changes of the session's state.
+    pub const SESSION_STATE_CHANGED: u16 = 1 << 14;
 }
 
 /// An OK packet.

@@ -234,7 +234,7 @@ impl<'a> BinaryRow<'a> {
     }
 }
 
-fn binary_value<'a>(reader: &mut Reader<'a>, ty: ValueType) -> Result<Value<'a>> {
+pub(crate) fn binary_value<'a>(reader: &mut Reader<'a>, ty: ValueType) -> Result<Value<'a>> {
     let signed = |value: i64, unsigned: u64| if ty.unsigned { Value::UInt(unsigned) } else { Value::Int(value) };
     Ok(match ty.code {
         type_code::TINY => {

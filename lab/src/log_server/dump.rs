@@ -15,7 +15,7 @@ use binlog::{ChecksumAlgorithm, Rotate, event_type};
 use wire::command::{DUMP_HEARTBEAT_V2, DUMP_NON_BLOCK};
 use wire::packet;
 use wire::read::put_lenenc;
-use wire::server::put_eof;
+use wire::server::{ServerOk, put_rows_end};
 
 use super::files::{Log, LogFile};
 use super::session::Session;
@@ -287,7 +287,7 @@ impl<'s, 'a> Dump<'s, 'a> {
     fn end(&mut self) -> Result<()> {
         if self.non_block {
             let at = packet::start(&mut self.out);
-            put_eof(&mut self.out);
+            put_rows_end(&mut self.out, &ServerOk::default(), self.session.capabilities);
             packet::finish(&mut self.out, at, &mut self.sequence);
             return self.flush();
         }

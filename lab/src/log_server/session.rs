@@ -11,7 +11,7 @@ use base::GtidSet;
 use wire::auth::scramble_sha256;
 use wire::handshake::{Greeting, capability};
 use wire::packet::{self, PacketBuffer};
-use wire::server::{self, ClientCommand, LoginRequest, NONCE_LEN};
+use wire::server::{self, ClientCommand, LoginRequest, NONCE_LEN, ServerOk};
 
 use super::Shared;
 use super::dump::{Dump, Start};
@@ -41,6 +41,8 @@ pub(super) struct Session<'a> {
     pub stream: TcpStream,
     pub number: u32,
     input: PacketBuffer,
+    /// What the client and we can do.
+    pub capabilities: u32,
     pub variables: Variables,
     replica: Option<u32>,
 }
@@ -59,8 +61,8 @@ impl<'a> Session<'a> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(BLOCK))?;
         stream.set_write_timeout(Some(BLOCK))?;
-        let input = PacketBuffer::new(COMMAND_BYTES_MAX);
-        Ok(Session { shared, stream, number, input, variables: Variables::new(), replica: None })
+        let input = PacketBuffer::strict(COMMAND_BYTES_MAX);
+        Ok(Session { shared, stream, number, input, capabilities: 0, variables: Variables::new(), replica: None })
     }
 
     /// Login, then commands until the client leaves.
@@ -71,14 +73,14 @@ impl<'a> Session<'a> {
         loop {
             self.input.expect_sequence(0);
             let Some(payload) = self.read()? else { return Ok(()) };
-            match ClientCommand::parse(&payload)? {
+            match ClientCommand::parse(&payload, self.capabilities)? {
                 ClientCommand::Quit => return Ok(()),
-                ClientCommand::Ping | ClientCommand::InitDb => self.answer(&server::put_ok)?,
-                ClientCommand::Query(sql) => self.query(&String::from_utf8_lossy(sql))?,
+                ClientCommand::Ping | ClientCommand::InitDb(_) => self.answer_ok()?,
+                ClientCommand::Query(query) => self.query(&String::from_utf8_lossy(query.sql))?,
                 ClientCommand::Register { server_id } => {
                     self.replica = Some(server_id);
                     self.shared.replicas.lock().unwrap_or_else(PoisonError::into_inner).insert(server_id);
-                    self.answer(&server::put_ok)?;
+                    self.answer_ok()?;
                 }
                 ClientCommand::Dump(from) => {
                     let file = String::from_utf8_lossy(from.file).into_owned();
@@ -89,7 +91,8 @@ impl<'a> Session<'a> {
                     let set = GtidSet::decode(gtid_set).context("the replica's GTID set")?;
                     return self.dump(Start::Behind(set), flags, server_id);
                 }
-                ClientCommand::Other(code) => {
+                _ => {
+                    let code = payload.first().copied().unwrap_or_default();
                     let text = format!("command {code:#x} is not known to lab source");
                     self.answer(&|out| server::put_err(out, 1047, "08S01", &text))?;
                 }
@@ -109,10 +112,10 @@ impl<'a> Session<'a> {
         let replicas: Vec<u32> =
             self.shared.replicas.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         match answer(self.shared.log, &mut self.variables, &replicas, sql) {
-            Answer::Ok => self.answer(&server::put_ok),
+            Answer::Ok => self.answer_ok(),
             Answer::Rows(columns, rows) => {
                 let (mut out, mut sequence) = (Vec::new(), self.input.sequence());
-                server::put_text_rows(&mut out, &mut sequence, &columns, &rows);
+                server::put_text_rows(&mut out, &mut sequence, &columns, &rows, self.capabilities);
                 self.write(&out)
             }
             Answer::Unknown => {
@@ -141,7 +144,10 @@ impl<'a> Session<'a> {
         self.write(&out)?;
         self.input.expect_sequence(1);
         let Some(payload) = self.read()? else { return Ok(false) };
-        let login = LoginRequest::parse(&payload)?;
+        let LoginRequest::Login(login) = LoginRequest::parse(&payload)? else {
+            bail!("the client wants TLS, which was not offered")
+        };
+        self.capabilities = login.capabilities & CAPABILITIES;
         let mut response = login.auth_response.to_vec();
         if !login.auth_plugin.is_empty() && login.auth_plugin != PLUGIN.as_bytes() {
             self.answer(&|out| server::put_auth_switch(out, PLUGIN, &nonce))?;
@@ -166,10 +172,15 @@ impl<'a> Session<'a> {
             packet::finish(&mut out, at, &mut sequence);
         }
         let at = packet::start(&mut out);
-        server::put_ok(&mut out);
+        server::put_ok(&mut out, &ServerOk::default(), self.capabilities);
         packet::finish(&mut out, at, &mut sequence);
         self.write(&out)?;
         Ok(true)
+    }
+
+    fn answer_ok(&mut self) -> Result<()> {
+        let capabilities = self.capabilities;
+        self.answer(&|out| server::put_ok(out, &ServerOk::default(), capabilities))
     }
 
     /// One packet in answer to the last one read.

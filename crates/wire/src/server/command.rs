@@ -1,0 +1,260 @@
+//! Commands, as a server reads them.
+
+use crate::command;
+use crate::handshake::capability;
+use crate::read::Reader;
+use crate::row::{Value, ValueType, binary_value};
+use crate::{Result, WireError};
+
+/// Flag of COM_STMT_EXECUTE: it tells how many parameters follow.
+const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
+/// Bit of a parameter's type: UNSIGNED.
+const UNSIGNED: u8 = 0x80;
+
+/// A command that a client sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClientCommand<'a> {
+    /// Ends the session; no answer.
+    Quit,
+    /// Asks for an OK.
+    Ping,
+    /// Changes the default database.
+    InitDb(&'a [u8]),
+    /// Runs a statement.
+    Query(Query<'a>),
+    /// Prepares a statement.
+    Prepare(&'a [u8]),
+    /// Executes a prepared statement.
+    Execute(Execute<'a>),
+    /// Sends a part of a parameter; no answer.
+    SendLongData {
+        /// The prepared statement.
+        statement_id: u32,
+        /// Its parameter, from 0.
+        parameter: u16,
+        /// More bytes of it.
+        data: &'a [u8],
+    },
+    /// Closes a prepared statement; no answer.
+    Close(u32),
+    /// Forgets the long data and the cursor of a prepared statement.
+    Reset(u32),
+    /// Asks for rows of a cursor.
+    Fetch {
+        /// The prepared statement.
+        statement_id: u32,
+        /// At most so many.
+        rows: u32,
+    },
+    /// Resets the session's state.
+    ResetConnection,
+    /// A replica names itself.
+    Register {
+        /// Its server id.
+        server_id: u32,
+    },
+    /// Asks for the log from a file and position.
+    Dump(DumpFrom<'a>),
+    /// Asks for the log from the first transaction outside a set.
+    DumpGtid {
+        /// Flags, as [`command::DUMP_NON_BLOCK`].
+        flags: u16,
+        /// The replica's server id.
+        server_id: u32,
+        /// The set, in its binary form.
+        gtid_set: &'a [u8],
+    },
+    /// Any other, by its code.
+    Other(u8),
+}
+
+/// COM_QUERY.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query<'a> {
+    /// The statement's text.
+    pub sql: &'a [u8],
+    /// Named values that go with it; none where the client has no QUERY_ATTRIBUTES.
+    pub attributes: BoundParams<'a>,
+}
+
+/// COM_BINLOG_DUMP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DumpFrom<'a> {
+    /// Where in the file.
+    pub position: u32,
+    /// Flags, as [`command::DUMP_NON_BLOCK`].
+    pub flags: u16,
+    /// The replica's server id.
+    pub server_id: u32,
+    /// The file; empty: the first one.
+    pub file: &'a [u8],
+}
+
+/// COM_STMT_EXECUTE. What its bytes mean depends on the statement: see [`Execute::params`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Execute<'a> {
+    /// The prepared statement.
+    pub statement_id: u32,
+    /// Kind of cursor asked for (0: none, 1: read only), and whether the number of parameters is told.
+    pub flags: u8,
+    capabilities: u32,
+    rest: Reader<'a>,
+}
+
+/// Type, sign and name of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamType {
+    /// Type and sign.
+    pub value: ValueType,
+    /// Of a query attribute; empty for a placeholder.
+    pub name: Vec<u8>,
+}
+
+/// Parameters with their values.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BoundParams<'a> {
+    /// One for each value. What a client sends once holds for the statement's later executions too.
+    pub types: Vec<ParamType>,
+    /// Values; None where long data was sent for the parameter.
+    pub values: Vec<Option<Value<'a>>>,
+}
+
+impl<'a> ClientCommand<'a> {
+    /// Reads a command's payload, from a client that uses `capabilities`.
+    ///
+    /// # Errors
+    /// When it is cut short, or names what the protocol does not have.
+    pub fn parse(payload: &'a [u8], capabilities: u32) -> Result<Self> {
+        let mut reader = Reader::new(payload);
+        Ok(match reader.u8("command")? {
+            command::QUIT => ClientCommand::Quit,
+            command::PING => ClientCommand::Ping,
+            command::INIT_DB => ClientCommand::InitDb(reader.rest()),
+            command::QUERY => ClientCommand::Query(query(reader, capabilities)?),
+            command::STMT_PREPARE => ClientCommand::Prepare(reader.rest()),
+            command::STMT_EXECUTE => {
+                let statement_id = reader.u32("statement id")?;
+                let flags = reader.u8("cursor flags")?;
+                if reader.u32("iteration count")? != 1 {
+                    return Err(WireError::Malformed { what: "iteration count" });
+                }
+                ClientCommand::Execute(Execute { statement_id, flags, capabilities, rest: reader })
+            }
+            command::STMT_SEND_LONG_DATA => {
+                let statement_id = reader.u32("statement id")?;
+                let parameter = reader.u16("parameter")?;
+                ClientCommand::SendLongData { statement_id, parameter, data: reader.rest() }
+            }
+            command::STMT_CLOSE => ClientCommand::Close(reader.u32("statement id")?),
+            command::STMT_RESET => ClientCommand::Reset(reader.u32("statement id")?),
+            command::STMT_FETCH => {
+                let statement_id = reader.u32("statement id")?;
+                ClientCommand::Fetch { statement_id, rows: reader.u32("rows")? }
+            }
+            command::RESET_CONNECTION => ClientCommand::ResetConnection,
+            command::REGISTER_SLAVE => ClientCommand::Register { server_id: reader.u32("server id")? },
+            command::BINLOG_DUMP => {
+                let position = reader.u32("position")?;
+                let flags = reader.u16("flags")?;
+                let server_id = reader.u32("server id")?;
+                ClientCommand::Dump(DumpFrom { position, flags, server_id, file: reader.nul_or_rest() })
+            }
+            command::BINLOG_DUMP_GTID => {
+                let flags = reader.u16("flags")?;
+                let server_id = reader.u32("server id")?;
+                let name_len = reader.u32("file name")? as usize;
+                reader.take(name_len, "file name")?;
+                reader.u64("position")?;
+                let set_len = reader.u32("GTID set")? as usize;
+                ClientCommand::DumpGtid { flags, server_id, gtid_set: reader.take(set_len, "GTID set")? }
+            }
+            code => ClientCommand::Other(code),
+        })
+    }
+}
+
+fn query(mut reader: Reader<'_>, capabilities: u32) -> Result<Query<'_>> {
+    let mut attributes = BoundParams::default();
+    if capabilities & capability::QUERY_ATTRIBUTES != 0 {
+        let count = length(&mut reader, "attribute count")?;
+        if reader.lenenc("attribute sets")? != 1 {
+            return Err(WireError::Malformed { what: "attribute sets" });
+        }
+        if count > 0 {
+            attributes = bound(&mut reader, count, true, &[], &|_| false)?;
+        }
+    }
+    Ok(Query { sql: reader.rest(), attributes })
+}
+
+impl<'a> Execute<'a> {
+    /// Reads the values of a statement with so many placeholders; attributes follow them. `known` are the types that its
+    /// last execution had: a client sends them once. `is_long` tells for which placeholders long data came before.
+    ///
+    /// # Errors
+    /// When they are cut short, or the client sends no types and none are known.
+    pub fn params(
+        &self,
+        placeholders: usize,
+        known: &[ParamType],
+        is_long: &dyn Fn(usize) -> bool,
+    ) -> Result<BoundParams<'a>> {
+        let mut reader = self.rest;
+        let named = self.capabilities & capability::QUERY_ATTRIBUTES != 0;
+        let told = named && self.flags & PARAMETER_COUNT_AVAILABLE != 0;
+        if placeholders == 0 && !told {
+            return Ok(BoundParams::default());
+        }
+        let count = if told { length(&mut reader, "parameter count")? } else { placeholders };
+        if count < placeholders {
+            return Err(WireError::Malformed { what: "parameter count" });
+        }
+        if count == 0 {
+            return Ok(BoundParams::default());
+        }
+        let is_long = |index: usize| index < placeholders && is_long(index);
+        let params = bound(&mut reader, count, named, known, &is_long)?;
+        if !reader.is_empty() {
+            return Err(WireError::Malformed { what: "bytes after the parameters" });
+        }
+        Ok(params)
+    }
+}
+
+fn length(reader: &mut Reader<'_>, what: &'static str) -> Result<usize> {
+    usize::try_from(reader.lenenc(what)?).map_err(|_| WireError::Malformed { what })
+}
+
+/// NULL bitmap, types where they are sent, values.
+fn bound<'a>(
+    reader: &mut Reader<'a>,
+    count: usize,
+    named: bool,
+    known: &[ParamType],
+    is_long: &dyn Fn(usize) -> bool,
+) -> Result<BoundParams<'a>> {
+    let nulls = reader.take(count.div_ceil(8), "NULL bitmap")?;
+    // No room is made for `count`: what is claimed must come.
+    let mut params = BoundParams::default();
+    match reader.u8("parameter types")? {
+        0 if known.len() == count => params.types.extend_from_slice(known),
+        1 => {
+            for _ in 0..count {
+                let code = reader.u8("parameter type")?;
+                let unsigned = reader.u8("parameter type")? & UNSIGNED != 0;
+                let name = if named { reader.lenenc_bytes("parameter name")?.to_vec() } else { Vec::new() };
+                params.types.push(ParamType { value: ValueType { code, unsigned }, name });
+            }
+        }
+        _ => return Err(WireError::Malformed { what: "parameter types" }),
+    }
+    for (index, ty) in params.types.iter().enumerate() {
+        let is_null = nulls.get(index / 8).is_some_and(|byte| byte & (1 << (index % 8)) != 0);
+        params.values.push(match (is_null, is_long(index)) {
+            (true, _) => Some(Value::Null),
+            (false, true) => None,
+            (false, false) => Some(binary_value(reader, ty.value)?),
+        });
+    }
+    Ok(params)
+}

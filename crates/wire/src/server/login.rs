@@ -1,0 +1,162 @@
+//! Greeting and login, as a server writes and reads them.
+
+use super::NONCE_LEN;
+use crate::handshake::{Greeting, capability};
+use crate::read::Reader;
+use crate::response::status;
+use crate::{Result, WireError};
+
+/// Bytes of a request for TLS: the head of a login, and nothing behind it.
+const TLS_REQUEST_LEN: usize = 32;
+
+impl Greeting {
+    /// Payload of the first packet. The nonce must have [`NONCE_LEN`] bytes, none of them zero.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        assert!(
+            self.nonce.len() == NONCE_LEN && !self.nonce.contains(&0),
+            "a nonce that a client would read otherwise"
+        );
+        let (low, high) = ((self.capabilities & 0xffff) as u16, (self.capabilities >> 16) as u16);
+        let (head, tail) = self.nonce.split_at(8);
+        out.push(10);
+        out.extend_from_slice(self.server_version.as_bytes());
+        out.push(0);
+        out.extend_from_slice(&self.connection_id.to_le_bytes());
+        out.extend_from_slice(head);
+        out.push(0);
+        out.extend_from_slice(&low.to_le_bytes());
+        out.push(self.collation);
+        out.extend_from_slice(&status::AUTOCOMMIT.to_le_bytes());
+        out.extend_from_slice(&high.to_le_bytes());
+        out.push(NONCE_FIELD_LEN);
+        out.extend_from_slice(&[0; 10]);
+        out.extend_from_slice(tail);
+        out.push(0);
+        out.extend_from_slice(self.auth_plugin.as_bytes());
+        out.push(0);
+    }
+}
+
+/// Of the nonce and the zero behind it.
+const NONCE_FIELD_LEN: u8 = 21;
+const _: () = assert!(NONCE_FIELD_LEN as usize == NONCE_LEN + 1);
+
+/// What a client sends after the greeting, and again after it has switched to TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoginRequest<'a> {
+    /// TLS begins with the client's next byte; its login follows inside.
+    WantsTls(TlsRequest),
+    /// The login.
+    Login(ClientLogin<'a>),
+}
+
+/// The head of a login, alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsRequest {
+    /// Capability bits the client will use.
+    pub capabilities: u32,
+    /// The largest packet it takes, in bytes.
+    pub packet_bytes_max: u32,
+    /// Its collation.
+    pub collation: u8,
+}
+
+/// A client's HandshakeResponse41, borrowed from its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientLogin<'a> {
+    /// Capability bits the client uses.
+    pub capabilities: u32,
+    /// The largest packet it takes, in bytes.
+    pub packet_bytes_max: u32,
+    /// The collation of the connection.
+    pub collation: u8,
+    /// Account name.
+    pub user: &'a [u8],
+    /// First answer of the authentication plugin.
+    pub auth_response: &'a [u8],
+    /// Default database; empty where the client names none.
+    pub database: &'a [u8],
+    /// The plugin that made the answer; empty where the client names none.
+    pub auth_plugin: &'a [u8],
+    /// What the client says of itself.
+    pub attributes: ConnectAttributes<'a>,
+}
+
+impl<'a> LoginRequest<'a> {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// A client that speaks a protocol before 4.1; a login that is cut short.
+    pub fn parse(payload: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(payload);
+        let capabilities = reader.u32("capabilities")?;
+        if capabilities & capability::PROTOCOL_41 == 0 {
+            return Err(WireError::Malformed { what: "a login before the 4.1 protocol" });
+        }
+        let packet_bytes_max = reader.u32("largest packet")?;
+        let collation = reader.u8("collation")?;
+        reader.take(23, "login")?;
+        if capabilities & capability::SSL != 0 && payload.len() == TLS_REQUEST_LEN {
+            return Ok(LoginRequest::WantsTls(TlsRequest { capabilities, packet_bytes_max, collation }));
+        }
+        let user = reader.nul_bytes("user")?;
+        let auth_response = if capabilities & capability::PLUGIN_AUTH_LENENC_CLIENT_DATA != 0 {
+            reader.lenenc_bytes("authentication response")?
+        } else if capabilities & capability::SECURE_CONNECTION != 0 {
+            let len = usize::from(reader.u8("authentication response")?);
+            reader.take(len, "authentication response")?
+        } else {
+            reader.nul_bytes("authentication response")?
+        };
+        // Clients leave out what would be empty at the end.
+        let mut optional = |flag: u32| match capabilities & flag {
+            0 => &[][..],
+            _ => reader.nul_or_rest(),
+        };
+        let database = optional(capability::CONNECT_WITH_DB);
+        let auth_plugin = optional(capability::PLUGIN_AUTH);
+        let attributes = if capabilities & capability::CONNECT_ATTRS != 0 && !reader.is_empty() {
+            reader.lenenc_bytes("connection attributes")?
+        } else {
+            &[]
+        };
+        let attributes = ConnectAttributes(Reader::new(attributes));
+        Ok(LoginRequest::Login(ClientLogin {
+            capabilities,
+            packet_bytes_max,
+            collation,
+            user,
+            auth_response,
+            database,
+            auth_plugin,
+            attributes,
+        }))
+    }
+}
+
+/// Names and values that a client tells of itself, in its order. Ends at what cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectAttributes<'a>(Reader<'a>);
+
+impl<'a> Iterator for ConnectAttributes<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let name = self.0.lenenc_bytes("attribute").ok()?;
+        Some((name, self.0.lenenc_bytes("attribute").ok()?))
+    }
+}
+
+/// Payload that asks the client to log in with another plugin.
+pub fn put_auth_switch(out: &mut Vec<u8>, plugin: &str, nonce: &[u8]) {
+    out.push(0xfe);
+    out.extend_from_slice(plugin.as_bytes());
+    out.push(0);
+    out.extend_from_slice(nonce);
+    out.push(0);
+}
+
+/// Payload that tells a caching_sha2_password client that its first answer was good; an OK follows.
+pub fn put_fast_auth_ok(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[1, 3]);
+}
