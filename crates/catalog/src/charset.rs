@@ -120,7 +120,13 @@ pub(crate) fn from_unicode_or_question_marks(text: &str, charset: &str) -> Resul
 /// Bytes of one character set as the same text in another; binary takes and gives bytes as they are.
 pub(crate) fn convert(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {
     let from = if from == "utf8" { "utf8mb3" } else { from };
-    if from == to || to == "binary" || (from == "binary" && !matches!(to, "ucs2" | "utf16" | "utf16le" | "utf32")) {
+    // The server fills bytes that are no whole characters up with zeros, which is not repeated here.
+    let unit = match to {
+        "ucs2" | "utf16" | "utf16le" => 2,
+        "utf32" => 4,
+        _ => 1,
+    };
+    if from == to || to == "binary" || (from == "binary" && bytes.len().is_multiple_of(unit)) {
         return Ok(bytes.to_vec());
     }
     from_unicode(&to_unicode(bytes, from)?, to)

@@ -6,7 +6,7 @@
 use values::ColumnType;
 
 use crate::charset;
-use crate::syntax::{Literal, Text};
+use crate::syntax::Literal;
 use crate::table::code;
 
 /// What the conversion of a literal needs besides the type.
@@ -446,11 +446,14 @@ fn bit(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     Some(value.to_be_bytes().get(8 - usize::from(ty.meta.div_ceil(8))..)?.to_vec())
 }
 
-/// Text in the column's character set, trailing spaces removed as ENUM and SET names have theirs.
-fn member_text(ty: &ColumnType, text: &Text) -> Option<Vec<u8>> {
+/// Text in the column's character set. SHOW CREATE TABLE writes what it cannot spell as its bytes (`0xF09F9880`).
+fn member_text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let charset = charset::by_id(ty.collation)?.charset;
-    let bytes = charset::convert(&text.bytes, &text.charset, charset).ok()?;
-    Some(bytes)
+    match literal {
+        Literal::Text(text) => charset::convert(&text.bytes, &text.charset, charset).ok(),
+        Literal::Bytes(bytes) => charset::convert(bytes, "binary", charset).ok(),
+        _ => None,
+    }
 }
 
 /// The 1-based position of a member; exact bytes first, then without regard to ASCII case.
@@ -463,7 +466,7 @@ fn member_number(ty: &ColumnType, name: &[u8]) -> Option<u64> {
 
 fn enumeration(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let number = match literal {
-        Literal::Text(text) => member_number(ty, &member_text(ty, text)?)?,
+        Literal::Text(_) | Literal::Bytes(_) => member_number(ty, &member_text(ty, literal)?)?,
         Literal::Number(text) => {
             let number = text.parse::<u64>().ok()?;
             (1..=u64::try_from(ty.members.len()).ok()?).contains(&number).then_some(number)?
@@ -474,8 +477,7 @@ fn enumeration(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
 }
 
 fn set(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
-    let Literal::Text(text) = literal else { return None };
-    let names = member_text(ty, text)?;
+    let names = member_text(ty, literal)?;
     let mut value = 0u64;
     if !names.is_empty() {
         for name in names.split(|byte| *byte == b',') {
@@ -533,6 +535,20 @@ fn text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::syntax::Text;
+
+    #[test]
+    fn members_are_named_by_text_or_bytes() {
+        let scope = LiteralScope { scale: None, time_zone: None, truncate_fraction: false };
+        let members = ["a".as_bytes().into(), "😀".as_bytes().into(), "?".as_bytes().into()];
+        for (code, expected) in [(code::ENUM, vec![2]), (code::SET, vec![0b10])] {
+            let ty = ColumnType { collation: 255, members: members.clone().into(), ..ColumnType::new(code, 1) };
+            let text = Text { bytes: "😀".into(), charset: "utf8mb4".into() };
+            assert_eq!(image(&ty, &Literal::Text(text), scope), Some(expected.clone()));
+            assert_eq!(image(&ty, &Literal::Bytes(b"\xf0\x9f\x98\x80".to_vec()), scope), Some(expected));
+            assert_eq!(image(&ty, &Literal::Bytes(b"\xf0\x9f\x98\x81".to_vec()), scope), None);
+        }
+    }
 
     fn default_of(code: u8, digits: u16, text: &str, truncate_fraction: bool) -> Option<Vec<u8>> {
         let ty = ColumnType {
