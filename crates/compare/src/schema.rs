@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use source::{Connection, ResultSet, TableFilter};
+use source::{Connection, ResultSet, TableFilter, session};
 use values::{ColumnType, RowLayout, charset, collation, type_code as t};
 
 use crate::error::{CompareError, at_server};
@@ -48,13 +48,16 @@ impl ServerSchema {
         server: &str,
         filter: &TableFilter,
     ) -> Result<ServerSchema, CompareError> {
-        let mut ask = |sql: &str| at_server(server, connection.query(sql));
-        let lower = ask("SELECT @@GLOBAL.lower_case_table_names")?.first_text();
+        let ask = |connection: &mut Connection, sql: &str| at_server(server, connection.query(sql));
+        let lower = ask(connection, "SELECT @@GLOBAL.lower_case_table_names")?.first_text();
         let lower_case_table_names = lower.and_then(|text| text.parse().ok()).unwrap_or(0);
-        let tables = ask(&format!(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES \
+        let tables = ask(
+            connection,
+            &format!(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES \
              WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND {NOT_SYSTEM}"
-        ))?;
+            ),
+        )?;
         let mut by_name = BTreeMap::new();
         for row in 0..tables.rows.len() {
             let (db, name) = (text(&tables, row, 0), text(&tables, row, 1));
@@ -64,26 +67,33 @@ impl ServerSchema {
                 by_name.insert((db.clone(), name), (here.to_owned(), table));
             }
         }
-        let columns = ask(&format!(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_OCTET_LENGTH, \
+        let columns = ask(
+            connection,
+            &format!(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_OCTET_LENGTH, \
              NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, COLLATION_NAME, IS_NULLABLE, EXTRA \
              FROM information_schema.COLUMNS WHERE {NOT_SYSTEM} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
-        ))?;
+            ),
+        )?;
+        let mut exact = at_server(server, exact_members(connection, &columns, |name| by_name.contains_key(name)))?;
         for row in 0..columns.rows.len() {
             if let Some((_, table)) = by_name.get_mut(&(text(&columns, row, 0), text(&columns, row, 1))) {
                 table.columns.push(ServerColumn {
                     name: text(&columns, row, 2),
-                    ty: column_type(&columns, row),
+                    ty: column_type(&columns, row, exact.remove(&row)),
                     nullable: text(&columns, row, 10) == "YES",
                     is_virtual: text(&columns, row, 11).contains("VIRTUAL GENERATED"),
                 });
             }
         }
-        let keys = ask(&format!(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART \
+        let keys = ask(
+            connection,
+            &format!(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART \
              FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND {NOT_SYSTEM} \
              ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX"
-        ))?;
+            ),
+        )?;
         let mut parts: BTreeMap<(String, String), Vec<KeyParts>> = BTreeMap::new();
         for row in 0..keys.rows.len() {
             let of_table = parts.entry((text(&keys, row, 0), text(&keys, row, 1))).or_default();
@@ -129,8 +139,32 @@ fn text(result: &ResultSet, row: usize, column: usize) -> String {
     result.text(row, column).unwrap_or_default()
 }
 
-/// The type of a row of the COLUMNS query.
-fn column_type(result: &ResultSet, row: usize) -> Result<ColumnType, String> {
+/// Members of ENUM and SET columns whose text may stand for a character that the dictionary cannot spell, by the row of
+/// the COLUMNS query.
+fn exact_members(
+    connection: &mut Connection,
+    columns: &ResultSet,
+    is_compared: impl Fn(&(String, String)) -> bool,
+) -> source::Result<BTreeMap<usize, Vec<String>>> {
+    let mut exact = BTreeMap::new();
+    for row in 0..columns.rows.len() {
+        let (data_type, declared) = (text(columns, row, 3), text(columns, row, 4));
+        let is_set = data_type.eq_ignore_ascii_case("set");
+        if !(is_set || data_type.eq_ignore_ascii_case("enum")) || !declared.contains('?') {
+            continue;
+        }
+        let name = (text(columns, row, 0), text(columns, row, 1));
+        if is_compared(&name) {
+            let (column, count) = (text(columns, row, 2), members(&declared).len());
+            let found = session::members(connection, (&name.0, &name.1, &column), is_set, count)?;
+            exact.extend(found.map(|found| (row, found)));
+        }
+    }
+    Ok(exact)
+}
+
+/// The type of a row of the COLUMNS query; `exact` has the members that its text does not spell.
+fn column_type(result: &ResultSet, row: usize, exact: Option<Vec<String>>) -> Result<ColumnType, String> {
     let number = |column: usize| text(result, row, column).parse::<u64>().unwrap_or(0);
     let (data_type, declared) = (text(result, row, 3).to_ascii_lowercase(), text(result, row, 4));
     let octets = u16::try_from(number(5)).unwrap_or(0);
@@ -175,7 +209,8 @@ fn column_type(result: &ResultSet, row: usize) -> Result<ColumnType, String> {
         None => 0,
     };
     if matches!(code, t::ENUM | t::SET) {
-        let names: Option<Vec<Box<[u8]>>> = members(&declared)
+        let names: Option<Vec<Box<[u8]>>> = exact
+            .unwrap_or_else(|| members(&declared))
             .iter()
             .map(|name| charset::from_utf8mb4(ty.collation, name.as_bytes()).ok().map(|name| name.into()))
             .collect();
@@ -295,7 +330,7 @@ mod tests {
         let cell = |text: &str| (!text.is_empty()).then(|| text.as_bytes().to_vec());
         let row = ["d", "t", name, data_type, declared, octets, "10", "2", "3", collation, "NO", ""];
         let result = ResultSet { rows: vec![row.iter().map(|text| cell(text)).collect()], ..ResultSet::default() };
-        ServerColumn { name: name.into(), ty: column_type(&result, 0), nullable: false, is_virtual: false }
+        ServerColumn { name: name.into(), ty: column_type(&result, 0, None), nullable: false, is_virtual: false }
     }
 
     #[test]

@@ -418,7 +418,8 @@ fn differences_on_the_source_are_found(server: &Server, replica: &Replica) {
     server.sql(
         "SET sql_log_bin = 0; UPDATE types.texts SET e = 'Zurich' WHERE id = 1; DELETE FROM types.many WHERE id = 1;
          INSERT INTO types.keyless SELECT * FROM types.keyless WHERE a = 2; UPDATE types.temporal SET i = '2026-11-21 07:11:13' WHERE id = 1;
-         CREATE TABLE types.unknown (id INT PRIMARY KEY); DROP TABLE types.shapes",
+         CREATE TABLE types.unknown (id INT PRIMARY KEY); DROP TABLE types.shapes;
+         ALTER TABLE types.beyond MODIFY c ENUM('?', '😀') CHARACTER SET utf16",
     );
     let (report, text) = replica.verify(&server.options("root"), &VerifyOptions::default());
     let report = report.unwrap();
@@ -430,7 +431,8 @@ fn differences_on_the_source_are_found(server: &Server, replica: &Replica) {
         "different  id=1: i source 2026-11-21 07:11:13 here 2026-11-21 07:11:12",
         "types.unknown  only in source",
         "types.shapes  only here",
-        "DIFFERENT: 6 of",
+        "types.beyond  column `c`: in source ENUM",
+        "DIFFERENT: 7 of",
     ] {
         assert!(text.contains(wanted), "{wanted}\n{text}");
     }

@@ -71,6 +71,12 @@ INSERT INTO lists VALUES
   (1, 'red', 'x,z', 'ä', 'a1,a64'), (2, 'it''s', '', 'ö', ''), (3, NULL, NULL, NULL, NULL),
   (4, 'no such', 'y', 2, 18446744073709551615), (5, '', 7, 1, 9007199254740993), (6, 2, 1, 1, 1);
 
+CREATE TABLE beyond (
+  id INT PRIMARY KEY, a ENUM('', 'a', 'ß', '😀', '?') NOT NULL DEFAULT '😀', `b``ü` SET('😀', '?', 'it''s', '😁\\\n') COMMENT '  `a` enum(''?'')',
+  c ENUM('?', '𝔘') CHARACTER SET utf16 DEFAULT '𝔘', d VARCHAR(9) DEFAULT '😀', e VARCHAR(20) AS (CONCAT(d, '😁')) STORED);
+INSERT INTO beyond (id, a, `b``ü`, c, d) VALUES (1, '😀', '😀,😁\\\n', '𝔘', '😁'), (2, '?', '?', '?', '?');
+INSERT INTO beyond (id) VALUES (3);
+
 CREATE TABLE documents (id INT PRIMARY KEY, j JSON, k JSON NOT NULL);
 INSERT INTO documents VALUES
   (1, '{"b": 1, "aa": [1, 2.5, -3, 1e100, "text", null, true, false, {}, []]}', '[]'),

@@ -18,11 +18,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use catalog::{Catalog, SourceNames, StatementContext, TableDef};
-use source::session::{quoted, quoted_text};
+use source::session::{self, quoted, quoted_text};
 use source::{Connection, ResultSet, SourceError, TableFilter};
 use values::collation;
 
 use crate::error::{CopyError, at_table};
+use crate::members::spell_members;
 
 /// Schemas that are the server's own.
 pub(crate) const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
@@ -174,7 +175,12 @@ pub(crate) fn show_create(connection: &mut Connection, name: &Name) -> Result<Op
         Ok(mut result) => {
             let definition = result.rows.first_mut().and_then(|row| row.get_mut(1)).and_then(Option::take);
             let what = "SHOW CREATE TABLE";
-            definition.map(Some).ok_or_else(|| at_table(&name.0, &name.1, SourceError::UnexpectedAnswer { what }))
+            let definition = definition.ok_or(SourceError::UnexpectedAnswer { what }).and_then(|definition| {
+                spell_members(definition, &mut |column, is_set, count| {
+                    session::members(connection, (&name.0, &name.1, column), is_set, count)
+                })
+            });
+            definition.map(Some).map_err(|error| at_table(&name.0, &name.1, error))
         }
         Err(error) => match at_table(&name.0, &name.1, error) {
             CopyError::TableVanished { .. } => Ok(None),

@@ -57,6 +57,7 @@ mod definitions;
 mod ending;
 mod error;
 mod lock;
+mod members;
 mod options;
 mod plan;
 mod prepare;

@@ -58,6 +58,47 @@ pub fn gtid_executed(connection: &mut Connection) -> Result<Option<GtidSet>> {
     }
 }
 
+/// Members of ENUM and SET columns at most (`MAX_ENUM_VALUES` in sql/sql_const.h; a SET has 64).
+const MEMBERS_MAX: usize = 65_535;
+
+/// The `count` names of an ENUM or SET column as utf8mb4, or None where the server cannot tell them.
+///
+/// The dictionary and SHOW CREATE TABLE print a character outside the basic plane as `?` (9.7; their text is utf8mb3).
+/// Values do not: the outer join makes one row whose column has the ENUM's type without reading the table, and the
+/// recursion stores each number into that column. Servers before 8.0 know no such query.
+///
+/// # Errors
+/// The connection fails.
+pub fn members(
+    connection: &mut Connection,
+    (db, table, column): (&str, &str, &str),
+    is_set: bool,
+    count: usize,
+) -> Result<Option<Vec<String>>> {
+    let number = if is_set { "1 << n" } else { "n + 1" };
+    let sql = format!(
+        "WITH RECURSIVE member (n, name) AS (SELECT 0, t.{column} FROM (SELECT 1) one LEFT JOIN {db}.{table} t ON FALSE \
+         UNION ALL SELECT n + 1, {number} FROM member WHERE n < {count}) \
+         SELECT /*+ SET_VAR(cte_max_recursion_depth = {MEMBERS_MAX}) */ HEX(CONVERT(name USING utf8mb4)) FROM member \
+         WHERE n > 0 ORDER BY n",
+        db = quoted(db),
+        table = quoted(table),
+        column = quoted(column),
+    );
+    let result = match connection.query(&sql) {
+        Ok(result) => result,
+        Err(error) if error.server_code().is_some() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let names = (0..result.rows.len()).map(|row| from_hex(&result.text(row, 0)?)).collect::<Option<Vec<_>>>();
+    Ok(names.filter(|names| names.len() == count))
+}
+
+fn from_hex(text: &str) -> Option<String> {
+    let digits = text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    String::from_utf8(digits.collect::<Option<_>>()?).ok()
+}
+
 /// A name in backticks.
 #[must_use]
 pub fn quoted(name: &str) -> String {
@@ -73,6 +114,13 @@ pub fn quoted_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hexadecimal_digits_are_read_in_pairs() {
+        assert_eq!(from_hex("F09F9880"), Some("😀".to_owned()));
+        assert_eq!(from_hex(""), Some(String::new()));
+        assert_eq!(from_hex("0g"), None);
+    }
 
     #[test]
     fn names_and_texts_are_quoted() {

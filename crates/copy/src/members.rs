@@ -1,0 +1,133 @@
+//! Members of ENUM and SET in the text of SHOW CREATE TABLE, which prints characters outside the basic plane as `?`.
+//!
+//! In: the text, and a way to ask for a column's exact members. Out: the text with those members.
+//! Never here: a guess; what cannot be asked for stays as it was.
+
+use std::ops::Range;
+
+/// A column's list of members in the text.
+#[derive(Debug, PartialEq, Eq)]
+struct List {
+    column: String,
+    is_set: bool,
+    /// What is between the parentheses.
+    place: Range<usize>,
+    count: usize,
+}
+
+/// Asks for the members of each list that has a `?` (column, whether it is a SET, how many), and writes them in.
+///
+/// # Errors
+/// Those of `ask`.
+pub(crate) fn spell_members(
+    mut definition: Vec<u8>,
+    ask: &mut dyn FnMut(&str, bool, usize) -> source::Result<Option<Vec<String>>>,
+) -> source::Result<Vec<u8>> {
+    // From the end, so that places before it stay right.
+    for list in lists(&definition).into_iter().rev() {
+        if !definition.get(list.place.clone()).is_some_and(|text| text.contains(&b'?')) {
+            continue;
+        }
+        if let Some(members) = ask(&list.column, list.is_set, list.count)? {
+            let members: Vec<String> = members.iter().map(|member| literal(member)).collect();
+            definition.splice(list.place, members.join(",").into_bytes());
+        }
+    }
+    Ok(definition)
+}
+
+/// As the server prints a member (`append_unescaped`): no line ends in one.
+fn literal(member: &str) -> String {
+    let mut text = String::from("'");
+    for character in member.chars() {
+        match character {
+            '\0' => text.push_str("\\0"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\\' => text.push_str("\\\\"),
+            '\'' => text.push_str("''"),
+            other => text.push(other),
+        }
+    }
+    text.push('\'');
+    text
+}
+
+/// Each column has a line of its own, which begins with its name and type.
+fn lists(definition: &[u8]) -> Vec<List> {
+    let mut found = Vec::new();
+    let mut line_start = 0;
+    for line in definition.split(|byte| *byte == b'\n') {
+        found.extend(
+            list(line).map(|list| List { place: list.place.start + line_start..list.place.end + line_start, ..list }),
+        );
+        line_start += line.len() + 1;
+    }
+    found
+}
+
+fn list(line: &[u8]) -> Option<List> {
+    let quoted = line.strip_prefix(b"  `")?;
+    let (mut column, mut at) = (Vec::new(), 0);
+    loop {
+        match (*quoted.get(at)?, quoted.get(at + 1)) {
+            (b'`', Some(b'`')) => at += 1,
+            (b'`', _) => break,
+            _ => {}
+        }
+        column.push(*quoted.get(at)?);
+        at += 1;
+    }
+    let rest = quoted.get(at + 1..)?;
+    let (is_set, members) = match rest.strip_prefix(b" enum(") {
+        Some(members) => (false, members),
+        None => (true, rest.strip_prefix(b" set(")?),
+    };
+    let start = line.len() - members.len();
+    let (mut inside, mut count, mut at) = (false, 0, 0);
+    loop {
+        match *members.get(at)? {
+            b'\\' if inside => at += 1,
+            b'\'' => {
+                // Two quotes in a member close and open it again, which are no commas between members.
+                count += usize::from(!inside && (at == 0 || members.get(at - 1) == Some(&b',')));
+                inside = !inside;
+            }
+            b')' if !inside => break,
+            _ => {}
+        }
+        at += 1;
+    }
+    Some(List { column: String::from_utf8(column).ok()?, is_set, place: start..start + at, count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFINITION: &str = "CREATE TABLE `t` (\n  `a` enum('x','?') NOT NULL DEFAULT 'x',\n  `b``c` set('it''s','?)','\\\\','') \
+                              DEFAULT NULL COMMENT ' enum(''?'')',\n  `d` enum('plain'),\n  KEY `e` (`a`)\n)";
+
+    #[test]
+    fn lists_are_found_with_their_columns_and_counts() {
+        let found = lists(DEFINITION.as_bytes());
+        let text = |list: &List| &DEFINITION[list.place.clone()];
+        let seen: Vec<_> = found.iter().map(|list| (&*list.column, list.is_set, list.count, text(list))).collect();
+        let expected =
+            [("a", false, 2, "'x','?'"), ("b`c", true, 4, "'it''s','?)','\\\\',''"), ("d", false, 1, "'plain'")];
+        assert_eq!(seen, expected);
+        assert!(lists(b"  `a` enum('not closed").is_empty());
+    }
+
+    #[test]
+    fn only_lists_with_question_marks_are_asked_for() {
+        let mut asked = Vec::new();
+        let spelled = spell_members(DEFINITION.as_bytes().to_vec(), &mut |column, _, count| {
+            asked.push((column.to_owned(), count));
+            Ok((column == "a").then(|| vec!["x".into(), "😀'\n".into()]))
+        });
+        let text = String::from_utf8(spelled.unwrap()).unwrap();
+        assert_eq!(text, DEFINITION.replace("'x','?')", "'x','😀''\\n')"));
+        assert_eq!(asked, [("b`c".to_owned(), 4), ("a".to_owned(), 2)]);
+    }
+}
