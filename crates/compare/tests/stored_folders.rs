@@ -1,0 +1,86 @@
+//! Data folders that an earlier program made (`tests/fixtures/folders`) open as they always did.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use compare::{DumpFormat, DumpOptions, dump, dump_definitions};
+use store::{Disk, DiskOptions, KeyRange, ReadOrder, Snapshot, Store, StoreError, TableReader};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/folders")
+}
+
+/// Text as it stands without the many rows that differ in a number only: they are in the hash.
+fn shortened(text: &str) -> String {
+    let is_filler = |line: &&str| line.contains("xxxxxxxxxx") || line.contains("..........");
+    text.lines().filter(|line| !is_filler(line)).fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// Everything that the newest cut of a folder says.
+fn described(folder: &Path) -> String {
+    let open = || Disk::open_existing(&folder.join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap().unwrap();
+    let mut out = String::new();
+    let (disk, recovered) = open();
+    let readable = Store::read_only(2, disk, recovered).readable().map_err(|error| error.to_string());
+    writeln!(out, "readable {readable:?}").unwrap();
+    let (disk, mut recovered) = open();
+    writeln!(out, "sequence {}\nexecuted {}", recovered.sequence, recovered.executed).unwrap();
+    writeln!(out, "position {:?}\nrows {:?}", recovered.position, recovered.rows).unwrap();
+    // Taken away, so that rows are shown that are no state of the source.
+    writeln!(out, "settles_at {:?}", recovered.settles_at.take().map(|set| set.to_string())).unwrap();
+    writeln!(out, "ledger {}", recovered.ledger).unwrap();
+    for (xid, held) in recovered.prepared.iter() {
+        let (gtid, events) = (held.gtid.map(|gtid| gtid.to_string()), hash(&held.events));
+        writeln!(out, "prepared {xid} {} {gtid:?} {} {events}", held.number, held.events.len()).unwrap();
+    }
+    writeln!(out, "catalog {}", String::from_utf8(recovered.catalog.to_json().unwrap()).unwrap()).unwrap();
+    let store = Arc::new(Store::read_only(2, disk, recovered));
+    writeln!(out, "indexes to fill {}", store.stats().indexes_to_fill).unwrap();
+    let snapshot = Snapshot::pin(&store);
+    for table in snapshot.catalog().tables() {
+        let reader = TableReader::new(table);
+        for key in table.keys.iter().filter(|key| !key.primary) {
+            let entries = match store.range(&snapshot, &reader, ReadOrder::Index(key.id), &KeyRange::all()) {
+                Ok(range) => range.map(Result::unwrap).count().to_string(),
+                Err(StoreError::IndexNotReady { .. }) => "not ready".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            writeln!(out, "index {}.{}.{}: {entries}", table.db, table.name, key.name).unwrap();
+        }
+    }
+    let mut text = Vec::new();
+    dump_definitions(snapshot.catalog(), "", &mut text).unwrap();
+    for format in [DumpFormat::Tab, DumpFormat::Sql] {
+        let options = DumpOptions { format, binary_as_hex: true, all_columns: true, ..DumpOptions::default() };
+        dump(&snapshot, &store, &options, &mut text).unwrap();
+    }
+    writeln!(out, "{}", hash(&text)).unwrap();
+    out + &shortened(&String::from_utf8_lossy(&text))
+}
+
+fn hash(bytes: &[u8]) -> String {
+    format!("xxh3 {:016x}", xxhash_rust::xxh3::xxh3_64(bytes))
+}
+
+#[test]
+fn folders_of_an_earlier_program_open_equal() {
+    let scratch = tempfile::tempdir().unwrap();
+    let archive = fixtures().join("folders.tar.gz");
+    let unpacked = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(scratch.path()).status().unwrap();
+    assert!(unpacked.success(), "{}", archive.display());
+    for name in ["unsettled", "replayed"] {
+        let found = described(&scratch.path().join(name));
+        let listed = fixtures().join(format!("{name}.txt"));
+        if std::env::var_os("SLIPSTREAM_WRITE_EXPECTED").is_some() {
+            std::fs::write(&listed, &found).unwrap();
+        }
+        let expected = std::fs::read_to_string(&listed).unwrap();
+        for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+            assert_eq!(found, expected, "line {} of {}", number + 1, listed.display());
+        }
+        assert_eq!(found, expected, "{}", listed.display());
+    }
+}

@@ -1,0 +1,98 @@
+//! Replay goes on from data folders that an earlier program made (`tests/fixtures/folders`), without a server.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use store::{Disk, DiskOptions, KeyRange, ReadOrder, Snapshot, Store, TableReader};
+use whole_program_tests::{Replica, folder, repository, slipstream};
+
+/// All but `shop.unclear`, whose rows a statement changed as text.
+const TABLES: &[&str] = &[
+    "`café`.`ta``ble`",
+    "shop.bag",
+    "shop.by_key",
+    "shop.by_list",
+    "shop.by_year",
+    "shop.children",
+    "shop.computed",
+    "shop.customers",
+    "shop.emptied",
+    "shop.held",
+    "shop.layouts",
+    "shop.orders",
+    "shop.parents",
+    "shop.texts",
+    "shop.wide",
+];
+
+fn unpacked(name: &str) -> PathBuf {
+    let to = folder(name);
+    std::fs::create_dir_all(&to).unwrap();
+    let archive = repository().join("tests/fixtures/folders/folders.tar.gz");
+    assert!(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&to).status().unwrap().success());
+    to
+}
+
+fn rows(data: &Path) -> String {
+    let mut arguments = vec!["dump", "--format=tab", "--binary-as-hex", "--data", data.to_str().unwrap()];
+    arguments.extend(TABLES);
+    let ran = slipstream(&arguments);
+    ran.expect(0, &[]);
+    let is_filler = |line: &&str| line.contains("xxxxxxxxxx") || line.contains("..........");
+    let fillers = ran.out.lines().filter(is_filler).count();
+    let rest = ran.out.lines().filter(|line| !is_filler(line)).fold(String::new(), |all, line| all + line + "\n");
+    format!("{rest}and {fillers} long rows\n")
+}
+
+/// Entries of the index that was being filled, once the rest is made: a replica would do it in the background, but with
+/// files as source it ends with them.
+fn entries(data: &Path) -> usize {
+    let (disk, recovered) = Disk::open(&data.join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+    let recovered = recovered.unwrap();
+    assert!(recovered.prepared.is_empty(), "no XA transaction is open");
+    assert!(recovered.executed.to_string().ends_with(":1-140"), "{}", recovered.executed);
+    let catalog = recovered.catalog.clone();
+    let store = Arc::new(Store::over(2, disk, data.join("scratch"), Some(recovered), catalog).unwrap());
+    while store.compact().unwrap() {}
+    assert_eq!(store.stats().indexes_to_fill, 0);
+    let snapshot = Snapshot::pin(&store);
+    let table = snapshot.catalog().table("shop", "wide").unwrap();
+    let (reader, index) = (TableReader::new(table), table.key("wide_text").unwrap().id);
+    let check = store.check_index(&snapshot, &reader, index).unwrap();
+    assert_eq!((check.missing, check.stale), (0, 0));
+    store.range(&snapshot, &reader, ReadOrder::Index(index), &KeyRange::all()).unwrap().map(Result::unwrap).count()
+}
+
+#[test]
+fn replay_goes_on_from_folders_of_an_earlier_program() {
+    let all = unpacked("kept");
+    let source = format!("file:{}", all.join("log/binlog.index").display());
+    let mut ends = Vec::new();
+    for name in ["unsettled", "replayed"] {
+        let data = all.join(name);
+        let text = data.to_str().unwrap();
+        if name == "unsettled" {
+            // What `replayed` has in quarantine, and what it skips.
+            let facts = std::fs::read_to_string(all.join("replayed/skipped")).unwrap();
+            let (uuid, _) = facts.trim().split_once(':').unwrap();
+            slipstream(&["skip", "--data", text, &format!("{uuid}:127:130")]).expect(0, &[]);
+        }
+        let replica = Replica::spawn(&source, &data, &["--cut-interval=100ms"], |_| ());
+        replica.expect_exit(0, &[]);
+        assert_eq!(entries(&data), 9000, "{name}");
+        ends.push(rows(&data));
+    }
+    let listed = repository().join("tests/fixtures/folders/end.txt");
+    if std::env::var_os("SLIPSTREAM_WRITE_EXPECTED").is_some() {
+        std::fs::write(&listed, &ends[1]).unwrap();
+    }
+    let expected = std::fs::read_to_string(&listed).unwrap();
+    for end in &ends {
+        for (number, (found, expected)) in end.lines().zip(expected.lines()).enumerate() {
+            assert_eq!(found, expected, "line {} of {}", number + 1, listed.display());
+        }
+        assert_eq!(*end, expected);
+    }
+}
