@@ -864,3 +864,67 @@ pub(crate) fn of_three_runs(folder: &Path, keys: u32, has: impl Fn(u32, u32) -> 
     }
     disk
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn settling() -> Value {
+        json!({"format": 3, "sequence": 7, "gtid_executed": "", "relay_file": null, "relay_offset": 0, "rows": {"1": 2},
+            "ledger": "{}", "settles_at": "", "prepared": [{"xid": "x", "gtid": null, "number": 5, "bytes": 9}]})
+    }
+
+    /// What is refused once `key` of the object at `place` is gone.
+    fn without(mut whole: Value, place: &str, key: &str) -> Value {
+        whole.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(key).unwrap();
+        whole
+    }
+
+    fn keys(value: &Value) -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn a_cut_record_that_lost_a_key_is_refused_by_its_name() {
+        let whole = settling();
+        let record = CutRecord::from_json(whole.clone(), FORMAT_SETTLING).unwrap();
+        assert_eq!(serde_json::to_value(&record).unwrap(), whole, "stored names changed");
+        for place in ["", "/prepared/0"] {
+            for key in keys(whole.pointer(place).unwrap()) {
+                let lossy = without(whole.clone(), place, &key);
+                let error = CutRecord::from_json(lossy, FORMAT_SETTLING).err().expect(&key).to_string();
+                assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
+            }
+        }
+        let mut renamed = whole;
+        renamed["settled_at"] = Value::Null;
+        assert!(CutRecord::from_json(renamed, FORMAT_SETTLING).is_err(), "a name that is not known");
+    }
+
+    #[test]
+    fn a_cut_record_of_format_1_has_no_prepared_transactions() {
+        let mut old = without(without(settling(), "", "prepared"), "", "settles_at");
+        old["format"] = json!(FORMAT_OLDEST);
+        assert!(CutRecord::from_json(old.clone(), FORMAT_OLDEST).unwrap().prepared.is_empty());
+        old["format"] = json!(FORMAT);
+        assert!(CutRecord::from_json(old, FORMAT).is_err());
+    }
+
+    #[test]
+    fn an_index_record_that_lost_a_key_is_refused_by_its_name() {
+        let whole = json!({"complete": [[3, 1]], "filling": {"table": 3, "index": 2, "done": [1, 2]}});
+        let catalog = Catalog::new(0);
+        let read = |value: &Value| IndexStates::from_json(Some(&serde_json::to_vec(value).unwrap()), &catalog);
+        let states = read(&whole).unwrap();
+        let written: Value = serde_json::from_slice(&states.to_json().unwrap()).unwrap();
+        assert_eq!(written, whole, "stored names changed");
+        for place in ["", "/filling"] {
+            for key in keys(whole.pointer(place).unwrap()) {
+                let error = read(&without(whole.clone(), place, &key)).expect_err(&key).to_string();
+                assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
+            }
+        }
+    }
+}
