@@ -1,4 +1,4 @@
-//! The command line of the `slipstream lab …` commands but `lab replay`, for the program crate to hang in.
+//! The command line of the `slipstream lab …` commands, for the program to offer.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
+use replica::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use source::ConnectOptions;
 
@@ -16,13 +17,17 @@ use crate::compare::CompareArgs;
 use crate::generate::{self, GenerateOptions};
 use crate::log_server::{self, SourceArgs};
 use crate::record::{self, RecordOptions};
+pub use crate::replay::command::PipelineOptions;
+use crate::replay::command::{self as replay, ReplayFlags};
 use crate::shapes::{self, MakeOptions, Shape, Tracking};
 use crate::synthesize::{self, SynthesizeOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
 
-/// `lab` commands that work on a server.
+/// `lab` commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum LabCommand {
+    /// Replay recorded logs through the whole pipeline into a fresh store; print rates, CPU by stage and peak memory
+    Replay(ReplayFlags),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
     Ablation(AblationArgs),
     /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
@@ -94,7 +99,8 @@ pub struct TpccArgs {
     /// Connections loading at once
     #[arg(long, default_value_t = 4)]
     pub load_threads: usize,
-    /// Set in every session first: NAME=VALUE, comma between, as binlog_row_image=MINIMAL,binlog_transaction_compression=ON
+    /// Set in every session first: NAME=VALUE, comma between, as
+    /// binlog_row_image=MINIMAL,binlog_transaction_compression=ON
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub session_variables: Vec<String>,
     /// How long a terminal tries to reach a lost server again
@@ -227,10 +233,39 @@ impl TpccArgs {
     }
 }
 
-/// Runs the command; results go to standard output. `Ok(false)`: it ran, and what it checks does not hold.
-pub fn run(command: &LabCommand) -> anyhow::Result<bool> {
+/// The commands, as clap has them. The program adds the options of [`PipelineOptions`] to `replay`.
+#[must_use]
+pub fn command() -> clap::Command {
+    let command = clap::Command::new("lab").subcommand_required(true).arg_required_else_help(true);
+    LabCommand::augment_subcommands(command).about("Experiments: replay recorded logs, record them, TPC-C")
+}
+
+/// Runs what was given to [`command`]; results go to standard output. `options` reads the pipeline's options.
+///
+/// # Errors
+/// Code 1 when a check fails; what is wrong, with its exit code.
+pub fn run(
+    given: &ArgMatches,
+    options: &dyn Fn(&ArgMatches) -> Result<PipelineOptions, Failure>,
+) -> Result<(), Failure> {
+    let command = LabCommand::from_arg_matches(given).map_err(|error| Failure::usage(error.to_string()))?;
+    if let (LabCommand::Replay(flags), Some(("replay", given))) = (&command, given.subcommand()) {
+        let decoders = given.try_get_one::<String>("decoders").ok().flatten();
+        let no_decoders = decoders.is_some_and(|given| given.parse() == Ok(0));
+        return replay::run(flags, options(given)?, no_decoders, &mut std::io::stdout().lock());
+    }
+    match run_other(&command) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::error("the check failed")),
+        Err(error) => Err(Failure::error(format!("{error:#}"))),
+    }
+}
+
+/// `Ok(false)`: it ran, and what it checks does not hold.
+fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
     let out = &mut std::io::stdout();
     match command {
+        LabCommand::Replay(_) => bail!("lab replay has a way of its own"),
         LabCommand::Tpcc(TpccCommand::Prepare(args)) => tpcc::prepare(&args.options()?, out)?,
         LabCommand::Tpcc(TpccCommand::Run(args)) => {
             if args.json {

@@ -23,6 +23,7 @@ mod prepared;
 pub mod priority;
 pub mod queue;
 mod sync;
+pub mod units;
 mod waiters;
 
 pub use affinity::ThreadAffinity;

@@ -160,7 +160,7 @@ impl SourceSpec {
 }
 
 /// Threads and memory of the pipeline, shared by `replica` and `lab replay`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PipelineConfig {
     /// Apply workers (each has its lanes); 0 = by the machine's cores.
     pub workers: usize,
@@ -172,18 +172,6 @@ pub struct PipelineConfig {
     pub check_images: CheckImages,
     /// Which CPUs the stages' threads run on.
     pub affinity: ThreadAffinity,
-}
-
-impl Default for PipelineConfig {
-    fn default() -> Self {
-        PipelineConfig {
-            workers: 0,
-            decoders: 0,
-            queue_memory: 256 << 20,
-            check_images: CheckImages::Sample,
-            affinity: ThreadAffinity::default(),
-        }
-    }
 }
 
 /// How an empty store is filled from a source whose log does not reach back.
@@ -199,18 +187,6 @@ pub struct CopyConfig {
     pub lock_wait: Duration,
     /// How old snapshots may become.
     pub snapshot_max: Duration,
-}
-
-impl Default for CopyConfig {
-    fn default() -> Self {
-        CopyConfig {
-            lock: copy::CopyLock::Auto,
-            connections: 4,
-            rate: None,
-            lock_wait: Duration::from_secs(1),
-            snapshot_max: Duration::from_secs(600),
-        }
-    }
 }
 
 /// Everything `slipstream replica` needs, complete and checked.

@@ -7,14 +7,13 @@
 
 mod cli;
 mod control;
-mod lab_replay;
 mod log_file;
 pub mod option_file;
+mod options;
 mod password;
 mod reading;
 mod requests;
 pub mod run;
 pub mod settings;
 mod signals;
-pub mod units;
 mod watch;

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use clap::Parser as _;
+use base::units::parse_span;
+use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
 use observe::{ErrorReport, ReplayState};
 use replica::{
     CopyInProgress, Exit, Failure, Folder, FolderLock, Replica, access,
@@ -18,14 +19,14 @@ use replica::{
 };
 
 use crate::cli::{
-    Cli, Command, CopyFlags, DataFlag, DumpFlags, FileFlags, LabCommand, LabReplayFlags, PasswordFlag, ReplicaFlags,
-    SkipFlags, StatusFlags, VerifyFlags, normalised,
+    Cli, Command, CopyFlags, DumpFlags, FileFlags, PasswordFlag, ReplicaFlags, SkipFlags, StatusFlags, VerifyFlags,
+    normalised,
 };
 use crate::control::{Client, ControlServer, DumpRequest, Request, VerifyRequest};
+use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
-use crate::units::parse_span;
-use crate::{lab_replay, log_file, reading, requests, watch};
+use crate::{log_file, reading, requests, watch};
 
 /// How often the main thread looks at signals and at the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -41,18 +42,53 @@ const LET_GO_WITHIN: Duration = Duration::from_secs(60);
 /// How often the status is kept for `status` after a crash.
 const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
 
+/// Reads the option files, and over them the pipeline's options among what a command was given.
+pub type ReadSettings<'a> = &'a dyn Fn(&ArgMatches) -> Result<Settings, Failure>;
+
+/// A command that is not this crate's, which the program offers beside its own.
+pub struct Extension {
+    /// What it is called and takes.
+    pub command: clap::Command,
+    /// Runs it with what it was given.
+    pub run: fn(&ArgMatches, ReadSettings<'_>) -> Result<(), Failure>,
+}
+
+/// A command with the options of threads and memory.
+#[must_use]
+pub fn with_pipeline_options(command: clap::Command) -> clap::Command {
+    Flags::<{ options::PIPELINE }>::augment_args(command)
+}
+
+/// The whole command line.
+#[must_use]
+pub fn command(extension: &Extension) -> clap::Command {
+    Cli::command().subcommand(extension.command.clone())
+}
+
 /// Runs the program.
 #[must_use]
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension) -> ExitCode {
     log_file::install();
-    let cli = match Cli::try_parse_from(normalised(arguments)) {
-        Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()));
-        }
+    let matches = match command(extension).try_get_matches_from(normalised(arguments)) {
+        Ok(matches) => matches,
+        Err(error) => return usage_error(&error),
     };
-    match dispatch(cli) {
+    let result = match matches.subcommand() {
+        Some((name, given)) if name == extension.command.get_name() => {
+            let read = |given: &ArgMatches| {
+                let files = FileFlags::from_arg_matches(&matches).map_err(|error| Failure::usage(error.to_string()))?;
+                let flags = Flags::<{ options::PIPELINE }>::from_arg_matches(given);
+                let flags = flags.map_err(|error| Failure::usage(error.to_string()))?;
+                settings(&files, &flags.given, None)
+            };
+            (extension.run)(given, &read)
+        }
+        _ => match Cli::from_arg_matches(&matches) {
+            Ok(cli) => dispatch(cli),
+            Err(error) => return usage_error(&error),
+        },
+    };
+    match result {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             if !failure.text.is_empty() {
@@ -64,6 +100,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+fn usage_error(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()))
 }
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
@@ -83,11 +124,6 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Stop(flags) => stop(&data(files, &flags)?),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
-        Command::Lab(LabCommand::Replay(flags)) => lab_replay(files, flags, &mut out),
-        Command::Lab(LabCommand::Other(command)) => {
-            drop(out);
-            lab_command(&command)
-        }
     }
 }
 
@@ -103,8 +139,8 @@ fn settings(
     Ok(settings)
 }
 
-fn data(files: &FileFlags, flag: &DataFlag) -> Result<PathBuf, Failure> {
-    settings(files, &flag.pairs(), None)?.data()
+fn data(files: &FileFlags, flag: &Flags<{ options::DATA }>) -> Result<PathBuf, Failure> {
+    settings(files, &flag.given, None)?.data()
 }
 
 /// A command that only makes sense on a running replica.
@@ -119,12 +155,12 @@ fn ask_running(folder: &Path, request: &Request) -> Result<Option<serde_json::Va
 }
 
 fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
-    let settings = settings(files, &flags.pairs(), Some(&flags.password))?;
+    let settings = settings(files, &flags.options.given, Some(&flags.password))?;
     let config = settings.replica()?;
     // Before the first thread: what the store's threads make must not be for others.
     let umask = access::set_umask(config.access);
     log_file::init(settings.log(), umask)?;
-    if flags.source.source.as_deref().is_some_and(url_has_password) {
+    if flags.options.value("source").is_some_and(url_has_password) {
         let text = "a password stands on the command line, where other users see it: use an option file or MYSQL_PWD";
         log::write(Code::PasswordOnCommandLine, "Server", text);
     }
@@ -325,7 +361,7 @@ fn log_failure(failure: &Failure) {
 }
 
 fn check(files: &FileFlags, flags: &ReplicaFlags, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut settings = settings(files, &flags.pairs(), Some(&flags.password))?;
+    let mut settings = settings(files, &flags.options.given, Some(&flags.password))?;
     if !settings.has_data() {
         settings = settings.with_data(PathBuf::new());
     }
@@ -361,12 +397,11 @@ fn span_flag(name: &str, text: &str) -> Result<Duration, Failure> {
 }
 
 fn verify(files: &FileFlags, flags: VerifyFlags, out: &mut dyn Write) -> Result<(), Failure> {
-    let pairs = [flags.data.pairs(), flags.source.pairs()].concat();
-    let settings = settings(files, &pairs, Some(&flags.password))?;
+    let settings = settings(files, &flags.options.given, Some(&flags.password))?;
     let source = match settings.source() {
         None => None,
         Some(SourceSpec::Server(server)) => Some(server),
-        Some(SourceSpec::Files(_)) if flags.source.source.is_none() => None,
+        Some(SourceSpec::Files(_)) if flags.options.value("source").is_none() => None,
         Some(SourceSpec::Files(_)) => {
             return Err(Failure::usage("verify needs a server: --source mysql://USER@HOST:PORT"));
         }
@@ -471,51 +506,5 @@ fn stop(data: &Path) -> Result<(), Failure> {
             }
             Err(failure) => return Err(failure),
         }
-    }
-}
-
-fn lab_replay(files: &FileFlags, flags: LabReplayFlags, out: &mut dyn Write) -> Result<(), Failure> {
-    let settings = settings(files, &flags.pipeline.pairs(), None)?;
-    for (name, given) in [("--pace", flags.pace), ("--rate", flags.rate)] {
-        if given.is_some_and(|number| !(number.is_finite() && number > 0.0)) {
-            return Err(Failure::usage(format!("{name}: a number above 0")));
-        }
-    }
-    let pace = flags.pace.map(lab::replay::Pace::Factor).or(flags.rate.map(lab::replay::Pace::Transactions));
-    let grain = flags.grain.grain().map_err(|reason| Failure::usage(reason.to_string()))?;
-    let scheduler_decodes = flags.pipeline.decoders.as_deref().is_some_and(|given| given.parse() == Ok(0));
-    if scheduler_decodes && grain == lab::replay::Grain::Rows {
-        let reason = "--decoders 0 lets the scheduler decode; it goes with --grain transactions";
-        return Err(Failure::usage(reason.to_owned()));
-    }
-    let options = lab_replay::LabReplayOptions {
-        grain,
-        scheduler_decodes,
-        logs: flags.logs,
-        load: flags.load,
-        pace,
-        samples: flags.samples,
-        reads: flags.reads,
-        folder: flags.folder,
-        memory: flags
-            .memory
-            .as_deref()
-            .map(crate::units::parse_bytes)
-            .transpose()
-            .map_err(|reason| Failure::usage(format!("--memory: {reason}")))?,
-        pipeline: settings.pipeline(),
-        relay_sync: settings.relay_sync(),
-        json: flags.json,
-        hash: flags.hash,
-    };
-    lab_replay::lab_replay(&options, out)
-}
-
-/// The lab crate's commands that work on a server.
-fn lab_command(command: &lab::cli::LabCommand) -> Result<(), Failure> {
-    match lab::cli::run(command) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Failure::error("the check does not hold")),
-        Err(error) => Err(Failure::error(format!("{error:#}"))),
     }
 }

@@ -7,77 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::filters::{FILTER_OPTIONS, ReplicationFilters};
-use base::{GtidSet, ThreadAffinity};
+use base::GtidSet;
+use base::filters::ReplicationFilters;
 use relay_log::SyncPolicy;
-use replica::{
-    Failure,
-    access::Access,
-    config::{
-        CopyConfig, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, mask_passwords, url_has_password,
-    },
-};
-use source::SslMode;
-use store::CheckImages;
+use replica::Failure;
+use replica::access::Access;
+use replica::config::{CopyConfig, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, url_has_password};
 
-use crate::option_file::{self, OptionFileError, Setting, edit_distance};
-use crate::units::{parse_bytes, parse_number, parse_span, parse_switch};
+use crate::option_file::{self, OptionFileError, Setting};
+use crate::options::{self, OPTIONS};
 
 /// Section of the option files that is ours.
 pub const SECTION: &str = "slipstream";
-
-/// Less than this leaves no room for the queues and a generation.
-const MEMORY_MIN: u64 = 128 << 20;
-
-/// Every option but the replication filters: its name, other names it answers to (MySQL's, mostly), whether it is a
-/// switch.
-const OPTIONS: &[(&str, &[&str], bool)] = &[
-    ("source", &[], false),
-    ("host", &["source-host"], false),
-    ("port", &["source-port"], false),
-    ("user", &["source-user"], false),
-    ("password", &["source-password"], false),
-    ("socket", &[], false),
-    ("ssl-mode", &["source-ssl-mode"], false),
-    ("ssl-ca", &["source-ssl-ca"], false),
-    ("ssl-cert", &["source-ssl-cert"], false),
-    ("ssl-key", &["source-ssl-key"], false),
-    ("server-public-key-path", &["source-public-key-path"], false),
-    ("get-server-public-key", &["get-source-public-key"], true),
-    ("connect-timeout", &[], false),
-    ("data", &["datadir"], false),
-    ("group-access", &[], true),
-    ("server-id", &[], false),
-    ("report-host", &[], false),
-    ("report-port", &[], false),
-    ("relay-sync", &[], false),
-    ("max-relay-log-size", &[], false),
-    ("relay-log-space-limit", &[], false),
-    ("binlog-expire-logs-seconds", &[], false),
-    ("copy-connections", &[], false),
-    ("copy-lock", &[], false),
-    ("copy-rate", &[], false),
-    ("lock-wait", &[], false),
-    ("snapshot-max", &[], false),
-    ("memory", &[], false),
-    ("cut-interval", &[], false),
-    ("snapshot-memory", &[], false),
-    ("snapshot-age", &[], false),
-    ("source-heartbeat-period", &["heartbeat"], false),
-    ("replica-net-timeout", &["slave-net-timeout", "read-timeout"], false),
-    ("source-connect-retry", &["connect-retry"], false),
-    ("source-retry-count", &[], false),
-    ("skip-gtids", &[], false),
-    ("semi-sync", &["rpl-semi-sync-replica-enabled"], true),
-    ("check-images", &[], false),
-    ("replica-parallel-workers", &["workers", "slave-parallel-workers"], false),
-    ("decoders", &[], false),
-    ("thread-affinity", &["cpu-affinity"], false),
-    ("queue-memory", &["replica-pending-jobs-size-max", "slave-pending-jobs-size-max"], false),
-    ("log-error", &["log-file"], false),
-    ("log-format", &[], false),
-    ("log-error-verbosity", &[], false),
-];
 
 /// Form of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,36 +47,74 @@ impl Default for LogConfig {
     }
 }
 
-/// All options as read so far; any may be missing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// All options as read so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    source: Option<Secret>,
-    server: ServerOptions,
-    data: Option<PathBuf>,
-    group_access: bool,
-    server_id: Option<u32>,
-    report_host: Option<String>,
-    report_port: Option<u16>,
-    relay_sync: Option<SyncPolicy>,
-    max_relay_log_size: Option<u64>,
-    relay_log_space_limit: Option<u64>,
-    relay_log_expire: Option<Duration>,
-    copy: CopyConfig,
-    memory: Option<u64>,
-    cut_interval: Option<Duration>,
-    snapshot_memory: Option<u64>,
-    snapshot_age: Option<Duration>,
-    heartbeat: Option<Duration>,
-    read_timeout: Option<Duration>,
-    connect_retry: Option<Duration>,
-    retry_count: Option<u64>,
-    semi_sync: Option<bool>,
-    filters: ReplicationFilters,
-    skip: GtidSet,
-    pipeline: PipelineConfig,
-    log: LogConfig,
+    pub(crate) source: Option<Secret>,
+    pub(crate) server: ServerOptions,
+    pub(crate) data: Option<PathBuf>,
+    /// None: a second, or less where the connection counts as dead sooner.
+    pub(crate) heartbeat: Option<Duration>,
+    pub(crate) filters: ReplicationFilters,
+    /// All else. Source, folder, heartbeat and filters stand above until `replica` puts them in.
+    pub(crate) config: ReplicaConfig,
+    pub(crate) log: LogConfig,
     /// Password of the `[client]` section, as mysql's clients read it; used when ours names none.
     client_password: Option<Secret>,
+}
+
+impl Default for Settings {
+    /// Each option at its default.
+    fn default() -> Settings {
+        let config = ReplicaConfig {
+            source: SourceSpec::Files(PathBuf::new()),
+            data: PathBuf::new(),
+            access: Access::Owner,
+            server_id: None,
+            report_host: None,
+            report_port: 0,
+            relay_sync: SyncPolicy::default(),
+            max_relay_log_size: 0,
+            relay_log_space_limit: 0,
+            relay_log_expire: Duration::ZERO,
+            copy: CopyConfig {
+                lock: copy::CopyLock::Auto,
+                connections: 0,
+                rate: None,
+                lock_wait: Duration::ZERO,
+                snapshot_max: Duration::ZERO,
+            },
+            memory: 0,
+            cut_interval: Duration::ZERO,
+            snapshot_memory: 0,
+            snapshot_age: None,
+            heartbeat: Duration::ZERO,
+            read_timeout: Duration::ZERO,
+            connect_retry: Duration::ZERO,
+            retry_count: 0,
+            semi_sync: false,
+            filters: Arc::default(),
+            skip: GtidSet::new(),
+            pipeline: PipelineConfig::default(),
+        };
+        let mut settings = Settings {
+            source: None,
+            server: ServerOptions::default(),
+            data: None,
+            heartbeat: None,
+            filters: ReplicationFilters::default(),
+            config,
+            log: LogConfig::default(),
+            client_password: None,
+        };
+        for option in OPTIONS {
+            if let options::Default::Is(text) = option.default {
+                let set = option.set(&mut settings, Some(text));
+                assert!(set.is_ok(), "the default of {}: {set:?}", option.name);
+            }
+        }
+        settings
+    }
 }
 
 /// Which option files are read.
@@ -186,11 +165,11 @@ impl Settings {
     fn set_all(&mut self, lines: &[Setting]) -> Result<(), Failure> {
         for line in lines {
             let (key, value) = resolve_prefix(&line.key, line.value.as_deref());
-            if canonical(key).is_none() {
+            if options::find(key).is_none() {
                 if line.loose {
                     continue;
                 }
-                return Err(Failure::usage(format!("{}: {}", line.place, unknown_option(key))));
+                return Err(Failure::usage(format!("{}: {}", line.place, options::unknown(key))));
             }
             self.set(key, value).map_err(|reason| Failure::usage(format!("{}: {key}: {reason}", line.place)))?;
         }
@@ -200,66 +179,7 @@ impl Settings {
     /// One option. The reason of an error never holds the value of a secret.
     fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), String> {
         let key = &option_file::dashes(key);
-        let Some((name, is_switch)) = canonical(key) else { return Err(unknown_option(key)) };
-        if is_switch {
-            let on = parse_switch(value)?;
-            match name {
-                "get-server-public-key" => self.server.get_server_public_key = Some(on),
-                "group-access" => self.group_access = on,
-                _ => self.semi_sync = Some(on),
-            }
-            return Ok(());
-        }
-        let value = value.ok_or("needs a value")?;
-        let path = || if value.is_empty() { Err("needs a path") } else { Ok(PathBuf::from(value)) };
-        match name {
-            "source" => self.source = Some(checked_source(value)?),
-            "host" => self.server.host = Some(value.to_owned()),
-            "port" => self.server.port = Some(parse_number(value, 1, 65_535)? as u16),
-            "user" => self.server.user = Some(value.to_owned()),
-            "password" => self.server.password = Some(Secret(value.to_owned())),
-            "socket" => self.server.socket = Some(path()?),
-            "ssl-mode" => self.server.ssl_mode = Some(parse_ssl_mode(value)?),
-            "ssl-ca" => self.server.ssl_ca = Some(path()?),
-            "ssl-cert" => self.server.ssl_cert = Some(path()?),
-            "ssl-key" => self.server.ssl_key = Some(path()?),
-            "server-public-key-path" => self.server.server_public_key_path = Some(path()?),
-            "connect-timeout" => self.server.connect_timeout = Some(positive_span(value, "s")?),
-            "data" => self.data = Some(path()?),
-            "server-id" => self.server_id = Some(parse_number(value, 1, u64::from(u32::MAX))? as u32),
-            "report-host" => self.report_host = Some(checked_report_host(value)?),
-            "report-port" => self.report_port = Some(parse_number(value, 0, 65_535)? as u16),
-            "relay-sync" => self.relay_sync = Some(parse_relay_sync(value)?),
-            "max-relay-log-size" => self.max_relay_log_size = Some(bytes_within(value, 4096, 1 << 30)?),
-            "relay-log-space-limit" => self.relay_log_space_limit = Some(space_limit(value)?),
-            "binlog-expire-logs-seconds" => self.relay_log_expire = Some(parse_span(value, "s")?),
-            "copy-connections" => self.copy.connections = parse_number(value, 1, 64)? as usize,
-            "copy-lock" => self.copy.lock = parse_copy_lock(value)?,
-            "copy-rate" => self.copy.rate = Some(bytes_within(value, 1 << 10, 1 << 50)?),
-            "lock-wait" => self.copy.lock_wait = positive_span(value, "s")?,
-            "snapshot-max" => self.copy.snapshot_max = positive_span(value, "s")?,
-            "memory" => self.memory = Some(bytes_within(value, MEMORY_MIN, 1 << 50)?),
-            "cut-interval" => self.cut_interval = Some(positive_span(value, "s")?),
-            "snapshot-memory" => self.snapshot_memory = Some(space_limit(value)?),
-            "snapshot-age" => self.snapshot_age = Some(positive_span(value, "s")?),
-            "source-heartbeat-period" => self.heartbeat = Some(positive_span(value, "s")?),
-            "replica-net-timeout" => self.read_timeout = Some(positive_span(value, "s")?),
-            "source-connect-retry" => self.connect_retry = Some(positive_span(value, "s")?),
-            "source-retry-count" => self.retry_count = Some(parse_number(value, 0, u64::MAX)?),
-            "skip-gtids" => self.skip.union_with(&replica::skip::parse(value).map_err(|failure| failure.text)?),
-            "check-images" => self.pipeline.check_images = parse_check_images(value)?,
-            "replica-parallel-workers" => self.pipeline.workers = parse_number(value, 0, 1024)? as usize,
-            "decoders" => self.pipeline.decoders = parse_number(value, 0, 1024)? as usize,
-            "thread-affinity" => self.pipeline.affinity = ThreadAffinity::parse(value).map_err(|e| e.to_string())?,
-            "queue-memory" => self.pipeline.queue_memory = bytes_within(value, 32 << 20, 1 << 50)?,
-            // Each rule adds to those before, from whichever place.
-            rule if FILTER_OPTIONS.contains(&rule) => self.filters.add(rule, value)?,
-            "log-error" => self.log.file = if value == "stderr" { None } else { Some(path()?) },
-            "log-format" => self.log.format = parse_log_format(value)?,
-            "log-error-verbosity" => self.log.verbosity = parse_number(value, 1, 3)? as u8,
-            other => return Err(format!("option {other} is known but not handled")),
-        }
-        Ok(())
+        options::find(key).ok_or_else(|| options::unknown(key))?.set(self, value)
     }
 
     /// The data folder.
@@ -279,7 +199,7 @@ impl Settings {
     /// Who may read the data folder.
     #[must_use]
     pub fn access(&self) -> Access {
-        if self.group_access { Access::Group } else { Access::Owner }
+        self.config.access
     }
 
     /// Log lines.
@@ -291,13 +211,13 @@ impl Settings {
     /// Threads and memory.
     #[must_use]
     pub fn pipeline(&self) -> PipelineConfig {
-        self.pipeline.clone()
+        self.config.pipeline.clone()
     }
 
     /// When the relay log is synced.
     #[must_use]
     pub fn relay_sync(&self) -> SyncPolicy {
-        self.relay_sync.unwrap_or_default()
+        self.config.relay_sync
     }
 
     /// Where the log comes from, if it is named: by `source`, or by `host` or `socket` as mysql's clients have them.
@@ -346,14 +266,12 @@ impl Settings {
         let source = self
             .source()
             .ok_or_else(|| Failure::usage("name the source: --source mysql://USER@HOST:PORT, or --source file:PATH"))?;
-        let relay_sync = self.relay_sync();
-        let semi_sync = self.semi_sync.unwrap_or(false);
-        if semi_sync && relay_sync == SyncPolicy::Never {
+        let config = &self.config;
+        if config.semi_sync && config.relay_sync == SyncPolicy::Never {
             return Err(Failure::usage("semi-sync acknowledges what is on disk: it cannot go with relay-sync=never"));
         }
-        let read_timeout = self.read_timeout.unwrap_or(Duration::from_secs(60));
-        let heartbeat = self.heartbeat.unwrap_or(Duration::from_secs(1).min(read_timeout / 2));
-        if heartbeat >= read_timeout {
+        let heartbeat = self.heartbeat.unwrap_or(Duration::from_secs(1).min(config.read_timeout / 2));
+        if heartbeat >= config.read_timeout {
             return Err(Failure::usage(
                 "source-heartbeat-period must be shorter than replica-net-timeout, else an idle source counts as dead",
             ));
@@ -361,27 +279,9 @@ impl Settings {
         Ok(ReplicaConfig {
             source,
             data: self.data()?,
-            access: self.access(),
-            server_id: self.server_id,
-            report_host: self.report_host.clone(),
-            report_port: self.report_port.unwrap_or(0),
-            relay_sync,
-            max_relay_log_size: self.max_relay_log_size.unwrap_or(1 << 30),
-            relay_log_space_limit: self.relay_log_space_limit.unwrap_or(0),
-            relay_log_expire: self.relay_log_expire.unwrap_or(Duration::ZERO),
-            copy: self.copy,
-            memory: self.memory.unwrap_or(0),
-            cut_interval: self.cut_interval.unwrap_or(Duration::from_secs(60)),
-            snapshot_memory: self.snapshot_memory.unwrap_or(0),
-            snapshot_age: self.snapshot_age,
             heartbeat,
-            read_timeout,
-            connect_retry: self.connect_retry.unwrap_or(Duration::from_secs(10)),
-            retry_count: self.retry_count.unwrap_or(0),
-            semi_sync,
             filters: Arc::new(self.filters.clone()),
-            skip: self.skip.clone(),
-            pipeline: self.pipeline.clone(),
+            ..config.clone()
         })
     }
 }
@@ -397,82 +297,17 @@ fn client_password(files: &OptionFiles) -> Option<Secret> {
     lines.filter(|line| line.key == "password").filter_map(|line| line.value.map(Secret)).next_back()
 }
 
-/// Name of an option by any of its names, and whether it is a switch.
-fn canonical(key: &str) -> Option<(&'static str, bool)> {
-    let is_it = |(name, others, _): &&(&'static str, &[&str], bool)| *name == key || others.contains(&key);
-    let filter = FILTER_OPTIONS.iter().find(|name| **name == key).map(|name| (*name, false));
-    OPTIONS.iter().find(is_it).map(|(name, _, is_switch)| (*name, *is_switch)).or(filter)
-}
-
 /// MySQL's `skip-`, `disable-` and `enable-` before a switch.
 fn resolve_prefix<'a>(key: &'a str, value: Option<&'a str>) -> (&'a str, Option<&'a str>) {
     for (prefix, meaning) in [("skip-", "OFF"), ("disable-", "OFF"), ("enable-", "ON")] {
         if let Some(rest) = key.strip_prefix(prefix)
             && value.is_none()
-            && canonical(rest).is_some_and(|(_, is_switch)| is_switch)
+            && options::find(rest).is_some_and(options::OptionDef::is_switch)
         {
             return (rest, Some(meaning));
         }
     }
     (key, value)
-}
-
-fn unknown_option(key: &str) -> String {
-    let names = OPTIONS.iter().flat_map(|(name, others, _)| std::iter::once(name).chain(others.iter()));
-    let names = names.chain(&FILTER_OPTIONS).copied();
-    let nearest = names.map(|name| (edit_distance(key, name), name)).min();
-    match nearest {
-        Some((distance, name)) if distance <= key.chars().count().max(3) / 3 => {
-            format!("unknown option '{key}'; did you mean '{name}'?")
-        }
-        _ => format!("unknown option '{key}'; slipstream replica --help lists them"),
-    }
-}
-
-fn checked_source(value: &str) -> Result<Secret, String> {
-    let file = value.strip_prefix("file:").is_some_and(|path| !path.is_empty());
-    let server = value.strip_prefix("mysql://").is_some_and(|rest| !rest.is_empty());
-    if file || server {
-        Ok(Secret(value.to_owned()))
-    } else {
-        Err(format!("'{}' is neither mysql://USER@HOST:PORT nor file:PATH", mask_passwords(value)))
-    }
-}
-
-/// The source prints it to whoever asks SHOW REPLICAS; its packet has one length byte.
-fn checked_report_host(value: &str) -> Result<String, String> {
-    if value.is_empty() || value.len() > 255 || value.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err("needs a host name of at most 255 bytes".to_owned());
-    }
-    Ok(value.to_owned())
-}
-
-fn parse_ssl_mode(value: &str) -> Result<SslMode, String> {
-    match value.to_ascii_uppercase().replace('-', "_").as_str() {
-        "DISABLED" => Ok(SslMode::Disabled),
-        "PREFERRED" => Ok(SslMode::Preferred),
-        "REQUIRED" => Ok(SslMode::Required),
-        "VERIFY_CA" => Ok(SslMode::VerifyCa),
-        "VERIFY_IDENTITY" => Ok(SslMode::VerifyIdentity),
-        _ => Err(format!("'{value}' is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY")),
-    }
-}
-
-fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
-    let wrong = || format!("'{value}' is none of every-transaction, MS,BYTES (10,16M), never");
-    match crate::option_file::dashes(&value.to_ascii_lowercase()).as_str() {
-        "every-transaction" => Ok(SyncPolicy::EveryTransaction),
-        "never" => Ok(SyncPolicy::Never),
-        both => {
-            let (every, bytes) = both.split_once(',').ok_or_else(wrong)?;
-            let every = parse_span(every.trim(), "ms").map_err(|reason| format!("{}: {reason}", wrong()))?;
-            let bytes = parse_bytes(bytes.trim()).map_err(|reason| format!("{}: {reason}", wrong()))?;
-            if every.is_zero() || bytes == 0 {
-                return Ok(SyncPolicy::EveryTransaction);
-            }
-            Ok(SyncPolicy::Interval { ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX), bytes })
-        }
-    }
 }
 
 /// As the option is spelled.
@@ -485,53 +320,12 @@ pub fn relay_sync_text(policy: SyncPolicy) -> String {
     }
 }
 
-fn parse_check_images(value: &str) -> Result<CheckImages, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "off" => Ok(CheckImages::Off),
-        "sample" => Ok(CheckImages::Sample),
-        "all" => Ok(CheckImages::All),
-        _ => Err(format!("'{value}' is none of off, sample, all")),
-    }
-}
-
-fn parse_copy_lock(value: &str) -> Result<copy::CopyLock, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "auto" => Ok(copy::CopyLock::Auto),
-        "none" => Ok(copy::CopyLock::None),
-        _ => Err(format!("'{value}' is none of auto, none")),
-    }
-}
-
-fn parse_log_format(value: &str) -> Result<LogFormat, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err(format!("'{value}' is neither text nor json")),
-    }
-}
-
-fn positive_span(value: &str, bare_unit: &str) -> Result<Duration, String> {
-    let span = parse_span(value, bare_unit)?;
-    if span.is_zero() { Err("must be above 0".to_owned()) } else { Ok(span) }
-}
-
-fn bytes_within(value: &str, least: u64, most: u64) -> Result<u64, String> {
-    let bytes = parse_bytes(value)?;
-    if (least..=most).contains(&bytes) {
-        Ok(bytes)
-    } else {
-        Err(format!("'{value}' is not from {least} to {most} bytes"))
-    }
-}
-
-/// 0 or at least a megabyte.
-fn space_limit(value: &str) -> Result<u64, String> {
-    if parse_bytes(value)? == 0 { Ok(0) } else { bytes_within(value, 1 << 20, 1 << 60) }
-}
-
 #[cfg(test)]
 mod tests {
+    use store::CheckImages;
+
     use super::*;
+    use crate::option_file::edit_distance;
 
     fn from_text(text: &str) -> Result<Settings, Failure> {
         let lines = option_file::parse(text, "t.cnf", SECTION).unwrap();
@@ -555,8 +349,8 @@ mod tests {
 
     #[test]
     fn every_option_of_the_table_can_be_set() {
-        for (name, others, is_switch) in OPTIONS {
-            let value = match *name {
+        for option in OPTIONS {
+            let value = match option.name {
                 "source" => "file:/x",
                 "ssl-mode" => "required",
                 "relay-sync" => "5ms,1M",
@@ -569,11 +363,11 @@ mod tests {
                 "thread-affinity" => "apply=0",
                 "skip-gtids" => "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5",
                 "replicate-rewrite-db" => "a->b",
-                _ if name.starts_with("replicate-") && name.ends_with("table") => "d.t",
-                _ if *is_switch => "ON",
+                name if name.starts_with("replicate-") && name.ends_with("table") => "d.t",
+                _ if option.is_switch() => "ON",
                 _ => "2",
             };
-            for key in others.iter().chain([name]) {
+            for key in option.aliases.iter().chain(option.file_names).chain([&option.name]) {
                 Settings::default().set(key, Some(value)).unwrap_or_else(|reason| panic!("{key}: {reason}"));
             }
         }

@@ -9,7 +9,8 @@ use std::sync::{LazyLock, Mutex};
 use fuzz::seeds;
 use replica::config::{SourceSpec, mask_passwords, url_has_password};
 use slipstream::settings::{OptionFiles, SECTION, Settings};
-use slipstream::{option_file, units};
+use base::units;
+use slipstream::option_file;
 
 /// Option names live as long as the program: each is kept once, and no more than fit into little memory.
 fn kept(name: &str) -> Option<&'static str> {

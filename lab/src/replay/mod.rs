@@ -4,6 +4,7 @@
 //! lag when paced, rates of reading, a hash of the result. The relay log is written and synced by the policy given; the
 //! clock of a phase stops when everything is visible and synced.
 
+pub mod command;
 pub mod feed;
 pub mod grain;
 mod reads;

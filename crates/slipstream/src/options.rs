@@ -1,0 +1,819 @@
+//! Every option of the program, written once: its names, what it takes, its default, its help, what it sets.
+//!
+//! In: a name and a text, from a flag or from an option file. Out: a change of [`Settings`], or what is wrong with the
+//! text. The command line is made of the same table, so that flags and files agree in spelling, units and errors.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base::ThreadAffinity;
+use base::units::{parse_bytes, parse_number, parse_span, parse_switch};
+use clap::{Arg, ArgAction, ArgMatches};
+use relay_log::SyncPolicy;
+use replica::access::Access;
+use replica::config::{Secret, mask_passwords};
+use source::SslMode;
+use store::CheckImages;
+
+use crate::option_file::{dashes, edit_distance};
+use crate::settings::{LogFormat, Settings};
+
+/// Less than this leaves no room for the queues and a generation.
+const MEMORY_MIN: u64 = 128 << 20;
+/// More than any machine has.
+const BYTES_MAX: u64 = 1 << 50;
+
+/// An option of flags and option files.
+pub(crate) struct OptionDef {
+    /// The name, with dashes.
+    pub name: &'static str,
+    /// Other names of the flag, which option files know too.
+    pub aliases: &'static [&'static str],
+    /// Names that only option files know: MySQL's, mostly.
+    pub file_names: &'static [&'static str],
+    /// Which commands have it.
+    pub group: u8,
+    /// Its part of `--help`.
+    pub heading: &'static str,
+    /// What `--help` calls its value.
+    pub value: &'static str,
+    /// What it takes, and what that sets.
+    pub kind: Kind,
+    /// What holds where it is not given.
+    pub default: Default,
+    /// What it is for; `--help` shows the default and MySQL's name after it.
+    pub help: &'static str,
+    /// MySQL's name for it, where that is another one and worth a word.
+    pub mysql: &'static str,
+}
+
+/// What an option takes, within which bounds, and what it sets.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// ON or OFF; without a value ON.
+    Switch(fn(&mut Settings, bool)),
+    /// A whole number from the first to the second.
+    Number(u64, u64, fn(&mut Settings, u64)),
+    /// Bytes from the first to the second.
+    Bytes(u64, u64, fn(&mut Settings, u64)),
+    /// Bytes: 0, or at least a megabyte.
+    BytesOrNone(fn(&mut Settings, u64)),
+    /// Seconds where no unit is given; above 0.
+    Span(fn(&mut Settings, Duration)),
+    /// The same, or 0.
+    SpanOrNone(fn(&mut Settings, Duration)),
+    /// A path.
+    Path(fn(&mut Settings, PathBuf)),
+    /// A text with rules of its own.
+    Text(fn(&mut Settings, &str) -> Result<(), String>),
+    /// The same; may be given several times.
+    List(fn(&mut Settings, &str) -> Result<(), String>),
+}
+
+/// What holds where an option is not given.
+#[derive(Clone, Copy)]
+pub(crate) enum Default {
+    /// Nothing.
+    None,
+    /// This, as the option itself would be given.
+    Is(&'static str),
+    /// What the text says: it depends on the machine or on other options.
+    Said(&'static str),
+}
+
+/// Groups of options, for commands to take together.
+pub(crate) const DATA: u8 = 1;
+/// The source and the login there.
+pub(crate) const SOURCE: u8 = 2;
+/// Threads and memory.
+pub(crate) const PIPELINE: u8 = 4;
+/// What only a replica has.
+pub(crate) const FOLLOW: u8 = 8;
+/// Options that are no flags.
+const FILE_ONLY: u8 = 0;
+/// All that are flags.
+pub(crate) const ALL: u8 = DATA | SOURCE | PIPELINE | FOLLOW;
+
+/// An option without aliases and default, for the table to change.
+const fn option(group: u8, name: &'static str, value: &'static str, kind: Kind, help: &'static str) -> OptionDef {
+    OptionDef {
+        name,
+        aliases: &[],
+        file_names: &[],
+        group,
+        heading: "",
+        value,
+        kind,
+        default: Default::None,
+        help,
+        mysql: "",
+    }
+}
+
+impl OptionDef {
+    const fn under(self, heading: &'static str) -> OptionDef {
+        OptionDef { heading, ..self }
+    }
+
+    const fn also(self, aliases: &'static [&'static str]) -> OptionDef {
+        OptionDef { aliases, ..self }
+    }
+
+    const fn in_files(self, file_names: &'static [&'static str]) -> OptionDef {
+        OptionDef { file_names, ..self }
+    }
+
+    const fn mysql(self, mysql: &'static str) -> OptionDef {
+        OptionDef { mysql, ..self }
+    }
+
+    const fn default(self, text: &'static str) -> OptionDef {
+        OptionDef { default: Default::Is(text), ..self }
+    }
+
+    const fn otherwise(self, text: &'static str) -> OptionDef {
+        OptionDef { default: Default::Said(text), ..self }
+    }
+
+    /// Whether it is ON or OFF.
+    pub(crate) fn is_switch(&self) -> bool {
+        matches!(self.kind, Kind::Switch(_))
+    }
+
+    /// All its names.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied()).chain(self.file_names.iter().copied())
+    }
+
+    /// Sets it. The reason of an error never holds the value of a secret.
+    pub(crate) fn set(&self, settings: &mut Settings, value: Option<&str>) -> Result<(), String> {
+        if let Kind::Switch(set) = self.kind {
+            set(settings, parse_switch(value)?);
+            return Ok(());
+        }
+        let value = value.ok_or("needs a value")?;
+        match self.kind {
+            Kind::Switch(_) => {}
+            Kind::Number(least, most, set) => set(settings, parse_number(value, least, most)?),
+            Kind::Bytes(least, most, set) => set(settings, bytes_within(value, least, most)?),
+            Kind::BytesOrNone(set) if parse_bytes(value)? == 0 => set(settings, 0),
+            Kind::BytesOrNone(set) => set(settings, bytes_within(value, 1 << 20, 1 << 60)?),
+            Kind::Span(set) => match parse_span(value, "s")? {
+                Duration::ZERO => return Err("must be above 0".to_owned()),
+                span => set(settings, span),
+            },
+            Kind::SpanOrNone(set) => set(settings, parse_span(value, "s")?),
+            Kind::Path(_) if value.is_empty() => return Err("needs a path".to_owned()),
+            Kind::Path(set) => set(settings, PathBuf::from(value)),
+            Kind::Text(set) | Kind::List(set) => set(settings, value)?,
+        }
+        Ok(())
+    }
+
+    /// The flag.
+    fn arg(&self) -> Arg {
+        let mut help = self.help.to_owned();
+        if let Default::Is(text) | Default::Said(text) = self.default {
+            help.push_str(&format!(" [default: {text}]"));
+        }
+        if !self.mysql.is_empty() {
+            help.push_str(&format!(" ({})", self.mysql));
+        }
+        let arg = Arg::new(self.name).long(self.name).visible_aliases(self.aliases.iter().copied());
+        let arg = arg.value_name(self.value).help(help);
+        let arg = if self.heading.is_empty() { arg } else { arg.help_heading(self.heading) };
+        match self.kind {
+            Kind::Switch(_) => arg.num_args(0..=1).default_missing_value("ON").require_equals(true),
+            Kind::List(_) => arg.action(ArgAction::Append),
+            _ => arg,
+        }
+    }
+}
+
+/// An option by any of its names.
+pub(crate) fn find(name: &str) -> Option<&'static OptionDef> {
+    OPTIONS.iter().find(|option| option.names().any(|own| own == name))
+}
+
+/// What is said of a name that no option has.
+pub(crate) fn unknown(name: &str) -> String {
+    let names = OPTIONS.iter().flat_map(OptionDef::names);
+    match names.map(|own| (edit_distance(name, own), own)).min() {
+        Some((distance, near)) if distance <= name.chars().count().max(3) / 3 => {
+            format!("unknown option '{name}'; did you mean '{near}'?")
+        }
+        _ => format!("unknown option '{name}'; slipstream replica --help lists them"),
+    }
+}
+
+/// The options of some groups as a command's flags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags<const GROUPS: u8> {
+    /// Those given, by name.
+    pub given: Vec<(&'static str, Option<String>)>,
+}
+
+impl<const GROUPS: u8> Flags<GROUPS> {
+    /// The last value given of an option.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        self.given.iter().rev().find(|(own, _)| *own == name)?.1.as_deref()
+    }
+}
+
+impl<const GROUPS: u8> clap::Args for Flags<GROUPS> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(OPTIONS.iter().filter(|option| option.group & GROUPS != 0).map(OptionDef::arg))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const GROUPS: u8> clap::FromArgMatches for Flags<GROUPS> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Vec::new();
+        for option in OPTIONS.iter().filter(|option| option.group & GROUPS != 0) {
+            let values = matches.get_many::<String>(option.name).unwrap_or_default();
+            given.extend(values.map(|value| (option.name, Some(value.clone()))));
+        }
+        Ok(Flags { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+const SOURCE_PART: &str = "Source";
+const PIPELINE_PART: &str = "Pipeline";
+const REPLICATION_PART: &str = "Replication";
+const COPY_PART: &str = "Initial copy";
+const STORE_PART: &str = "Store";
+const LOG_PART: &str = "Log";
+const FILTER_PART: &str = "Replication filters";
+
+/// All options, in the order of `--help`.
+pub(crate) static OPTIONS: &[OptionDef] = &[
+    option(
+        DATA,
+        "data",
+        "DIR",
+        Kind::Path(|s, path| s.data = Some(path)),
+        "Data folder of the replica (MySQL: datadir)",
+    )
+    .in_files(&["datadir"]),
+    option(
+        SOURCE,
+        "source",
+        "URL",
+        Kind::Text(|s, text| put(&mut s.source, checked_source(text))),
+        "mysql://USER@HOST:PORT, or file:PATH of a binlog or of an index that lists several",
+    )
+    .under(SOURCE_PART),
+    option(
+        SOURCE,
+        "host",
+        "HOST",
+        Kind::Text(|s, text| put(&mut s.server.host, Ok(text.to_owned()))),
+        "Host of the source, if the URL names none",
+    )
+    .under(SOURCE_PART)
+    .in_files(&["source-host"])
+    .mysql("SOURCE_HOST"),
+    option(
+        SOURCE,
+        "port",
+        "PORT",
+        Kind::Number(1, 65_535, |s, port| s.server.port = Some(port as u16)),
+        "Port of the source",
+    )
+    .under(SOURCE_PART)
+    .in_files(&["source-port"])
+    .otherwise("3306")
+    .mysql("SOURCE_PORT"),
+    option(
+        SOURCE,
+        "user",
+        "NAME",
+        Kind::Text(|s, text| put(&mut s.server.user, Ok(text.to_owned()))),
+        "Account on the source",
+    )
+    .under(SOURCE_PART)
+    .in_files(&["source-user"])
+    .mysql("SOURCE_USER"),
+    option(
+        FILE_ONLY,
+        "password",
+        "PASSWORD",
+        Kind::Text(|s, text| put(&mut s.server.password, Ok(Secret(text.to_owned())))),
+        "Password of the account",
+    )
+    .in_files(&["source-password"]),
+    option(SOURCE, "socket", "PATH", Kind::Path(|s, path| s.server.socket = Some(path)), "Unix socket of the source")
+        .under(SOURCE_PART),
+    option(
+        SOURCE,
+        "ssl-mode",
+        "MODE",
+        Kind::Text(|s, text| put(&mut s.server.ssl_mode, parse_ssl_mode(text))),
+        "DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY",
+    )
+    .under(SOURCE_PART)
+    .in_files(&["source-ssl-mode"])
+    .otherwise("PREFERRED"),
+    option(
+        SOURCE,
+        "ssl-ca",
+        "FILE",
+        Kind::Path(|s, path| s.server.ssl_ca = Some(path)),
+        "Certificates of trusted authorities, PEM",
+    )
+    .under(SOURCE_PART)
+    .in_files(&["source-ssl-ca"])
+    .otherwise("the system's"),
+    option(SOURCE, "ssl-cert", "FILE", Kind::Path(|s, path| s.server.ssl_cert = Some(path)), "Our certificate, PEM")
+        .under(SOURCE_PART)
+        .in_files(&["source-ssl-cert"]),
+    option(SOURCE, "ssl-key", "FILE", Kind::Path(|s, path| s.server.ssl_key = Some(path)), "Our private key, PEM")
+        .under(SOURCE_PART)
+        .in_files(&["source-ssl-key"]),
+    option(
+        SOURCE,
+        "server-public-key-path",
+        "FILE",
+        Kind::Path(|s, path| s.server.server_public_key_path = Some(path)),
+        "RSA key of the source, PEM, for caching_sha2_password without TLS",
+    )
+    .under(SOURCE_PART)
+    .in_files(&["source-public-key-path"])
+    .mysql("SOURCE_PUBLIC_KEY_PATH"),
+    option(
+        SOURCE,
+        "connect-timeout",
+        "TIME",
+        Kind::Span(|s, span| s.server.connect_timeout = Some(span)),
+        "Longest time for one attempt to connect",
+    )
+    .under(SOURCE_PART)
+    .otherwise("10s"),
+    option(
+        SOURCE,
+        "get-server-public-key",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.server.get_server_public_key = Some(on)),
+        "Ask the source for its RSA key",
+    )
+    .under(SOURCE_PART)
+    .in_files(&["get-source-public-key"])
+    .otherwise("OFF")
+    .mysql("GET_SOURCE_PUBLIC_KEY"),
+    option(
+        PIPELINE,
+        "replica-parallel-workers",
+        "N",
+        Kind::Number(0, 1024, |s, n| s.config.pipeline.workers = n as usize),
+        "Apply workers; each owns some lanes",
+    )
+    .under(PIPELINE_PART)
+    .also(&["workers"])
+    .in_files(&["slave-parallel-workers"])
+    .otherwise("0 = as many as cores"),
+    option(
+        PIPELINE,
+        "decoders",
+        "N",
+        Kind::Number(0, 1024, |s, n| s.config.pipeline.decoders = n as usize),
+        "Decoding threads",
+    )
+    .under(PIPELINE_PART)
+    .otherwise("0 = half as many as cores"),
+    option(
+        PIPELINE,
+        "thread-affinity",
+        "LIST",
+        Kind::Text(|s, text| {
+            ThreadAffinity::parse(text).map(|a| s.config.pipeline.affinity = a).map_err(|e| e.to_string())
+        }),
+        "CPUs of each stage's threads, STAGE=CPUS[,...]: receive=0,apply=0-1,3,cut=2; all= \
+         for the stages not named",
+    )
+    .under(PIPELINE_PART)
+    .also(&["cpu-affinity"])
+    .otherwise("any")
+    .mysql("VCPU of a resource group"),
+    option(
+        PIPELINE,
+        "queue-memory",
+        "SIZE",
+        Kind::Bytes(32 << 20, BYTES_MAX, |s, bytes| s.config.pipeline.queue_memory = bytes),
+        "Limit on the memory of queued work, bytes",
+    )
+    .under(PIPELINE_PART)
+    .also(&["replica-pending-jobs-size-max"])
+    .in_files(&["slave-pending-jobs-size-max"])
+    .default("256M"),
+    option(
+        PIPELINE,
+        "check-images",
+        "MODE",
+        Kind::Text(|s, text| parse_check_images(text).map(|mode| s.config.pipeline.check_images = mode)),
+        "Compare before images with the stored rows: off, sample or all; a difference stops \
+         replay",
+    )
+    .under(PIPELINE_PART)
+    .default("sample"),
+    option(
+        PIPELINE,
+        "relay-sync",
+        "POLICY",
+        Kind::Text(|s, text| parse_relay_sync(text).map(|policy| s.config.relay_sync = policy)),
+        "When to sync the relay log: every-transaction, MS,BYTES or never",
+    )
+    .under(PIPELINE_PART)
+    .default("10,16M"),
+    option(
+        FOLLOW,
+        "server-id",
+        "ID",
+        Kind::Number(1, u32::MAX as u64, |s, id| s.config.server_id = Some(id as u32)),
+        "Our server_id, unique among the source's replicas",
+    )
+    .under(REPLICATION_PART)
+    .otherwise("kept in the data folder"),
+    option(
+        FOLLOW,
+        "report-host",
+        "HOST",
+        Kind::Text(|s, text| put(&mut s.config.report_host, checked_report_host(text))),
+        "Our host, as SHOW REPLICAS on the source shows it",
+    )
+    .under(REPLICATION_PART),
+    option(
+        FOLLOW,
+        "report-port",
+        "PORT",
+        Kind::Number(0, 65_535, |s, port| s.config.report_port = port as u16),
+        "Our port, as SHOW REPLICAS on the source shows it",
+    )
+    .under(REPLICATION_PART),
+    option(
+        FOLLOW,
+        "max-relay-log-size",
+        "SIZE",
+        Kind::Bytes(4096, 1 << 30, |s, bytes| s.config.max_relay_log_size = bytes),
+        "Start a new relay log file above this size, bytes",
+    )
+    .under(REPLICATION_PART)
+    .default("1G"),
+    option(
+        FOLLOW,
+        "relay-log-space-limit",
+        "SIZE",
+        Kind::BytesOrNone(|s, bytes| s.config.relay_log_space_limit = bytes),
+        "Stop receiving while the relay log is larger than this, bytes; 0 = no limit",
+    )
+    .under(REPLICATION_PART)
+    .default("0"),
+    option(
+        FOLLOW,
+        "binlog-expire-logs-seconds",
+        "TIME",
+        Kind::SpanOrNone(|s, span| s.config.relay_log_expire = span),
+        "Keep relay log files this long after a durable cut has passed them; 0 = purge at once",
+    )
+    .under(REPLICATION_PART)
+    .default("0"),
+    option(
+        FOLLOW,
+        "copy-connections",
+        "N",
+        Kind::Number(1, 64, |s, n| s.config.copy.connections = n as usize),
+        "Connections that read the source during the initial copy",
+    )
+    .under(COPY_PART)
+    .default("4"),
+    option(
+        FOLLOW,
+        "copy-lock",
+        "HOW",
+        Kind::Text(|s, text| parse_copy_lock(text).map(|lock| s.config.copy.lock = lock)),
+        "auto: try for a minute to lock the source's writers out for milliseconds, then copy \
+         without a lock; none: copy without a lock, for accounts without RELOAD",
+    )
+    .under(COPY_PART)
+    .default("auto"),
+    option(
+        FOLLOW,
+        "copy-rate",
+        "SIZE",
+        Kind::Bytes(1 << 10, BYTES_MAX, |s, bytes| s.config.copy.rate = Some(bytes)),
+        "Limit on the bytes that the initial copy reads per second",
+    )
+    .under(COPY_PART)
+    .otherwise("no limit"),
+    option(
+        FOLLOW,
+        "lock-wait",
+        "TIME",
+        Kind::Span(|s, span| s.config.copy.lock_wait = span),
+        "How long one try for the source's read lock may make writers wait; the first tries \
+         take 100 ms",
+    )
+    .under(COPY_PART)
+    .default("1s"),
+    option(
+        FOLLOW,
+        "snapshot-max",
+        "TIME",
+        Kind::Span(|s, span| s.config.copy.snapshot_max = span),
+        "Maximum age of the initial copy's snapshots",
+    )
+    .under(COPY_PART)
+    .default("10min"),
+    option(
+        FOLLOW,
+        "memory",
+        "SIZE",
+        Kind::Bytes(MEMORY_MIN, BYTES_MAX, |s, bytes| s.config.memory = bytes),
+        "Limit on resident memory, bytes",
+    )
+    .under(STORE_PART)
+    .otherwise("a quarter of the machine's"),
+    option(
+        FOLLOW,
+        "cut-interval",
+        "TIME",
+        Kind::Span(|s, span| s.config.cut_interval = span),
+        "Maximum age of replayed changes that are not durable in the store",
+    )
+    .under(STORE_PART)
+    .default("60s"),
+    option(
+        FOLLOW,
+        "snapshot-memory",
+        "SIZE",
+        Kind::BytesOrNone(|s, bytes| s.config.snapshot_memory = bytes),
+        "Limit on the rows kept in memory for verify and dump alone, bytes; above it the \
+         oldest of these ends with \"snapshot too old\"",
+    )
+    .under(STORE_PART)
+    .otherwise("half of --memory, and within it"),
+    option(
+        FOLLOW,
+        "snapshot-age",
+        "TIME",
+        Kind::Span(|s, span| s.config.snapshot_age = Some(span)),
+        "Maximum age of the state that verify and dump read",
+    )
+    .under(STORE_PART)
+    .otherwise("no limit"),
+    option(
+        FOLLOW,
+        "source-heartbeat-period",
+        "TIME",
+        Kind::Span(|s, span| s.heartbeat = Some(span)),
+        "How often an idle source sends a heartbeat",
+    )
+    .under(REPLICATION_PART)
+    .also(&["heartbeat"])
+    .otherwise("1s"),
+    option(
+        FOLLOW,
+        "replica-net-timeout",
+        "TIME",
+        Kind::Span(|s, span| s.config.read_timeout = span),
+        "Reconnect if nothing arrives for this long",
+    )
+    .under(REPLICATION_PART)
+    .also(&["read-timeout"])
+    .in_files(&["slave-net-timeout"])
+    .default("60s"),
+    option(
+        FOLLOW,
+        "source-connect-retry",
+        "TIME",
+        Kind::Span(|s, span| s.config.connect_retry = span),
+        "Longest pause between two attempts to connect; the first pauses are shorter",
+    )
+    .under(REPLICATION_PART)
+    .also(&["connect-retry"])
+    .default("10s"),
+    option(
+        FOLLOW,
+        "source-retry-count",
+        "N",
+        Kind::Number(0, u64::MAX, |s, n| s.config.retry_count = n),
+        "Give up after this many failed attempts in a row; 0 = never",
+    )
+    .under(REPLICATION_PART)
+    .default("0"),
+    option(
+        FOLLOW,
+        "skip-gtids",
+        "GTID-SET",
+        Kind::Text(|s, text| {
+            replica::skip::parse(text).map(|set| s.config.skip.union_with(&set)).map_err(|failure| failure.text)
+        }),
+        "Commit these transactions empty, as slipstream skip does; kept in the data folder",
+    )
+    .under(REPLICATION_PART),
+    option(
+        FOLLOW,
+        "log-error",
+        "FILE",
+        Kind::Text(|s, text| checked_log_file(text).map(|file| s.log.file = file)),
+        "Log file, appended to; reopened on SIGHUP",
+    )
+    .under(LOG_PART)
+    .also(&["log-file"])
+    .default("stderr"),
+    option(
+        FOLLOW,
+        "log-format",
+        "FORMAT",
+        Kind::Text(|s, text| parse_log_format(text).map(|format| s.log.format = format)),
+        "text (mysqld's lines) or json",
+    )
+    .under(LOG_PART)
+    .default("text"),
+    option(
+        FOLLOW,
+        "log-error-verbosity",
+        "1-3",
+        Kind::Number(1, 3, |s, n| s.log.verbosity = n as u8),
+        "1: errors; 2: warnings too; 3: notes too",
+    )
+    .under(LOG_PART)
+    .default("3"),
+    option(
+        FOLLOW,
+        "group-access",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.config.access = if on { Access::Group } else { Access::Owner }),
+        "Let the group read the data folder; others never can, and the control socket is the \
+         owner's",
+    )
+    .under(STORE_PART)
+    .default("OFF"),
+    option(
+        FOLLOW,
+        "semi-sync",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.config.semi_sync = on),
+        "Acknowledge transactions to a source with semi-synchronous replication, after our sync",
+    )
+    .under(REPLICATION_PART)
+    .also(&["rpl-semi-sync-replica-enabled"])
+    .default("OFF"),
+    option(
+        FOLLOW,
+        "replicate-do-db",
+        "DB",
+        Kind::List(|s, rule| s.filters.add("replicate-do-db", rule)),
+        "Replicate this database only (statements: if it is the session's default database)",
+    )
+    .under(FILTER_PART),
+    option(
+        FOLLOW,
+        "replicate-ignore-db",
+        "DB",
+        Kind::List(|s, rule| s.filters.add("replicate-ignore-db", rule)),
+        "Replicate all databases but this one; ignored if there is a --replicate-do-db",
+    )
+    .under(FILTER_PART),
+    option(
+        FOLLOW,
+        "replicate-do-table",
+        "DB.TABLE",
+        Kind::List(|s, rule| s.filters.add("replicate-do-table", rule)),
+        "Replicate this table",
+    )
+    .under(FILTER_PART),
+    option(
+        FOLLOW,
+        "replicate-ignore-table",
+        "DB.TABLE",
+        Kind::List(|s, rule| s.filters.add("replicate-ignore-table", rule)),
+        "Do not replicate this table",
+    )
+    .under(FILTER_PART),
+    option(
+        FOLLOW,
+        "replicate-wild-do-table",
+        "DB.TABLE",
+        Kind::List(|s, rule| s.filters.add("replicate-wild-do-table", rule)),
+        "Replicate tables that match; % matches any text, _ one character, \\ escapes them",
+    )
+    .under(FILTER_PART),
+    option(
+        FOLLOW,
+        "replicate-wild-ignore-table",
+        "DB.TABLE",
+        Kind::List(|s, rule| s.filters.add("replicate-wild-ignore-table", rule)),
+        "Do not replicate tables that match",
+    )
+    .under(FILTER_PART),
+    option(
+        FOLLOW,
+        "replicate-rewrite-db",
+        "FROM->TO",
+        Kind::List(|s, rule| s.filters.add("replicate-rewrite-db", rule)),
+        "Give a database of the source another name here; the filters above see the new name",
+    )
+    .under(FILTER_PART),
+];
+
+fn put<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+    *field = Some(value?);
+    Ok(())
+}
+
+fn checked_source(value: &str) -> Result<Secret, String> {
+    let file = value.strip_prefix("file:").is_some_and(|path| !path.is_empty());
+    let server = value.strip_prefix("mysql://").is_some_and(|rest| !rest.is_empty());
+    if file || server {
+        Ok(Secret(value.to_owned()))
+    } else {
+        Err(format!("'{}' is neither mysql://USER@HOST:PORT nor file:PATH", mask_passwords(value)))
+    }
+}
+
+/// The source prints it to whoever asks SHOW REPLICAS; its packet has one length byte.
+fn checked_report_host(value: &str) -> Result<String, String> {
+    if value.is_empty() || value.len() > 255 || value.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("needs a host name of at most 255 bytes".to_owned());
+    }
+    Ok(value.to_owned())
+}
+
+fn parse_ssl_mode(value: &str) -> Result<SslMode, String> {
+    match value.to_ascii_uppercase().replace('-', "_").as_str() {
+        "DISABLED" => Ok(SslMode::Disabled),
+        "PREFERRED" => Ok(SslMode::Preferred),
+        "REQUIRED" => Ok(SslMode::Required),
+        "VERIFY_CA" => Ok(SslMode::VerifyCa),
+        "VERIFY_IDENTITY" => Ok(SslMode::VerifyIdentity),
+        _ => Err(format!("'{value}' is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY")),
+    }
+}
+
+fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
+    let wrong = || format!("'{value}' is none of every-transaction, MS,BYTES (10,16M), never");
+    match dashes(&value.to_ascii_lowercase()).as_str() {
+        "every-transaction" => Ok(SyncPolicy::EveryTransaction),
+        "never" => Ok(SyncPolicy::Never),
+        both => {
+            let (every, bytes) = both.split_once(',').ok_or_else(wrong)?;
+            let every = parse_span(every.trim(), "ms").map_err(|reason| format!("{}: {reason}", wrong()))?;
+            let bytes = parse_bytes(bytes.trim()).map_err(|reason| format!("{}: {reason}", wrong()))?;
+            if every.is_zero() || bytes == 0 {
+                return Ok(SyncPolicy::EveryTransaction);
+            }
+            Ok(SyncPolicy::Interval { ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX), bytes })
+        }
+    }
+}
+
+fn parse_check_images(value: &str) -> Result<CheckImages, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "off" => Ok(CheckImages::Off),
+        "sample" => Ok(CheckImages::Sample),
+        "all" => Ok(CheckImages::All),
+        _ => Err(format!("'{value}' is none of off, sample, all")),
+    }
+}
+
+fn parse_copy_lock(value: &str) -> Result<copy::CopyLock, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "auto" => Ok(copy::CopyLock::Auto),
+        "none" => Ok(copy::CopyLock::None),
+        _ => Err(format!("'{value}' is none of auto, none")),
+    }
+}
+
+fn parse_log_format(value: &str) -> Result<LogFormat, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("'{value}' is neither text nor json")),
+    }
+}
+
+fn bytes_within(value: &str, least: u64, most: u64) -> Result<u64, String> {
+    let bytes = parse_bytes(value)?;
+    if (least..=most).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(format!("'{value}' is not from {least} to {most} bytes"))
+    }
+}
+
+fn checked_log_file(value: &str) -> Result<Option<PathBuf>, String> {
+    match value {
+        "" => Err("needs a path".to_owned()),
+        "stderr" => Ok(None),
+        path => Ok(Some(PathBuf::from(path))),
+    }
+}
