@@ -1,5 +1,5 @@
-//! Bad input, each against the real thing: a clear error, the right exit code, no panic; and an equal copy wherever going
-//! on is possible.
+//! Bad input, each against the real thing: a clear error, the right exit code, no panic; and an equal copy wherever
+//! going on is possible.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -271,7 +271,7 @@ fn relay_files_torn_flipped_deleted() {
         let mut replica = Replica::follow(&server, &data, &[]);
         assert_equal(&server, &mut replica, &["relay"]);
         let log = replica.log();
-        assert!(log.contains(file) && log.contains("the source sends it again"), "{what}: {log}");
+        assert!(log.contains(file) && log.contains("the source will send the rest again"), "{what}: {log}");
         replica.stop();
     };
     for place in [5, 300, 2000, 9000] {

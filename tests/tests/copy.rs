@@ -65,7 +65,11 @@ fn a_copy_without_a_lock_is_exact_when_it_has_settled() {
 
     let options = ["--copy-lock=none", "--copy-rate=300K", "--copy-connections=1", "--cut-interval=100ms"];
     let mut replica = Replica::spawn(&proxy.url(), &data, &options, |_| ());
-    wait_for("the copy's begin", || replica.log().contains("without a lock, from").then_some(()), || replica.log());
+    wait_for(
+        "the copy's begin",
+        || replica.log().contains("without a lock, starting at").then_some(()),
+        || replica.log(),
+    );
     // Nothing more of the log comes, so the copy cannot settle before it is let go.
     proxy.hold_dumps(Some(0));
     let half_read = AtomicBool::new(false);
@@ -112,7 +116,7 @@ fn a_copy_without_a_lock_is_exact_when_it_has_settled() {
     assert_equal(&server, &mut replica, &["bank"]);
     busy(&server, 5000);
     assert_equal(&server, &mut replica, &["bank"]);
-    assert!(replica.log().contains("is exact now"), "{}", replica.log());
+    assert!(replica.log().contains("is consistent now"), "{}", replica.log());
     replica.stop();
 
     let skipped = goal.subtract(&begun).to_string();
@@ -264,7 +268,7 @@ fn a_copy_of_a_table_that_was_killed_leaves_the_table_as_it_was() {
         assert_ne!(asked.join().unwrap().code, 0);
         replica = Replica::follow(&server, &data, &["--copy-rate=100K", "--cut-interval=100ms"]);
         replica.catch_up(&server);
-        assert!(replica.log().contains("again.keyed did not come to its end and is abandoned"), "{}", replica.log());
+        assert!(replica.log().contains("again.keyed did not finish"), "{}", replica.log());
         // A table that is made now must not find the rows of the copy.
         server.sql(&format!("CREATE TABLE again.after{round} (id INT PRIMARY KEY, n INT, pad VARCHAR(300))"));
     }
@@ -289,13 +293,13 @@ fn ddl_in_the_middle_of_a_table_s_copy() {
         replica.catch_up(&server);
         proxy.hold_dumps(Some(0));
         server.sql("INSERT INTO again.keyed SELECT MAX(id) + 1, 0, 'held' FROM again.keyed");
-        let asked = begin_copy(&mut replica, table, "waiting until replay");
+        let asked = begin_copy(&mut replica, table, "waiting for replay to pass");
         server.sql(sql);
         proxy.hold_dumps(None);
         asked.join().unwrap()
     };
-    // Replay that is let go may stand between the copy's GTID set and the statement for long enough to switch: then the copy
-    // is whole, and the statement finds it in the table's place.
+    // Replay that is let go may stand between the copy's GTID set and the statement for long enough to switch: then the
+    // copy is whole, and the statement finds it in the table's place.
     let ended = |ran: &Ran, texts: &[&str]| match ran.out.contains("attempts: 1") {
         true => drop(ran.expect(0, &["copied"])),
         false => drop(ran.expect(1, texts)),
@@ -303,7 +307,7 @@ fn ddl_in_the_middle_of_a_table_s_copy() {
     let truncate = "USE again; TRUNCATE TABLE keyed; INSERT INTO keyed VALUES (1, 1, 'after'), (2, 2, 'after')";
     let ran = meanwhile("again.keyed", truncate);
     if !ran.out.contains("attempts: 1") {
-        ran.expect(0, &["changed by: TRUNCATE", "beginning anew", "copied", "attempts: 2"]);
+        ran.expect(0, &["changed by: TRUNCATE", "starting over", "copied", "attempts: 2"]);
     }
     ran.expect(0, &["copied"]);
     let ran = meanwhile("again.wide", "RENAME TABLE again.wide TO again.broad");

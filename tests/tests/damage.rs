@@ -1,5 +1,5 @@
-//! A relay log damaged under a running replica: noticed where replay reads it, cut back, fetched again, and on it goes in
-//! the same process.
+//! A relay log damaged under a running replica: noticed where replay reads it, cut back, fetched again, and on it goes
+//! in the same process.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
@@ -75,7 +75,11 @@ fn a_byte_flipped_under_a_running_replica_is_mended() {
     let mut byte = [0];
     file.read_exact_at(&mut byte, 2_000_000).unwrap();
     file.write_all_at(&[byte[0] ^ 0x40], 2_000_000).unwrap();
-    is_mended(&server, replica, &["is damaged at offset", "fetching it again", "the source sends it again"]);
+    is_mended(
+        &server,
+        replica,
+        &["is damaged at offset", "fetching the rest again", "the source will send the rest again"],
+    );
 }
 
 #[test]
@@ -84,11 +88,11 @@ fn a_file_deleted_or_cut_off_under_a_running_replica_is_mended() {
     let (replica, _) = behind(&server, "deleted");
     let all = files(&replica.data);
     std::fs::remove_file(&all[FAR]).unwrap();
-    is_mended(&server, replica, &["it is missing", "fetching it again"]);
+    is_mended(&server, replica, &["it is missing", "fetching the rest again"]);
     let (replica, _) = behind(&server, "deleted");
     let all = files(&replica.data);
     File::options().write(true).open(&all[FAR]).unwrap().set_len(1_000_000).unwrap();
-    is_mended(&server, replica, &["fetching it again"]);
+    is_mended(&server, replica, &["fetching the rest again"]);
 }
 
 /// What the source has purged meanwhile cannot be fetched: said, with the code for it, and nothing wrong is shown.

@@ -226,5 +226,5 @@ fn the_disk_is_full_when_filters_and_facts_are_written() {
     assert_equal(&server, &mut replica, &["full"]);
     replica.stop();
     slipstream(&["replica", "--source", &url, "--data", path, "--replicate-do-db=other"])
-        .expect(2, &["other replication filters", "Only there: --replicate-wild-do-table='full.%'"]);
+        .expect(2, &["other replication filters", "Only in the folder: --replicate-wild-do-table='full.%'"]);
 }

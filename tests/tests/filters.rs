@@ -206,7 +206,7 @@ fn tables_that_change_sides_are_copied_or_go() {
     let data = replica.data.clone();
     replica.stop();
     let other = Replica::spawn(&server.url("repl"), &data, &["--replicate-wild-do-table=d.t%"], |_| ());
-    other.expect_exit(2, &["other replication filters", "--replicate-rewrite-db='d->e'", "only given now: none"]);
+    other.expect_exit(2, &["other replication filters", "--replicate-rewrite-db='d->e'", "only given: none"]);
     let mut replica = Replica::follow(&server, &data, &[given[2], given[1], given[0], given[0]]);
     replica.catch_up(&server);
     verify_all(&server, replica.data());

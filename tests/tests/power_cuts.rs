@@ -1,11 +1,11 @@
 //! The power goes, at any moment: what was acknowledged is there, what is there is an exact prefix of the source's
 //! history, and replication goes on from it to an equal end (invariants 12, 13, 15).
 //!
-//! A *life* is one data folder and what happens to it: rounds of start, load, cut, look. When a cut comes is by the wall
-//! clock; what is checked holds for every moment. What survives of unsynced bytes and names is chosen by the seed.
+//! A *life* is one data folder and what happens to it: rounds of start, load, cut, look. When a cut comes is by the
+//! wall clock; what is checked holds for every moment. What survives of unsynced bytes and names is chosen by the seed.
 //!
-//! By hand: SLIPSTREAM_POWER_CUT_SEED=N chooses the seeds, SLIPSTREAM_POWER_CUT_FAULT=TEXT the faults whose names hold the
-//! text, SLIPSTREAM_POWER_CUT_TAKE_OUT=RULES takes syncs out of every life (`power_cut::journal::skips`).
+//! By hand: SLIPSTREAM_POWER_CUT_SEED=N chooses the seeds, SLIPSTREAM_POWER_CUT_FAULT=TEXT the faults whose names hold
+//! the text, SLIPSTREAM_POWER_CUT_TAKE_OUT=RULES takes syncs out of every life (`power_cut::journal::skips`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::PathBuf;
@@ -468,7 +468,7 @@ impl<'a> Life<'a> {
         let mut replica = Replica::start(&url, &self.data, &[]);
         assert_equal(&self.source.server, &mut replica, &[DB]);
         let log = replica.log();
-        let cut_back = log.matches("was cut back").count();
+        let cut_back = log.matches("was truncated from").count();
         let (cuts, unsynced) = (self.cuts, self.unsynced_cuts);
         eprintln!("{cuts} cuts, {unsynced} with relay files not durable, {cut_back} starts that cut the log back");
         let (store, compactions) = (self.unsynced_store, self.compactions);
@@ -537,8 +537,8 @@ fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
     assert!(store_cuts > 0 && purged > 0, "{store_cuts} {purged}: there was nothing to be cut to");
 }
 
-/// Found by power cuts: a replica killed between a transaction's receipt and its acknowledgement holds what its source has
-/// not executed yet, and was refused for that.
+/// Found by power cuts: a replica killed between a transaction's receipt and its acknowledgement holds what its source
+/// has not executed yet, and was refused for that.
 #[test]
 fn a_transaction_that_waits_for_its_acknowledgement_is_not_errant() {
     let source = Source::start();
@@ -567,8 +567,8 @@ fn a_transaction_that_waits_for_its_acknowledgement_is_not_errant() {
     });
 }
 
-/// Found by power cuts: after the folders of store and relay log were made, their names became durable only when the facts
-/// about a source server were written, of which a start from files has none.
+/// Found by power cuts: after the folders of store and relay log were made, their names became durable only when the
+/// facts about a source server were written, of which a start from files has none.
 #[test]
 fn what_was_replayed_from_files_is_durable() {
     let server = Server::start("power-files", &[]);
@@ -586,8 +586,8 @@ fn what_was_replayed_from_files_is_durable() {
     assert_equal_at_rest(&server, data, &[DB]);
 }
 
-/// The mark of a copy that came to no end stayed when the next start needed no copy: each start until the first cut then
-/// removed a relay log with acknowledged transactions.
+/// The mark of a copy that came to no end stayed when the next start needed no copy: each start until the first cut
+/// then removed a relay log with acknowledged transactions.
 #[test]
 fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
     let server = Server::start("power-mark", &[]);
@@ -598,7 +598,7 @@ fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
     std::fs::write(data.join("copying"), "00000000-0000-0000-0000-00000000abcd:1\n").unwrap();
     let mut replica = start();
     replica.catch_up(&server);
-    assert!(replica.log().contains("did not come to its end"), "{}", replica.log_end());
+    assert!(replica.log().contains("did not finish"), "{}", replica.log_end());
     replica.kill();
     assert!(!data.join("copying").exists());
     assert_equal_at_rest(&server, data.to_str().unwrap(), &[DB]);
@@ -754,8 +754,8 @@ const OF_STORE: Fault = Fault { name: "", rules: "", phase: CUTS, way: Way::Runs
 const TABLES: &str = "data/store/tables/1*;data/store/tables/2*;data/store/tables/3*;data/store/tables/4*;data/store/tables/5*;data/store/tables/6*;data/store/tables/7*;data/store/tables/8*;data/store/tables/9*;data/store/tables/0*";
 
 /// The checker is trusted once it has caught planted faults: with any one sync taken out, a power cut does what it must
-/// never do. Each fault has a bounded number of cuts to show. With nothing taken out the same lives show none (looked at
-/// in the long form; the short one has the test above for that).
+/// never do. Each fault has a bounded number of cuts to show. With nothing taken out the same lives show none (looked
+/// at in the long form; the short one has the test above for that).
 #[test]
 fn each_sync_is_missed_when_it_is_taken_out() {
     let source = Source::start();

@@ -293,7 +293,7 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
     let mut replica = Replica::follow(&server, &data, &[]);
     let status = replica.catch_up(&server);
     assert!(ledger(&status, "skipped_by_operator").iter().any(|(_, count)| *count > 0), "{}", status["ledger"]);
-    let told = format!("{gtid} was committed empty, as the operator asked; it held");
+    let told = format!("{gtid} was committed empty, as the operator asked; it contained");
     wait_for("the log", || replica.log().contains(&told).then_some(()), || replica.log());
     assert!(replica.log().contains("statement: INSERT INTO a.v (id) VALUES (50)"), "{}", replica.log());
     assert_equal_at_rest_of(&server, path, "a.t");
@@ -316,7 +316,7 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.catch_up(&server);
     // What was skipped is executed: it is neither asked for again nor skipped twice.
-    slipstream(&["skip", &gtid, "--data", path]).expect(1, &["executed already"]);
+    slipstream(&["skip", &gtid, "--data", path]).expect(1, &["already executed"]);
     // A GTID that has yet to come, named to a running replica, a tagged one too.
     let uuid = gtid.split(':').next().unwrap().to_owned();
     slipstream(&["skip", &format!("{uuid}:bad:1"), "--data", path]).expect(0, &[]);

@@ -155,7 +155,7 @@ impl StatusReport {
                 let number = error.number.map(|n| format!(" [{n}]")).unwrap_or_default();
                 line(text, "Last_Error", &format!("{}{number} {}", error.at, error.text));
                 if let Some(way_on) = &error.way_on {
-                    line(text, "Way on", way_on);
+                    line(text, "Hint", way_on);
                 }
             }
         }
@@ -402,7 +402,7 @@ mod tests {
             "Lag                  850 us\n",
             "Clock                source is 1.50 ms behind\n",
             "[1032] row of shop.orders not?[2J found\n",
-            "Way on               slipstream skip ...\n",
+            "Hint                 slipstream skip ...\n",
             "apply x2 1.50 s",
             "  Write_rows                   12,345         12,340              0   5 in flight\n",
             "control\n",

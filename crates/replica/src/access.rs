@@ -87,7 +87,7 @@ pub struct NotNarrowed {
 impl fmt::Display for NotNarrowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NotNarrowed { count, first } = self;
-        write!(f, "permissions of {count} names in the data folder stay as they are; the first: {first}")
+        write!(f, "could not set the permissions of {count} names in the data folder; the first: {first}")
     }
 }
 
@@ -140,7 +140,7 @@ impl Narrowing {
         let is_folder = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => true,
             FileType::RegularFile => false,
-            FileType::Symlink => return self.fail(path, &"a symbolic link, which is not followed"),
+            FileType::Symlink => return self.fail(path, &"a symbolic link, not followed"),
             _ => return,
         };
         let bits = stat.st_mode & 0o777;
@@ -243,7 +243,7 @@ mod tests {
         let (dir, data) = old_folder();
         let failed = narrow(&data, Access::Owner).unwrap_err();
         assert_eq!(failed.count, 2, "{failed}");
-        assert!(failed.to_string().contains("a symbolic link, which is not followed"), "{failed}");
+        assert!(failed.to_string().contains("a symbolic link, not followed"), "{failed}");
         for (name, wanted) in [
             ("data", 0o750),
             ("data/store", 0o700),

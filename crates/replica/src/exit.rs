@@ -71,9 +71,9 @@ impl fmt::Display for Exit {
             Exit::Usage => "usage or configuration",
             Exit::FolderInUse => "folder in use",
             Exit::PreflightRefused => "preflight refused",
-            Exit::SourcePurged => "source no longer has what we need",
+            Exit::SourcePurged => "source no longer has what this replica needs",
             Exit::NotSupported => "event or statement not supported",
-            Exit::Corrupt => "file corrupt or not ours",
+            Exit::Corrupt => "file corrupt or not Slipstream's",
             Exit::Disk => "disk full or I/O error",
             Exit::DataDiffers => "data differ from what the log expects",
             Exit::Defect => "an internal check failed (a defect of Slipstream)",
@@ -150,7 +150,7 @@ impl Failure {
 }
 
 /// Where the disk is full: all small files are written whole or not at all, so nothing else is to be done.
-pub(crate) const FREE_SPACE: &str = "free space in the file system of that folder, then run the same command again";
+pub(crate) const FREE_SPACE: &str = "free space in that folder's file system, then run the same command again";
 
 /// A full or broken disk is code 8; what the caller asked wrongly (no such file, no permission) is a plain error.
 #[must_use]

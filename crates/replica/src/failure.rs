@@ -99,19 +99,19 @@ pub(crate) fn trouble(error: &SourceError) -> SourceTrouble {
     let (exit, way_on) = match error.dump_refusal() {
         Some(DumpRefusal::Purged) => (
             Exit::SourcePurged,
-            "the source purged log this replica needs: start with an empty folder against a source whose log reaches \
+            "the source purged log that this replica needs: start with an empty folder, from a source whose log reaches \
              back to its first statement",
         ),
         Some(DumpRefusal::MoreGtidsThanSource) => (
             Exit::PreflightRefused,
-            "this replica holds transactions of the source that the source has lost: compare both sets, then start \
+            "this replica has transactions that the source has lost: compare both sets, then start \
              with an empty folder",
         ),
         Some(DumpRefusal::SameUuid) => (
             Exit::PreflightRefused,
             "another replica follows this source under the same server_uuid: give each its own data folder",
         ),
-        Some(DumpRefusal::Other) => (Exit::SourcePurged, "look into the source's error log"),
+        Some(DumpRefusal::Other) => (Exit::SourcePurged, "see the source's error log"),
         None if error.is_transient() => return SourceTrouble::Again(failure),
         None => return SourceTrouble::Fatal(failure),
     };

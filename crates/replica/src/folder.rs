@@ -155,8 +155,8 @@ impl Folder {
                     if texts.is_empty() { "none".to_owned() } else { texts.join(" ") }
                 };
                 let text = format!(
-                    "{} was filled with other replication filters: it would hold neither what these leave out nor all \
-                     they let pass. Only there: {}; only given now: {}",
+                    "{} was filled with other replication filters, so its rows would not be those that the given ones \
+                     choose. Only in the folder: {}; only given: {}",
                     self.path.display(),
                     only(&kept, filters),
                     only(filters, &kept)
@@ -288,11 +288,14 @@ pub(crate) fn read_small(path: &Path) -> Result<Option<String>, Failure> {
     let read = file.take(STATE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::io(path.display(), &error))?;
     if bytes.len() as u64 > STATE_BYTES_MAX {
-        return Err(Failure::new(Exit::Corrupt, format!("{}: larger than any file of ours", path.display())));
+        return Err(Failure::new(
+            Exit::Corrupt,
+            format!("{}: too large to be one of Slipstream's files", path.display()),
+        ));
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),
-        Err(_) => Err(Failure::new(Exit::Corrupt, format!("{}: not a text file of ours", path.display()))),
+        Err(_) => Err(Failure::new(Exit::Corrupt, format!("{}: not one of Slipstream's text files", path.display()))),
     }
 }
 

@@ -185,13 +185,13 @@ pub(crate) fn prepare(
     let lock = match plan.lock {
         CopyLock::Auto | CopyLock::Table => {
             format!(
-                "snapshots taken at GTIDs {}: the source was locked for {} us after {} tries",
+                "snapshots taken at GTIDs {}: the source was locked for {} us, after {} tries",
                 shown_set(&plan.executed),
                 plan.lock_us,
                 plan.lock_tries
             )
         }
-        CopyLock::None => format!("copying without a lock, from GTIDs {} on", shown_set(&plan.executed)),
+        CopyLock::None => format!("copying without a lock, starting at GTIDs {}", shown_set(&plan.executed)),
     };
     let text = format!("{lock}; {} tables, {} connections", plan.tables.len(), config.copy.connections);
     log::write(Code::InitialCopyBegun, "Copy", &text);
@@ -254,7 +254,8 @@ pub(crate) fn run(
     };
     let settles_at = report.settled_at.as_ref();
     let catalog = report.unsettled.iter().fold(catalog, |catalog, UnsettledTable { db, table, why }| {
-        let text = format!("`{db}`.`{table}` is left out, and copied by itself once replay runs: {why}");
+        let text =
+            format!("`{db}`.`{table}` is left out of the initial copy, and will be copied once replay runs: {why}");
         log::write(Code::TableLeftOut, "Copy", &text);
         catalog.with_quarantined(&(db.clone(), table.clone()), why).0
     });
@@ -262,7 +263,7 @@ pub(crate) fn run(
     finished.map_err(|error| CopyFailure::Own(store_failure(&error)))?;
     log::write(Code::InitialCopyDone, "Copy", &report.to_string());
     if let Some(until) = settles_at {
-        let text = format!("no lock was taken: rows can be read once GTIDs {} are replayed", shown_set(until));
+        let text = format!("copied without a lock: rows can be read once GTIDs {} are replayed", shown_set(until));
         log::write(Code::CopyNotConsistentYet, "Copy", &text);
     }
     Ok(())

@@ -148,7 +148,7 @@ pub(crate) fn owner(folder: &Path) -> Option<u32> {
 
 fn in_use(folder: &Path) -> Failure {
     let who = match owner(folder) {
-        Some(pid) => format!("process {pid} has it"),
+        Some(pid) => format!("process {pid} owns it"),
         None => "another process is reading it".to_owned(),
     };
     Failure::new(Exit::FolderInUse, format!("data folder {} is in use: {who}", folder.display()))

@@ -48,7 +48,7 @@ impl Opening<'_> {
             log::write(
                 Code::InitialCopyRemoved,
                 "Copy",
-                "an initial copy did not come to its end; what there was of it is removed",
+                "an earlier initial copy did not finish; removing what it left",
             );
         }
         let is_empty = recovered.is_none() && !initial_copy::has_relay_log(&self.folder.relay_log());
@@ -90,7 +90,7 @@ impl Opening<'_> {
                 return Err(failure);
             }
             let pause = initial_copy::pause_after(tries);
-            let text = format!("{failed}; beginning anew in {} ms (try {})", pause.as_millis(), tries + 1);
+            let text = format!("{failed}; starting over in {} ms (attempt {})", pause.as_millis(), tries + 1);
             log::write(Code::InitialCopyRetried, "Copy", &text);
             std::thread::sleep(pause);
         }
@@ -163,14 +163,14 @@ impl Opening<'_> {
         folder.sync()?;
         if let Some(cut) = &recovery.cut {
             let text = format!(
-                "relay log {} was cut back from {} to {} bytes: {}; the source sends it again",
+                "relay log {} was truncated from {} to {} bytes: {}; the source will send the rest again",
                 cut.file, cut.from_len, cut.to_len, cut.reason
             );
             log::write(Code::RelayLogTruncated, "Relay", &text);
         }
         if let Some(dropped) = &recovery.dropped {
             let text = format!(
-                "relay log files {} are gone ({}); the store holds all that was in them",
+                "relay log files {} are missing ({}); the store holds everything that was in them",
                 dropped.files.join(", "),
                 dropped.reasons.join("; ")
             );

@@ -200,7 +200,7 @@ impl Receiver {
             self.link.note_error(&failure);
             let wait = jittered(pause);
             let text = format!(
-                "{}; connecting again in {} ms (attempt {attempts}), position {}",
+                "{}; reconnecting in {} ms (attempt {attempts}), position {}",
                 failure.text,
                 wait.as_millis(),
                 self.intake.source_position()
@@ -397,7 +397,7 @@ impl Receiver {
             }
         }
         if self.intake.in_transaction() {
-            let text = format!("{name} ends inside a transaction: the file is cut off");
+            let text = format!("{name} ends in the middle of a transaction: the file is truncated");
             return Err(Failure::new(Exit::Corrupt, text));
         }
         Ok(())
@@ -427,7 +427,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
         SourceSpec::Files(path) => {
             for file in list_files(path)? {
                 BinlogFile::open(&file).map_err(binlog_failure)?;
-                say(out, &format!("{}: a binary log Slipstream reads", file.display()))?;
+                say(out, &format!("{}: a binary log that Slipstream can read", file.display()))?;
             }
             return Ok(());
         }
@@ -470,7 +470,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     let (account, missing) = source::copy_check::missing_privileges(&mut connection, needed).map_err(failed)?;
     if !missing.is_empty() {
         let text = format!(
-            "note: a table can be copied again (slipstream copy, and by itself where a statement cannot be interpreted) \
+            "note: copying one table again (slipstream copy, or after a statement that cannot be interpreted) is possible \
              only with {}: {}",
             missing.join(", "),
             source::copy_check::grant_statement(&missing, &account)

@@ -66,7 +66,7 @@ pub(crate) fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &A
                 Ok(files) if files.is_empty() => "none".to_owned(),
                 Ok(files) => files.join(", "),
                 // The last cut of a clean stop.
-                Err(RelayError::Closed) => "none, left to the next cut".to_owned(),
+                Err(RelayError::Closed) => "none, left for the next cut".to_owned(),
                 Err(_) => "failed".to_owned(),
             }
         );

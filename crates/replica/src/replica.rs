@@ -78,7 +78,7 @@ impl Replica {
         let began = Instant::now();
         let mut skip = crate::skip::load(folder)?;
         if !config.skip.is_subset_of(&skip) {
-            log::write(Code::OperatorCommand, "Server", &format!("skip asked by --skip-gtids: {}", config.skip));
+            log::write(Code::OperatorCommand, "Server", &format!("--skip-gtids asks to skip {}", config.skip));
             skip = crate::skip::add(folder, &config.skip)?;
         }
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
@@ -257,7 +257,7 @@ impl Replica {
                 log::write(
                     Code::DamageSearchFailed,
                     "Relay",
-                    &format!("cannot look for damage behind '{stop}': {error}"),
+                    &format!("cannot search the relay log for the damage that caused '{stop}': {error}"),
                 );
                 None
             }
@@ -277,15 +277,17 @@ impl Replica {
     /// Why the table is as it was; code 2 for a name that is none.
     pub fn copy_table(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
         let Some(source) = &self.source_options else {
-            return Err(Failure::usage("files cannot be asked for a table's rows: this needs a server as source"));
+            return Err(Failure::usage(
+                "a table can be copied from a server only, and the source of this replica is files",
+            ));
         };
         self.failure().map_or(Ok(()), Err)?;
         if self.pipeline.is_paused() {
-            return Err(Failure::error("replay is paused, and a copy takes its place between its transactions")
+            return Err(Failure::error("replay is paused, and a table's copy needs it to run")
                 .with_way_on(format!("slipstream resume --data {}", self.data.display())));
         }
         let Ok(_alone) = self.copying_table.try_lock() else {
-            return Err(Failure::error("a table is being copied on this replica; try again when it has ended"));
+            return Err(Failure::error("this replica is copying another table; try again when that is done"));
         };
         let shown = |line: &str| line.clone_into(&mut self.table_copy.lock().unwrap_or_else(PoisonError::into_inner));
         shown(name);
@@ -319,7 +321,7 @@ impl Replica {
         let writes = self.pipeline.decode_options().writes;
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let (name, why) = due.look(Instant::now(), &catalog, &writes)?;
-        let text = format!("{name} cannot be read before it is copied again, which begins now: {why}");
+        let text = format!("{name} cannot be read until it is copied again; starting the copy: {why}");
         log::write(Code::TableInQuarantine, "Copy", &text);
         Some(name)
     }
@@ -343,7 +345,7 @@ impl Replica {
         if late.is_empty() {
             return Ok(());
         }
-        Err(Failure::error(format!("executed already, cannot be skipped any more: {late}")))
+        Err(Failure::error(format!("already executed, too late to skip: {late}")))
     }
 
     /// Does what no thread of its own does; to be called every few milliseconds. A table in quarantine is copied, a
@@ -372,7 +374,7 @@ impl Replica {
                 self.recovery_said.store(true, Ordering::Relaxed);
                 let replayed = visible.sequence.0.saturating_sub(self.recovered_sequence);
                 let text = format!(
-                    "recovered in {} ms: {replayed} transactions of the kept relay log were replayed behind the cut",
+                    "recovered in {} ms: replayed {replayed} transactions of the kept relay log after the cut",
                     self.began.elapsed().as_millis()
                 );
                 log::write(Code::Recovered, "Store", &text);
@@ -380,7 +382,7 @@ impl Replica {
         }
         let (skipped, more) = self.skip.take_skipped(&self.pipeline.store.visibility().executed());
         for one in skipped {
-            let text = format!("{} was committed empty, as the operator asked; it held {}", one.gtid, one.held);
+            let text = format!("{} was committed empty, as the operator asked; it contained {}", one.gtid, one.held);
             log::write(Code::Skipped, "Replay", &text);
         }
         if more > 0 {
@@ -388,7 +390,11 @@ impl Replica {
         }
         if !self.settled_said.load(Ordering::Relaxed) && self.pipeline.store.readable().is_ok() {
             self.settled_said.store(true, Ordering::Relaxed);
-            log::write(Code::CopyConsistent, "Copy", "the copy taken without a lock is exact now; rows can be read");
+            log::write(
+                Code::CopyConsistent,
+                "Copy",
+                "the copy made without a lock is consistent now; rows can be read",
+            );
         }
     }
 

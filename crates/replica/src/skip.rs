@@ -21,7 +21,7 @@ fn file(folder: &Folder) -> PathBuf {
 pub fn parse(text: &str) -> Result<GtidSet, Failure> {
     let set: GtidSet = text.trim().parse().map_err(|error| Failure::usage(format!("'{text}': {error}")))?;
     if set.is_empty() {
-        return Err(Failure::usage("name the GTIDs to skip, as the stop message shows them"));
+        return Err(Failure::usage("no GTIDs given; the stop message names the one to skip"));
     }
     Ok(set)
 }

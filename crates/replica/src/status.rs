@@ -19,7 +19,7 @@ impl Replica {
     /// What replay waits for, in words; empty when nothing.
     fn waits_for(&self) -> String {
         if self.relay.space().waiting.is_some() {
-            return "receiving waits for relay log space".into();
+            return "receiving is waiting for relay log space".into();
         }
         match self.pipeline.waits_for() {
             CutWait::None => self.pipeline.store.readable().map_or_else(|error| error.to_string(), |()| String::new()),

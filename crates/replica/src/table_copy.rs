@@ -128,7 +128,7 @@ impl From<Failure> for Ended {
 
 impl From<Refused> for Ended {
     fn from(_: Refused) -> Ended {
-        Ended::Failed(Failure::error("the replica ended before the copy did; the table is as it was"))
+        Ended::Failed(Failure::error("the replica stopped before the copy finished; the table is unchanged"))
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn note_abandoned(folder: &Folder) -> Result<(), Failure> {
     let Some(table) = read_small(&path)? else { return Ok(()) };
     let table = table.trim_end();
     let text = format!(
-        "the copy of {table} did not come to its end and is abandoned; the table is as replay left it. Copy it again: \
+        "the copy of {table} did not finish; the table is unchanged. To copy it again: \
          slipstream copy --data {} {table}",
         folder.path().display()
     );
@@ -183,7 +183,7 @@ impl TableCopy<'_> {
                 Ok(report)
             }
             Err(failure) => {
-                log::write(Code::TableCopyFailed, "Copy", &format!("the copy of {name} ended: {}", failure.text));
+                log::write(Code::TableCopyFailed, "Copy", &format!("the copy of {name} failed: {}", failure.text));
                 Err(failure)
             }
         }
@@ -199,9 +199,11 @@ impl TableCopy<'_> {
                 Err(Ended::Again(reason)) => reason,
             };
             if tries >= TRIES {
-                return Err(Failure::error(format!("{reason}; after {tries} attempts the table is as it was")));
+                return Err(Failure::error(format!(
+                    "{reason}; gave up after {tries} attempts; the table is unchanged"
+                )));
             }
-            let text = format!("{reason}; beginning anew (attempt {})", tries + 1);
+            let text = format!("{reason}; starting over (attempt {})", tries + 1);
             log::write(Code::TableCopyRetried, "Copy", &text);
             say(&text);
         }
@@ -245,7 +247,7 @@ impl TableCopy<'_> {
         let store = &self.pipeline.store;
         store.begin_table_copy(&def);
         let outcome = self.read(copy, &def, say).and_then(|(rows, bytes)| {
-            say(&format!("{rows} rows are read; following the log"));
+            say(&format!("read {rows} rows; following the log"));
             let held_us = self.follow(&copier, &mut side, &place, &def, &executed, say)?;
             Ok(TableCopyReport {
                 table: def.full_name(),
@@ -314,7 +316,7 @@ impl TableCopy<'_> {
                 if said.elapsed() >= SAY_EVERY {
                     said = Instant::now();
                     let missing = copied.subtract(&now.executed).count();
-                    say(&format!("waiting until replay has passed the copy: {missing} transactions"));
+                    say(&format!("waiting for replay to pass the copy: {missing} transactions"));
                 }
                 std::thread::sleep(LOOK_EVERY);
                 continue;
@@ -338,7 +340,7 @@ impl TableCopy<'_> {
                 continue;
             };
             let held_us = asked.elapsed().as_micros() as u64;
-            say("switched; making it durable");
+            say("switched; making the copy durable");
             return self.wait_durable(number).map(|()| held_us);
         }
     }
@@ -376,7 +378,7 @@ impl TableCopy<'_> {
                     return Err(Ended::Again(format!("the table was changed by: {statement}")));
                 }
                 Err(FollowEnd::Written(statement)) => {
-                    let text = format!("a statement changed its rows as text meanwhile: {statement}");
+                    let text = format!("a statement in the log changed the table's rows meanwhile: {statement}");
                     return Err(Failure::error(text).into());
                 }
                 Err(FollowEnd::Stop(stop)) => return Err(Failure::new(Exit::Error, stop.to_string()).into()),
@@ -390,7 +392,8 @@ impl TableCopy<'_> {
     fn wait_durable(&self, number: u64) -> Result<(), Ended> {
         while self.pipeline.store.last_cut() < number {
             if self.stop.load(Ordering::Acquire) || self.pipeline.failure().is_some() {
-                let text = "the replica ended before the copy was durable; see its log at the next start";
+                let text =
+                    "the replica stopped before the copy was durable; its log says at the next start what became of it";
                 return Err(Failure::error(text).into());
             }
             self.pipeline.ask_for_cut();
@@ -412,7 +415,7 @@ fn settled(track: &CopyTrack, until: Instant) -> bool {
 }
 
 fn unfit(reason: &str) -> Ended {
-    Ended::Failed(Failure::new(Exit::DataDiffers, format!("the log does not fit the copied rows: {reason}")))
+    Ended::Failed(Failure::new(Exit::DataDiffers, format!("the log does not match the copied rows: {reason}")))
 }
 
 fn copy_ended(error: CopyError) -> Ended {

@@ -11,16 +11,16 @@ use compare::DumpFormat;
 use crate::options::{self, Flags};
 use crate::settings::OptionFiles;
 
-/// A MySQL replica that keeps up: reads a primary's binary log, replays it in parallel and exactly once, shows commits
-/// in source order.
+/// A MySQL replica that keeps up: reads a primary's binary log, replays it in parallel and exactly once, and shows
+/// commits in source order.
 ///
-/// Options may stand in the [slipstream] section of /etc/my.cnf, /etc/mysql/my.cnf and ~/.my.cnf; dash and underscore
-/// are one; flags override files. Sizes take K, M, G; times take ms, s, m, h, d.
+/// Options can also be set in the [slipstream] section of /etc/my.cnf, /etc/mysql/my.cnf and ~/.my.cnf. Dashes and
+/// underscores are equivalent; flags override files. Sizes take K, M, G; times take ms, s, m, h, d.
 ///
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
-/// what we need (1236); 6 event or statement not supported; 7 file corrupt or not ours; 8 disk full or I/O error; 9
-/// data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16 verify found
-/// differences.
+/// what this replica needs (1236); 6 event or statement not supported; 7 file corrupt or not Slipstream's; 8 disk full
+/// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
+/// verify found differences.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version, max_term_width = 120, propagate_version = true)]
 pub(crate) struct Cli {
@@ -39,7 +39,7 @@ pub(crate) struct FileFlags {
     /// Read options from this file after the default ones
     #[arg(long, global = true, value_name = "FILE", help_heading = "Option files", conflicts_with = "defaults_file")]
     pub defaults_extra_file: Option<PathBuf>,
-    /// Read no option file
+    /// Read no option files
     #[arg(long, global = true, help_heading = "Option files", conflicts_with_all = ["defaults_file", "defaults_extra_file"])]
     pub no_defaults: bool,
 }
@@ -61,30 +61,30 @@ impl FileFlags {
 pub(crate) enum Command {
     /// Follow a source: receive its log, replay it, keep a current copy
     Replica(ReplicaFlags),
-    /// Preflight alone: look whether a source fulfils what replication needs; changes nothing
+    /// Check whether a source meets the requirements of replication; changes nothing
     Check(ReplicaFlags),
-    /// Show what a replica does: lag, backlog, GTID sets, positions, rates, last error, ledger
+    /// Show the state of a replica: lag, backlog, GTID sets, positions, rates, last error, event ledger
     Status(StatusFlags),
     /// Compare every table with the source at the same GTID set, while both are live
     Verify(VerifyFlags),
     /// Write rows at the watermark as SQL or tab-separated text
     Dump(DumpFlags),
-    /// Copy one table again from the source while everything else goes on
+    /// Copy one table again from the source while replay continues
     Copy(CopyFlags),
-    /// Commit the named transactions empty, so that replay can go on past them
+    /// Commit the named transactions empty, so that replay can continue past them
     Skip(SkipFlags),
     /// Stop a running replica at a transaction boundary
     Stop(Flags<{ options::DATA }>),
-    /// Stop replaying; receiving goes on (STOP REPLICA SQL_THREAD)
+    /// Pause replay; receiving continues (STOP REPLICA SQL_THREAD)
     Pause(Flags<{ options::DATA }>),
-    /// Replay again after pause (START REPLICA SQL_THREAD)
+    /// Resume replay after a pause (START REPLICA SQL_THREAD)
     Resume(Flags<{ options::DATA }>),
 }
 
 /// Asking for the password.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PasswordFlag {
-    /// Ask for the password at the terminal (else: option file, then MYSQL_PWD)
+    /// Ask for the password at the terminal (otherwise: option file, then MYSQL_PWD)
     #[arg(short = 'p', long = "password", help_heading = "Source")]
     pub ask_password: bool,
 }
@@ -106,13 +106,13 @@ pub(crate) struct StatusFlags {
     /// One JSON document; times in microseconds, sizes in bytes
     #[arg(long, conflicts_with = "watch")]
     pub json: bool,
-    /// Exit 1 when lag is above this, or not known
+    /// Exit with 1 if the lag is above this, or not known
     #[arg(long, value_name = "TIME", conflicts_with = "watch")]
     pub max_lag: Option<String>,
-    /// Live view, until the replica stops or a signal comes; a plain line each time where stdout is no terminal
+    /// Live view until the replica stops or a signal arrives; one line per poll if stdout is not a terminal
     #[arg(long)]
     pub watch: bool,
-    /// Pause between two polls of the live view
+    /// Interval between polls of the live view
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     pub interval: String,
     /// End the live view after this many polls
@@ -158,8 +158,7 @@ pub(crate) struct DumpFlags {
     /// Binary columns as 0x...
     #[arg(long)]
     pub binary_as_hex: bool,
-    /// No rows: views, routines, triggers, events, users and grants as the statements that made them, last text and
-    /// GTID
+    /// Instead of rows: views, routines, triggers, events, users and grants, each as its last statement with its GTID
     #[arg(long, conflicts_with_all = ["tables", "format", "all_columns", "binary_as_hex"])]
     pub definitions: bool,
 }
@@ -175,7 +174,7 @@ fn dump_format() -> impl TypedValueParser<Value = DumpFormat> {
 /// `skip`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SkipFlags {
-    /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, comma between
+    /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, separated by commas
     #[arg(value_name = "GTID-SET")]
     pub gtid_set: String,
     #[command(flatten)]

@@ -180,7 +180,7 @@ impl Reply {
         if self.ok {
             return Ok(self.body);
         }
-        let text = self.error.unwrap_or_else(|| "the replica gave no reason".to_owned());
+        let text = self.error.unwrap_or_else(|| "the replica did not say why".to_owned());
         let mut failure = Failure::new(Exit::from_code(self.exit), text);
         if failure.exit == Exit::Done {
             failure.exit = Exit::Error;
@@ -231,7 +231,10 @@ impl ControlServer {
         let socket = folder.join(SOCKET_FILE);
         let failed = |error: io::Error| Failure::io(socket.display(), &error);
         if !lock.is_exclusive() {
-            return Err(Failure::error(format!("{}: only the folder's owner opens its socket", socket.display())));
+            return Err(Failure::error(format!(
+                "{}: only the owner of the folder may open its socket",
+                socket.display()
+            )));
         }
         // Made under another name and renamed: nobody reaches it before its mode is set, and a dead one is replaced.
         let temporary = folder.join("slipstream.sock.tmp");
@@ -300,7 +303,8 @@ fn accept(listener: &UnixListener, connections: &Arc<Connections>, handler: &Han
             let mut open = connections.open.lock().unwrap_or_else(PoisonError::into_inner);
             if open.len() >= CONNECTIONS_MAX {
                 drop(open);
-                let failure = Failure::error(format!("{CONNECTIONS_MAX} commands are running already; try again"));
+                let failure =
+                    Failure::error(format!("{CONNECTIONS_MAX} commands are already running; try again later"));
                 let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
                 let _ = write_line(&mut stream, &Reply::failed(&failure));
                 continue;
@@ -456,7 +460,7 @@ impl Client {
             let [kind, a, b, c, d] = head;
             let length = u64::from(u32::from_le_bytes([a, b, c, d]));
             if length > REPLY_BYTES_MAX {
-                return Err(Failure::error("the replica sent a frame larger than any of ours"));
+                return Err(Failure::error("the replica sent a frame that is too large"));
             }
             frame.clear();
             let read = (&mut reader).take(length).read_to_end(&mut frame).map_err(failed)?;

@@ -16,7 +16,7 @@ const PASSWORD_BYTES_MAX: u64 = 4096;
 pub(crate) fn ask(prompt: &str) -> Result<Secret, Failure> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let mut terminal = terminal
-        .map_err(|_| Failure::usage("no terminal to ask for the password at: use an option file or MYSQL_PWD"))?;
+        .map_err(|_| Failure::usage("there is no terminal to ask for the password; use an option file or MYSQL_PWD"))?;
     let failed = |error: std::io::Error| Failure::io("terminal", &error);
     terminal.write_all(prompt.as_bytes()).map_err(failed)?;
     let before = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;

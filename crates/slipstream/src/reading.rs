@@ -51,7 +51,11 @@ pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn
         // The rows above are right, but not all that the folder should hold.
         Some(failure) if matches!(failure.exit, Exit::Corrupt | Exit::Disk) => Err(failure),
         Some(failure) => {
-            log::write(Code::ReplayIncomplete, "Dump", &format!("replay ends here: {}", failure.text));
+            log::write(
+                Code::ReplayIncomplete,
+                "Dump",
+                &format!("replay stopped early, the rows above end there: {}", failure.text),
+            );
             Ok(())
         }
         None => Ok(()),
@@ -84,7 +88,7 @@ pub(crate) fn verify_servers(
 }
 
 fn no_server() -> Failure {
-    Failure::usage("verify needs a server to compare with: give --source mysql://USER@HOST:PORT")
+    Failure::usage("verify needs a server to compare with: --source mysql://USER@HOST:PORT")
 }
 
 fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
@@ -111,7 +115,10 @@ fn refuse_quarantined(catalog: &catalog::Catalog, names: &[String]) -> Result<()
     if tables.is_empty() {
         return Ok(());
     }
-    let text = format!("tables that are being copied again cannot be read yet, name the others: {}", tables.join("; "));
+    let text = format!(
+        "these tables are being copied again and cannot be read yet; name the tables you want instead: {}",
+        tables.join("; ")
+    );
     Err(Failure::error(text))
 }
 

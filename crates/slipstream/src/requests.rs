@@ -20,29 +20,29 @@ pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
         Request::Verify(options) => match verifying.try_lock() {
             Ok(_alone) => Reply::from_result(reading::verify(&replica, &options, out)),
             Err(_) => {
-                Reply::failed(&Failure::error("another verify is running on this replica; try again when it has ended"))
+                Reply::failed(&Failure::error("another verify is running on this replica; try again when it is done"))
             }
         },
         Request::Copy { table } => {
-            log::write(Code::OperatorCommand, "Control", &format!("copy of {table} asked by operator"));
+            log::write(Code::OperatorCommand, "Control", &format!("operator asked to copy {table}"));
             Reply::from_result(copy_table(&replica, &table, out))
         }
         Request::Dump(options) => Reply::from_result(reading::dump(&replica, &options, out)),
         Request::Stop {} => {
-            log::write(Code::OperatorStop, "Control", "stop asked by operator");
+            log::write(Code::OperatorStop, "Control", "operator asked to stop");
             replica.stop();
             Reply::done()
         }
         Request::Pause {} => {
-            log::write(Code::OperatorCommand, "Control", "pause asked by operator");
+            log::write(Code::OperatorCommand, "Control", "operator asked to pause");
             Reply::from_result(replica.pause())
         }
         Request::Resume {} => {
-            log::write(Code::OperatorCommand, "Control", "resume asked by operator");
+            log::write(Code::OperatorCommand, "Control", "operator asked to resume");
             Reply::from_result(replica.resume())
         }
         Request::Skip { gtid_set } => {
-            log::write(Code::OperatorCommand, "Control", &format!("skip asked by operator: {gtid_set}"));
+            log::write(Code::OperatorCommand, "Control", &format!("operator asked to skip {gtid_set}"));
             Reply::from_result(replica::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)))
         }
     })
@@ -53,11 +53,11 @@ pub(crate) fn of_copy(copy: Arc<CopyInProgress>) -> Handler {
     Arc::new(move |request, _| match request {
         Request::Status {} => status(&copy.status()),
         Request::Stop {} => {
-            log::write(Code::OperatorStop, "Control", "stop asked by operator");
+            log::write(Code::OperatorStop, "Control", "operator asked to stop");
             copy.stop();
             Reply::done()
         }
-        _ => Reply::failed(&Failure::error("the initial copy is under way; ask again when it has ended")),
+        _ => Reply::failed(&Failure::error("the initial copy is running; try again when it is done")),
     })
 }
 

@@ -94,7 +94,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension)
             if !failure.text.is_empty() {
                 eprintln!("slipstream: {}", replica::config::mask_passwords(&failure.text));
                 if let Some(way_on) = &failure.way_on {
-                    eprintln!("slipstream: way on: {way_on}");
+                    eprintln!("slipstream: hint: {way_on}");
                 }
             }
             failure.exit.into()
@@ -161,7 +161,7 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     let umask = access::set_umask(config.access);
     log_file::init(settings.log(), umask)?;
     if flags.options.value("source").is_some_and(url_has_password) {
-        let text = "a password stands on the command line, where other users see it: use an option file or MYSQL_PWD";
+        let text = "the password is on the command line, where other users can see it: use an option file or MYSQL_PWD";
         log::write(Code::PasswordOnCommandLine, "Server", text);
     }
     let signals = Signals::install()?;
@@ -231,7 +231,7 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
             return Err(failure);
         }
         mended_at = Some(damaged.visible);
-        let text = format!("{}; cutting the relay log back and fetching it again", damaged.text);
+        let text = format!("{}; truncating the relay log and fetching the rest again", damaged.text);
         log::write(Code::RelayLogDamaged, "Relay", &text);
     }
 }
@@ -307,18 +307,18 @@ fn look_after(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Res
             log::write(
                 Code::StopTimedOut,
                 "Server",
-                "the receiver did not end in time; the relay log is checked at start",
+                "the receiver did not stop in time; the next start checks the relay log",
             );
             return Ok(());
         }
         if signals.stop_asked() && stopping.is_none() {
             stopping = Some(Instant::now());
-            log::write(Code::StopSignal, "Server", "a signal asks to stop; stopping at a transaction boundary");
+            log::write(Code::StopSignal, "Server", "received a signal to stop; stopping at a transaction boundary");
             replica.stop();
         }
         if signals.take_reopen() {
             match log_file::reopen() {
-                Ok(()) => log::write(Code::LogReopened, "Server", "log file opened again"),
+                Ok(()) => log::write(Code::LogReopened, "Server", "log file reopened"),
                 Err(failure) => log::write(Code::LogNotReopened, "Server", &failure.text),
             }
         }
@@ -355,7 +355,7 @@ fn wait_for_outcome(replica: &Replica) {
 
 fn log_failure(failure: &Failure) {
     let number = failure.number.map(|number| format!("Error {number}: ")).unwrap_or_default();
-    let way_on = failure.way_on.as_ref().map(|command| format!(" Way on: {command}")).unwrap_or_default();
+    let way_on = failure.way_on.as_ref().map(|command| format!(" Hint: {command}")).unwrap_or_default();
     let text = format!("{number}{} (exit {}: {}){way_on}", failure.text, failure.exit.code(), failure.exit);
     log::write(Code::ReplicaFailed, "Replica", &text);
 }
@@ -410,7 +410,7 @@ fn verify(files: &FileFlags, flags: VerifyFlags, out: &mut dyn Write) -> Result<
         VerifyRequest { source, tables: flags.tables, differences_max: flags.max_differences, json: flags.json };
     check_table_names(&options.tables)?;
     if let Some(replica) = &flags.replica {
-        let missing = || Failure::usage("name both servers: --source URL --replica URL");
+        let missing = || Failure::usage("both servers are needed: --source URL --replica URL");
         let source = options.source.take().ok_or_else(missing)?;
         let result = reading::verify_servers(&source, &settings.server(replica), &options, out);
         out.flush().map_err(|error| Failure::output(&error))?;
@@ -444,7 +444,10 @@ fn copy(files: &FileFlags, flags: &CopyFlags, out: &mut dyn Write) -> Result<(),
         Some(client) => client.ask(&Request::Copy { table: flags.table.clone() }, out).map(|_| ()),
         None => {
             Folder::check(&data)?;
-            Err(Failure::error(format!("no replica runs on {}: a table is copied beside replay", data.display())))
+            Err(Failure::error(format!(
+                "no replica runs on {}: copying a table needs a running replica",
+                data.display()
+            )))
         }
     }
 }

@@ -187,7 +187,7 @@ impl Settings {
     /// # Errors
     /// Code 2 if none is named.
     pub fn data(&self) -> Result<PathBuf, Failure> {
-        self.data.clone().ok_or_else(|| Failure::usage("name the data folder: --data DIR"))
+        self.data.clone().ok_or_else(|| Failure::usage("no data folder given: --data DIR"))
     }
 
     /// Whether a data folder is named.
@@ -265,15 +265,17 @@ impl Settings {
     pub fn replica(&self) -> Result<ReplicaConfig, Failure> {
         let source = self
             .source()
-            .ok_or_else(|| Failure::usage("name the source: --source mysql://USER@HOST:PORT, or --source file:PATH"))?;
+            .ok_or_else(|| Failure::usage("no source given: --source mysql://USER@HOST:PORT, or --source file:PATH"))?;
         let config = &self.config;
         if config.semi_sync && config.relay_sync == SyncPolicy::Never {
-            return Err(Failure::usage("semi-sync acknowledges what is on disk: it cannot go with relay-sync=never"));
+            return Err(Failure::usage(
+                "semi-sync acknowledges only what is on disk, so it cannot be combined with relay-sync=never",
+            ));
         }
         let heartbeat = self.heartbeat.unwrap_or(Duration::from_secs(1).min(config.read_timeout / 2));
         if heartbeat >= config.read_timeout {
             return Err(Failure::usage(
-                "source-heartbeat-period must be shorter than replica-net-timeout, else an idle source counts as dead",
+                "source-heartbeat-period must be shorter than replica-net-timeout, or an idle source would count as dead",
             ));
         }
         Ok(ReplicaConfig {

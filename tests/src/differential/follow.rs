@@ -105,7 +105,7 @@ impl<'a> Follower<'a> {
     #[must_use]
     pub fn copies(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.data.with_extension("log")).unwrap_or_default();
-        let words = "cannot be read before it is copied again, which begins now: ";
+        let words = "cannot be read until it is copied again; starting the copy: ";
         log.lines().filter_map(|line| line.split_once(words)).map(|(_, why)| why.to_owned()).collect()
     }
 
