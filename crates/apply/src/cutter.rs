@@ -19,6 +19,7 @@ use store::{CutPoint, CutReport, Generation, MERGE_RUNS, Store, StoreError};
 use crate::ending::Ending;
 use crate::publish::Publisher;
 use crate::rewrite::RewriteBoundary;
+use crate::stop::class_of;
 
 /// Makes the relay log durable up to a position.
 pub type SyncRelay = Box<dyn Fn(&CutPoint) -> Result<(), String> + Send>;
@@ -531,21 +532,6 @@ pub(crate) fn unbalanced_text(row: &LedgerRow) -> String {
     format!(
         "the ledger does not add up: {seen} {name} events were seen, of {accounted} it is known what became of them"
     )
-}
-
-/// What kind of stop a fault of the store is.
-#[must_use]
-pub fn class_of(error: &StoreError) -> StopClass {
-    match error {
-        StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
-        StoreError::RowMissing { .. } => StopClass::DataDiffers,
-        StoreError::Defect { .. } => StopClass::Defect,
-        StoreError::DiskFull { .. }
-        | StoreError::Io { .. }
-        | StoreError::IndexNotReady { .. }
-        | StoreError::SnapshotTooOld
-        | StoreError::Settling { .. } => StopClass::Io,
-    }
 }
 
 /// Which runs a thread of compaction merges.

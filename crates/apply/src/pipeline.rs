@@ -22,13 +22,15 @@ use relay_log::{RelayError, TailItem};
 use store::Store;
 
 use crate::beside::{self, Command, Commands, HOLD_MAX, TableCopier};
-use crate::cutter::{self, CutOptions, CutState, CutWait, class_of, unbalanced_text};
+use crate::cutter::{self, CutOptions, CutState, CutWait, unbalanced_text};
 use crate::ending::Ending;
+use crate::in_flight::InFlight;
 use crate::publish::Publisher;
 use crate::rewrite::{RewriteProgress, RewriteState};
 use crate::stages::{SequenceStage, SplitStage};
+use crate::stop::class_of;
 use crate::transactions::{TransactionCounters, TransactionOptions, driver};
-use crate::worker::{ApplyOptions, InFlight, Worker};
+use crate::worker::{ApplyOptions, Worker};
 
 /// Hands out the relay log; waits at most the given time.
 pub type LogSource = Box<dyn FnMut(Duration) -> Result<TailItem, RelayError> + Send>;

@@ -15,9 +15,9 @@ use catalog::Catalog;
 use decode::{Rewriter, SequencedPiece, StopClass};
 use store::PinnedLayers;
 
-use crate::cutter::class_of;
+use crate::in_flight::InFlight;
 use crate::stages::SequenceStage;
-use crate::worker::InFlight;
+use crate::stop::class_of;
 
 /// A slice is handed on when it has grown to this size.
 const SLICE_BYTES: usize = 1 << 20;

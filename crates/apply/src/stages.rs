@@ -16,11 +16,13 @@ use store::{PinnedLayers, Store};
 
 use crate::beside::Boundary;
 use crate::copy_track::CopyTrack;
-pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, class_of, pair};
+pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, pair};
 pub use crate::ending::Ending;
+pub use crate::in_flight::InFlight;
 pub use crate::publish::Publisher;
 use crate::rewrite::{RewriteBoundary, RewriteState};
-pub use crate::worker::{InFlight, Worker};
+pub use crate::stop::class_of;
+pub use crate::worker::Worker;
 
 /// From relay log items to pieces, and how far that came.
 pub struct SplitStage {

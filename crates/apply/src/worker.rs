@@ -4,26 +4,26 @@
 //! but at a barrier, and there never for a worker that is gone; a row of a transaction that must not become visible.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use base::{Countdown, SequenceNumber};
+use base::SequenceNumber;
 use catalog::{Identity, TableId};
 use decode::{
-    CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape,
-    SpareBuffers, Stop, StopClass,
+    CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, Stop,
+    StopClass,
 };
-use observe::{Category, Ledger, LedgerBatch, Page};
+use observe::{Category, Ledger, LedgerBatch};
 use store::{
-    BeforeImage, CheckImages, Lane, LaneGuard, Layers, OwnedShape, PinnedLayers, RowChange, RowError, RowErrorKind,
-    Store, TableShape, WARM_ROWS, merge_json,
+    BeforeImage, CheckImages, Lane, LaneGuard, Layers, OwnedShape, RowChange, RowError, RowErrorKind, Store,
+    TableShape, WARM_ROWS, merge_json,
 };
 
 use crate::cascade::Cascade;
-use crate::copy_track::CopyTrack;
-use crate::cutter::class_of;
 use crate::ending::Ending;
+use crate::in_flight::InFlight;
 use crate::publish::Publisher;
+use crate::stop::class_of;
 
 /// How long a worker waits at a barrier before it looks whether the others are still there.
 const BARRIER_LOOK: Duration = Duration::from_millis(50);
@@ -36,97 +36,6 @@ const CACHE_LINE: usize = 64;
 pub struct ApplyOptions {
     /// How far stored rows are compared with before images.
     pub check_images: CheckImages,
-}
-
-/// A piece on its way through all workers.
-pub struct InFlight {
-    piece: SequencedPiece,
-    index: u64,
-    /// Workers that have not finished it.
-    remaining: Countdown,
-    /// Workers that reached the barrier, and whether it is passed.
-    barrier: Option<(Mutex<(usize, bool)>, Condvar)>,
-    workers: usize,
-    /// The store as it was when the piece was sequenced: the active generation takes its rows.
-    layers: PinnedLayers,
-    /// The copy below was taken without a lock, and this piece begins before its end.
-    pub(crate) settling: bool,
-    /// The piece is of a copied table: its faults end the copy, and nothing of it is counted.
-    pub(crate) copied: Option<Arc<CopyTrack>>,
-    /// Where its events are counted.
-    pub(crate) page: Page,
-    /// Ops that workers carried out or refused, told when each finishes the piece.
-    carried_out: AtomicU64,
-}
-
-impl InFlight {
-    /// A sequenced piece with its index in the publisher's queue, for so many workers, and the layers it is applied to.
-    #[must_use]
-    pub fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
-        let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
-        InFlight {
-            piece,
-            index,
-            remaining: Countdown::new(workers),
-            barrier,
-            workers,
-            layers,
-            settling: false,
-            copied: None,
-            page: Page::default(),
-            carried_out: AtomicU64::new(0),
-        }
-    }
-
-    /// Whether nobody has to wait at its barrier any more; so too when it has none.
-    #[must_use]
-    pub fn is_passed(&self) -> bool {
-        let passed =
-            |(state, _): &(Mutex<(usize, bool)>, Condvar)| state.lock().unwrap_or_else(PoisonError::into_inner).1;
-        self.barrier.as_ref().is_none_or(passed)
-    }
-
-    /// Its index in the publisher's queue.
-    #[must_use]
-    pub fn index(&self) -> u64 {
-        self.index
-    }
-
-    /// Workers that have not finished it.
-    #[must_use]
-    pub fn open_workers(&self) -> usize {
-        self.remaining.open()
-    }
-
-    /// Hands it to the publisher once nobody has any more to do with it: not visible, should an op of it be lost.
-    pub(crate) fn complete(&self, publisher: &Publisher) {
-        let (decoded, carried_out) = (&self.piece.decoded, self.carried_out.load(Ordering::Relaxed));
-        if carried_out != decoded.ops {
-            self.lose(publisher, carried_out);
-        }
-        publisher.complete(self.index);
-    }
-
-    #[cold]
-    fn lose(&self, publisher: &Publisher, carried_out: u64) {
-        let decoded = &self.piece.decoded;
-        let what = format!("of {} row changes of a piece {carried_out} were carried out", decoded.ops);
-        publisher.fail(self.piece.first, decoded.defect(0, &what));
-    }
-
-    pub(crate) fn piece(&self) -> &SequencedPiece {
-        &self.piece
-    }
-
-    pub(crate) fn layers(&self) -> &Layers {
-        &self.layers
-    }
-
-    /// The buffers, for the next piece to be decoded. Frees the piece's memory.
-    #[must_use]
-    pub fn into_spare(self) -> SpareBuffers {
-        self.piece.decoded.into()
-    }
 }
 
 /// See the module.
@@ -632,11 +541,14 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicI64;
+    use std::sync::{Condvar, Mutex};
 
     use base::GtidSet;
     use catalog::Catalog;
     use decode::{DecodeOptions, Decoder, MemoryGate, Sequencer, SharedCatalog, Splitter};
     use observe::{LagMeter, RateMeter};
+
+    use store::PinnedLayers;
 
     use super::*;
 

@@ -24,11 +24,12 @@ use super::scheduler::{Found, Scheduler};
 use super::worker::{TransactionWorker, each_list};
 use super::{HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
 use crate::cutter::Sealer;
+use crate::in_flight::InFlight;
 use crate::pipeline::{Control, IDLE_WAIT, QUEUE_PIECES, SPARE_PER_DECODER, spawn};
 use crate::publish::Publisher;
 use crate::rewrite::RewriteState;
 use crate::stages::SequenceStage;
-use crate::worker::{ApplyOptions, InFlight, Worker};
+use crate::worker::{ApplyOptions, Worker};
 
 /// What the pipeline brings along.
 pub(crate) struct Parts<'a> {

@@ -25,9 +25,10 @@ use super::worker::TransactionWorker;
 use super::{TransactionCounters, TransactionOptions};
 use crate::cutter::{CutOptions, CutState, Cutter, CutterStep, pair};
 use crate::ending::Ending;
+use crate::in_flight::InFlight;
 use crate::publish::Publisher;
 use crate::stages::SequenceStage;
-use crate::worker::{ApplyOptions, InFlight, Worker};
+use crate::worker::{ApplyOptions, Worker};
 
 const LANES: usize = 4;
 /// Rows of the transaction whose ops are in lanes; that of the barrier moves half as many.

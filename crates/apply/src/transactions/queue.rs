@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::scheduler::Placed;
 use super::{TransactionCounters, add};
 use crate::ending::Ending;
-use crate::worker::InFlight;
+use crate::in_flight::InFlight;
 
 /// How long a wait lasts before it is looked whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);

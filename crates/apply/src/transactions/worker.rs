@@ -16,7 +16,8 @@ use super::low_water_mark::{LowWaterMark, Waited};
 use super::queue::{Job, PendingJobs, Task, WorkerQueue};
 use super::{CommitOrder, HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
 use crate::ending::Ending;
-use crate::worker::{InFlight, Worker, lane_of};
+use crate::in_flight::InFlight;
+use crate::worker::{Worker, lane_of};
 
 /// See the module.
 pub(super) struct TransactionWorker {
