@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use apply::ApplyOptions;
-use apply::stages::{Ending, InFlight, Publisher, SequenceStage, SplitStage, Worker};
+use apply::stages::{Ending, InFlight, Publisher, SequenceStage, SplitStage, Target, Watermark, Worker};
 use base::LogPosition;
 use binlog::reader::BinlogFile;
 use catalog::{Catalog, TableDef};
-use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, Splitter};
+use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SharedCatalog, Splitter};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{Intake, ReaderOptions, RelayLog, RelayOptions, RelayReader, SyncPolicy, TailItem};
 use serde::{Deserialize, Serialize};
@@ -169,12 +169,13 @@ impl Line {
         let store = Store::over(LANES, disk, folder.join("scratch"), recovered, Catalog::new(0))?;
         let store = Arc::new(store);
         let (lag, rates, ledger) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()), Arc::new(Ledger::new()));
-        let publisher = Arc::new(Publisher::new(Arc::clone(&store), lag, rates, Arc::new(AtomicI64::new(0))));
+        let publisher = Arc::new(Publisher::new(Watermark::of(&store), lag, rates, Arc::new(AtomicI64::new(0))));
         let gate = MemoryGate::new(u64::MAX);
         let start = store.visibility().current();
-        let shared = Arc::new(SharedCatalog::new(start.catalog.clone()));
+        let shared = Arc::new(SharedCatalog::new(start.catalog));
         let decode = DecodeOptions { lanes: LANES, ..DecodeOptions::default() };
-        let sequencer = Sequencer::new(decode.clone(), start.catalog, start.executed, start.sequence);
+        let target = Target::lanes(&store, None);
+        let sequencer = target.sequencer(decode.clone());
         let worker = Worker::new(
             Arc::clone(&store),
             Arc::clone(&publisher),
@@ -189,7 +190,7 @@ impl Line {
             intake: Intake::new(writer, LogPosition { file: Arc::from(""), offset: 4 }),
             split: SplitStage::new(Splitter::new(gate)),
             decoder: Decoder::new(decode),
-            sequence: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, 1, None),
+            sequence: SequenceStage::new(sequencer, &shared, &publisher, target, &ledger, 1),
             shared,
             publisher,
             store,

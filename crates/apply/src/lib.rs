@@ -20,7 +20,9 @@ mod rewrite;
 pub mod stages;
 mod stop;
 mod sync;
+mod target;
 pub mod transactions;
+mod watermark;
 mod worker;
 
 pub use beside::{Boundary, Refused, TableCopier};
@@ -29,4 +31,5 @@ pub use cutter::{AfterCut, CutOptions, CutState, CutWait, SyncRelay};
 pub use pipeline::{Finished, LogSource, Pipeline, PipelineOptions, StageTime, lanes_for};
 pub use publish::{Publisher, PublisherStatus};
 pub use rewrite::RewriteProgress;
+pub use watermark::Watermark;
 pub use worker::ApplyOptions;

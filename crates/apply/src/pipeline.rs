@@ -14,8 +14,8 @@ use base::queue::{self, Received, queue};
 use base::{LogPosition, ReplicationFilters, ThreadAffinity};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use decode::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipList,
-    SpareBuffers, SplitOptions, Splitter, StatementWrites, Stop,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SharedCatalog, SkipList, SpareBuffers,
+    SplitOptions, Splitter, StatementWrites, Stop,
 };
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{RelayError, TailItem};
@@ -29,7 +29,9 @@ use crate::publish::Publisher;
 use crate::rewrite::{RewriteProgress, RewriteState};
 use crate::stages::{SequenceStage, SplitStage};
 use crate::stop::class_of;
+use crate::target::Target;
 use crate::transactions::{TransactionCounters, TransactionOptions, driver};
+use crate::watermark::Watermark;
 use crate::worker::{ApplyOptions, Worker};
 
 /// Hands out the relay log; waits at most the given time.
@@ -225,7 +227,7 @@ impl Pipeline {
             ledger.restore(&earlier);
         }
         let publisher = Arc::new(Publisher::new(
-            Arc::clone(&store),
+            Watermark::of(&store),
             Arc::clone(&lag),
             Arc::clone(&rates),
             options.clock_difference_us,
@@ -366,15 +368,15 @@ impl Pipeline {
                     }));
                 }
                 threads.push(spawn("sequence", &control, {
-                    let sequencer = Sequencer::new(decode_options.clone(), catalog, start.executed, start.sequence)
-                        .with_prepared(store.recovered_prepared());
+                    let target = Target::lanes(&store, sealer);
+                    let sequencer = target.sequencer(decode_options.clone());
                     let sequencing = Sequencing {
                         control: Arc::clone(&control),
                         publisher: Arc::clone(&publisher),
                         pieces: Arc::clone(&pieces),
                         workers: to_workers,
                         commanded: false,
-                        stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, workers, sealer)
+                        stage: SequenceStage::new(sequencer, &shared, &publisher, target, &ledger, workers)
                             .with_rewrites(&rewrites),
                         commands,
                     };

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use base::{Gtid, GtidSet, LogPosition, SequenceNumber, Waiters};
 use decode::{SequencedPiece, Stop, StopClass};
 use observe::{LagMeter, LagSample, RateMeter, Work, now_us};
-use store::Store;
+
+use crate::watermark::Watermark;
 
 struct Member {
     gtid: Option<Gtid>,
@@ -85,7 +86,7 @@ pub struct PublisherStatus {
 
 /// See the module.
 pub struct Publisher {
-    store: Arc<Store>,
+    watermark: Watermark,
     state: Mutex<State>,
     moved: Waiters,
     /// The cutter waits for one piece, and all those before it are nothing to it.
@@ -109,16 +110,16 @@ impl State {
 }
 
 impl Publisher {
-    /// A publisher of `store`.
+    /// A publisher that moves this watermark.
     #[must_use]
     pub fn new(
-        store: Arc<Store>,
+        watermark: Watermark,
         lag: Arc<LagMeter>,
         rates: Arc<RateMeter>,
         clock_difference_us: Arc<AtomicI64>,
     ) -> Publisher {
         Publisher {
-            store,
+            watermark,
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 front: 0,
@@ -146,9 +147,8 @@ impl Publisher {
 
     /// Takes a piece into the queue before any worker sees it; returns its index.
     pub fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
-        let visibility = self.store.visibility();
         for (at, catalog) in &piece.catalogs {
-            visibility.announce_catalog(*at, catalog.clone());
+            self.watermark.announce_catalog(*at, catalog.clone());
         }
         let decoded = &piece.decoded;
         let mut state = self.lock();
@@ -325,7 +325,7 @@ impl Publisher {
         let Shown { last_gtid, position, lags } = shown;
         let members = entry.members.get(from..to).unwrap_or(&[]);
         let last = SequenceNumber(entry.first.0 + to as u64 - 1);
-        self.store.visibility().advance(last, |executed| {
+        self.watermark.advance(last, |executed| {
             for gtid in members.iter().filter_map(|member| member.gtid) {
                 executed.add(gtid);
             }
@@ -384,7 +384,7 @@ impl Publisher {
         self.advance_and_wake(state);
         state = self.lock();
         loop {
-            let visible = self.store.visibility().executed();
+            let visible = self.watermark.executed();
             if set.is_subset_of(&visible) || !visible.is_subset_of(set) {
                 state.hold = Hold::All;
                 return visible == *set;

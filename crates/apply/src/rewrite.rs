@@ -13,7 +13,6 @@ use std::time::Duration;
 use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::Catalog;
 use decode::{Rewriter, SequencedPiece, StopClass};
-use store::PinnedLayers;
 
 use crate::in_flight::InFlight;
 use crate::stages::SequenceStage;
@@ -92,8 +91,9 @@ pub(crate) fn carry_out(
         emit(&stage.hand_on(piece.refused(StopClass::NotSupported, reason)));
         return false;
     }
-    let (store, publisher, sequencer) = stage.parts();
-    let (store, publisher, catalog) = (Arc::clone(store), Arc::clone(publisher), sequencer.catalog().clone());
+    let (target, publisher, sequencer) = stage.parts();
+    let (store, publisher) = (Arc::clone(target.store()), Arc::clone(publisher));
+    let catalog = sequencer.catalog().clone();
     let ended = || ended() || publisher.failure().is_some();
     while !publisher.wait_applied(LOOK) {
         if ended() {
@@ -101,7 +101,7 @@ pub(crate) fn carry_out(
         }
     }
     let state = Arc::clone(&stage.rewrites);
-    let layers = PinnedLayers::pin(&store);
+    let layers = stage.parts().0.pin();
     let mut continues = false;
     let mut rewriter = Rewriter::new(store.lane_count());
     for rewrite in &rewrites {

@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 
-use base::{GtidSet, LogPosition};
+use base::LogPosition;
 use catalog::{TableDef, TableId};
 use decode::{DecodedPiece, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
 use relay_log::{RelayError, TailItem};
-use store::{PinnedLayers, Store};
 
 use crate::beside::Boundary;
 use crate::copy_track::CopyTrack;
@@ -22,6 +21,8 @@ pub use crate::in_flight::InFlight;
 pub use crate::publish::Publisher;
 use crate::rewrite::{RewriteBoundary, RewriteState};
 pub use crate::stop::class_of;
+pub use crate::target::{LanesTarget, Target};
+pub use crate::watermark::Watermark;
 pub use crate::worker::Worker;
 
 /// From relay log items to pieces, and how far that came.
@@ -80,13 +81,10 @@ impl SplitStage {
 pub struct SequenceStage {
     sequencer: Sequencer,
     shared: Arc<SharedCatalog>,
-    store: Arc<Store>,
+    target: Target,
     publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
     workers: usize,
-    sealer: Option<Sealer>,
-    /// What replay must reach before rows are compared with the log, after a copy without a lock.
-    settles_at: Option<GtidSet>,
     /// End in the relay log of what was sequenced, at the last transaction boundary.
     end: Option<LogPosition>,
     /// The last piece's transaction goes on.
@@ -99,26 +97,23 @@ pub struct SequenceStage {
 }
 
 impl SequenceStage {
-    /// For so many workers. Without a sealer nothing is cut.
+    /// For so many workers of the target.
     #[must_use]
     pub fn new(
         sequencer: Sequencer,
         shared: &Arc<SharedCatalog>,
         publisher: &Arc<Publisher>,
-        store: &Arc<Store>,
+        target: Target,
         ledger: &Arc<Ledger>,
         workers: usize,
-        sealer: Option<Sealer>,
     ) -> SequenceStage {
         SequenceStage {
             sequencer,
             shared: Arc::clone(shared),
-            store: Arc::clone(store),
+            target,
             publisher: Arc::clone(publisher),
             ledger: Arc::clone(ledger),
             workers,
-            sealer,
-            settles_at: store.settles_at().cloned(),
             end: None,
             unfinished: false,
             rewrites: Arc::default(),
@@ -140,15 +135,13 @@ impl SequenceStage {
 
     /// Nothing comes just now.
     pub fn idle(&mut self) {
-        if let Some(sealer) = &mut self.sealer {
-            sealer.idle(&self.sequencer);
-        }
+        self.target.idle(&self.sequencer);
     }
 
     /// Whether `next`, or `idle` where nothing comes, would wait for the cutter.
     #[must_use]
     pub fn would_wait(&self) -> bool {
-        self.sealer.as_ref().is_some_and(|sealer| sealer.would_wait(self.sequencer.coming()))
+        self.target.would_wait(self.sequencer.coming())
     }
 
     /// Sequences the piece that comes next and puts it into the publisher's queue, for every worker to take. None when
@@ -159,17 +152,10 @@ impl SequenceStage {
             return None;
         }
         let coming = self.sequencer.coming()?;
-        if let Some(sealer) = &mut self.sealer {
-            sealer.before(coming, &self.sequencer);
-            if ended() {
-                return None;
-            }
+        if self.target.before(coming, &self.sequencer) && ended() {
+            return None;
         }
-        let settling = self.settles_at.as_ref().is_some_and(|until| !until.is_subset_of(self.sequencer.executed()));
-        if !settling {
-            self.settles_at = None;
-        }
-        self.settling = settling;
+        self.settling = self.target.settles_after(self.sequencer.executed());
         let sequencer = &self.sequencer;
         let serial = coming.piece.kind == PieceKind::Serial || coming.needs_serial;
         let boundary = serial.then(|| RewriteBoundary {
@@ -203,8 +189,8 @@ impl SequenceStage {
         }
     }
 
-    pub(crate) fn parts(&self) -> (&Arc<Store>, &Arc<Publisher>, &Sequencer) {
-        (&self.store, &self.publisher, &self.sequencer)
+    pub(crate) fn parts(&self) -> (&Target, &Arc<Publisher>, &Sequencer) {
+        (&self.target, &self.publisher, &self.sequencer)
     }
 
     /// Puts tables in quarantine by the piece's statement; false where that is not wanted.
@@ -213,27 +199,24 @@ impl SequenceStage {
     }
 
     pub(crate) fn sealer(&mut self) -> Option<&mut Sealer> {
-        self.sealer.as_mut()
+        self.target.sealer()
     }
 
     /// Puts a sequenced piece into the publisher's queue.
     pub(crate) fn hand_on(&mut self, mut sequenced: SequencedPiece) -> Arc<InFlight> {
-        let page = self.sealer.as_ref().map(Sealer::page).unwrap_or_default();
+        let page = self.target.page();
         self.ledger.merge(page, &mut sequenced.decoded.ledger);
         if !sequenced.catalogs.is_empty() {
             fail_point::enter(Phase::Ddl);
         }
         let index = self.publisher.enqueue(&sequenced, false);
-        if let Some(sealer) = &mut self.sealer {
-            sealer.after(index, &sequenced);
-        }
+        self.target.after(index, &sequenced);
         let bytes = &sequenced.decoded.piece;
         self.unfinished = bytes.unfinished;
         if !bytes.unfinished {
             self.end = Some(bytes.position(bytes.end));
         }
-        let layers = PinnedLayers::pin(&self.store);
-        let mut flight = InFlight::new(sequenced, index, self.workers, layers);
+        let mut flight = InFlight::new(sequenced, index, self.workers, self.target.pin());
         (flight.settling, flight.page) = (self.settling, page);
         Arc::new(flight)
     }
@@ -258,20 +241,16 @@ impl SequenceStage {
 
     /// Sequences changes of a copied table. At a transaction boundary.
     pub fn copied(&mut self, piece: DecodedPiece, track: Arc<CopyTrack>) -> Arc<InFlight> {
-        if let Some(sealer) = &mut self.sealer {
-            sealer.before_copied(&self.sequencer);
-        }
+        self.target.before_copied(&self.sequencer);
         let sequenced = self.sequencer.copied(piece);
         self.hand_on_copied(sequenced, Some(track))
     }
 
     /// Puts a copied table in its place; the number of that goes with it. At a transaction boundary.
     pub fn switch(&mut self, table: &Arc<TableDef>) -> (Arc<InFlight>, u64) {
-        if let Some(sealer) = &mut self.sealer {
-            sealer.before_copied(&self.sequencer);
-        }
+        self.target.before_copied(&self.sequencer);
         fail_point::enter(Phase::Recopy);
-        let empty = DecodedPiece::empty(self.store.lane_count());
+        let empty = DecodedPiece::empty(self.target.store().lane_count());
         let switch = self.sequencer.switch_table(table, empty, &self.shared);
         let number = switch.first.0;
         (self.hand_on_copied(switch, None), number)
@@ -279,11 +258,8 @@ impl SequenceStage {
 
     fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) -> Arc<InFlight> {
         let index = self.publisher.enqueue(&sequenced, true);
-        if let Some(sealer) = &mut self.sealer {
-            sealer.after_copied(index);
-        }
-        let layers = PinnedLayers::pin(&self.store);
-        let mut flight = InFlight::new(sequenced, index, self.workers, layers);
+        self.target.after_copied(index);
+        let mut flight = InFlight::new(sequenced, index, self.workers, self.target.pin());
         flight.copied = track;
         Arc::new(flight)
     }

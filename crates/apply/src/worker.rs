@@ -551,6 +551,7 @@ mod tests {
     use store::PinnedLayers;
 
     use super::*;
+    use crate::watermark::Watermark;
 
     fn flight(workers: usize) -> InFlight {
         // An empty piece, made to look as if it needed all workers.
@@ -576,7 +577,7 @@ mod tests {
 
     fn worker(store: &Arc<Store>, ending: &Arc<Ending>) -> Worker {
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
-        let publisher = Publisher::new(Arc::clone(store), lag, rates, Arc::new(AtomicI64::new(0)));
+        let publisher = Publisher::new(Watermark::of(store), lag, rates, Arc::new(AtomicI64::new(0)));
         Worker::new(
             Arc::clone(store),
             Arc::new(publisher),

@@ -12,14 +12,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use apply::stages::{
-    CutState, Cutter, CutterStep, Ending, InFlight, Publisher, SequenceStage, SplitStage, Worker, class_of, pair,
+    CutState, Cutter, CutterStep, Ending, InFlight, Publisher, SequenceStage, SplitStage, Target, Watermark, Worker,
+    class_of, pair,
 };
 use apply::{ApplyOptions, CutOptions, lanes_for};
 use base::{GtidSet, LogPosition};
 use catalog::Catalog;
 use decode::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SplitOptions,
-    Splitter, Stop, StopClass,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SharedCatalog, SplitOptions, Splitter, Stop,
+    StopClass,
 };
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{
@@ -574,11 +575,11 @@ impl Stages {
             ledger.restore(&earlier);
         }
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
-        let publisher = Arc::new(Publisher::new(Arc::clone(store), lag, rates, Arc::new(AtomicI64::new(0))));
+        let publisher = Arc::new(Publisher::new(Watermark::of(store), lag, rates, Arc::new(AtomicI64::new(0))));
         let gate = MemoryGate::new(sizes.memory_bytes);
         // Nothing waits here: whoever steps `split` keeps the bound.
         gate.open();
-        let shared = Arc::new(SharedCatalog::new(start.catalog.clone()));
+        let shared = Arc::new(SharedCatalog::new(start.catalog));
         let options = DecodeOptions { lanes: store.lane_count(), ..DecodeOptions::default() };
         let (ending, cut_state) = (Arc::new(Ending::default()), Arc::new(CutState::default()));
         let (sealer, cutter, _) = pair(store, &publisher, &ledger, &ending, &cut_state, cuts);
@@ -597,11 +598,12 @@ impl Stages {
             );
             WorkerSlot { worker, queue: VecDeque::new(), begun: false }
         });
-        let sequencer = Sequencer::new(options.clone(), start.catalog, start.executed, start.sequence);
+        let target = Target::lanes(store, sealer);
+        let sequencer = target.sequencer(options.clone());
         Stages {
             split: SplitStage::new(Splitter::with_options(Arc::clone(&gate), sizes.split)),
             decoders: (0..sizes.decoders).map(|_| Decoder::new(options.clone())).collect(),
-            sequence: SequenceStage::new(sequencer, &shared, &publisher, store, &ledger, sizes.workers, sealer),
+            sequence: SequenceStage::new(sequencer, &shared, &publisher, target, &ledger, sizes.workers),
             workers: workers.collect(),
             publisher,
             ledger,

@@ -12,9 +12,7 @@ use std::thread::JoinHandle;
 use base::queue::{self, Received};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use decode::trackers::{Extractor, Facts};
-use decode::{
-    DecodeOptions, DecodedPiece, Decoder, LAST_OF_EVENT, Piece, PieceKind, Sequencer, SharedCatalog, SpareBuffers,
-};
+use decode::{DecodeOptions, DecodedPiece, Decoder, LAST_OF_EVENT, Piece, PieceKind, SharedCatalog, SpareBuffers};
 use observe::Ledger;
 use store::{Store, WatermarkState};
 
@@ -29,6 +27,7 @@ use crate::pipeline::{Control, IDLE_WAIT, QUEUE_PIECES, SPARE_PER_DECODER, spawn
 use crate::publish::Publisher;
 use crate::rewrite::RewriteState;
 use crate::stages::SequenceStage;
+use crate::target::Target;
 use crate::worker::{ApplyOptions, Worker};
 
 /// What the pipeline brings along.
@@ -105,15 +104,10 @@ pub(crate) fn start(parts: Parts<'_>, threads: &mut Vec<JoinHandle<()>>) {
         }));
     }
     let catalog = parts.start.catalog.clone();
-    let sequencer = Sequencer::new(
-        parts.decode_options.clone(),
-        catalog.clone(),
-        parts.start.executed.clone(),
-        parts.start.sequence,
-    )
-    .with_prepared(store.recovered_prepared());
-    let stage = SequenceStage::new(sequencer, parts.shared, publisher, store, parts.ledger, 1, parts.sealer)
-        .with_rewrites(parts.rewrites);
+    let target = Target::lanes(store, parts.sealer);
+    let sequencer = target.sequencer(parts.decode_options.clone());
+    let stage =
+        SequenceStage::new(sequencer, parts.shared, publisher, target, parts.ledger, 1).with_rewrites(parts.rewrites);
     let input = if parts.decoders == 0 {
         Input::Split(parts.from_split, Box::new(Preparing::new(parts.decode_options, needs_claims)), spare)
     } else {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use base::{Gtid, SequenceNumber, Tag, Uuid};
+use base::{Gtid, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, GtidEvent, RowsEvent, RowsKind, TableMapEvent, event_type, row_flags};
 use catalog::Catalog;
 use crossbeam_channel::bounded;
 use decode::{
-    DecodeOptions, DecodedPiece, Decoder, LAST_OF_EVENT, MemoryGate, PieceKind, RowOp, Sequencer, SharedCatalog,
-    SplitOptions, Splitter, Stop, StopClass,
+    DecodeOptions, DecodedPiece, Decoder, LAST_OF_EVENT, MemoryGate, PieceKind, RowOp, SharedCatalog, SplitOptions,
+    Splitter, Stop, StopClass,
 };
 use observe::{Category, LagMeter, Ledger, RateMeter};
 use store::{Disk, DiskOptions, Store};
@@ -28,6 +28,8 @@ use crate::ending::Ending;
 use crate::in_flight::InFlight;
 use crate::publish::Publisher;
 use crate::stages::SequenceStage;
+use crate::target::Target;
+use crate::watermark::Watermark;
 use crate::worker::{ApplyOptions, Worker};
 
 const LANES: usize = 4;
@@ -110,7 +112,7 @@ impl Replay {
         let store = Arc::new(store);
         let (ledger, ending) = (Arc::new(Ledger::new()), Arc::new(Ending::default()));
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
-        let publisher = Arc::new(Publisher::new(Arc::clone(&store), lag, rates, Arc::new(AtomicI64::new(0))));
+        let publisher = Arc::new(Publisher::new(Watermark::of(&store), lag, rates, Arc::new(AtomicI64::new(0))));
         let worker = |lanes| {
             let (store, publisher, ledger) = (Arc::clone(&store), Arc::clone(&publisher), Arc::clone(&ledger));
             Worker::new(store, publisher, ledger, ApplyOptions::default(), lanes, Arc::default(), Arc::clone(&ending))
@@ -125,7 +127,8 @@ impl Replay {
         };
         let count = if grain == Grain::Lanes { 2 } else { 1 };
         let catalog = Catalog::new(0);
-        let sequencer = Sequencer::new(options(grain), catalog.clone(), base::GtidSet::new(), SequenceNumber::ZERO);
+        let target = Target::lanes(&store, sealer);
+        let sequencer = target.sequencer(options(grain));
         let shared = Arc::new(SharedCatalog::new(catalog));
         let alone = TransactionWorker {
             worker: worker(Vec::new()),
@@ -143,7 +146,7 @@ impl Replay {
         };
         Replay {
             grain,
-            stage: SequenceStage::new(sequencer, &shared, &publisher, &store, &ledger, count, sealer),
+            stage: SequenceStage::new(sequencer, &shared, &publisher, target, &ledger, count),
             workers: (0..count).map(|i| worker((0..LANES).filter(|lane| lane % count == i).collect())).collect(),
             alone,
             store,
