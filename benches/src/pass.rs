@@ -18,7 +18,7 @@ use apply::stages::{Ending, InFlight, Publisher, SequenceStage, SplitStage, Targ
 use base::LogPosition;
 use binlog::reader::BinlogFile;
 use catalog::{Catalog, TableDef};
-use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SharedCatalog, Splitter};
+use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, SharedCatalog, Splitter};
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{Intake, ReaderOptions, RelayLog, RelayOptions, RelayReader, SyncPolicy, TailItem};
 use serde::{Deserialize, Serialize};
@@ -283,9 +283,8 @@ impl Line {
     fn decode(&mut self, pieces: Vec<Piece>, counts: &mut Counts) -> anyhow::Result<Vec<DecodedPiece>> {
         let Line { decoder, shared, .. } = self;
         let mut decoded = Vec::with_capacity(pieces.len());
-        let epoch = |piece: &Piece| if piece.kind == PieceKind::Serial { 0 } else { piece.epoch };
         let ready: Option<Vec<_>> =
-            pieces.into_iter().map(|piece| shared.get(epoch(&piece)).map(|known| (piece, known))).collect();
+            pieces.into_iter().map(|piece| shared.get(piece.epoch_to_decode()).map(|known| (piece, known))).collect();
         let mut ready = ready.context("a piece's epoch is not there")?.into_iter();
         counts.measure(&stages::DECODE, self.measured, &mut || {
             for (piece, (catalog, version)) in &mut ready {

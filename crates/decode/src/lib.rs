@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::cast_possible_truncation, clippy::cast_sign_loss))]
 
 mod decode;
+mod facts_decoder;
 mod follow;
 mod memory;
 mod piece;
@@ -25,6 +26,7 @@ mod work;
 mod writes;
 
 pub use decode::{DecodeOptions, Decoder};
+pub use facts_decoder::{DecodePiece, FactsDecoder};
 pub use follow::{FollowEnd, TableFollower};
 pub use memory::{MemoryGate, Reservation};
 pub use piece::{

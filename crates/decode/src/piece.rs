@@ -89,6 +89,12 @@ impl Piece {
         part(&self.data, self.start..self.end)
     }
 
+    /// The epoch that a decoder waits for. A serial piece needs none: *sequence* decodes it, which has its catalog.
+    #[must_use]
+    pub fn epoch_to_decode(&self) -> u64 {
+        if self.kind == PieceKind::Serial { 0 } else { self.epoch }
+    }
+
     /// Relay log position of a byte of `data`.
     #[must_use]
     pub fn position(&self, at: usize) -> LogPosition {

@@ -19,8 +19,7 @@ use apply::{ApplyOptions, CutOptions, lanes_for};
 use base::{GtidSet, LogPosition};
 use catalog::Catalog;
 use decode::{
-    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, PieceKind, SharedCatalog, SplitOptions, Splitter, Stop,
-    StopClass,
+    DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, SharedCatalog, SplitOptions, Splitter, Stop, StopClass,
 };
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{
@@ -338,14 +337,14 @@ impl Replica {
     /// Decodes one of the first pieces whose epoch is there; false when there is none.
     pub fn decode(&mut self, random: &mut Random) -> bool {
         let most = self.decoders.len().min(self.to_decode.len());
-        let epoch = |piece: &Piece| if piece.kind == PieceKind::Serial { 0 } else { piece.epoch };
-        let ready: Vec<usize> = (0..most).filter(|i| self.shared.get(epoch(&self.to_decode[*i])).is_some()).collect();
+        let ready: Vec<usize> =
+            (0..most).filter(|i| self.shared.get(self.to_decode[*i].epoch_to_decode()).is_some()).collect();
         if ready.is_empty() {
             return false;
         }
         let at = ready[random.below(ready.len())];
         let Some(piece) = self.to_decode.remove(at) else { return false };
-        let Some((catalog, version)) = self.shared.get(epoch(&piece)) else { return false };
+        let Some((catalog, version)) = self.shared.get(piece.epoch_to_decode()) else { return false };
         let decoder = random.below(self.decoders.len());
         self.decoded.push(self.decoders[decoder].decode(piece, &catalog, version));
         true

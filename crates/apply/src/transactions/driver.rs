@@ -7,189 +7,106 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
-use base::queue::{self, Received};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use decode::trackers::{Extractor, Facts};
-use decode::{DecodeOptions, DecodedPiece, Decoder, LAST_OF_EVENT, Piece, PieceKind, SharedCatalog, SpareBuffers};
-use observe::Ledger;
-use store::{Store, WatermarkState};
+use base::queue::Received;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use decode::trackers::Facts;
+use decode::{DecodedPiece, FactsDecoder, LAST_OF_EVENT, SpareBuffers};
 
 use super::low_water_mark::{LowWaterMark, Waited};
 use super::queue::{Job, PendingJobs, Task, WorkerQueue};
 use super::scheduler::{Found, Scheduler};
 use super::worker::{TransactionWorker, each_list};
 use super::{HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
-use crate::cutter::Sealer;
+use crate::ending::Ending;
+use crate::front::{Front, IDLE_WAIT, Split, decode_one, spare_buffers};
 use crate::in_flight::InFlight;
-use crate::pipeline::{Control, IDLE_WAIT, QUEUE_PIECES, SPARE_PER_DECODER, spawn};
+use crate::pause::Pause;
+use crate::pipeline::{Replay, Shared};
 use crate::publish::Publisher;
-use crate::rewrite::RewriteState;
 use crate::stages::SequenceStage;
-use crate::target::Target;
-use crate::worker::{ApplyOptions, Worker};
-
-/// What the pipeline brings along.
-pub(crate) struct Parts<'a> {
-    pub control: &'a Arc<Control>,
-    pub store: &'a Arc<Store>,
-    pub publisher: &'a Arc<Publisher>,
-    pub ledger: &'a Arc<Ledger>,
-    pub rewrites: &'a Arc<RewriteState>,
-    pub pieces: &'a Arc<AtomicU64>,
-    pub barriers: &'a Arc<std::sync::atomic::AtomicUsize>,
-    pub shared: &'a Arc<SharedCatalog>,
-    pub start: WatermarkState,
-    pub decode_options: DecodeOptions,
-    pub apply: ApplyOptions,
-    /// 0: the scheduler decodes.
-    pub decoders: usize,
-    pub workers: usize,
-    pub options: TransactionOptions,
-    pub counters: &'a Arc<TransactionCounters>,
-    pub sealer: Option<Sealer>,
-    pub from_split: queue::Receiver<Piece>,
-    /// Held by every worker.
-    pub working: Sender<()>,
-}
+use crate::threads::Threads;
 
 /// A piece with what was found out about it.
 type Prepared = (DecodedPiece, Facts);
 
-/// Starts decoders, scheduler and workers.
-pub(crate) fn start(parts: Parts<'_>, threads: &mut Vec<JoinHandle<()>>) {
-    let Parts { control, store, publisher, counters, options, .. } = parts;
+/// Starts decoders, scheduler and workers; what happens is counted.
+pub(crate) fn start(replay: Replay<'_>, options: TransactionOptions) -> Arc<TransactionCounters> {
+    let Replay { shared, split, target, decode, decoders, working } = replay;
+    let Shared { threads, store, publisher, .. } = shared;
+    let start = store.visibility().current();
+    let counters = Arc::new(TransactionCounters::default());
+    let catalogs = Arc::clone(&split.feed.catalogs);
     let needs_claims = options.tracker.kind.needs_claims();
-    let (to_spare, spare) = bounded::<SpareBuffers>(SPARE_PER_DECODER * parts.decoders.max(1));
-    let (to_schedule, decoded) = bounded::<Prepared>(QUEUE_PIECES);
-    for i in 0..parts.decoders {
-        let (input, output, spare) = (parts.from_split.clone(), to_schedule.clone(), spare.clone());
-        let (shared, decoder) = (Arc::clone(parts.shared), Preparing::new(parts.decode_options.clone(), needs_claims));
-        threads.push(spawn(&format!("decode-{i}"), control, move || decoder.run(&input, &output, &spare, &shared)));
-    }
-    drop(to_schedule);
-    let mark = Arc::new(LowWaterMark::new(parts.start.sequence.0));
+    let decoder = || FactsDecoder::new(decode.clone(), needs_claims);
+    let (input, to_spare) = if decoders == 0 {
+        let (to_spare, spare) = spare_buffers(1);
+        (Input::Split(split, Box::new(decoder()), spare), to_spare)
+    } else {
+        let front = split.decode(decoders, 1, decoder, threads);
+        let to_spare = front.spare.clone();
+        (Input::Decoders(front), to_spare)
+    };
+    let mark = Arc::new(LowWaterMark::new(start.sequence.0));
     let pending = Arc::new(PendingJobs::default());
     let mut queues = Vec::new();
-    for i in 0..parts.workers {
+    for i in 0..shared.workers {
         let queue = Arc::new(WorkerQueue::new(options.worker_queue_events));
         queues.push(Arc::clone(&queue));
         let worker = TransactionWorker {
-            worker: Worker::new(
-                Arc::clone(store),
-                Arc::clone(publisher),
-                Arc::clone(parts.ledger),
-                parts.apply,
-                Vec::new(),
-                Arc::clone(parts.barriers),
-                Arc::clone(&control.ending),
-            ),
+            worker: shared.worker(Vec::new()),
             store: Arc::clone(store),
             options,
             queue,
             mark: Arc::clone(&mark),
             pending: Arc::clone(&pending),
-            counters: Arc::clone(counters),
-            ending: Arc::clone(&control.ending),
+            counters: Arc::clone(&counters),
+            ending: Arc::clone(threads.ending()),
             spare: to_spare.clone(),
             touched: vec![false; store.lane_count()],
             tables: Vec::new(),
             given_up: false,
         };
-        let working = parts.working.clone();
-        threads.push(spawn(&format!("apply-{i}"), control, move || {
+        let working = working.clone();
+        threads.spawn(&format!("apply-{i}"), move || {
             let _working = working;
             worker.run();
-        }));
+        });
     }
-    let catalog = parts.start.catalog.clone();
-    let target = Target::lanes(store, parts.sealer);
-    let sequencer = target.sequencer(parts.decode_options.clone());
-    let stage =
-        SequenceStage::new(sequencer, parts.shared, publisher, target, parts.ledger, 1).with_rewrites(parts.rewrites);
-    let input = if parts.decoders == 0 {
-        Input::Split(parts.from_split, Box::new(Preparing::new(parts.decode_options, needs_claims)), spare)
-    } else {
-        Input::Decoders(decoded)
-    };
     let scheduling = Scheduling {
-        control: Arc::clone(control),
+        threads: Arc::clone(threads),
+        pause: Arc::clone(&shared.pause),
         publisher: Arc::clone(publisher),
-        shared: Arc::clone(parts.shared),
-        pieces: Arc::clone(parts.pieces),
-        stage,
+        pieces: Arc::clone(&shared.pieces),
+        stage: shared.sequence_stage(target, &catalogs, decode.clone(), 1),
         hands: Hands {
             options,
             queues: Queues(queues),
-            scheduler: Scheduler::new(options.tracker, parts.start.sequence, catalog),
+            scheduler: Scheduler::new(options.tracker, start.sequence, start.catalog),
             mark,
             pending,
-            counters: Arc::clone(counters),
-            control: Arc::clone(control),
+            counters: Arc::clone(&counters),
+            ending: Arc::clone(threads.ending()),
             publisher: Arc::clone(publisher),
             found: BTreeMap::new(),
         },
     };
-    threads.push(spawn("sequence", control, move || scheduling.run(input)));
-}
-
-/// A decoder that also finds out what trackers want to know.
-struct Preparing {
-    decoder: Decoder,
-    extractor: Extractor,
-    needs_claims: bool,
-}
-
-impl Preparing {
-    fn new(options: DecodeOptions, needs_claims: bool) -> Preparing {
-        Preparing { decoder: Decoder::new(options), extractor: Extractor::default(), needs_claims }
-    }
-
-    fn run(
-        mut self,
-        input: &queue::Receiver<Piece>,
-        output: &Sender<Prepared>,
-        spare: &Receiver<SpareBuffers>,
-        shared: &SharedCatalog,
-    ) {
-        while let Some(piece) = input.recv() {
-            let Some(prepared) = self.step(piece, spare, shared) else { return };
-            if output.send(prepared).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// None when the piece's catalog will not come.
-    fn step(&mut self, piece: Piece, spare: &Receiver<SpareBuffers>, shared: &SharedCatalog) -> Option<Prepared> {
-        if let Ok(buffers) = spare.try_recv() {
-            self.decoder.recycle(buffers);
-        }
-        // A serial piece is decoded by sequence, which has its epoch; nobody needs to wait for it here.
-        let (catalog, version) = shared.wait(if piece.kind == PieceKind::Serial { 0 } else { piece.epoch })?;
-        let decoded = self.decoder.decode(piece, &catalog, version);
-        let facts = if self.needs_claims && !decoded.needs_serial {
-            Facts::with_claims(&decoded, &mut self.extractor, &catalog, None)
-        } else {
-            Facts::of(&decoded)
-        };
-        Some((decoded, facts))
-    }
+    threads.spawn("sequence", move || scheduling.run(input));
+    counters
 }
 
 /// Where the scheduling thread's pieces come from.
 enum Input {
-    Decoders(Receiver<Prepared>),
+    Decoders(Front<Prepared>),
     /// It decodes them itself, as stock.
-    Split(queue::Receiver<Piece>, Box<Preparing>, Receiver<SpareBuffers>),
+    Split(Split, Box<FactsDecoder>, Receiver<SpareBuffers>),
 }
 
 /// What the scheduling thread works with.
 struct Scheduling {
-    control: Arc<Control>,
+    threads: Arc<Threads>,
+    pause: Arc<Pause>,
     publisher: Arc<Publisher>,
-    shared: Arc<SharedCatalog>,
     pieces: Arc<AtomicU64>,
     stage: SequenceStage,
     hands: Hands,
@@ -207,8 +124,8 @@ impl Scheduling {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            self.control.wait_while_paused(&piece, || ());
-            if self.control.ending.stops_handing_on() {
+            self.pause.wait(&piece, || ());
+            if self.threads.ending().stops_handing_on() {
                 break;
             }
             let catalog_version = (!piece.needs_serial).then_some(piece.catalog_version);
@@ -219,31 +136,23 @@ impl Scheduling {
             }
         }
         self.hands.queues.close();
-        // As in the rows grain: nobody waits for what will not come.
-        self.control.ending.close();
-        self.control.gate.open();
-        self.shared.close();
     }
 
     fn wait(&self, input: &mut Input) -> Result<Option<Prepared>, RecvTimeoutError> {
         match input {
-            Input::Decoders(decoded) => decoded.recv_timeout(IDLE_WAIT).map(Some),
-            Input::Split(pieces, preparing, spare) => {
-                let piece = match pieces.recv_timeout(IDLE_WAIT) {
-                    Received::Item(piece) => piece,
-                    Received::Nothing => return Err(RecvTimeoutError::Timeout),
-                    Received::Ended => return Err(RecvTimeoutError::Disconnected),
-                };
+            Input::Decoders(front) => received(front.pieces.recv_timeout(IDLE_WAIT)).map(Some),
+            Input::Split(split, decoder, spare) => {
+                let piece = received(split.pieces.recv_timeout(IDLE_WAIT))?;
                 add(&self.hands.counters.decoded_by_scheduler);
-                Ok(preparing.step(piece, spare, &self.shared))
+                Ok(decode_one(decoder.as_mut(), piece, spare, &split.feed.catalogs, || ()))
             }
         }
     }
 
     /// All pieces that are next in order; false when replay ends here.
     fn hand_out(&mut self) -> bool {
-        let Scheduling { control, stage, hands, pieces, .. } = self;
-        let ended = || control.ending.stops_handing_on();
+        let Scheduling { threads, stage, hands, pieces, .. } = self;
+        let ended = || threads.ending().stops_handing_on();
         loop {
             while let Some(flight) = stage.next(ended) {
                 pieces.fetch_add(1, Ordering::Relaxed);
@@ -263,6 +172,14 @@ impl Scheduling {
                 return false;
             }
         }
+    }
+}
+
+fn received<T>(received: Received<T>) -> Result<T, RecvTimeoutError> {
+    match received {
+        Received::Item(item) => Ok(item),
+        Received::Nothing => Err(RecvTimeoutError::Timeout),
+        Received::Ended => Err(RecvTimeoutError::Disconnected),
     }
 }
 
@@ -289,7 +206,7 @@ struct Hands {
     mark: Arc<LowWaterMark>,
     pending: Arc<PendingJobs>,
     counters: Arc<TransactionCounters>,
-    control: Arc<Control>,
+    ending: Arc<Ending>,
     publisher: Arc<Publisher>,
     /// By piece number, until its turn comes.
     found: BTreeMap<u64, Found>,
@@ -309,7 +226,7 @@ impl Hands {
             return true;
         };
         if self.options.wait == WaitAt::Scheduler {
-            match self.mark.wait(placed.last_committed, &self.control.ending) {
+            match self.mark.wait(placed.last_committed, &self.ending) {
                 Waited::No => {}
                 Waited::Yes => add(&self.counters.scheduler_waits),
                 Waited::GivenUp => return false,
@@ -342,7 +259,7 @@ impl Hands {
         loop {
             let busy = self.queues.0.iter().map(|queue| queue.busy());
             let chosen = self.scheduler.choose(placed, busy, only_idle);
-            if chosen.is_some() || self.control.ending.gives_up() {
+            if chosen.is_some() || self.ending.gives_up() {
                 return chosen;
             }
             if !looked {
@@ -355,7 +272,7 @@ impl Hands {
 
     fn push(&self, queue: &WorkerQueue, job: Job) {
         add(&self.counters.jobs);
-        if queue.push(job, &self.control.ending) {
+        if queue.push(job, &self.ending) {
             add(&self.counters.queue_waits);
         }
     }

@@ -6,6 +6,7 @@
 mod cuts;
 mod ending;
 mod failure;
+mod front;
 mod hold;
 mod kit;
 mod run;

@@ -1,0 +1,234 @@
+//! The grain of rows: decoders, the thread that sequences, and a worker for each share of the lanes.
+//!
+//! In: split pieces, and commands of whoever copies a table beside replay. Out: pieces in every worker's queue, in log
+//! order. Invariant: a queue is flushed before anything is waited for. Never here: a decision about a row.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use base::queue::{self, Received, queue};
+use crossbeam_channel::Sender;
+use decode::{DecodedPiece, Decoder};
+
+use crate::beside::{Command, Commands, HOLD_MAX};
+use crate::front::{Front, IDLE_WAIT, QUEUE_PIECES, WAKE_PIECES, WAKE_SEQUENCE_PIECES};
+use crate::in_flight::InFlight;
+use crate::pause::Pause;
+use crate::pipeline::{Replay, Shared};
+use crate::publish::Publisher;
+use crate::stages::SequenceStage;
+use crate::threads::Threads;
+
+/// Starts the threads; row changes that each worker took.
+pub(crate) fn start(replay: Replay<'_>, commands: Commands) -> Vec<Arc<AtomicU64>> {
+    let Replay { shared, split, target, decode, decoders, working } = replay;
+    let threads = &shared.threads;
+    let front = split.decode(decoders.max(1), WAKE_SEQUENCE_PIECES, || Decoder::new(decode.clone()), threads);
+    commands.wakes(front.waker());
+    let (mut to_workers, mut rows) = (Vec::new(), Vec::new());
+    for i in 0..shared.workers {
+        let (sender, flights) = queue::<Arc<InFlight>>(QUEUE_PIECES, WAKE_PIECES);
+        to_workers.push(sender);
+        rows.push(start_worker(shared, i, &front, flights, working.clone()));
+    }
+    let sequencing = Sequencing {
+        threads: Arc::clone(threads),
+        pause: Arc::clone(&shared.pause),
+        publisher: Arc::clone(&shared.publisher),
+        pieces: Arc::clone(&shared.pieces),
+        workers: to_workers,
+        commanded: false,
+        stage: shared.sequence_stage(target, &front.feed.catalogs, decode, shared.workers),
+        commands,
+    };
+    threads.spawn("sequence", move || sequencing.run(front));
+    rows
+}
+
+/// Starts the worker of every lane whose number leaves `number` when divided by that of workers.
+fn start_worker(
+    shared: &Shared,
+    number: usize,
+    front: &Front,
+    flights: queue::Receiver<Arc<InFlight>>,
+    working: Sender<()>,
+) -> Arc<AtomicU64> {
+    let lanes = (0..shared.store.lane_count()).filter(|lane| lane % shared.workers == number).collect();
+    let (mut worker, spare) = (shared.worker(lanes), front.spare.clone());
+    let rows = worker.rows();
+    shared.threads.spawn(&format!("apply-{number}"), move || {
+        let _working = working;
+        while let Some(flight) = flights.recv() {
+            worker.step(&flight);
+            if let Some(done) = Arc::into_inner(flight) {
+                // Nobody wants them when the decoders are gone or have enough.
+                let _ = spare.try_send(done.into_spare());
+            }
+        }
+    });
+    rows
+}
+
+/// What the sequencing thread works with.
+struct Sequencing {
+    threads: Arc<Threads>,
+    pause: Arc<Pause>,
+    publisher: Arc<Publisher>,
+    pieces: Arc<AtomicU64>,
+    workers: Vec<queue::Sender<Arc<InFlight>>>,
+    stage: SequenceStage,
+    /// From the thread that follows a copied table.
+    commands: Commands,
+    /// The last that came was a command: a piece comes before the next one.
+    commanded: bool,
+}
+
+/// What the sequencing thread does next.
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment, and a box would be an allocation per piece")]
+enum Next {
+    Piece(DecodedPiece),
+    Command(Command),
+    Idle,
+    Over,
+}
+
+impl Sequencing {
+    fn run(mut self, front: Front) {
+        let input = &front.pieces;
+        'pieces: while self.publisher.failure().is_none() {
+            let piece = match self.wait(input) {
+                Next::Piece(piece) => piece,
+                Next::Command(command) => {
+                    self.carry_out(command);
+                    continue;
+                }
+                Next::Idle => {
+                    self.stage.idle();
+                    continue;
+                }
+                Next::Over => break,
+            };
+            self.pause.wait(&piece, || flush(&self.workers));
+            if self.threads.ending().stops_handing_on() {
+                break;
+            }
+            self.stage.take(piece);
+            loop {
+                while let Some(flight) = self.next() {
+                    self.pieces.fetch_add(1, Ordering::Relaxed);
+                    self.send(&flight);
+                }
+                if !self.stage.rewrite_waits() {
+                    break;
+                }
+                if !self.rewrite() {
+                    break 'pieces;
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, input: &queue::Receiver<DecodedPiece>) -> Next {
+        let takes_commands = !self.stage.is_open();
+        let command = |commands: &Commands| takes_commands.then(|| commands.try_next()).flatten();
+        // By turns where both are there.
+        if !std::mem::take(&mut self.commanded)
+            && let Some(command) = command(&self.commands)
+        {
+            self.commanded = true;
+            return Next::Command(command);
+        }
+        let next = |received| match received {
+            Received::Item(piece) => Some(Next::Piece(piece)),
+            Received::Ended => Some(Next::Over),
+            Received::Nothing => None,
+        };
+        next(input.try_recv()).or_else(|| command(&self.commands).map(Next::Command)).unwrap_or_else(|| {
+            flush(&self.workers);
+            // A command that comes now ends the wait.
+            next(input.recv_timeout(IDLE_WAIT)).unwrap_or(Next::Idle)
+        })
+    }
+
+    /// At a transaction boundary.
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Look(reply) => answer(&reply, self.stage.boundary()),
+            Command::Reserve(reply) => answer(&reply, self.stage.reserve_table_id()),
+            Command::Changes(piece, track) => {
+                let flight = self.stage.copied(*piece, track);
+                self.send(&flight);
+            }
+            Command::Hold(reply) => {
+                answer(&reply, self.stage.boundary());
+                self.hold();
+            }
+            // The hold is over: its asker is told by the answer that does not come.
+            Command::Switch(..) | Command::Release => {}
+        }
+    }
+
+    /// Takes nothing but what the copy brings, until it is in its place or time is over.
+    fn hold(&mut self) {
+        flush(&self.workers);
+        let until = Instant::now() + HOLD_MAX;
+        while !self.threads.ending().stops_handing_on() {
+            match self.commands.next_until(until) {
+                Some(Command::Switch(table, reply)) => {
+                    let (flight, number) = self.stage.switch(&table);
+                    self.send(&flight);
+                    answer(&reply, number);
+                    return;
+                }
+                Some(Command::Release) | None => return,
+                Some(Command::Hold(reply)) => answer(&reply, self.stage.boundary()),
+                Some(other) => self.carry_out(other),
+            }
+        }
+    }
+
+    /// Rows that a statement writes anew, in front of it; false when replay ends here.
+    fn rewrite(&mut self) -> bool {
+        let Sequencing { stage, threads, workers, pieces, .. } = self;
+        flush(workers);
+        // It waits for the workers between two slices.
+        stage.rewrite(&|| threads.ending().stops_handing_on(), &mut |flight| {
+            pieces.fetch_add(1, Ordering::Relaxed);
+            send(workers, flight);
+            flush(workers);
+        })
+    }
+
+    fn next(&mut self) -> Option<Arc<InFlight>> {
+        if self.stage.would_wait() {
+            flush(&self.workers);
+        }
+        self.stage.next(|| self.threads.ending().stops_handing_on())
+    }
+
+    fn send(&self, flight: &Arc<InFlight>) {
+        send(&self.workers, flight);
+    }
+}
+
+/// Nobody may wait for it any more.
+fn answer<T>(reply: &Sender<T>, with: T) {
+    let _ = reply.send(with);
+}
+
+fn send(workers: &[queue::Sender<Arc<InFlight>>], flight: &Arc<InFlight>) {
+    for worker in workers {
+        if !worker.has_room() {
+            // It may wait for another one at a barrier.
+            flush(workers);
+        }
+        // A worker only goes away when the sequencing thread does, or breaks off.
+        let _ = worker.send(Arc::clone(flight));
+    }
+}
+
+/// Before anything is waited for that may wait for the workers.
+fn flush(workers: &[queue::Sender<Arc<InFlight>>]) {
+    workers.iter().for_each(queue::Sender::flush);
+}

@@ -1,0 +1,58 @@
+//! A pause of replay: pieces are held back in front of *sequence*, receiving goes on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use decode::DecodedPiece;
+
+use crate::ending::Ending;
+
+/// See the module.
+pub(crate) struct Pause {
+    ending: Arc<Ending>,
+    paused: Mutex<bool>,
+    resumed: Condvar,
+    /// When the source committed the first transaction of the piece that waits, µs; 0: none waits.
+    held_commit_us: AtomicU64,
+}
+
+impl Pause {
+    pub(crate) fn new(ending: &Arc<Ending>) -> Pause {
+        Pause {
+            ending: Arc::clone(ending),
+            paused: Mutex::new(false),
+            resumed: Condvar::new(),
+            held_commit_us: AtomicU64::new(0),
+        }
+    }
+
+    /// Holds a piece back while replay is paused.
+    pub(crate) fn wait(&self, piece: &DecodedPiece, before_waiting: impl FnOnce()) {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if *paused {
+            before_waiting();
+            let first = piece.transactions.iter().map(|transaction| transaction.commit_us).find(|at| *at > 0);
+            self.held_commit_us.store(first.unwrap_or(0), Ordering::Relaxed);
+        }
+        while *paused && !self.ending.is_asked() {
+            paused = self.resumed.wait(paused).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(paused);
+        self.held_commit_us.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, to: bool) {
+        *self.paused.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        self.resumed.notify_all();
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        *self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the source committed the piece that is held back, µs.
+    pub(crate) fn held_commit_us(&self) -> Option<u64> {
+        let held = self.held_commit_us.load(Ordering::Relaxed);
+        (held > 0).then_some(held)
+    }
+}

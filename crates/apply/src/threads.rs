@@ -1,0 +1,132 @@
+//! The threads of replay: started, watched, and ended together.
+//!
+//! In: what each thread does. Out: why one failed, and the CPU time of each. Invariant: whatever ends one (a request, a
+//! panic) ends all. Never here: what a thread works on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use base::ThreadAffinity;
+use decode::Stop;
+
+use crate::ending::Ending;
+
+/// CPU time of one stage's thread.
+#[derive(Clone, Debug)]
+pub struct StageTime {
+    /// Thread name.
+    pub stage: String,
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+type Unblock = Box<dyn Fn() + Send>;
+
+/// See the module.
+pub struct Threads {
+    ending: Arc<Ending>,
+    affinity: ThreadAffinity,
+    fault: Mutex<Option<Stop>>,
+    times: Mutex<Vec<StageTime>>,
+    running: Mutex<Vec<JoinHandle<()>>>,
+    /// What lets those go who wait for what a thread that is gone would have brought.
+    unblock: Mutex<Vec<Unblock>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Threads {
+    /// None yet; they will run on these CPUs.
+    #[must_use]
+    pub fn new(affinity: ThreadAffinity) -> Arc<Threads> {
+        Arc::new(Threads {
+            ending: Arc::default(),
+            affinity,
+            fault: Mutex::default(),
+            times: Mutex::default(),
+            running: Mutex::default(),
+            unblock: Mutex::default(),
+        })
+    }
+
+    /// How replay ends, for those who look at it.
+    #[must_use]
+    pub fn ending(&self) -> &Arc<Ending> {
+        &self.ending
+    }
+
+    /// To be called when a thread fails: whoever waits for what will not come must go on.
+    pub fn on_failure(&self, unblock: impl Fn() + Send + 'static) {
+        lock(&self.unblock).push(Box::new(unblock));
+    }
+
+    /// Starts a thread that [`join`](Self::join) waits for.
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    pub fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce() + Send + 'static) {
+        let handle = self.spawn_apart(name, work);
+        lock(&self.running).push(handle);
+    }
+
+    /// Starts a thread that nobody waits for but the caller.
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    #[must_use]
+    pub fn spawn_apart(self: &Arc<Self>, name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+        let (threads, stage) = (Arc::clone(self), name.to_string());
+        let body = move || {
+            // The closure owns all it works with and drops it here; what it shares is guarded by locks that outlive it.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                let text = panic.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panicked");
+                threads.break_off(Stop::of_panic(&stage, text));
+            }
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            let cpu_ns = time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned();
+            lock(&threads.times).push(StageTime { stage, cpu_ns });
+        };
+        match self.affinity.spawn(name, body) {
+            Ok(handle) => handle,
+            Err(error) => panic!("cannot start thread {name}: {error}"),
+        }
+    }
+
+    /// Keeps the first reason why replay cannot go on.
+    pub(crate) fn set_fault(&self, stop: Stop) {
+        lock(&self.fault).get_or_insert(stop);
+    }
+
+    /// A stage is gone: nothing any other one waits for may come any more.
+    pub(crate) fn break_off(&self, stop: Stop) {
+        self.set_fault(stop);
+        self.ending.break_off();
+        lock(&self.unblock).iter().for_each(|unblock| unblock());
+    }
+
+    /// Why one of them failed, if one did.
+    #[must_use]
+    pub fn fault(&self) -> Option<Stop> {
+        lock(&self.fault).clone()
+    }
+
+    /// Whether all are done.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        lock(&self.running).iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until all are done; the CPU time of each.
+    pub fn join(&self) -> Vec<StageTime> {
+        let running = std::mem::take(&mut *lock(&self.running));
+        for thread in running {
+            // A panic is caught in the thread and told as a fault.
+            let _ = thread.join();
+        }
+        lock(&self.times).clone()
+    }
+}
