@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use base::{Gtid, GtidSet, LogPosition, SequenceNumber, Waiters};
 use decode::{SequencedPiece, Stop, StopClass};
 use observe::{LagMeter, LagSample, RateMeter, Work, now_us};
+use store::WatermarkHold;
 
 use crate::watermark::Watermark;
 
@@ -415,5 +416,23 @@ impl Publisher {
             position: state.shown.position.clone(),
             held: !matches!(state.hold, Hold::None),
         }
+    }
+}
+
+impl WatermarkHold for Publisher {
+    fn hold(&self) {
+        self.hold();
+    }
+
+    fn advance_to(&self, set: &GtidSet, timeout: Duration) -> bool {
+        self.advance_to(set, timeout)
+    }
+
+    fn release(&self) {
+        self.release();
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.failure().map(|stop| stop.to_string())
     }
 }

@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use apply::Publisher;
 use base::GtidSet;
 use catalog::TableDef;
 use source::session::gtid_executed;
 use source::{ConnectOptions, Connection, TableFilter};
-use store::{Snapshot, Store};
+use store::{Snapshot, Store, WatermarkHold};
 
 use crate::error::{CompareError, at_server};
 use crate::report::{TableReport, VerifyReport};
@@ -33,7 +32,7 @@ pub struct Engine<'a> {
     /// Its rows.
     pub store: &'a Arc<Store>,
     /// What makes them visible; None for a store that stands still (a stopped replica): it is compared at its own set.
-    pub publisher: Option<&'a Publisher>,
+    pub watermark: Option<&'a dyn WatermarkHold>,
 }
 
 /// How to compare.
@@ -67,12 +66,12 @@ impl Default for VerifyOptions {
 }
 
 /// Publishing goes on when this goes, however that happens.
-struct Held<'a>(&'a Publisher);
+struct Held<'a>(&'a dyn WatermarkHold);
 
 impl<'a> Held<'a> {
-    fn hold(publisher: &'a Publisher) -> Held<'a> {
-        publisher.hold();
-        Held(publisher)
+    fn hold(watermark: &'a dyn WatermarkHold) -> Held<'a> {
+        watermark.hold();
+        Held(watermark)
     }
 }
 
@@ -98,13 +97,13 @@ pub fn verify_store(
     let mut hold = |on: bool| {
         held = None;
         if on {
-            held = engine.publisher.map(Held::hold);
+            held = engine.watermark.map(Held::hold);
         }
     };
     server.open(options, &mut hold, |_| Ok(()))?;
     let set = server.executed.clone().unwrap_or_default();
-    if let Some(publisher) = engine.publisher {
-        advance(engine.store, publisher, &set, options)?;
+    if let Some(watermark) = engine.watermark {
+        advance(engine.store, watermark, &set, options)?;
     }
     let snapshot = Snapshot::pin(engine.store);
     drop(held);
@@ -137,7 +136,7 @@ pub fn verify_store(
 /// Brings the watermark to exactly the source's set.
 fn advance(
     store: &Arc<Store>,
-    publisher: &Publisher,
+    watermark: &dyn WatermarkHold,
     set: &GtidSet,
     options: &VerifyOptions,
 ) -> Result<(), CompareError> {
@@ -146,10 +145,10 @@ fn advance(
     if !visible().is_subset_of(set) {
         return Err(differ("there are transactions here that the source does not have".into()));
     }
-    if publisher.advance_to(set, options.advance_timeout) {
+    if watermark.advance_to(set, options.advance_timeout) {
         return Ok(());
     }
-    Err(differ(match publisher.failure() {
+    Err(differ(match watermark.stopped() {
         Some(stop) => format!("replay has stopped: {stop}"),
         None => format!("the replica did not get there within {} s", options.advance_timeout.as_secs()),
     }))

@@ -150,7 +150,7 @@ impl Replica {
     }
 
     fn verify(&self, source: &ConnectOptions, options: &VerifyOptions) -> (Result<VerifyReport, CompareError>, String) {
-        let engine = Engine { store: self.store(), publisher: Some(&self.pipeline().publisher) };
+        let engine = Engine { store: self.store(), watermark: Some(&*self.pipeline().publisher) };
         let mut out = Vec::new();
         let result = verify_store(&engine, source, options, &mut out);
         let text = String::from_utf8(out).unwrap();
@@ -497,7 +497,7 @@ fn verify_works_while_writes_go_on() {
 
     // Standing still: equal at the very set, refused elsewhere with both sets.
     let set = replica.wait_for(&server);
-    let engine = Engine { store: replica.store(), publisher: None };
+    let engine = Engine { store: replica.store(), watermark: None };
     let mut out = Vec::new();
     assert!(verify_store(&engine, &source, &VerifyOptions::default(), &mut out).unwrap().equal());
     replica.pipeline().publisher.hold();

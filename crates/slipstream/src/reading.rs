@@ -32,7 +32,7 @@ pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write
 /// Code 16 when tables differ.
 pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let pipeline = &replica.pipeline;
-    let engine = compare::Engine { store: &pipeline.store, publisher: Some(&pipeline.publisher) };
+    let engine = compare::Engine { store: &pipeline.store, watermark: Some(&*pipeline.publisher) };
     let source = match &options.source {
         Some(server) => server.connect_options()?,
         None => replica.source_options().ok_or_else(no_server)?,
@@ -69,7 +69,7 @@ pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn
 pub(crate) fn stopped_verify(folder: &Folder, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
     let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
-    let engine = compare::Engine { store: &stopped.pipeline.store, publisher: None };
+    let engine = compare::Engine { store: &stopped.pipeline.store, watermark: None };
     verify_engine(&engine, &source, &stopped.pipeline.decode_options().filters, options, out)
 }
 

@@ -27,6 +27,7 @@ mod entries;
 mod entry;
 mod error;
 mod fill;
+mod hold;
 mod index_state;
 mod lane;
 mod layers;
@@ -47,6 +48,7 @@ pub use copy::CopyWriter;
 pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, LevelStats, Recovered};
 pub use error::StoreError;
+pub use hold::WatermarkHold;
 pub use lane::{
     BeforeImage, CheckImages, Lane, LaneStats, OwnedShape, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS,
     merge_json,
