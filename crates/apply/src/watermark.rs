@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
-use store::Store;
+use store::{NewGtids, Store};
 
 /// See the module. Clones are the same.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl Watermark {
     }
 
     /// Everything up to `to` is visible; `add_gtids` adds what that is to the executed set.
-    pub(crate) fn advance(&self, to: SequenceNumber, add_gtids: impl FnOnce(&mut GtidSet)) {
+    pub(crate) fn advance(&self, to: SequenceNumber, add_gtids: impl FnOnce(&mut NewGtids<'_>)) {
         self.0.visibility().advance(to, add_gtids);
     }
 

@@ -9,7 +9,7 @@ use lsm_tree::Slice;
 
 use crate::disk::Disk;
 use crate::error::StoreError;
-use crate::view::View;
+use crate::tree_view::TreeView;
 
 /// Entries passed over on the way to a key before it is looked up instead.
 const STEPS_MAX: usize = 12;
@@ -23,7 +23,7 @@ type Entry = Result<(Slice, Slice), StoreError>;
 pub(crate) struct Ascending<'a> {
     disk: &'a Disk,
     /// As it was when this began: compaction goes on meanwhile.
-    view: Arc<View>,
+    view: Arc<TreeView>,
     /// Exclusive.
     to: Vec<u8>,
     entries: Option<Box<dyn Iterator<Item = Entry>>>,
@@ -88,7 +88,7 @@ mod tests {
     fn values_are_those_of_look_ups() {
         let folder = tempfile::tempdir().unwrap();
         let disk = of_three_runs(folder.path(), 20_000, |run, key| key % 7 != run);
-        let (at, to) = (disk.read_at(), 19_000u32.to_be_bytes());
+        let (view, to) = (disk.newest(), 19_000u32.to_be_bytes());
         let asked: [Vec<u32>; 5] = [
             (0..19_000).collect(),
             (0..19_000).step_by(5).collect(),
@@ -100,7 +100,7 @@ mod tests {
             let mut tree = Ascending::new(&disk, &to);
             for key in keys {
                 let key = key.to_be_bytes();
-                let expected = disk.get(at, &key).unwrap();
+                let expected = disk.get_in(&view, &key).unwrap();
                 assert_eq!(tree.get(&key).unwrap().as_deref(), expected.as_deref(), "{key:?}");
             }
         }

@@ -192,7 +192,7 @@ impl<'a> CopyWriter<'a> {
             while self.disk.l0_runs() >= L0_RUNS_BESIDE && store.compact()? {}
             return Ok(());
         }
-        while self.disk.is_full() && self.disk.compact(self.disk.read_at())? {}
+        while self.disk.is_full() && self.disk.compact(self.disk.oldest_read())? {}
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use crate::entry::{self, long_head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
 use crate::lane::{Lane, OwnedShape, TableShape, copies_of};
-use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, append_found, tables_of};
+use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, TreeAt, append_found, tables_of};
 use crate::parts::Parts;
 use crate::table::{Content, WARM_AT_ONCE};
 
@@ -470,7 +470,7 @@ fn streams<'a>(
 
 fn spill_stream(spill: &Spill, table: TableId, keyless: bool) -> Stream<'_> {
     let (from, to) = table_bounds(table);
-    let entries: Box<dyn Iterator<Item = SpillEntry>> = Box::new(spill.disk.range(spill.disk.read_at(), &from, &to));
+    let entries: Box<dyn Iterator<Item = SpillEntry>> = Box::new(spill.tree.range(&from, &to));
     Stream::Spill { entries: entries.peekable(), keyless }
 }
 
@@ -637,18 +637,17 @@ pub(crate) fn spill(
 
 /// Rows of a table in a tree, each with its key of the tree.
 pub(crate) fn each_row<B>(
-    disk: &Disk,
-    at: u64,
+    tree: &TreeAt,
     table: TableId,
     mut each: impl FnMut(entry::StoredRow<'_>) -> Result<ControlFlow<B>, StoreError>,
 ) -> Result<ControlFlow<B>, StoreError> {
     let (from, to) = table_bounds(table);
-    for item in disk.range(at, &from, &to) {
+    for item in tree.range(&from, &to) {
         let (key, value) = item?;
         if entry::is_gone(&value) {
             continue;
         }
-        let row = entry::parse_row(&key, &value).ok_or_else(|| disk.damaged("a row that is not one of ours"))?;
+        let row = entry::parse_row(&key, &value).ok_or_else(|| tree.disk.damaged("a row that is not one of ours"))?;
         if let ControlFlow::Break(end) = each(row)? {
             return Ok(ControlFlow::Break(end));
         }

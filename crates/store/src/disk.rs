@@ -11,7 +11,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{GtidSet, Prepared, PreparedSet};
 use catalog::{Catalog, TableId};
@@ -26,7 +26,7 @@ use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::tiers::{self, Level, Step};
 use crate::tree_range::TreeRange;
-use crate::view::View;
+use crate::tree_view::TreeView;
 
 /// Version of all that lies in the store's folder.
 const FORMAT: u32 = 2;
@@ -162,8 +162,9 @@ pub struct Disk {
     tree: AnyTree,
     kept: Kept,
     counter: SequenceNumberCounter,
-    /// By their numbers, the oldest first; new readers take the last. Added to under `ending` only.
-    views: RwLock<Vec<Arc<View>>>,
+    /// By their numbers, the oldest first; new layers take the last. Added to under `ending` only. Held here too, so that the
+    /// last to hold one is the thread that can wait for the removal of its files.
+    views: Mutex<Vec<Arc<TreeView>>>,
     /// Held while an ingestion ends and its number is taken over, so that nobody reads at a number in between.
     ending: Mutex<()>,
     dead: Arc<DeadRows>,
@@ -280,7 +281,7 @@ impl Disk {
         Ok(Disk {
             folder: folder.to_owned(),
             kept: kept.clone(),
-            views: RwLock::new(vec![Arc::new(View::of(&tree, counter.get()))]),
+            views: Mutex::new(vec![Arc::new(TreeView::of(&tree, counter.get()))]),
             tree,
             counter,
             ending: Mutex::new(()),
@@ -300,7 +301,8 @@ impl Disk {
     /// # Errors
     /// When its records are damaged, or of another version.
     pub fn recover(&self) -> Result<Option<Recovered>, StoreError> {
-        let Some(text) = self.get(self.read_at(), &entry::record_key(CUT_RECORD))? else { return Ok(None) };
+        let view = self.newest();
+        let Some(text) = self.get_in(&view, &entry::record_key(CUT_RECORD))? else { return Ok(None) };
         let damaged = |what: &str, error: &dyn std::fmt::Display| {
             StoreError::damaged(&self.folder, format!("the {what} record of the newest cut: {error}"))
         };
@@ -311,7 +313,7 @@ impl Disk {
             return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
         }
         let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
-        let catalog = self.get(self.read_at(), &entry::record_key(CATALOG_RECORD))?;
+        let catalog = self.get_in(&view, &entry::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
         let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
         let indexes = self.index_states(&catalog)?;
@@ -346,7 +348,7 @@ impl Disk {
         for record in records {
             let mut events = Vec::new();
             for part in 0..prepared_parts(record.bytes) {
-                let found = self.get(self.read_at(), &prepared_key(record.number, part))?;
+                let found = self.get_in(&self.newest(), &prepared_key(record.number, part))?;
                 events.extend_from_slice(&found.ok_or_else(|| damaged("a part is missing"))?);
             }
             if events.len() != record.bytes {
@@ -360,7 +362,7 @@ impl Disk {
 
     /// What the tree holds of each secondary index of this catalog.
     pub(crate) fn index_states(&self, catalog: &Catalog) -> Result<IndexStates, StoreError> {
-        let text = self.get(self.read_at(), &entry::record_key(INDEXES_RECORD))?;
+        let text = self.get_in(&self.newest(), &entry::record_key(INDEXES_RECORD))?;
         IndexStates::from_json(text.as_deref(), catalog)
             .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
     }
@@ -368,7 +370,7 @@ impl Disk {
     /// A copy of a table that was broken off leaves rows under an id that the catalog never gave: no table gets it.
     fn past_copies(&self, catalog: Catalog) -> Result<Catalog, StoreError> {
         let records = entry::RECORDS.to_be_bytes();
-        let highest = self.range(self.read_at(), &[], &records).next_back().transpose()?;
+        let highest = self.range_in(&self.newest(), &[], &records).next_back().transpose()?;
         let id = highest.as_ref().and_then(|(key, _)| entry::table_of(key));
         Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
     }
@@ -379,41 +381,30 @@ impl Disk {
         &self.folder
     }
 
-    /// The number to read at for what the newest cut left.
-    pub(crate) fn read_at(&self) -> u64 {
-        newest_of(&self.views()).number()
-    }
-
-    fn views(&self) -> RwLockReadGuard<'_, Vec<Arc<View>>> {
-        self.views.read().unwrap_or_else(PoisonError::into_inner)
+    fn views(&self) -> MutexGuard<'_, Vec<Arc<TreeView>>> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the newest cut left, whatever is taken over meanwhile.
-    pub(crate) fn newest(&self) -> Arc<View> {
+    pub(crate) fn newest(&self) -> Arc<TreeView> {
         Arc::clone(newest_of(&self.views()))
     }
 
     /// The value of a key there.
-    pub(crate) fn get_in(&self, view: &View, key: &[u8]) -> Result<Option<Slice>, StoreError> {
+    pub(crate) fn get_in(&self, view: &TreeView, key: &[u8]) -> Result<Option<Slice>, StoreError> {
         view.get(key).map_err(|error| self.fault(&error))
     }
 
     /// Entries there from `from` (inclusive) to `to` (exclusive), in order.
     pub(crate) fn range_in(
         &self,
-        view: &View,
+        view: &TreeView,
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.clone();
         view.entries(from, to).map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error)))
-    }
-
-    /// What was taken over as `at`.
-    fn view(&self, at: u64) -> Result<Arc<View>, StoreError> {
-        let found = self.views().iter().rev().find(|view| view.number() == at).cloned();
-        found.ok_or(StoreError::defect("the tree is read at a number that nobody pinned"))
     }
 
     fn fault(&self, error: &lsm_tree::Error) -> StoreError {
@@ -424,34 +415,10 @@ impl Disk {
         StoreError::damaged(&self.folder, text)
     }
 
-    /// The value of a key.
-    pub(crate) fn get(&self, at: u64, key: &[u8]) -> Result<Option<Slice>, StoreError> {
-        self.view(at)?.get(key).map_err(|error| self.fault(&error))
-    }
-
-    /// Whether there is such a key.
-    pub(crate) fn contains(&self, at: u64, key: &[u8]) -> Result<bool, StoreError> {
-        Ok(self.get(at, key)?.is_some())
-    }
-
-    /// Entries from `from` (inclusive) to `to` (exclusive), in order.
-    pub(crate) fn range(
-        &self,
-        at: u64,
-        from: &[u8],
-        to: &[u8],
-    ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
-        let (view, failure) = match self.view(at) {
-            Ok(view) => (Some(view), None),
-            Err(error) => (None, Some(Err(error))),
-        };
-        failure.into_iter().chain(view.map(|view| self.range_in(&view, from, to)).into_iter().flatten())
-    }
-
-    /// As `range`, for ranges that are left early and that may be read from the back.
-    pub(crate) fn tree_range(&self, at: u64, from: &[u8], to: &[u8]) -> Result<TreeRange, StoreError> {
+    /// As `range_in`, for ranges that are left early and that may be read from the back.
+    pub(crate) fn tree_range(&self, view: &Arc<TreeView>, from: &[u8], to: &[u8]) -> TreeRange {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
-        Ok(TreeRange::new(self.view(at)?, self.folder.clone(), from, to))
+        TreeRange::new(Arc::clone(view), self.folder.clone(), from, to)
     }
 
     /// Begins to write a sorted run.
@@ -465,25 +432,36 @@ impl Disk {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Readers see from now on what the tree holds now.
-    pub(crate) fn take_over(&self, _ending: &MutexGuard<'_, ()>) -> u64 {
+    /// Makes a view of what the tree holds now the newest one.
+    pub(crate) fn take_over(&self, _ending: &MutexGuard<'_, ()>) -> Arc<TreeView> {
         let at = self.counter.get();
-        if self.read_at() < at {
-            let view = Arc::new(View::of(&self.tree, at));
-            self.views.write().unwrap_or_else(PoisonError::into_inner).push(view);
+        let newest = self.newest();
+        if newest.number() >= at {
+            return newest;
         }
-        at
+        let view = Arc::new(TreeView::of(&self.tree, at));
+        self.views().push(Arc::clone(&view));
+        view
     }
 
-    /// Lets go of what nobody reads any more, and so of the files that only it holds: removing gigabytes takes the better part
-    /// of a second, and nobody but this thread waits for it. What the tree itself still holds stays: it would remove the files
-    /// under its lock.
-    fn let_go(&self, oldest_read: u64) {
+    /// The number of the oldest view that anybody holds, or of the newest one.
+    pub(crate) fn oldest_read(&self) -> u64 {
+        let mut views = self.views();
+        let held = views.iter_mut().find_map(|view| Arc::get_mut(view).is_none().then(|| view.number()));
+        held.unwrap_or_else(|| newest_of(&views).number())
+    }
+
+    /// Lets go of views that nobody holds any more, and so of the files that only they hold: removing gigabytes takes the better
+    /// part of a second, and nobody but this thread waits for it. What the tree itself still holds stays: it would remove the
+    /// files under its lock.
+    fn let_go(&self) {
         let oldest_held = self.tree.current_version().id().saturating_sub(self.tree.version_free_list_len() as u64);
-        let is_wanted = |view: &Arc<View>| view.number() >= oldest_read || view.version() >= oldest_held;
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
-        let kept = views.iter().position(is_wanted).unwrap_or(0).min(views.len().saturating_sub(1));
-        let gone: Vec<_> = views.drain(..kept).collect();
+        let mut views = self.views();
+        let newest = newest_of(&views).number();
+        let is_gone = |view: &mut Arc<TreeView>| {
+            view.number() < newest && view.version() < oldest_held && Arc::get_mut(view).is_some()
+        };
+        let gone: Vec<_> = views.extract_if(.., is_gone).collect();
         drop(views);
         drop(gone);
     }
@@ -584,7 +562,7 @@ impl Disk {
 
     fn take_step(&self, oldest_read: u64, due: impl Fn(&tiers::Levels) -> Option<Step>) -> Result<bool, StoreError> {
         let before = self.tree.current_version().id();
-        self.let_go(oldest_read);
+        self.let_go();
         let Some(step) = due(&self.levels()) else { return Ok(false) };
         // Both are strategies that lsm-tree has for its tests (its trait cannot be implemented outside): they take whole
         // levels as they find them, so what arrives in level 0 between the look and the step is merged too.
@@ -715,7 +693,7 @@ impl Disk {
 }
 
 /// There is always one: `let_go` keeps the last.
-fn newest_of(views: &[Arc<View>]) -> &Arc<View> {
+fn newest_of(views: &[Arc<TreeView>]) -> &Arc<TreeView> {
     match views.last() {
         Some(view) => view,
         None => panic!("the tree has no view"),

@@ -211,7 +211,7 @@ impl Sorter {
         run.finish(&ending)?;
         disk.take_over(&ending);
         drop(ending);
-        while disk.is_full() && disk.compact(disk.read_at())? {}
+        while disk.is_full() && disk.compact(disk.oldest_read())? {}
         self.bytes.clear();
         self.places.clear();
         Ok(())
@@ -247,7 +247,7 @@ impl Sorter {
         }
         self.flush()?;
         let Some(disk) = &self.overflow else { return Ok(()) };
-        for item in disk.range(disk.read_at(), &[], &[0xff; 8]) {
+        for item in disk.range_in(&disk.newest(), &[], &[0xff; 8]) {
             let (key, value) = item?;
             let stored = value.first_chunk().ok_or_else(|| disk.damaged("an entry that is not one of ours"))?;
             each(&key, own_len(stored))?;

@@ -13,6 +13,7 @@ use crate::entries::Sorter;
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::Filling;
+use crate::layers::TreeAt;
 use crate::{Store, cut};
 
 /// Entries made in one step: a cut waits as long as this takes.
@@ -44,8 +45,8 @@ impl Store {
         run.index_states(&filled)?;
         let ending = disk.ending();
         run.finish(&ending)?;
-        let at = disk.take_over(&ending);
-        self.visibility().move_base(at, Some(Arc::new(filled)));
+        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
+        self.visibility().move_base(tree, Some(Arc::new(filled)));
         drop(ending);
         drop(state);
         Ok(true)

@@ -22,6 +22,8 @@ use crate::order::{Orders, Slice};
 use crate::parts::Parts;
 use crate::reader::TableReader;
 use crate::table::Content;
+use crate::tree_range::{TreeEntry, TreeRange};
+use crate::tree_view::TreeView;
 
 /// A transaction boundary: the state of everything up to it.
 #[derive(Clone)]
@@ -161,7 +163,7 @@ impl Drop for LaneGuard<'_> {
 /// Rows of one unfinished transaction that outgrew memory, in a tree of their own in the scratch folder. Gone with
 /// the process: the transaction is replayed anew.
 pub(crate) struct Spill {
-    pub disk: Disk,
+    pub tree: TreeAt,
     /// The transaction's number.
     pub sequence: u64,
     pub folder: PathBuf,
@@ -186,6 +188,44 @@ impl Drop for Spill {
     }
 }
 
+/// A tree as it was at one of its numbers. While it lives, the files that it reads stay.
+#[derive(Clone)]
+pub(crate) struct TreeAt {
+    pub disk: Arc<Disk>,
+    pub view: Arc<TreeView>,
+}
+
+impl TreeAt {
+    /// As it is now.
+    pub(crate) fn newest(disk: &Arc<Disk>) -> TreeAt {
+        TreeAt { disk: Arc::clone(disk), view: disk.newest() }
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<lsm_tree::Slice>, StoreError> {
+        self.disk.get_in(&self.view, key)
+    }
+
+    /// Whether there is such a key.
+    pub(crate) fn contains(&self, key: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Entries from `from` (inclusive) to `to` (exclusive), in order.
+    pub(crate) fn range(
+        &self,
+        from: &[u8],
+        to: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<TreeEntry, StoreError>> + use<> {
+        self.disk.range_in(&self.view, from, to)
+    }
+
+    /// As `range`, for ranges that are left early and that may be read from the back.
+    pub(crate) fn early_left(&self, from: &[u8], to: &[u8]) -> TreeRange {
+        self.disk.tree_range(&self.view, from, to)
+    }
+}
+
 /// Below the active generation.
 #[derive(Clone)]
 pub(crate) enum Layer {
@@ -199,8 +239,8 @@ pub struct Layers {
     pub active: Arc<Generation>,
     /// Newest first.
     pub(crate) below: Vec<Layer>,
-    /// The tree, and the number to read it at.
-    pub(crate) base: Option<(Arc<Disk>, u64)>,
+    /// The tree, as it is read.
+    pub(crate) base: Option<TreeAt>,
     /// What the tree holds of each secondary index at that number.
     pub(crate) indexes: Arc<IndexStates>,
 }
@@ -230,7 +270,7 @@ impl Layers {
 
     /// A fault of what is stored.
     pub(crate) fn damaged(&self, text: &str) -> StoreError {
-        let folder = self.base.as_ref().map(|(disk, _)| disk.folder().to_owned()).unwrap_or_default();
+        let folder = self.base.as_ref().map(|tree| tree.disk.folder().to_owned()).unwrap_or_default();
         StoreError::Damaged { folder, text: text.to_owned() }
     }
 
@@ -348,7 +388,7 @@ impl Layers {
                     Some(_) => return Ok(true),
                 },
                 Layer::Spill(spill) if spill.sequence <= sequence => {
-                    if let Some(value) = spill.disk.get(spill.disk.read_at(), &tree_key)? {
+                    if let Some(value) = spill.tree.get(&tree_key)? {
                         return Ok(!entry::is_gone(&value));
                     }
                 }
@@ -356,7 +396,7 @@ impl Layers {
             }
         }
         match &self.base {
-            Some((disk, at)) => disk.contains(*at, &tree_key),
+            Some(tree) => tree.contains(&tree_key),
             None => Ok(false),
         }
     }
@@ -390,29 +430,29 @@ impl Layers {
                     if depth == Depth::Memory {
                         return Ok(Below::Unknown);
                     }
-                    match look_up(&spill.disk, spill.disk.read_at(), shape, key, image)? {
+                    match look_up(&spill.tree, shape, key, image)? {
                         Below::Unknown => {}
                         found => return Ok(found),
                     }
                 }
             }
         }
-        let Some((disk, at)) = &self.base else { return Ok(Below::Gone) };
+        let Some(tree) = &self.base else { return Ok(Below::Gone) };
         if depth == Depth::Memory {
             return Ok(Below::Unknown);
         }
-        let found = look_up(disk, *at, shape, key, image)?;
+        let found = look_up(tree, shape, key, image)?;
         Ok(if found == Below::Unknown { Below::Gone } else { found })
     }
 }
 
 /// A row in a tree: Live, Gone when it is marked so (spills mark deletions with an entry), Unknown when it holds
 /// nothing of it.
-fn look_up(disk: &Disk, at: u64, shape: &TableShape<'_>, key: &[u8], image: &mut Vec<u8>) -> Result<Below, StoreError> {
+fn look_up(tree: &TreeAt, shape: &TableShape<'_>, key: &[u8], image: &mut Vec<u8>) -> Result<Below, StoreError> {
     let mut tree_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * key.len() + 16);
     entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
-    let Some(value) = disk.get(at, &tree_key)? else { return Ok(Below::Unknown) };
-    append_found(disk, shape, key, &tree_key, &value, image)
+    let Some(value) = tree.get(&tree_key)? else { return Ok(Below::Unknown) };
+    append_found(&tree.disk, shape, key, &tree_key, &value, image)
 }
 
 /// Appends the image that an entry holds.
@@ -487,7 +527,7 @@ pub(crate) fn is_shadowed(
                 if tree_key.is_empty() {
                     entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
                 }
-                if spill.disk.contains(spill.disk.read_at(), &tree_key)? {
+                if spill.tree.contains(&tree_key)? {
                     return Ok(true);
                 }
             }

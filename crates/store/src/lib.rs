@@ -26,14 +26,15 @@ mod disk;
 mod entries;
 mod entry;
 mod error;
+mod executed;
 mod fill;
 mod hold;
 mod index_state;
 mod lane;
 mod layers;
-mod marks;
 mod order;
 mod parts;
+mod published;
 mod range;
 mod reader;
 mod scan;
@@ -42,12 +43,13 @@ mod sync;
 mod table;
 mod tiers;
 mod tree_range;
-mod view;
+mod tree_view;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, LevelStats, Recovered};
 pub use error::StoreError;
+pub use executed::NewGtids;
 pub use hold::WatermarkHold;
 pub use lane::{
     BeforeImage, CheckImages, Lane, LaneStats, OwnedShape, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS,
@@ -69,7 +71,7 @@ use catalog::{Catalog, IndexSet, TableDef, TableId};
 
 use crate::arena::SegmentPool;
 use crate::index_state::IndexStates;
-use crate::layers::{Layer, Spill};
+use crate::layers::{Layer, Spill, TreeAt};
 
 /// All lanes, the tree below, and what of them is visible.
 pub struct Store {
@@ -192,7 +194,7 @@ impl Store {
         let bottom = disk.is_none();
         let segments = Arc::new(if bottom { SegmentPool::default() } else { SegmentPool::passing() });
         let active = Arc::new(Generation::new(0, lanes, bottom, &segments));
-        let base = disk.as_ref().map(|disk| (Arc::clone(disk), disk.read_at()));
+        let base = disk.as_ref().map(TreeAt::newest);
         let indexes = match (&disk, &recovered) {
             (Some(disk), Some(_)) => disk.recovered_indexes(),
             _ => IndexStates::default(),
@@ -370,8 +372,8 @@ impl Store {
         let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
-        let at = disk.take_over(&ending);
-        self.visibility.put_base(sealed.number(), disk, at, Arc::new(indexes));
+        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
+        self.visibility.put_base(sealed.number(), tree, Arc::new(indexes));
         drop(ending);
         disk.dead().set_alive(&point.catalog);
         let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
@@ -444,7 +446,8 @@ impl Store {
             Some((id.0, ids(set)))
         });
         let indexes = indexes.collect();
-        self.visibility.put_spill(sealed.number(), Spill { disk, sequence, folder, balances, indexes });
+        let tree = TreeAt::newest(&Arc::new(disk));
+        self.visibility.put_spill(sealed.number(), Spill { tree, sequence, folder, balances, indexes });
         Ok(())
     }
 
@@ -462,6 +465,7 @@ impl Store {
     /// As [`compact`](Self::compact).
     pub fn compact_near(&self, idle: bool) -> Result<bool, StoreError> {
         let Some(disk) = &self.disk else { return Ok(false) };
+        self.visibility.tidy();
         // A fill adds runs of its own: compaction comes first where there are many.
         if disk.l0_runs() < L0_RUNS_MAX / 2 && self.fill_step(disk)? {
             return Ok(true);
@@ -493,7 +497,7 @@ impl Store {
         disk: &Arc<Disk>,
         step: impl FnOnce(u64) -> Result<bool, StoreError>,
     ) -> Result<bool, StoreError> {
-        let did = step(self.visibility.oldest_read())?;
+        let did = step(disk.oldest_read())?;
         if did {
             self.take_over(disk);
         }
@@ -506,7 +510,7 @@ impl Store {
     /// As [`compact`](Self::compact).
     pub fn settle(&self) -> Result<(), StoreError> {
         let Some(disk) = &self.disk else { return Ok(()) };
-        disk.settle(self.visibility.oldest_read())?;
+        disk.settle(disk.oldest_read())?;
         self.take_over(disk);
         Ok(())
     }
@@ -525,7 +529,7 @@ impl Store {
     /// As `compact`.
     pub fn compact_fully(&self) -> Result<(), StoreError> {
         let Some(disk) = &self.disk else { return Ok(()) };
-        disk.compact_fully(self.visibility.oldest_read())?;
+        disk.compact_fully(disk.oldest_read())?;
         self.take_over(disk);
         Ok(())
     }
@@ -533,8 +537,8 @@ impl Store {
     /// Lets new snapshots read the tree at its newest number, so that replaced files can go.
     fn take_over(&self, disk: &Arc<Disk>) {
         let ending = disk.ending();
-        let at = disk.take_over(&ending);
-        self.visibility.move_base(at, None);
+        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
+        self.visibility.move_base(tree, None);
     }
 
     /// Memory and counts. Walks all lanes: for status, not for every piece.

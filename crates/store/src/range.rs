@@ -13,11 +13,10 @@ use std::sync::Arc;
 use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableId};
 use values::RowLayout;
 
-use crate::disk::Disk;
 use crate::entry;
 use crate::error::StoreError;
 use crate::lane::{Standing, TableShape};
-use crate::layers::{Generation, Layer, Layers, is_shadowed};
+use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::order::{Slice, append_key};
 use crate::parts::{self, Parts};
 use crate::reader::{KeyRange, ReadOrder, TableReader};
@@ -76,6 +75,14 @@ impl<'a> View<'a> {
         match self {
             View::Snapshot(snapshot) => snapshot.layers().map(Lent::Shared),
             View::Newest(layers) => Ok(Lent::Lent(layers)),
+        }
+    }
+
+    /// Whether what was read counts.
+    fn check(&self) -> Result<(), StoreError> {
+        match self {
+            View::Snapshot(snapshot) => snapshot.check(),
+            View::Newest(_) => Ok(()),
         }
     }
 
@@ -187,23 +194,22 @@ impl Store {
             Some(to) => [prefix.as_slice(), to].concat(),
             None => entry::index_end(table.id(), index).to_vec(),
         };
-        let mut tree = |disk: &Disk, at: u64, layer: usize| -> Result<(), StoreError> {
+        let mut tree = |tree: &TreeAt, layer: usize| {
             if first < last && !range.is_empty {
-                let entries = Box::new(disk.tree_range(at, &first, &last)?);
+                let entries = Box::new(tree.early_left(&first, &last));
                 sources.push(Source { layer, places: Places::Tree { entries, front: None, back: None } });
             }
-            Ok(())
         };
         for (below, layer) in layers.below.iter().enumerate() {
             match layer {
                 Layer::Spill(spill) if spill.sequence <= sequence => {
-                    tree(&spill.disk, spill.disk.read_at(), below + 1)?;
+                    tree(&spill.tree, below + 1);
                 }
                 Layer::Spill(_) | Layer::Memory(_) => {}
             }
         }
-        if let Some((disk, at)) = &layers.base {
-            tree(disk, *at, layers.below.len() + 1)?;
+        if let Some(base) = &layers.base {
+            tree(base, layers.below.len() + 1);
         }
         for (below, layer) in layers.below.iter().enumerate() {
             if let Layer::Memory(generation) = layer {
@@ -243,14 +249,15 @@ impl Store {
     /// As `range`.
     pub fn check_index(&self, snapshot: &Snapshot, table: &TableReader, index: u16) -> Result<IndexCheck, StoreError> {
         let layers = snapshot.layers()?;
-        let Some((disk, at)) = &layers.base else { return Ok(IndexCheck::default()) };
+        let Some(tree) = &layers.base else { return Ok(IndexCheck::default()) };
+        let disk = &tree.disk;
         if !layers.indexes.is_complete(table.id().0, index) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
         let mut expected = crate::entries::Sorter::new(self.scratch_for_check());
         let (from, to) = crate::cut::table_bounds(table.id());
         let (mut key, mut buffers) = (Vec::new(), ConversionBuffers::default());
-        for item in disk.range(*at, &from, &to) {
+        for item in tree.range(&from, &to) {
             let (row_key, value) = item?;
             let damaged = || disk.damaged("a row that is not one of ours");
             let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;
@@ -264,7 +271,7 @@ impl Store {
         }
         let mut check = IndexCheck::default();
         let (from, to) = (entry::index_prefix(table.id(), index), entry::index_end(table.id(), index));
-        let mut entries = disk.range(*at, &from, &to).peekable();
+        let mut entries = tree.range(&from, &to).peekable();
         let mut take = |upto: Option<&[u8]>| -> Result<bool, StoreError> {
             loop {
                 let order = match (entries.peek(), upto) {
@@ -376,10 +383,10 @@ impl Range<'_> {
             }
             self.candidates = candidates;
             if row.is_some() {
-                return Ok(row);
+                return self.view.check().map(|()| row);
             }
         }
-        Ok(None)
+        self.view.check().map(|()| None)
     }
 
     /// Takes the places with the first or last key of all; false when there are none.
@@ -499,9 +506,9 @@ impl Range<'_> {
             return owned(key, value);
         }
         let layers = self.view.layers()?;
-        let (disk, at) = match (layers.below.get(layer - 1), &layers.base) {
-            (Some(Layer::Spill(spill)), _) => (&spill.disk, spill.disk.read_at()),
-            (None, Some((disk, at))) => (&**disk, *at),
+        let tree = match (layers.below.get(layer - 1), &layers.base) {
+            (Some(Layer::Spill(spill)), _) => &spill.tree,
+            (None, Some(tree)) => tree,
             _ => return Err(StoreError::defect("a row on disk is looked for in a layer that is in memory")),
         };
         let own = entry::own_of(key, value).ok_or_else(damaged)?;
@@ -511,7 +518,7 @@ impl Range<'_> {
             self.order.append(own, &mut row_key);
         }
         row_key.extend_from_slice(own);
-        match disk.get(at, &row_key)? {
+        match tree.get(&row_key)? {
             Some(value) => owned(&row_key, &value),
             None => Ok(None),
         }

@@ -12,7 +12,7 @@ use crate::cut;
 use crate::entry;
 use crate::error::StoreError;
 use crate::lane::{OwnedShape, Standing, TableShape};
-use crate::layers::{Generation, Layer, Layers, is_shadowed, stored_row};
+use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed, stored_row};
 use crate::parts::Parts;
 use crate::{PinnedLayers, Row, Snapshot, Store};
 
@@ -53,6 +53,11 @@ impl Store {
     /// # Errors
     /// When the tree cannot be read.
     pub fn get(&self, snapshot: &Snapshot, table: &TableDef, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.found(snapshot, table, key)?;
+        snapshot.check().map(|()| found)
+    }
+
+    fn found(&self, snapshot: &Snapshot, table: &TableDef, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let order = KeyOrder::of(table);
         let hash = base::key_hash(table.id.0, key);
         let lane = self.lane_of(hash);
@@ -66,12 +71,12 @@ impl Store {
         };
         let mut tree_key = Vec::new();
         entry::append_row_key(&order, table.id, key, &mut tree_key);
-        let on_disk = |disk: &crate::Disk, at| -> Result<Option<Found>, StoreError> {
-            let Some(value) = disk.get(at, &tree_key)? else { return Ok(None) };
+        let on_disk = |tree: &TreeAt| -> Result<Option<Found>, StoreError> {
+            let Some(value) = tree.get(&tree_key)? else { return Ok(None) };
             if entry::is_gone(&value) {
                 return Ok(Some(Found::Gone));
             }
-            let row = stored_row(disk, &tree_key, &value, key)?;
+            let row = stored_row(&tree.disk, &tree_key, &value, key)?;
             Ok(Some(Found::Row(row.image.to_vec(), row.definition, row.copies)))
         };
         let (versions, mut above) = (RowVersions::of(table), Parts::default());
@@ -81,12 +86,10 @@ impl Store {
             let found = match (depth.checked_sub(1), depth.checked_sub(1).and_then(|below| layers.below.get(below))) {
                 (None, _) => in_memory(&layers.active),
                 (_, Some(Layer::Memory(generation))) => in_memory(generation),
-                (_, Some(Layer::Spill(spill))) if spill.sequence <= sequence => {
-                    on_disk(&spill.disk, spill.disk.read_at())?
-                }
+                (_, Some(Layer::Spill(spill))) if spill.sequence <= sequence => on_disk(&spill.tree)?,
                 (_, Some(Layer::Spill(_))) => None,
                 (_, None) => match &layers.base {
-                    Some((disk, at)) => on_disk(disk, *at)?,
+                    Some(tree) => on_disk(tree)?,
                     None => None,
                 },
             };
@@ -186,7 +189,7 @@ impl Store {
                     reader.generation(generation, Some(&layers.active), index + 1, &mut each)?
                 }
                 Layer::Spill(spill) if spill.sequence <= reader.sequence => {
-                    reader.tree(&spill.disk, spill.disk.read_at(), newer, &mut each)?
+                    reader.tree(&spill.tree, newer, &mut each)?
                 }
                 Layer::Spill(_) => ControlFlow::Continue(()),
             };
@@ -195,7 +198,7 @@ impl Store {
             }
         }
         match &layers.base {
-            Some((disk, at)) => reader.tree(disk, *at, &layers.below, &mut each),
+            Some(tree) => reader.tree(tree, &layers.below, &mut each),
             None => Ok(ControlFlow::Continue(())),
         }
     }
@@ -246,7 +249,6 @@ impl Reader<'_> {
                 next = guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied);
                 drop(guard);
                 for Read { hash, mut row, definition, is_difference } in copied.rows() {
-                    self.check()?;
                     if (active.is_some() || !newer.is_empty())
                         && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, &mut above)?
                     {
@@ -267,6 +269,7 @@ impl Reader<'_> {
                     let image = (self.shape.versions.read(definition, row.image, &mut buffers))
                         .map_err(|error| self.layers.unreadable(&error))?;
                     let image = self.whole(image, &mut above, &mut whole)?;
+                    self.check()?;
                     if let ControlFlow::Break(end) = each(Row { image, ..row }) {
                         return Ok(ControlFlow::Break(end));
                     }
@@ -279,14 +282,12 @@ impl Reader<'_> {
     /// The rows of a tree that no layer above it has.
     fn tree<B>(
         &self,
-        disk: &crate::Disk,
-        at: u64,
+        tree: &TreeAt,
         newer: &[Layer],
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let Scratch { mut buffers, mut above, image: mut whole, .. } = Scratch::default();
-        cut::each_row(disk, at, self.table(), |row| {
-            self.check()?;
+        cut::each_row(tree, self.table(), |row| {
             let hash = base::key_hash(self.table().0, row.key);
             let lane = base::lane_of(hash, self.lanes);
             let active = Some(&*self.layers.active);
@@ -301,8 +302,9 @@ impl Reader<'_> {
                 }
             }
             let image = (self.shape.versions.read(row.definition, row.image, &mut buffers))
-                .map_err(|error| disk.damaged(format!("a row of an earlier definition: {error}")))?;
+                .map_err(|error| tree.disk.damaged(format!("a row of an earlier definition: {error}")))?;
             let image = self.whole(image, &mut above, &mut whole)?;
+            self.check()?;
             Ok(each(Row { key: row.key, image, count }))
         })
     }

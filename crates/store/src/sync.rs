@@ -1,4 +1,24 @@
 //! What this crate's lock-free parts are made of. `tests/interleavings` compiles the same files over loom's types, under
 //! the same path.
 
-pub(crate) use std::sync::atomic;
+pub(crate) use std::sync::{Arc, atomic};
+
+use arc_swap::ArcSwap;
+
+/// An `Arc` that is exchanged while others take it; neither waits for the other.
+pub(crate) struct SwappedArc<T>(ArcSwap<T>);
+
+impl<T> SwappedArc<T> {
+    pub(crate) fn new(first: Arc<T>) -> SwappedArc<T> {
+        SwappedArc(ArcSwap::new(first))
+    }
+
+    pub(crate) fn load(&self) -> Arc<T> {
+        self.0.load_full()
+    }
+
+    /// Gives the old one. From then on nobody takes it any more, and its count is that of those who hold it.
+    pub(crate) fn swap(&self, next: Arc<T>) -> Arc<T> {
+        self.0.swap(next)
+    }
+}

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use lsm_tree::Slice;
 
 use crate::error::StoreError;
-use crate::view::{Entries, View};
+use crate::tree_view::{Entries, TreeView};
 
 pub(crate) type TreeEntry = (Slice, Slice);
 
 /// See the module.
 pub(crate) struct TreeRange {
-    view: Arc<View>,
+    view: Arc<TreeView>,
     folder: PathBuf,
     /// Inclusive; behind what was taken from the front.
     from: Vec<u8>,
@@ -33,7 +33,7 @@ enum Open {
 
 impl TreeRange {
     /// From `from` (inclusive) to `to` (exclusive).
-    pub(crate) fn new(view: Arc<View>, folder: PathBuf, from: &[u8], to: &[u8]) -> TreeRange {
+    pub(crate) fn new(view: Arc<TreeView>, folder: PathBuf, from: &[u8], to: &[u8]) -> TreeRange {
         TreeRange { view, folder, from: from.to_vec(), to: to.to_vec(), open: Open::Not }
     }
 

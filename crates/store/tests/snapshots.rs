@@ -265,6 +265,41 @@ fn the_same_json_document_laid_out_differently() {
     apply(RowChange::Delete { before: BeforeImage::Full(&logged) }).unwrap();
 }
 
+#[test]
+fn a_snapshot_tells_its_own_gtids_however_much_came_since() {
+    let world = World::new(1);
+    let uuid = base::Uuid([3; 16]);
+    let advance = |gno: u64| {
+        // A gap every now and then.
+        let gtid = base::Gtid { uuid, tag: base::Tag::EMPTY, gno: gno * 2 };
+        world.store.visibility().advance(SequenceNumber(gno), |executed| executed.add(gtid));
+    };
+    let mut pinned = Vec::new();
+    for gno in 1..=30_000 {
+        advance(gno);
+        if gno % 1_000 == 7 {
+            pinned.push((Snapshot::pin(&world.store), world.store.visibility().executed()));
+        }
+        if gno % 5_000 == 0 {
+            pinned.remove(0);
+        }
+    }
+    world.store.visibility().tidy();
+    assert_eq!(world.store.visibility().oldest_needed(), pinned[0].0.sequence());
+    for (snapshot, executed) in &pinned {
+        assert_eq!(snapshot.executed(), executed);
+        assert_eq!(executed.count(), snapshot.sequence());
+    }
+    // What is dropped in the middle is nobody's any more, and the oldest alone counts.
+    let first = pinned.remove(0);
+    drop(pinned);
+    world.store.visibility().tidy();
+    assert_eq!(world.store.visibility().oldest_needed(), first.0.sequence());
+    drop(first);
+    world.store.visibility().tidy();
+    assert_eq!(world.store.visibility().oldest_needed(), 30_000);
+}
+
 /// Deleted rows wait for their readers but are no rows any more.
 #[test]
 fn rows_are_counted_as_the_newest_versions_have_them() {
@@ -300,7 +335,10 @@ fn a_snapshot_taken_before_the_rows_are_exact_cannot_be_read() {
     let early = Snapshot::pin(&store);
     let error = read(&early).unwrap_err();
     assert!(matches!(error, store::StoreError::Settling { missing: 3, .. }), "{error}");
-    store.visibility().advance(SequenceNumber(3), |executed| executed.union_with(&goal));
+    store.visibility().advance(SequenceNumber(3), |executed| {
+        let (uuid, tag, run) = goal.intervals().next().unwrap();
+        (run.first..=run.last).for_each(|gno| executed.add(base::Gtid { uuid, tag, gno }));
+    });
     assert!(read(&Snapshot::pin(&store)).is_ok());
     assert!(read(&early).is_err());
 }

@@ -25,17 +25,17 @@ mod countdown;
 mod ending;
 #[path = "../../../crates/apply/src/transactions/low_water_mark.rs"]
 mod low_water_mark;
-#[path = "../../../crates/store/src/marks.rs"]
-mod marks;
+#[path = "../../../crates/store/src/published.rs"]
+mod published;
 #[path = "../../../crates/base/src/queue.rs"]
 mod queue;
 #[path = "../../../crates/base/src/waiters.rs"]
 mod waiters;
 
 pub use models::{
-    copy_that_expires, last_of_several, low_water_mark, low_water_mark_waiters, pins_in_two_steps, queue_for_two,
-    queue_that_is_full, queue_with_an_answer, queue_without_flush, snapshots_and_writers, tracked_changes,
-    waiters_one_by_one, watermark_without_lock,
+    copy_that_expires, last_of_several, low_water_mark, low_water_mark_waiters, marks_after_raising, pins_in_two_steps,
+    queue_for_two, queue_that_is_full, queue_with_an_answer, queue_without_flush, snapshots_and_writers,
+    snapshots_given_up, tracked_changes, waiters_one_by_one,
 };
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

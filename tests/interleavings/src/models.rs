@@ -14,7 +14,7 @@ use crate::copy_track::CopyTrack;
 use crate::countdown::Countdown;
 use crate::ending::Ending;
 use crate::low_water_mark::{LowWaterMark, Waited};
-use crate::marks::{Marks, Pins};
+use crate::published::{Published, Replaced, View};
 use crate::queue::{Receiver, Sender, queue};
 use crate::waiters::Waiters;
 
@@ -98,97 +98,106 @@ pub fn low_water_mark_waiters() {
     let _ = (waiter.join(), worker.join());
 }
 
-/// Who reads the watermark without the lock sees what was done before it moved.
-pub fn watermark_without_lock() {
-    let shared = Arc::new((Marks::new(0), AtomicU64::new(0)));
-    let publisher = Arc::clone(&shared);
-    let publisher = thread::spawn(move || {
-        for number in 1..=2 {
-            publisher.1.store(number, Relaxed);
-            publisher.0.advance(number, &Pins::default());
-        }
-    });
-    let watermark = shared.0.watermark();
-    assert!(shared.1.load(Relaxed) >= watermark, "the watermark is ahead of what is applied");
-    let _ = publisher.join();
-}
-
 /// One row, its versions, and who may see them: as a lane drops versions when it appends (`store::Lane::apply`).
 struct Row {
-    marks: Marks,
-    /// The watermark and the pins: `Visibility`'s lock.
-    visible: Mutex<(u64, Pins)>,
+    published: Published<()>,
+    /// The writers' mutex of `Visibility`.
+    replaced: Mutex<Replaced<()>>,
     versions: RwLock<Vec<u64>>,
 }
 
 impl Row {
     fn new() -> Arc<Row> {
-        let visible = Mutex::new((1, Pins::default()));
-        Arc::new(Row { marks: Marks::new(1), visible, versions: RwLock::new(vec![1]) })
+        let published = Published::new(View::new(1, ()));
+        Arc::new(Row { published, replaced: Mutex::new(Replaced::default()), versions: RwLock::new(vec![1]) })
     }
 
     /// Appends version `number`, drops those that nobody needs, makes it visible.
     fn write(&self, number: u64) {
-        let oldest = self.marks.oldest_needed();
+        let oldest = self.published.oldest_needed();
         if let Ok(mut versions) = self.versions.write() {
             let kept = versions.iter().rposition(|version| *version <= oldest).unwrap_or(0);
             versions.drain(..kept);
             versions.push(number);
         }
-        if let Ok(mut visible) = self.visible.lock() {
-            visible.0 = number;
-            self.marks.advance(number, &visible.1);
+        if let Ok(mut replaced) = self.replaced.lock() {
+            self.published.publish(View::new(number, ()), &mut replaced, &mut Vec::new());
         }
     }
 
     /// Every transaction writes the row, so a snapshot at n sees version n, neither less nor more.
-    fn check(&self, at: u64) {
-        let Ok(versions) = self.versions.read() else { return };
-        let seen = versions.iter().rev().find(|version| **version <= at);
-        assert_eq!(seen, Some(&at), "a snapshot at {at} finds {:?}", *versions);
+    fn sees(&self, at: u64) -> bool {
+        let Ok(versions) = self.versions.read() else { return false };
+        versions.iter().rev().find(|version| **version <= at) == Some(&at)
     }
 
-    fn drop_pin(&self, at: u64) {
-        if let Ok(mut visible) = self.visible.lock() {
-            visible.1.unpin(at);
-            self.marks.released(visible.0, &visible.1);
+    /// Frees what nobody holds.
+    fn tidy(&self) {
+        if let Ok(mut replaced) = self.replaced.lock() {
+            replaced.sweep(&mut Vec::new());
+            self.published.raise(self.published.load().sequence(), &replaced);
         }
     }
 }
 
-fn replay(row: &Arc<Row>) -> thread::JoinHandle<()> {
+fn replay(row: &Arc<Row>, upto: u64) -> thread::JoinHandle<()> {
     let row = Arc::clone(row);
-    thread::spawn(move || (2..=4).for_each(|number| row.write(number)))
+    thread::spawn(move || (2..=upto).for_each(|number| row.write(number)))
 }
 
 /// A snapshot's row stays until it is dropped, while a worker writes it and drops old versions; one after the other.
 pub fn snapshots_and_writers() {
     let row = Row::new();
-    let worker = replay(&row);
+    let worker = replay(&row, 4);
     for _ in 0..2 {
-        let at = row.visible.lock().map_or(0, |mut visible| {
-            let at = visible.0;
-            visible.1.pin(at);
-            at
-        });
-        row.check(at);
-        row.drop_pin(at);
+        let view = row.published.load();
+        assert!(row.sees(view.sequence()), "a version that a snapshot sees is gone");
     }
     let _ = worker.join();
-    let needed = row.marks.oldest_needed();
-    assert_eq!(needed, 4, "old versions are kept for nobody");
+    row.tidy();
+    assert_eq!(row.published.oldest_needed(), 4, "old versions are kept for nobody");
 }
 
-/// The same, wrongly: the watermark is read without the lock and pinned after. To show that the model finds it.
+/// The same, wrongly: the number is read first and a view pinned after. To show that the model finds it.
 pub fn pins_in_two_steps() {
     let row = Row::new();
-    let worker = replay(&row);
-    let at = row.marks.watermark();
-    if let Ok(mut visible) = row.visible.lock() {
-        visible.1.pin(at);
-    }
-    row.check(at);
+    let worker = replay(&row, 4);
+    let at = row.published.load().sequence();
+    let pin = row.published.load();
+    assert!(row.sees(at), "a version that a snapshot sees is gone");
+    drop(pin);
     let _ = worker.join();
+}
+
+/// A snapshot is given up beside a worker that then drops what it saw: the reader finds the mark after it has read.
+pub fn snapshots_given_up() {
+    given_up(true);
+}
+
+/// The same, wrongly: the oldest number needed is raised before the view is marked.
+pub fn marks_after_raising() {
+    given_up(false);
+}
+
+fn given_up(marks_first: bool) {
+    let row = Row::new();
+    let view = row.published.load();
+    row.write(2);
+    let limits = Arc::clone(&row);
+    let limits = thread::spawn(move || {
+        let Ok(mut replaced) = limits.replaced.lock() else { return };
+        let Some(oldest) = replaced.pop_oldest() else { return };
+        if marks_first {
+            oldest.give_up();
+        }
+        limits.published.raise(2, &replaced);
+        oldest.give_up();
+    });
+    let worker = Arc::clone(&row);
+    let worker = thread::spawn(move || worker.write(3));
+    let seen = row.sees(view.sequence());
+    assert!(seen || view.is_given_up(), "a batch that lacks a version is used");
+    let _ = (limits.join(), worker.join());
 }
 
 /// A connection that ends because the snapshot is too old knows that it does (`copy`, `Run::fail`).

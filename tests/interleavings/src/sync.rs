@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::LockResult;
 use std::time::Duration;
 
-pub use loom::sync::{Mutex, MutexGuard};
+pub use loom::sync::{Arc, Mutex, MutexGuard};
 
 use crate::Weakened;
 
@@ -15,6 +15,28 @@ thread_local! {
 
 pub(crate) fn weaken(how: Weakened) {
     WEAKENED.set(how);
+}
+
+/// `store`'s exchanged `Arc`: one atomic step here, as `arc_swap` promises.
+#[derive(Debug)]
+pub struct SwappedArc<T>(Mutex<Arc<T>>);
+
+#[allow(missing_docs)]
+impl<T> SwappedArc<T> {
+    #[must_use]
+    pub fn new(first: Arc<T>) -> SwappedArc<T> {
+        SwappedArc(Mutex::new(first))
+    }
+
+    #[must_use]
+    pub fn load(&self) -> Arc<T> {
+        Arc::clone(&self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    #[must_use]
+    pub fn swap(&self, next: Arc<T>) -> Arc<T> {
+        std::mem::replace(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner), next)
+    }
 }
 
 /// `std::sync::Condvar`.

@@ -1,9 +1,9 @@
 //! What holds in every interleaving, and that each model finds what would break it.
 
 use interleavings::{
-    Weakened, copy_that_expires, is_caught, last_of_several, low_water_mark, low_water_mark_waiters, pins_in_two_steps,
-    queue_for_two, queue_that_is_full, queue_with_an_answer, queue_without_flush, snapshots_and_writers,
-    tracked_changes, waiters_one_by_one, watermark_without_lock,
+    Weakened, copy_that_expires, is_caught, last_of_several, low_water_mark, low_water_mark_waiters,
+    marks_after_raising, pins_in_two_steps, queue_for_two, queue_that_is_full, queue_with_an_answer,
+    queue_without_flush, snapshots_and_writers, snapshots_given_up, tracked_changes, waiters_one_by_one,
 };
 
 fn holds_and_needs(model: fn(), needed: &[Weakened]) {
@@ -36,14 +36,15 @@ fn waiters_for_different_numbers_are_woken_in_every_order() {
 }
 
 #[test]
-fn a_watermark_seen_without_the_lock_is_not_ahead_of_the_rows() {
-    holds_and_needs(watermark_without_lock, &BOTH);
-}
-
-#[test]
 fn a_snapshot_keeps_its_version_while_workers_drop_old_ones() {
     holds_and_needs(snapshots_and_writers, &[]);
     assert!(is_caught(Weakened::No, pins_in_two_steps), "a pin that comes too late was not noticed");
+}
+
+#[test]
+fn a_batch_read_while_its_snapshot_is_given_up_is_not_used() {
+    holds_and_needs(snapshots_given_up, &BOTH);
+    assert!(is_caught(Weakened::No, marks_after_raising), "a mark that comes too late was not noticed");
 }
 
 #[test]

@@ -190,6 +190,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
         assert!(store.visibility().held_bytes() > GENERATION / 2, "{}", store.visibility().held_bytes());
     }
     drop(held);
+    store.visibility().tidy();
     assert_eq!(store.visibility().held_bytes(), 0);
     cuts.load(Ordering::Relaxed)
 }

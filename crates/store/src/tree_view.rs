@@ -16,7 +16,7 @@ type Get = dyn Fn(&[u8]) -> lsm_tree::Result<Option<InternalValue>> + Send + Syn
 type Range = dyn Fn(&[u8], Option<&[u8]>) -> Entries + Send + Sync;
 
 /// See the module. lsm-tree's versions have no name that can be written here, so they live in closures.
-pub(crate) struct View {
+pub(crate) struct TreeView {
     /// What it is read at.
     number: u64,
     /// Of the tree's version.
@@ -25,9 +25,9 @@ pub(crate) struct View {
     range: Box<Range>,
 }
 
-impl View {
+impl TreeView {
     /// All that the tree holds below `number`.
-    pub(crate) fn of(tree: &AnyTree, number: u64) -> View {
+    pub(crate) fn of(tree: &AnyTree, number: u64) -> TreeView {
         // Compaction may end in between: the two then differ in files, not in content.
         let version = tree.current_version();
         let latest = tree.get_version_history_lock().latest_version();
@@ -50,7 +50,7 @@ impl View {
                 None => Box::new(Tree::create_internal_range(latest, &(from..), number, None).map(split)),
             }
         };
-        View { number, version: id, get: Box::new(get), range: Box::new(range) }
+        TreeView { number, version: id, get: Box::new(get), range: Box::new(range) }
     }
 
     pub(crate) fn number(&self) -> u64 {

@@ -1,0 +1,128 @@
+//! The GTIDs of what is visible, at the newest view and at older ones.
+//!
+//! In: the GTIDs that each move of the watermark makes visible. Out: the set at a view that somebody asks for. Never here: a copy
+//! of the set for a move that nobody asks about.
+//!
+//! The newest set is kept, with the GTIDs of recent moves in the order they came: an older set is the newest one without
+//! those of later moves. Before moves are forgotten, held views that need them get their set.
+
+use std::collections::VecDeque;
+
+use base::{Gtid, GtidSet};
+
+/// Runs of GTIDs that are remembered: 72 bytes each.
+const RECENT_MAX: usize = 4096;
+
+/// See the module.
+pub(crate) struct Executed {
+    now: GtidSet,
+    moves: u64,
+    /// Oldest first.
+    recent: VecDeque<Run>,
+}
+
+/// GTIDs of one move that follow each other.
+struct Run {
+    of: u64,
+    first: Gtid,
+    last: u64,
+}
+
+/// Takes the GTIDs that become visible with one move of the watermark.
+pub struct NewGtids<'a>(&'a mut Executed);
+
+impl NewGtids<'_> {
+    /// Adds one.
+    pub fn add(&mut self, gtid: Gtid) {
+        let Executed { now, moves, recent } = &mut *self.0;
+        if !now.add(gtid) {
+            return;
+        }
+        match recent.back_mut() {
+            Some(run) if run.of == *moves && run.is_before(&gtid) => run.last = gtid.gno,
+            _ => recent.push_back(Run { of: *moves, first: gtid, last: gtid.gno }),
+        }
+    }
+}
+
+impl Run {
+    fn is_before(&self, gtid: &Gtid) -> bool {
+        gtid.gno == self.last + 1 && gtid.uuid == self.first.uuid && gtid.tag == self.first.tag
+    }
+}
+
+impl Executed {
+    pub(crate) fn new(now: GtidSet) -> Executed {
+        Executed { now, moves: 0, recent: VecDeque::new() }
+    }
+
+    /// The newest set.
+    pub(crate) fn now(&self) -> &GtidSet {
+        &self.now
+    }
+
+    /// Number of the newest move.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// The watermark moves.
+    pub(crate) fn advance(&mut self, add: impl FnOnce(&mut NewGtids<'_>)) {
+        self.moves += 1;
+        add(&mut NewGtids(self));
+    }
+
+    /// The set after a move that is remembered, or the newest one.
+    pub(crate) fn at(&self, moves: u64) -> GtidSet {
+        let mut later = GtidSet::new();
+        for Run { first, last, .. } in self.recent.iter().rev().take_while(|run| run.of > moves) {
+            later.add_range(first.uuid, first.tag, first.gno, *last);
+        }
+        self.now.subtract(&later)
+    }
+
+    /// When there are too many, the number of the move up to which they are to be forgotten: whoever holds an older view
+    /// needs its set before.
+    pub(crate) fn is_full(&self) -> Option<u64> {
+        if self.recent.len() <= RECENT_MAX {
+            return None;
+        }
+        self.recent.get(self.recent.len() / 2).map(|run| run.of)
+    }
+
+    /// Forgets the GTIDs of moves up to this one.
+    pub(crate) fn forget(&mut self, upto: u64) {
+        let kept = self.recent.partition_point(|run| run.of <= upto);
+        self.recent.drain(..kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{Tag, Uuid};
+
+    use super::*;
+
+    #[test]
+    fn older_sets_are_what_they_were_until_they_are_forgotten() {
+        let gtid = |number: u64| Gtid { uuid: Uuid([7; 16]), tag: Tag::default(), gno: number };
+        let mut executed = Executed::new(GtidSet::new());
+        let mut sets = vec![GtidSet::new()];
+        // Moves of no, one and several transactions, out of order, some seen before.
+        for step in 1..9000u64 {
+            let new: Vec<Gtid> = (0..step % 4).map(|nth| gtid(1 + (step * 7 + nth * 3) % 9001)).collect();
+            executed.advance(|set| new.iter().for_each(|gtid| set.add(*gtid)));
+            let mut set = executed.now().clone();
+            new.iter().for_each(|gtid| assert!(!set.add(*gtid)));
+            sets.push(set);
+            if let Some(upto) = executed.is_full() {
+                executed.forget(upto);
+            }
+        }
+        assert_eq!(executed.moves(), 8999);
+        let oldest = executed.recent.front().unwrap().of;
+        for moves in (oldest..9000).step_by(37).chain([8999]) {
+            assert_eq!(executed.at(moves), sets[moves as usize], "after {moves}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The newest view of the store, and the older ones that somebody still reads.
+//!
+//! In: the next view, from whoever holds the writers' mutex. Out: the newest view, and the oldest sequence number that anybody
+//! can still look at. Never here: a reader that registers: its reference is the pin.
+//!
+//! Invariants (`tests/interleavings`): a view that was loaded and not given up keeps every version it can see; the oldest number
+//! needed is never above such a view, may lag behind, and never goes back.
+//!
+//! Loading takes the view and its pin in one step. Reading a number first and pinning it after is a race: the publisher moves on
+//! in between, and a lane unlinks the version. A view is counted after the swap returned, so nobody can begin to hold one
+//! that nobody held then.
+
+use std::collections::VecDeque;
+
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, SwappedArc};
+
+/// One state of the store: everything up to a sequence number.
+pub(crate) struct View<T> {
+    sequence: u64,
+    given_up: AtomicBool,
+    pub content: T,
+}
+
+impl<T> View<T> {
+    pub(crate) fn new(sequence: u64, content: T) -> View<T> {
+        View { sequence, given_up: AtomicBool::new(false), content }
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Versions that it sees may have been dropped. Readers look after each batch, before they use it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    /// Marks it. The oldest number needed is raised after ([`Published::raise`]), never before.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+    }
+}
+
+/// Views that somebody held when they were replaced, oldest first. Kept behind the writers' mutex.
+pub(crate) struct Replaced<T> {
+    views: VecDeque<Arc<View<T>>>,
+    /// Length at which those in the middle are looked at too: doubled each time, so that a move costs the same however many
+    /// are held.
+    sweep_at: usize,
+}
+
+const SWEEP_AT_MIN: usize = 16;
+
+impl<T> Default for Replaced<T> {
+    fn default() -> Replaced<T> {
+        Replaced { views: VecDeque::new(), sweep_at: SWEEP_AT_MIN }
+    }
+}
+
+impl<T> Replaced<T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<View<T>>> {
+        self.views.iter()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<&Arc<View<T>>> {
+        self.views.front()
+    }
+
+    pub(crate) fn newest(&self) -> Option<&Arc<View<T>>> {
+        self.views.back()
+    }
+
+    pub(crate) fn pop_oldest(&mut self) -> Option<Arc<View<T>>> {
+        self.views.pop_front()
+    }
+
+    /// Drops what nobody else holds, wherever it stands; `gone` gets it.
+    pub(crate) fn sweep(&mut self, gone: &mut Vec<Arc<View<T>>>) {
+        for _ in 0..self.views.len() {
+            let Some(mut view) = self.views.pop_front() else { break };
+            if is_held(&mut view) {
+                self.views.push_back(view);
+            } else {
+                gone.push(view);
+            }
+        }
+        self.sweep_at = SWEEP_AT_MIN.max(2 * self.views.len());
+    }
+}
+
+/// Whether anybody else holds a view that cannot be loaded any more.
+fn is_held<T>(view: &mut Arc<View<T>>) -> bool {
+    Arc::get_mut(view).is_none()
+}
+
+/// See the module.
+pub(crate) struct Published<T> {
+    newest: SwappedArc<View<T>>,
+    oldest_needed: AtomicU64,
+}
+
+impl<T> Published<T> {
+    pub(crate) fn new(first: View<T>) -> Published<T> {
+        let oldest_needed = AtomicU64::new(first.sequence);
+        Published { newest: SwappedArc::new(Arc::new(first)), oldest_needed }
+    }
+
+    /// The newest view, pinned.
+    pub(crate) fn load(&self) -> Arc<View<T>> {
+        self.newest.load()
+    }
+
+    /// Of the versions at or below it, readers need only the newest. A lower bound.
+    pub(crate) fn oldest_needed(&self) -> u64 {
+        self.oldest_needed.load(Ordering::Acquire)
+    }
+
+    /// Makes `next` the newest view. The caller holds the writers' mutex and no view of its own. `gone` gets what nobody holds
+    /// any more.
+    pub(crate) fn publish(&self, next: View<T>, replaced: &mut Replaced<T>, gone: &mut Vec<Arc<View<T>>>) {
+        let sequence = next.sequence;
+        let mut old = self.newest.swap(Arc::new(next));
+        debug_assert!(sequence >= old.sequence, "the watermark may not go back");
+        if is_held(&mut old) {
+            replaced.views.push_back(old);
+            if replaced.views.len() >= replaced.sweep_at {
+                replaced.sweep(gone);
+            }
+        } else {
+            gone.push(old);
+        }
+        while let Some(front) = replaced.views.front_mut()
+            && !is_held(front)
+        {
+            gone.extend(replaced.views.pop_front());
+        }
+        self.raise(sequence, replaced);
+    }
+
+    /// Raises the oldest number needed to the oldest view that is left; `newest` is the sequence number of the newest one.
+    pub(crate) fn raise(&self, newest: u64, replaced: &Replaced<T>) {
+        let oldest = replaced.views.front().map_or(newest, |view| view.sequence);
+        self.oldest_needed.store(oldest, Ordering::Release);
+    }
+}
