@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
+use client::ConnectOptions;
 use replica::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use source::ConnectOptions;
 
 use crate::ablation::{self, AblationArgs};
 use crate::compare::CompareArgs;

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use client::ConnectOptions;
 use compare::TableHash;
 use serde::Serialize;
-use source::{ConnectOptions, TableFilter};
+use source::TableFilter;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// A server's tables.

@@ -12,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use base::GtidSet;
 use binlog::{EventHeader, event_type};
-use source::{ConnectOptions, Connection, DumpRequest, start_dump};
+use client::{ConnectOptions, Connection};
+use source::{DumpRequest, start_dump};
 
 /// The index file in the folder: one log file name a line, as `lab replay` and `--source file:` read it.
 pub const INDEX: &str = "binlog.index";

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use client::{ConnectOptions, Connection};
 use lab::record::{self, RecordOptions};
 use lab::tpcc::{self, Limit, Style, TpccOptions};
-use source::{ConnectOptions, Connection};
 
 /// A throw-away server; gone when dropped.
 struct Server {

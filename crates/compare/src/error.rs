@@ -1,7 +1,7 @@
 //! Why a dump or a comparison cannot be made. Differences are no errors: they are in the report.
 
 use base::GtidSet;
-use source::SourceError;
+use client::ClientError;
 use values::ValueError;
 
 /// See the module.
@@ -13,7 +13,7 @@ pub enum CompareError {
         /// Which one.
         server: String,
         /// What happened.
-        error: SourceError,
+        error: ClientError,
     },
     /// The read lock could not be had.
     #[error(
@@ -128,6 +128,6 @@ impl CompareError {
 }
 
 /// Says which server an error came from.
-pub(crate) fn at_server<T>(server: &str, result: source::Result<T>) -> Result<T, CompareError> {
+pub(crate) fn at_server<T>(server: &str, result: client::Result<T>) -> Result<T, CompareError> {
     result.map_err(|error| CompareError::Server { server: server.to_string(), error })
 }

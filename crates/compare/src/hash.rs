@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use client::ConnectOptions;
+use client::session::reading_session;
 use serde::Serialize;
-use source::session::reading_session;
-use source::{ConnectOptions, TableFilter};
+use source::TableFilter;
 use store::{Snapshot, Store};
 
 use crate::buckets::{Cell, Checksums};

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use catalog::TableDef;
-use source::{Connection, SourceError};
+use client::{ClientError, Connection};
 use store::{Snapshot, Store};
 use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image, select_expression};
 
@@ -105,7 +105,7 @@ impl RowSource for ServerRows<'_> {
             }
         };
         match self.connection.close_statement(statement) {
-            Ok(()) | Err(SourceError::Broken) => outcome,
+            Ok(()) | Err(ClientError::Broken) => outcome,
             Err(error) => outcome.and(Err(CompareError::Server { server: server.to_string(), error })),
         }
     }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use source::{Connection, ResultSet, TableFilter, session};
+use client::{Connection, ResultSet, session};
+use source::TableFilter;
 use values::{ColumnType, RowLayout, charset, collation, type_code as t};
 
 use crate::error::{CompareError, at_server};
@@ -145,7 +146,7 @@ fn exact_members(
     connection: &mut Connection,
     columns: &ResultSet,
     is_compared: impl Fn(&(String, String)) -> bool,
-) -> source::Result<BTreeMap<usize, Vec<String>>> {
+) -> client::Result<BTreeMap<usize, Vec<String>>> {
     let mut exact = BTreeMap::new();
     for row in 0..columns.rows.len() {
         let (data_type, declared) = (text(columns, row, 3), text(columns, row, 4));

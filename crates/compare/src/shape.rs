@@ -9,7 +9,7 @@ use values::{ColumnType, OFFSET_ABSENT, RowLayout, ValueError, type_code};
 
 use crate::error::CompareError;
 use crate::order::push_sort_key;
-pub(crate) use source::session::quoted;
+pub(crate) use client::session::quoted;
 
 /// See the module.
 #[derive(Clone, Debug)]

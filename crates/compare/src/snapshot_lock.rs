@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
+use client::session::{gtid_executed, reading_session};
+use client::{ConnectOptions, Connection};
 use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
-use source::session::{gtid_executed, reading_session};
-use source::{ConnectOptions, Connection};
 
 use crate::error::{CompareError, at_server};
 use crate::verify::VerifyOptions;

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use base::GtidSet;
 use catalog::TableDef;
-use source::session::gtid_executed;
-use source::{ConnectOptions, Connection, TableFilter};
+use client::session::gtid_executed;
+use client::{ConnectOptions, Connection};
+use source::TableFilter;
 use store::{Snapshot, Store, WatermarkHold};
 
 use crate::error::{CompareError, at_server};

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use apply::{ApplyOptions, Pipeline, PipelineOptions};
 use base::{GtidSet, LogPosition};
+use client::{ClientError, ConnectOptions, Connection, Interrupter};
 use compare::{
     CompareError, DumpFormat, DumpOptions, Engine, TableFilter, VerifyOptions, VerifyReport, dump, verify_servers,
     verify_store,
 };
 use relay_log::{Intake, RelayLog, RelayOptions};
-use source::{ConnectOptions, Connection, DumpRequest, Interrupter, SourceError, start_dump};
+use source::{DumpRequest, start_dump};
 use store::{CheckImages, KeyRange, Snapshot, Store, TableReader};
 
 const TYPES: &str = include_str!("types.sql");
@@ -129,7 +130,7 @@ impl Replica {
                     Ok(Some(event)) => {
                         intake.event(event.event).unwrap();
                     }
-                    Ok(None) | Err(SourceError::Interrupted | SourceError::Closed) => break,
+                    Ok(None) | Err(ClientError::Interrupted | ClientError::Closed) => break,
                     Err(error) => panic!("{error}"),
                 }
                 if !stream.buffered() {

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use catalog::TableDef;
+use client::ConnectOptions;
 use copy::{CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
-use source::{ConnectOptions, TableFilter};
+use source::TableFilter;
 
 /// Adds up hashes of rows.
 #[derive(Default)]

@@ -9,7 +9,7 @@
 //! interval; a row constructor would not be.
 
 use catalog::{Identity, Key, TableDef};
-use source::session::{quoted, quoted_text};
+use client::session::{quoted, quoted_text};
 use values::{ColumnType, collation, type_code as t};
 
 use crate::definitions::Name;

@@ -18,8 +18,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use catalog::{Catalog, SourceNames, StatementContext, TableDef};
-use source::session::{self, quoted, quoted_text};
-use source::{Connection, ResultSet, SourceError, TableFilter};
+use client::session::{self, quoted, quoted_text};
+use client::{ClientError, Connection, ResultSet};
+use source::TableFilter;
 use values::collation;
 
 use crate::error::{CopyError, at_table};
@@ -56,7 +57,7 @@ fn text(result: &ResultSet, row: usize, column: usize) -> String {
 
 impl Listing {
     /// Asks. Tables whose last DDL was at `moment` (a server's `NOW()`, empty: its present time) or later are fresh.
-    pub(crate) fn read(connection: &mut Connection, moment: &str) -> source::Result<Listing> {
+    pub(crate) fn read(connection: &mut Connection, moment: &str) -> client::Result<Listing> {
         let mut listing = Listing::default();
         let moment = if moment.is_empty() { "NOW()".to_owned() } else { quoted_text(moment) };
         let databases = connection.query(&format!(
@@ -125,7 +126,7 @@ pub(crate) fn is_unchanged(
     name: &Name,
     table: &TableDef,
     created: &str,
-) -> source::Result<Option<bool>> {
+) -> client::Result<Option<bool>> {
     let condition = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", quoted_text(&name.0), quoted_text(&name.1));
     let result = connection.query(&format!(
         "SELECT CREATE_TIME, (SELECT {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {condition}) \
@@ -141,7 +142,7 @@ pub(crate) fn with_other_columns(
     catalog: &Catalog,
     source_names: &SourceNames,
     names: &[Name],
-) -> source::Result<Vec<Name>> {
+) -> client::Result<Vec<Name>> {
     let result = connection.query(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {NOT_SYSTEM} \
          GROUP BY TABLE_SCHEMA, TABLE_NAME"
@@ -156,7 +157,7 @@ pub(crate) fn with_other_columns(
 }
 
 /// Rows and bytes of each table as the source's statistics estimate them.
-pub(crate) fn estimates(connection: &mut Connection) -> source::Result<HashMap<Name, (u64, u64)>> {
+pub(crate) fn estimates(connection: &mut Connection) -> client::Result<HashMap<Name, (u64, u64)>> {
     // Else figures may be a day old, of a time when the table was empty.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
     let result = connection.query(&format!(
@@ -175,7 +176,7 @@ pub(crate) fn show_create(connection: &mut Connection, name: &Name) -> Result<Op
         Ok(mut result) => {
             let definition = result.rows.first_mut().and_then(|row| row.get_mut(1)).and_then(Option::take);
             let what = "SHOW CREATE TABLE";
-            let definition = definition.ok_or(SourceError::UnexpectedAnswer { what }).and_then(|definition| {
+            let definition = definition.ok_or(ClientError::UnexpectedAnswer { what }).and_then(|definition| {
                 spell_members(definition, &mut |column, is_set, count| {
                     session::members(connection, (&name.0, &name.1, column), is_set, count)
                 })

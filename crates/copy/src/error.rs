@@ -1,6 +1,6 @@
 //! Why a copy cannot be made.
 
-use source::SourceError;
+use client::ClientError;
 use values::ValueError;
 
 /// Why a copy cannot be made. Whatever the sink was given of a copy that ends with one of these is worth nothing, but
@@ -13,7 +13,7 @@ pub enum CopyError {
         /// Which server.
         server: String,
         /// What happened.
-        error: SourceError,
+        error: ClientError,
     },
     /// The account may not do what a copy takes.
     #[error("the account {account} misses the privileges {} for the copy; fix: {}", .missing.join(", "), source::copy_check::grant_statement(.missing, .account))]
@@ -132,7 +132,7 @@ pub enum CopyError {
         /// Table.
         table: String,
         /// The source's answer.
-        error: SourceError,
+        error: ClientError,
     },
     /// A row of the source that does not fit its table's definition.
     #[error("`{db}`.`{table}`: a row does not fit its table's definition: {error}")]
@@ -190,7 +190,7 @@ const CHANGED: [u16; 3] = [1412, 1054, 1176];
 const VANISHED: [u16; 2] = [1146, 1049];
 
 /// What an error of reading a table means.
-pub(crate) fn at_table(db: &str, table: &str, error: SourceError) -> CopyError {
+pub(crate) fn at_table(db: &str, table: &str, error: ClientError) -> CopyError {
     let (db, table) = (db.to_owned(), table.to_owned());
     match error.server_code() {
         Some(code) if CHANGED.contains(&code) => CopyError::TableChanged { db, table, reason: error.to_string() },

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
+use client::session::{gtid_executed, quoted};
+use client::{ClientError, Connection};
 use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
-use source::session::{gtid_executed, quoted};
-use source::{Connection, SourceError};
 
 use crate::error::CopyError;
 use crate::options::CopyOptions;
@@ -154,11 +154,11 @@ fn random() -> u64 {
 }
 
 impl Sessions {
-    pub(crate) fn at<T>(&self, result: source::Result<T>) -> Result<T, CopyError> {
+    pub(crate) fn at<T>(&self, result: client::Result<T>) -> Result<T, CopyError> {
         result.map_err(|error| self.failed(error))
     }
 
-    pub(crate) fn failed(&self, error: SourceError) -> CopyError {
+    pub(crate) fn failed(&self, error: ClientError) -> CopyError {
         CopyError::Source { server: self.server.clone(), error }
     }
 
@@ -271,7 +271,7 @@ impl Sessions {
                 .collect();
             let facts = gtid_executed(control)
                 .and_then(|set| Ok((set, control.query_value("SELECT NOW()")?.unwrap_or_default())));
-            let snapshots: source::Result<()> = opening
+            let snapshots: client::Result<()> = opening
                 .into_iter()
                 .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             (snapshots, facts)

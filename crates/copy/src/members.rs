@@ -17,13 +17,13 @@ struct List {
 
 /// The members of a column's list as the server spells them in full: column, whether it is a SET, how many; None where it has
 /// no such column.
-type Ask<'a> = dyn FnMut(&str, bool, usize) -> source::Result<Option<Vec<String>>> + 'a;
+type Ask<'a> = dyn FnMut(&str, bool, usize) -> client::Result<Option<Vec<String>>> + 'a;
 
 /// Asks for the members of each list that has a `?` (column, whether it is a SET, how many), and writes them in.
 ///
 /// # Errors
 /// Those of `ask`.
-pub(crate) fn spell_members(mut definition: Vec<u8>, ask: &mut Ask<'_>) -> source::Result<Vec<u8>> {
+pub(crate) fn spell_members(mut definition: Vec<u8>, ask: &mut Ask<'_>) -> client::Result<Vec<u8>> {
     // From the end, so that places before it stay right.
     for list in lists(&definition).into_iter().rev() {
         if !definition.get(list.place.clone()).is_some_and(|text| text.contains(&b'?')) {

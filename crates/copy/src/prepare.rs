@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::{SourceNames, TableDef};
+use client::session::{quoted, reading_session};
+use client::{ConnectOptions, Connection};
 use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 use source::replication::version_number;
-use source::session::{quoted, reading_session};
-use source::{ConnectOptions, Connection};
 
 use crate::batch::RowBatch;
 use crate::definitions::{
@@ -85,7 +85,7 @@ impl SourceCopy {
     ) -> Result<SourceCopy, CopyError> {
         let server = source.to_string();
         let connect = || {
-            let exact = |mut connection: Connection| -> source::Result<Connection> {
+            let exact = |mut connection: Connection| -> client::Result<Connection> {
                 // The names of 4096 columns in hexadecimal fit.
                 connection.exec("SET SESSION sql_quote_show_create = 1, group_concat_max_len = 4194304")?;
                 // Since 8.0.30.
@@ -175,7 +175,7 @@ impl SourceCopy {
 fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError> {
     Patience::new(run.options, stop).sleep(SETTLE)?;
     let mut control = run.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match source::session::gtid_executed(&mut control) {
+    match client::session::gtid_executed(&mut control) {
         Ok(Some(set)) => Ok(set),
         Ok(None) => Err(CopyError::NoGtids { server: run.server.clone() }),
         Err(error) => Err(CopyError::Source { server: run.server.clone(), error }),

@@ -7,9 +7,9 @@
 //! the log, in its order.
 
 use catalog::{Definition, DefinitionKind, Recorded, SourceNames};
+use client::session::quoted;
+use client::{Connection, ResultSet};
 use source::copy_check::{Needed, missing_privileges};
-use source::session::quoted;
-use source::{Connection, ResultSet};
 
 use crate::definitions::NOT_SYSTEM;
 
@@ -36,7 +36,7 @@ struct Shown {
 ///
 /// # Errors
 /// The connection fails.
-pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> source::Result<Definitions> {
+pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::Result<Definitions> {
     let mut found = Definitions::default();
     let (account, missing) = missing_privileges(connection, PRIVILEGES)?;
     if !missing.is_empty() {
@@ -67,7 +67,7 @@ fn text(result: &ResultSet, row: usize, column: usize) -> String {
     result.text(row, column).unwrap_or_default()
 }
 
-fn list(connection: &mut Connection, names: &SourceNames) -> source::Result<Vec<Shown>> {
+fn list(connection: &mut Connection, names: &SourceNames) -> client::Result<Vec<Shown>> {
     let mut all = Vec::new();
     let here = |db: &str| names.database(db).to_owned();
     let passes = |db: &str| names.filters.database_passes(names.database(db), names.lower_case_table_names);
@@ -148,7 +148,7 @@ fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> Option<D
     })
 }
 
-fn users(connection: &mut Connection, found: &mut Definitions) -> source::Result<()> {
+fn users(connection: &mut Connection, found: &mut Definitions) -> client::Result<()> {
     // What passwords are checked against may be any bytes.
     match connection.exec("SET SESSION print_identified_with_as_hex = ON") {
         Err(error) if error.server_code().is_none() => return Err(error),

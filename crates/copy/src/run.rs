@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use base::Countdown;
 use catalog::TableDef;
-use source::{Connection, Interrupter};
+use client::{Connection, Interrupter};
 
 use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges};
@@ -110,7 +110,7 @@ impl Job {
         let upto = match result.rows.pop() {
             None => None,
             Some(values) => Some(ranges.bound(&values).ok_or_else(|| {
-                self.reader.failed(source::SourceError::UnexpectedAnswer { what: "the query for a key" })
+                self.reader.failed(client::ClientError::UnexpectedAnswer { what: "the query for a key" })
             })?),
         };
         let range = format!("{}{}", ranges.hint(), ranges.condition(after.as_ref(), upto.as_ref()));
@@ -249,7 +249,7 @@ impl Run<'_> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn source(&self, error: source::SourceError) -> CopyError {
+    fn source(&self, error: client::ClientError) -> CopyError {
         CopyError::Source { server: self.server.clone(), error }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{RowKey, TableDef};
-use source::session::quoted;
-use source::{Connection, SourceError};
+use client::session::quoted;
+use client::{ClientError, Connection};
 use values::ColumnType;
 use values::binary_protocol::{ResultColumn, RowEncoder, select_expression};
 
@@ -40,7 +40,7 @@ impl TableReader {
         TableReader { key: RowKey::new(def), types, select, def: Arc::clone(def), name: name.clone(), batch_bytes }
     }
 
-    pub(crate) fn failed(&self, error: SourceError) -> CopyError {
+    pub(crate) fn failed(&self, error: ClientError) -> CopyError {
         at_table(&self.name.0, &self.name.1, error)
     }
 

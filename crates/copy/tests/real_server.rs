@@ -253,7 +253,7 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
 }
 
 /// An account with these privileges.
-fn account(server: &Server, name: &str, privileges: &str) -> source::ConnectOptions {
+fn account(server: &Server, name: &str, privileges: &str) -> client::ConnectOptions {
     server.sql(&format!("CREATE USER '{name}'@'%' IDENTIFIED BY '{name}'; GRANT {privileges} ON *.* TO '{name}'@'%'"));
     server.options(name)
 }
@@ -328,7 +328,7 @@ fn locks_are_asked_for_politely_and_privileges_named() {
     prepared_xa_is_waited_for(&server, &root);
 }
 
-fn prepared_xa_is_waited_for(server: &Server, root: &source::ConnectOptions) {
+fn prepared_xa_is_waited_for(server: &Server, root: &client::ConnectOptions) {
     let prepare = |id: u32| {
         let mut xa = server.connect();
         for sql in [
@@ -660,7 +660,7 @@ fn pre_checks_name_what_is_missing() {
         snapshot_max: Some(Duration::from_secs(60)),
         lock: LockWanted::Yes,
     };
-    let age = |user: &str| oldest_log_age(source::Connection::connect(&server.options(user)).unwrap()).unwrap();
+    let age = |user: &str| oldest_log_age(client::Connection::connect(&server.options(user)).unwrap()).unwrap();
     let mut root = server.connect();
     let check = check_copy(&mut root, &input(Some(1 << 40)), age("root")).unwrap();
     assert!(check.accepted());
@@ -678,7 +678,7 @@ fn pre_checks_name_what_is_missing() {
     let young = age("repl").unwrap();
     assert!(young < Duration::from_secs(3600), "{young:?}");
 
-    let mut repl = source::Connection::connect(&server.options("repl")).unwrap();
+    let mut repl = client::Connection::connect(&server.options("repl")).unwrap();
     let check = check_copy(&mut repl, &input(Some(1000)), Some(young)).unwrap();
     assert!(!check.accepted());
     assert!(check.log_kept.purged_by_others() && check.log_kept.oldest == Some(young));

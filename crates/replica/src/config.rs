@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use base::filters::ReplicationFilters;
 use base::{GtidSet, ThreadAffinity};
+use client::SslMode;
 use relay_log::SyncPolicy;
 use serde::{Deserialize, Serialize};
-use source::SslMode;
 use store::CheckImages;
 
 use crate::access::Access;
@@ -73,11 +73,11 @@ impl ServerOptions {
     ///
     /// # Errors
     /// Code 2 when the URL is wrong.
-    pub fn connect_options(&self) -> Result<source::ConnectOptions, Failure> {
+    pub fn connect_options(&self) -> Result<client::ConnectOptions, Failure> {
         let mut options = if self.url.0.is_empty() {
-            source::ConnectOptions::default()
+            client::ConnectOptions::default()
         } else {
-            source::ConnectOptions::from_url(&self.url.0)
+            client::ConnectOptions::from_url(&self.url.0)
                 .map_err(|error| Failure::usage(mask_passwords(&error.to_string())))?
         };
         fn set<T: Clone>(to: &mut T, from: Option<&T>) {
@@ -115,10 +115,10 @@ impl ServerOptions {
     }
 }
 
-/// `source::SslMode` as MySQL writes it.
+/// `client::SslMode` as MySQL writes it.
 mod ssl_mode_text {
+    use client::SslMode;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-    use source::SslMode;
 
     #[allow(clippy::ref_option, reason = "serde passes a reference to the field")]
     pub(super) fn serialize<S: Serializer>(mode: &Option<SslMode>, to: S) -> Result<S::Ok, S::Error> {

@@ -1,11 +1,11 @@
 //! Errors of store, relay log, source and replay as the program's failure, with its exit code.
 
 use base::GtidSet;
+use client::{ClientError, DumpRefusal};
 use decode::{Stop, StopClass};
 use observe::{ErrorReport, now_us, utc_text};
 use relay_log::RelayError;
 use source::preflight::{self, Severity};
-use source::{DumpRefusal, SourceError};
 use store::StoreError;
 
 use crate::exit::{Exit, FREE_SPACE, Failure};
@@ -84,13 +84,13 @@ pub(crate) enum SourceTrouble {
 
 /// An error of the source as the program's failure.
 #[must_use]
-pub(crate) fn source_failure(error: &SourceError) -> Failure {
+pub(crate) fn source_failure(error: &ClientError) -> Failure {
     match trouble(error) {
         SourceTrouble::Again(failure) | SourceTrouble::Fatal(failure) => failure,
     }
 }
 
-pub(crate) fn trouble(error: &SourceError) -> SourceTrouble {
+pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
     let mut failure = Failure::error(error.to_string());
     if let Some(number) = error.server_code() {
         failure = failure.with_number(u32::from(number));

@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use catalog::TableDef;
+use client::Connection;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, Unsettled, UnsettledTable};
 use observe::fail_point::{self, Phase};
 use observe::{ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text};
+use source::TableFilter;
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
 use source::preflight::{self, PreflightInput, Severity};
-use source::{Connection, TableFilter};
 use store::{CopyWriter, Disk};
 
 use crate::config::{ReplicaConfig, ServerOptions};
@@ -82,7 +83,7 @@ pub(crate) fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
 /// What preflight refuses, or why the source cannot be reached.
 pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
     let options = server.connect_options()?;
-    let failed = |error: source::SourceError| source_failure(&error);
+    let failed = |error: client::ClientError| source_failure(&error);
     let mut connection = Connection::connect(&options).map_err(failed)?;
     let none = GtidSet::new();
     let input = PreflightInput {
@@ -126,7 +127,7 @@ pub(crate) fn check(
     connection: &mut Connection,
     free_bytes: Option<u64>,
 ) -> Result<(String, Vec<String>, Option<Failure>), Failure> {
-    let failed = |error: source::SourceError| source_failure(&error);
+    let failed = |error: client::ClientError| source_failure(&error);
     let locks = config.copy.lock != CopyLock::None;
     let input = CopyCheckInput {
         tables: &TableFilter::default().of(&config.filters),

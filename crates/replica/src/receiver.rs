@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use base::{GtidSet, LogPosition, Uuid};
 use binlog::reader::BinlogFile;
+use client::{ClientError, ConnectOptions, Connection};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, Work, now_us};
 use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
 use source::preflight::{self, PreflightInput, Severity};
-use source::{ConnectOptions, Connection, DumpRequest, DumpStream, SourceError, start_dump};
+use source::{DumpRequest, DumpStream, start_dump};
 
 use crate::config::{ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
@@ -438,7 +439,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     };
     let mut options = server.connect_options()?;
     options.read_timeout = Some(config.read_timeout);
-    let failed = |e: SourceError| source_failure(&e);
+    let failed = |e: ClientError| source_failure(&e);
     let mut connection = Connection::connect(&options).map_err(failed)?;
     let input = PreflightInput {
         server_id: config.server_id.unwrap_or(u32::MAX),

@@ -69,7 +69,7 @@ pub(crate) struct LinkState {
     /// All files of a file source are read.
     pub files_done: bool,
     /// Breaks a blocked read.
-    pub interrupter: Option<source::Interrupter>,
+    pub interrupter: Option<client::Interrupter>,
 }
 
 impl Link {

@@ -34,7 +34,7 @@ use crate::table_copy::{self, TableCopy, TableCopyReport};
 pub struct Replica {
     pub(crate) data: PathBuf,
     pub(crate) shown_source: String,
-    source_options: Option<source::ConnectOptions>,
+    source_options: Option<client::ConnectOptions>,
     pub(crate) server_id: u32,
     pub(crate) server_uuid: String,
     pub(crate) queue_limit_bytes: u64,
@@ -266,7 +266,7 @@ impl Replica {
 
     /// How to reach the source; None for files.
     #[must_use]
-    pub fn source_options(&self) -> Option<source::ConnectOptions> {
+    pub fn source_options(&self) -> Option<client::ConnectOptions> {
         self.source_options.clone()
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct TableCopy<'a> {
     /// Its relay log.
     pub relay: &'a Arc<RelayShared>,
     /// How to reach the source.
-    pub source: &'a source::ConnectOptions,
+    pub source: &'a client::ConnectOptions,
     /// Limits.
     pub config: &'a CopyConfig,
     /// Its folder.

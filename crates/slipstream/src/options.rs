@@ -9,10 +9,10 @@ use std::time::Duration;
 use base::ThreadAffinity;
 use base::units::{parse_bytes, parse_number, parse_span, parse_switch};
 use clap::{Arg, ArgAction, ArgMatches};
+use client::SslMode;
 use relay_log::SyncPolicy;
 use replica::access::Access;
 use replica::config::{Secret, mask_passwords};
-use source::SslMode;
 use store::CheckImages;
 
 use crate::option_file::{dashes, edit_distance};

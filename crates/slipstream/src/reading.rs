@@ -132,7 +132,7 @@ fn compare_options(options: &VerifyRequest) -> compare::VerifyOptions {
 
 fn verify_engine(
     engine: &compare::Engine<'_>,
-    source: &source::ConnectOptions,
+    source: &client::ConnectOptions,
     filters: &Arc<base::ReplicationFilters>,
     options: &VerifyRequest,
     out: &mut dyn Write,

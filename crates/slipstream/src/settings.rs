@@ -464,7 +464,7 @@ mod tests {
         let options = server.connect_options().unwrap();
         assert_eq!((options.host.as_str(), options.port, options.user.as_str()), ("h", 3307, "r"));
         assert_eq!(options.password.as_deref(), Some("clients"));
-        assert_eq!(options.ssl_mode, source::SslMode::Required);
+        assert_eq!(options.ssl_mode, client::SslMode::Required);
         assert_eq!(options.connect_timeout, Duration::from_secs(3));
         let own = settings.server("mysql://r:own@h").connect_options().unwrap();
         assert_eq!(own.password.as_deref(), Some("own"));

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::{Connection, Result, SourceError};
+use client::{ClientError, Connection, Result};
 
 /// The source's clock against ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct ClockDifference {
 
 /// Asks `rounds` times and keeps the quickest answer, for its error is the smallest.
 pub fn measure(connection: &mut Connection, rounds: u32) -> Result<ClockDifference> {
-    let unexpected = || SourceError::UnexpectedAnswer { what: "SELECT @@timestamp" };
+    let unexpected = || ClientError::UnexpectedAnswer { what: "SELECT @@timestamp" };
     let mut best: Option<ClockDifference> = None;
     for _ in 0..rounds.max(1) {
         let (wall, sent) = (SystemTime::now(), Instant::now());

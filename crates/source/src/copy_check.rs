@@ -8,8 +8,10 @@ use std::time::Duration;
 use base::GtidSet;
 use binlog::{EventHeader, event_type};
 
+use client::{ClientError, Connection, Result};
+
 use crate::preflight::{EXIT_REFUSED, Problem, Severity, grants_of, missing_of, quote_account};
-use crate::{Connection, DumpRequest, Result, SourceError, TableFilter, start_dump};
+use crate::{DumpRequest, TableFilter, start_dump};
 
 /// A privilege, and others that serve as well.
 pub type Needed = (&'static str, &'static [&'static str]);
@@ -292,7 +294,7 @@ pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
     let what = "SELECT @@GLOBAL.gtid_purged";
     let answer = connection.query("SELECT @@GLOBAL.gtid_purged, UNIX_TIMESTAMP()")?;
     let purged = answer.text(0, 0).unwrap_or_default().parse::<GtidSet>();
-    let purged = purged.map_err(|_| SourceError::UnexpectedAnswer { what })?;
+    let purged = purged.map_err(|_| ClientError::UnexpectedAnswer { what })?;
     let now: u64 = answer.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0);
     if purged.is_empty() {
         return Ok(None);
@@ -300,7 +302,8 @@ pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
     // Server id 0: not taken for a replica.
     let mut stream = start_dump(connection, &DumpRequest { non_block: true, ..DumpRequest::new(0, &purged) })?;
     while let Some(event) = stream.next_event()? {
-        let header = EventHeader::parse(event.event)?;
+        let what = "COM_BINLOG_DUMP_GTID";
+        let header = EventHeader::parse(event.event).map_err(|_| ClientError::UnexpectedAnswer { what })?;
         let first = header.event_type == event_type::FORMAT_DESCRIPTION || !header.is_artificial();
         if first && header.timestamp != 0 && header.event_type != event_type::ROTATE {
             return Ok(Some(Duration::from_secs(now.saturating_sub(u64::from(header.timestamp)))));

@@ -8,7 +8,35 @@ use std::sync::Arc;
 use binlog::reader::{BinlogFile, FileEvent, MAGIC, MAGIC_ENCRYPTED};
 use binlog::{BinlogError, Rotate, event_type};
 
-use crate::{Result, SourceError};
+/// What can go wrong with binlog files.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// A file could not be read.
+    #[error("{path}: {error}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// Neither a log nor an index.
+    #[error("{}: an empty file, neither a binary log nor an index", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is damaged or not one we read.
+    #[error(transparent)]
+    Binlog(#[from] BinlogError),
+    /// Files that do not follow on one another.
+    #[error("{message}")]
+    Order {
+        /// Which.
+        message: String,
+    },
+}
+
+type Result<T> = std::result::Result<T, FileError>;
 
 /// Larger index files are refused; a million binlogs would fit.
 const INDEX_LEN_MAX: u64 = 32 << 20;
@@ -33,14 +61,12 @@ impl FileSource {
     /// Opens `path`: a binlog, or an index that lists binlogs (relative ones are sought beside it). Looks at the file's
     /// first bytes, not at its name.
     pub fn open(path: &Path) -> Result<FileSource> {
-        let io_error = |error| SourceError::File { path: path.to_owned(), error };
+        let io_error = |error| FileError::File { path: path.to_owned(), error };
         let mut head = Vec::new();
         File::open(path).map_err(io_error)?.take(4).read_to_end(&mut head).map_err(io_error)?;
         let paths =
             if head == MAGIC || head == MAGIC_ENCRYPTED { vec![path.to_owned()] } else { index_entries(path, head)? };
-        let first = paths.first().ok_or_else(|| {
-            SourceError::usage(format!("{}: an empty file, neither a binary log nor an index", path.display()))
-        })?;
+        let first = paths.first().ok_or_else(|| FileError::Empty { path: path.to_owned() })?;
         let (file, file_len) = open(first)?;
         Ok(FileSource { file, file_len, paths, at: 0, end_offset: 0, announced: None, done: false })
     }
@@ -90,7 +116,7 @@ impl FileSource {
                 "{} goes on in {announced}, but the index names {name} next: a file is missing or out of order",
                 self.file.name()
             );
-            return Err(SourceError::FileOrder { message });
+            return Err(FileError::Order { message });
         }
         (self.file, self.file_len) = open(path)?;
         self.end_offset = 0;
@@ -100,14 +126,14 @@ impl FileSource {
 
 fn open(path: &Path) -> Result<(BinlogFile, u64)> {
     let file = BinlogFile::open(path)?;
-    let metadata = std::fs::metadata(path).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
+    let metadata = std::fs::metadata(path).map_err(|error| FileError::File { path: path.to_owned(), error })?;
     Ok((file, metadata.len()))
 }
 
 /// Reads an index file; what is not text with existing files is said to be no binlog.
 fn index_entries(path: &Path, head: Vec<u8>) -> Result<Vec<PathBuf>> {
-    let io_error = |error| SourceError::File { path: path.to_owned(), error };
-    let not_ours = || SourceError::Binlog(BinlogError::NotABinlog { found: head.clone() });
+    let io_error = |error| FileError::File { path: path.to_owned(), error };
+    let not_ours = || FileError::Binlog(BinlogError::NotABinlog { found: head.clone() });
     if std::fs::metadata(path).map_err(io_error)?.len() > INDEX_LEN_MAX {
         return Err(not_ours());
     }
@@ -123,7 +149,7 @@ fn index_entries(path: &Path, head: Vec<u8>) -> Result<Vec<PathBuf>> {
                 not_ours()
             } else {
                 let error = std::io::Error::new(std::io::ErrorKind::NotFound, format!("listed in {}", path.display()));
-                SourceError::File { path: entry, error }
+                FileError::File { path: entry, error }
             });
         }
         paths.push(entry);
@@ -194,7 +220,7 @@ mod tests {
         std::fs::write(folder.join("lost.index"), "b.1\nb.2\n").unwrap();
         std::fs::write(folder.join("encrypted"), b"\xfdbin1234").unwrap();
         let mut source = FileSource::open(&folder.join("cut")).unwrap();
-        assert!(matches!(types(&mut source), Err(SourceError::Binlog(error)) if error.is_truncated()));
+        assert!(matches!(types(&mut source), Err(FileError::Binlog(error)) if error.is_truncated()));
         assert!(source.next_event().unwrap().is_none());
         for (name, expected) in [
             ("empty", "an empty file"),

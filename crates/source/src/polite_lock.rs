@@ -14,7 +14,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::{Connection, Result};
+use client::{Connection, Result};
 
 /// ER_LOCK_WAIT_TIMEOUT and ER_QUERY_INTERRUPTED: the try was ended by its limit.
 const ENDED: [u16; 2] = [1205, 1317];

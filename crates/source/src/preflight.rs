@@ -7,7 +7,7 @@ use base::{GtidSet, Uuid};
 use crate::clock::{self, ClockDifference};
 use crate::copy_check::Needed;
 use crate::replication::{semi_sync_state, version_number};
-use crate::{Connection, Result, ResultSet, SourceError};
+use client::{ClientError, Connection, Result, ResultSet};
 
 /// Exit code of a refused preflight.
 pub const EXIT_REFUSED: i32 = 4;
@@ -215,11 +215,11 @@ fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut P
     let sets = connection.query("SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()")?;
     let set = |column| -> Result<GtidSet> {
         let text = sets.text(0, column).unwrap_or_default();
-        text.parse().map_err(|_| SourceError::UnexpectedAnswer { what: "SELECT @@global.gtid_executed" })
+        text.parse().map_err(|_| ClientError::UnexpectedAnswer { what: "SELECT @@global.gtid_executed" })
     };
     let facts = &mut report.facts;
     facts.gtid_owned =
-        parse_owned(&owned).ok_or(SourceError::UnexpectedAnswer { what: "SELECT @@global.gtid_owned" })?;
+        parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what: "SELECT @@global.gtid_owned" })?;
     facts.gtid_executed = set(0)?;
     facts.gtid_purged = set(1)?;
     facts.account = quote_account(&sets.text(0, 2).unwrap_or_default());

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use base::{GtidSet, Uuid};
+use client::{ClientError, Connection, DumpPacket, Interrupter, Result};
 use wire::command::{self, DumpEvent, Registration, parse_dump_event};
-
-use crate::connection::DumpPacket;
-use crate::{Connection, Interrupter, Result, SourceError};
 
 /// What to ask the source for.
 #[derive(Debug, Clone)]
@@ -121,9 +119,11 @@ pub struct DumpStream {
 }
 
 impl DumpStream {
-    /// The next event, borrowed from the read buffer (valid until the next call), or `None` at the end of a non-blocking
-    /// dump. Heartbeats come as events (types 27 and 41), the first two events are an artificial Rotate and the format
-    /// description. After a [`SourceError::ReadTimeout`] the stream can go on being read; after anything else it cannot.
+    /// The next event, borrowed from the read buffer (valid until the next call).
+    /// `None` is the end of a non-blocking dump.
+    /// Heartbeats come as events (types 27 and 41); the first two events are an artificial Rotate and the format
+    /// description.
+    /// After a [`ClientError::ReadTimeout`] the stream can be read on; after any other error it cannot.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<DumpEvent<'_>>> {
         if self.ended {
@@ -146,7 +146,7 @@ impl DumpStream {
     /// Acknowledges everything up to the end of the event at `position` in the source's `file`: it is durable here.
     pub fn ack(&mut self, file: &str, position: u64) -> Result<()> {
         if !self.semi_sync {
-            return Err(SourceError::usage("an acknowledgement on a dump that is not semi-synchronous"));
+            return Err(ClientError::usage("an acknowledgement on a dump that is not semi-synchronous"));
         }
         self.connection.send_aside(|out| command::put_semi_sync_ack(out, file, position))
     }

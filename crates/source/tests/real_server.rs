@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use base::{GtidSet, Uuid};
 use binlog::{EventHeader, event_type};
+use client::{ClientError, ConnectOptions, Connection, Param, SslMode, Value};
 use source::preflight::{self, PreflightInput};
-use source::{ConnectOptions, Connection, DumpRequest, FileSource, Param, SourceError, SslMode, Value, start_dump};
+use source::{DumpRequest, FileSource, start_dump};
 
 /// A throw-away server; gone when dropped.
 struct Server {
@@ -73,7 +74,7 @@ fn testbed(script: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed").join(script)
 }
 
-fn who(options: &ConnectOptions) -> Result<String, SourceError> {
+fn who(options: &ConnectOptions) -> Result<String, ClientError> {
     let mut connection = Connection::connect(options)?;
     Ok(connection.query_value("SELECT CURRENT_USER()")?.unwrap())
 }
@@ -94,7 +95,7 @@ fn every_way_to_log_in() {
 
     // Full login: refused in the clear, by RSA with a requested and with a given key, over TLS, over the socket.
     forget(&mut root);
-    assert!(matches!(who(&clear), Err(SourceError::Wire(wire::WireError::InsecureTransport { .. }))));
+    assert!(matches!(who(&clear), Err(ClientError::Wire(wire::WireError::InsecureTransport { .. }))));
     for options in [&with_request, &with_file, &tls, &server.over_socket(clear.clone())] {
         forget(&mut root);
         assert_eq!(who(options).unwrap(), "full@%");
@@ -116,9 +117,9 @@ fn every_way_to_log_in() {
         assert!(!error.is_transient());
     }
     let nowhere = ConnectOptions { host: "no-such-host.invalid".into(), ..clear.clone() };
-    assert!(matches!(Connection::connect(&nowhere), Err(SourceError::Resolve { .. })));
+    assert!(matches!(Connection::connect(&nowhere), Err(ClientError::Resolve { .. })));
     let refused = ConnectOptions { port: 1, ..clear.clone() };
-    assert!(matches!(Connection::connect(&refused), Err(SourceError::Connect { .. })));
+    assert!(matches!(Connection::connect(&refused), Err(ClientError::Connect { .. })));
     assert_eq!(who(&ConnectOptions { database: Some("nix".into()), ..clear }).unwrap_err().server_code(), Some(1044));
 }
 
@@ -133,7 +134,7 @@ fn certificates_and_other_plugins() {
     for options in [verify(SslMode::VerifyIdentity, ca), verify(SslMode::VerifyCa, None)] {
         let error = Connection::connect(&options).unwrap_err();
         eprintln!("refused as it should be: {error}");
-        assert!(matches!(error, SourceError::Tls { .. }), "{error}");
+        assert!(matches!(error, ClientError::Tls { .. }), "{error}");
     }
     root.exec("CREATE USER cert@'%' IDENTIFIED BY 'pw' REQUIRE X509").unwrap();
     let bare = server.options("cert", "pw", SslMode::Required);
@@ -174,7 +175,7 @@ fn queries_and_statements() {
     assert_eq!(c.execute_ok(&insert, &row(1, Param::Bytes(&big))).unwrap().affected_rows, 1);
     c.execute_ok(&insert, &row(2, Param::Null)).unwrap();
     assert_eq!(c.execute_ok(&insert, &row(2, Param::Null)).unwrap_err().server_code(), Some(1062));
-    assert!(matches!(c.execute_ok(&insert, &[]), Err(SourceError::Usage { .. })));
+    assert!(matches!(c.execute_ok(&insert, &[]), Err(ClientError::Usage { .. })));
 
     let select = c.prepare("SELECT * FROM n ORDER BY id").unwrap();
     assert_eq!(select.columns[1].name, "u");
@@ -239,7 +240,7 @@ fn timeouts_interruption_and_kill() {
         let read_timeout = Some(Duration::from_millis(300));
         let mut c = Connection::connect(&ConnectOptions { read_timeout, ..server.options("root", "", mode) }).unwrap();
         assert!(c.query("SELECT SLEEP(30)").unwrap_err().is_timeout());
-        assert!(matches!(c.query("SELECT 1"), Err(SourceError::Broken)));
+        assert!(matches!(c.query("SELECT 1"), Err(ClientError::Broken)));
 
         let mut c = Connection::connect(&server.options("root", "", mode)).unwrap();
         let interrupter = c.interrupter().unwrap();
@@ -251,7 +252,7 @@ fn timeouts_interruption_and_kill() {
             list.text(row, 7).as_deref() == Some("SELECT SLEEP(31)")
         });
         interrupter.shutdown();
-        assert!(matches!(waiting.join().unwrap(), Err(SourceError::Interrupted)));
+        assert!(matches!(waiting.join().unwrap(), Err(ClientError::Interrupted)));
 
         let mut c = Connection::connect(&server.options("root", "", mode)).unwrap();
         root.exec(&format!("KILL {}", c.connection_id())).unwrap();
@@ -372,7 +373,7 @@ fn dump_of_a_log_with_gtids() {
         }
     });
     interrupter.shutdown();
-    assert!(matches!(waiting.join().unwrap(), SourceError::Interrupted));
+    assert!(matches!(waiting.join().unwrap(), ClientError::Interrupted));
     // Without a heartbeat an idle source is silent: the timeout is told apart, and reading goes on after it.
     let silent = DumpRequest { heartbeat_period: Duration::ZERO, ..request(&after) };
     let mut dump = start_dump(Connection::connect(&clear).unwrap(), &silent).unwrap();
@@ -395,7 +396,7 @@ fn dump_of_a_log_with_gtids() {
         }
     };
     eprintln!("first of two dumps: {error}");
-    assert_eq!(error.dump_refusal(), Some(source::DumpRefusal::SameUuid));
+    assert_eq!(error.dump_refusal(), Some(client::DumpRefusal::SameUuid));
     drop(second);
     let mut ahead = after.clone();
     let uuid = root.query_value("SELECT @@server_uuid").unwrap().unwrap();
@@ -407,7 +408,7 @@ fn dump_of_a_log_with_gtids() {
         }
     };
     eprintln!("more than the source: {error}");
-    assert_eq!(error.dump_refusal(), Some(source::DumpRefusal::MoreGtidsThanSource));
+    assert_eq!(error.dump_refusal(), Some(client::DumpRefusal::MoreGtidsThanSource));
 
     root.exec("FLUSH BINARY LOGS").unwrap();
     let newest = root.query("SHOW BINARY LOG STATUS").unwrap().first_text().unwrap();
@@ -420,7 +421,7 @@ fn dump_of_a_log_with_gtids() {
     };
     eprintln!("after PURGE: {error}");
     assert_eq!(error.server_code(), Some(1236));
-    assert_eq!(error.dump_refusal(), Some(source::DumpRefusal::Purged));
+    assert_eq!(error.dump_refusal(), Some(client::DumpRefusal::Purged));
     let none = GtidSet::new();
     let input = PreflightInput { server_id: 99, uuid: None, executed: &before, retrieved: &none, store_empty: false };
     let report = preflight::check(&mut Connection::connect(&clear).unwrap(), input).unwrap();

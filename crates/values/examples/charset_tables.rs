@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use client::{ConnectOptions, Connection};
 use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS};
-use source::{ConnectOptions, Connection};
 
 /// In the order of `charset_table::Set`.
 const SETS: &[(&str, Option<&Encoding>)] = &[

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use client::{ConnectOptions, Connection};
 use flate2::Crc;
-use source::{ConnectOptions, Connection};
 
 #[path = "../src/weight_table.rs"]
 #[allow(dead_code)]

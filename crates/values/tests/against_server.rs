@@ -6,8 +6,8 @@ mod common;
 
 use std::fmt::Write as _;
 
+use client::Connection;
 use common::{Bits, Server, logged_rows, stored};
-use source::Connection;
 use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image, select_expression};
 use values::text::{FloatForm, TextOptions, write_sql, write_text};
 use values::{ColumnType, RowLayout, type_code};

@@ -8,8 +8,8 @@ mod common;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
+use client::Connection;
 use common::Server;
-use source::Connection;
 use values::charset::{from_utf8mb4, to_utf8mb4};
 
 fn rows(connection: &mut Connection, sql: &str) -> Vec<[String; 2]> {

@@ -5,8 +5,8 @@ mod common;
 
 use std::fmt::Write as _;
 
+use client::Connection;
 use common::{Bits, Server, logged_rows, stored};
-use source::Connection;
 use values::sort_key::{SortKeyColumn, SortKeyPlan, implemented_collations, weight_string};
 use values::{Collation, ColumnType, RowLayout, type_code};
 

@@ -2,8 +2,8 @@
 #![no_main]
 
 use fuzz::seeds;
-use source::ConnectOptions;
-use source::option_file::OptionFile;
+use client::ConnectOptions;
+use client::option_file::OptionFile;
 
 fn texts() -> Vec<Vec<u8>> {
     seeds::texts(&[

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use client::Connection;
 use compare::TableHash;
 use serde_json::Value;
-use source::Connection;
 
 use super::CompareArgs;
 use super::contenders::{Contender, How};

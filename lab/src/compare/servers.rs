@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use client::{ConnectOptions, Connection, SslMode};
 use rustix::process::{Pid, Signal, kill_process};
-use source::{ConnectOptions, Connection, SslMode};
 
 /// How often a wait looks again.
 const LOOK: Duration = Duration::from_millis(2);

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use source::ConnectOptions;
+use client::ConnectOptions;
 
 use super::random::{C_LAST_LOAD, Random, last_name, non_uniform};
 use super::schema::{PROCEDURES, TABLES, create_table};

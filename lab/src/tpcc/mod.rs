@@ -16,7 +16,7 @@ use std::io::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
-use source::ConnectOptions;
+use client::ConnectOptions;
 
 pub use check::{CheckReport, Condition};
 pub use report::{TpccReport, TransactionReport};

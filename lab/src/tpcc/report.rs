@@ -5,9 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
+use client::ClientError;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use source::SourceError;
 
 use super::transactions::{Outcome, TransactionType};
 use super::{Population, Style, TpccOptions};
@@ -96,11 +96,11 @@ impl Tally {
         self.retries[index] += u64::from(retries);
     }
 
-    pub(crate) fn error(&mut self, transaction: TransactionType, error: &SourceError) {
+    pub(crate) fn error(&mut self, transaction: TransactionType, error: &ClientError) {
         *self.errors.entry(format!("{transaction}: {error}")).or_default() += 1;
     }
 
-    pub(crate) fn connect_error(&mut self, error: &SourceError) {
+    pub(crate) fn connect_error(&mut self, error: &ClientError) {
         *self.errors.entry(format!("connecting: {error}")).or_default() += 1;
     }
 
@@ -210,7 +210,7 @@ impl fmt::Display for TpccReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use source::ConnectOptions;
+    use client::ConnectOptions;
 
     #[test]
     fn the_report_counts_and_says_what_it_is_not() {
@@ -222,7 +222,7 @@ mod tests {
         other.completed(TransactionType::NewOrder, Outcome::RolledBack, Duration::from_millis(1), 0);
         other.completed(TransactionType::Payment, Outcome::Committed, Duration::from_millis(2), 3);
         other.completed(TransactionType::StockLevel, Outcome::Committed, Duration::from_millis(2), 0);
-        other.error(TransactionType::Payment, &SourceError::Closed);
+        other.error(TransactionType::Payment, &ClientError::Closed);
         one.merge(other).unwrap();
         let mut options = TpccOptions::new(ConnectOptions::default());
         options.terminals = 3;

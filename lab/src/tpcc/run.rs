@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use source::{ConnectOptions, SourceError};
+use client::{ClientError, ConnectOptions};
 
 use super::load::create_procedures;
 use super::report::{Tally, TpccReport};
@@ -187,6 +187,6 @@ impl Course<'_> {
     }
 }
 
-fn error_ends(error: &SourceError, deadline: Instant) -> bool {
+fn error_ends(error: &ClientError, deadline: Instant) -> bool {
     remedy(error) == Remedy::Fail || Instant::now() >= deadline
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-use source::{ConnectOptions, Connection, Param, SourceError, Statement, Value};
+use client::{ClientError, ConnectOptions, Connection, Param, Statement, Value};
 
 /// A value as the transactions need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(crate) enum Remedy {
 }
 
 /// 1205 lock wait, 1213 deadlock, 3101 certification (groups), 8002 and 9007 write conflicts (TiDB).
-pub(crate) fn remedy(error: &SourceError) -> Remedy {
+pub(crate) fn remedy(error: &ClientError) -> Remedy {
     match error.server_code() {
         Some(1205 | 1213 | 3101 | 8002 | 9007) => Remedy::Retry,
         _ if error.is_transient() => Remedy::Reconnect,
@@ -93,7 +93,7 @@ impl Session {
         options: &ConnectOptions,
         database: Option<&str>,
         variables: &[(String, String)],
-    ) -> Result<Self, SourceError> {
+    ) -> Result<Self, ClientError> {
         let mut options = options.clone();
         options.database = database.map(str::to_owned);
         let mut connection = Connection::connect(&options)?;
@@ -105,21 +105,21 @@ impl Session {
     }
 
     /// A statement as text, without rows.
-    pub(crate) fn text(&mut self, sql: &str) -> Result<(), SourceError> {
+    pub(crate) fn text(&mut self, sql: &str) -> Result<(), ClientError> {
         self.connection.exec(sql).map(drop)
     }
 
     /// A prepared statement without rows; affected rows.
-    pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, SourceError> {
+    pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, ClientError> {
         self.prepare(sql)?;
-        let Some(statement) = self.statements.get(sql) else { return Err(SourceError::Broken) };
+        let Some(statement) = self.statements.get(sql) else { return Err(ClientError::Broken) };
         Ok(self.connection.execute_ok(statement, params)?.affected_rows)
     }
 
     /// A prepared statement's rows.
-    pub(crate) fn rows(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Vec<Cell>>, SourceError> {
+    pub(crate) fn rows(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Vec<Cell>>, ClientError> {
         self.prepare(sql)?;
-        let Some(statement) = self.statements.get(sql) else { return Err(SourceError::Broken) };
+        let Some(statement) = self.statements.get(sql) else { return Err(ClientError::Broken) };
         let columns = statement.columns.len();
         let mut rows = self.connection.execute(statement, params)?;
         let mut found = Vec::new();
@@ -140,7 +140,7 @@ impl Session {
     }
 
     /// The first row of a prepared statement.
-    pub(crate) fn row(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Option<Vec<Cell>>, SourceError> {
+    pub(crate) fn row(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Option<Vec<Cell>>, ClientError> {
         Ok(self.rows(sql, params)?.into_iter().next())
     }
 
@@ -160,7 +160,7 @@ impl Session {
         Ok(result.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect())
     }
 
-    fn prepare(&mut self, sql: &'static str) -> Result<(), SourceError> {
+    fn prepare(&mut self, sql: &'static str) -> Result<(), ClientError> {
         if !self.statements.contains_key(sql) {
             let statement = self.connection.prepare(sql)?;
             self.statements.insert(sql, statement);
@@ -189,11 +189,11 @@ mod tests {
 
     #[test]
     fn deadlocks_are_retried_lost_connections_reconnected() {
-        let server = |code| SourceError::Server { code, sqlstate: "HY000".into(), message: "planted".into() };
+        let server = |code| ClientError::Server { code, sqlstate: "HY000".into(), message: "planted".into() };
         assert_eq!(remedy(&server(1213)), Remedy::Retry);
         assert_eq!(remedy(&server(1205)), Remedy::Retry);
         assert_eq!(remedy(&server(1053)), Remedy::Reconnect);
-        assert_eq!(remedy(&SourceError::Closed), Remedy::Reconnect);
+        assert_eq!(remedy(&ClientError::Closed), Remedy::Reconnect);
         assert_eq!(remedy(&server(1146)), Remedy::Fail);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use source::{Param, SourceError};
+use client::{ClientError, Param};
 
 use super::random::{NonUniform, Random, last_name};
 use super::schema::UNUSED_ITEM;
@@ -200,7 +200,7 @@ impl Terminal {
     }
 
     /// Carries `input` out, to its commit or rollback.
-    pub(crate) fn perform(&self, session: &mut Session, input: &Input, style: Style) -> Result<Outcome, SourceError> {
+    pub(crate) fn perform(&self, session: &mut Session, input: &Input, style: Style) -> Result<Outcome, ClientError> {
         if style == Style::Procedures {
             return self.call(session, input);
         }
@@ -214,14 +214,14 @@ impl Terminal {
             Input::Delivery { carrier } => self.delivery(session, *carrier),
             Input::StockLevel { threshold } => self.stock_level(session, *threshold),
         };
-        if let Err(SourceError::Server { .. } | SourceError::UnexpectedAnswer { .. }) = &result {
+        if let Err(ClientError::Server { .. } | ClientError::UnexpectedAnswer { .. }) = &result {
             // A lock wait that timed out has undone its statement only. The first error is the one to report.
             let _ = session.text("ROLLBACK");
         }
         result
     }
 
-    fn call(&self, session: &mut Session, input: &Input) -> Result<Outcome, SourceError> {
+    fn call(&self, session: &mut Session, input: &Input) -> Result<Outcome, ClientError> {
         let by = |customer: &Customer| match customer {
             Customer::Id(id) => format!("{id},NULL"),
             Customer::LastName(name) => format!("0,'{name}'"),
@@ -250,7 +250,7 @@ impl Terminal {
         };
         match session.text(&sql) {
             Ok(()) => Ok(Outcome::Committed),
-            Err(SourceError::Server { message, .. }) if message == UNUSED_ITEM => Ok(Outcome::RolledBack),
+            Err(ClientError::Server { message, .. }) if message == UNUSED_ITEM => Ok(Outcome::RolledBack),
             Err(error) => Err(error),
         }
     }
@@ -261,7 +261,7 @@ impl Terminal {
         district: u64,
         customer: u64,
         lines: &[OrderLine],
-    ) -> Result<Outcome, SourceError> {
+    ) -> Result<Outcome, ClientError> {
         let home = self.warehouse;
         session.text("START TRANSACTION")?;
         session.row(
@@ -318,7 +318,7 @@ impl Terminal {
     }
 
     /// Takes a line's quantity off the stock; the district's S_DIST text.
-    fn take_stock(&self, session: &mut Session, district: u64, line: &OrderLine) -> Result<Vec<u8>, SourceError> {
+    fn take_stock(&self, session: &mut Session, district: u64, line: &OrderLine) -> Result<Vec<u8>, ClientError> {
         let index = (district - 1) as usize % SELECT_STOCK.len();
         let key = [Param::from(line.supply_warehouse), line.item.into()];
         let found = session.row(SELECT_STOCK[index], &key)?;
@@ -341,7 +341,7 @@ impl Terminal {
         (c_warehouse, c_district): (u64, u64),
         customer: &Customer,
         amount_cents: i64,
-    ) -> Result<Outcome, SourceError> {
+    ) -> Result<Outcome, ClientError> {
         let home = self.warehouse;
         let amount = cents_text(amount_cents);
         session.text("START TRANSACTION")?;
@@ -409,7 +409,7 @@ impl Terminal {
         Ok(Outcome::Committed)
     }
 
-    fn order_status(&self, session: &mut Session, district: u64, customer: &Customer) -> Result<Outcome, SourceError> {
+    fn order_status(&self, session: &mut Session, district: u64, customer: &Customer) -> Result<Outcome, ClientError> {
         let home = self.warehouse;
         session.text("START TRANSACTION READ ONLY")?;
         let id = customer_id(session, home, district, customer)?;
@@ -432,7 +432,7 @@ impl Terminal {
         Ok(Outcome::Committed)
     }
 
-    fn delivery(&self, session: &mut Session, carrier: u64) -> Result<Outcome, SourceError> {
+    fn delivery(&self, session: &mut Session, carrier: u64) -> Result<Outcome, ClientError> {
         let home = self.warehouse;
         session.text("START TRANSACTION")?;
         for district in 1..=DISTRICTS {
@@ -468,7 +468,7 @@ impl Terminal {
         Ok(Outcome::Committed)
     }
 
-    fn stock_level(&self, session: &mut Session, threshold: u64) -> Result<Outcome, SourceError> {
+    fn stock_level(&self, session: &mut Session, threshold: u64) -> Result<Outcome, ClientError> {
         let (home, district) = (self.warehouse, self.district);
         session.text("START TRANSACTION READ ONLY")?;
         let found = session
@@ -494,7 +494,7 @@ macro_rules! select_stock {
 const SELECT_STOCK: [&str; 10] = select_stock!("01" "02" "03" "04" "05" "06" "07" "08" "09" "10");
 
 /// By last name it is the middle one, ordered by first name, rounded up (clause 2.5.2.2).
-fn customer_id(session: &mut Session, warehouse: u64, district: u64, customer: &Customer) -> Result<i64, SourceError> {
+fn customer_id(session: &mut Session, warehouse: u64, district: u64, customer: &Customer) -> Result<i64, ClientError> {
     match customer {
         Customer::Id(id) => Ok(*id as i64),
         Customer::LastName(name) => {
@@ -508,8 +508,8 @@ fn customer_id(session: &mut Session, warehouse: u64, district: u64, customer: &
     }
 }
 
-fn int(row: &Option<Vec<Cell>>, column: usize, what: &'static str) -> Result<i64, SourceError> {
-    row.as_ref().and_then(|row| row.get(column)).and_then(Cell::int).ok_or(SourceError::UnexpectedAnswer { what })
+fn int(row: &Option<Vec<Cell>>, column: usize, what: &'static str) -> Result<i64, ClientError> {
+    row.as_ref().and_then(|row| row.get(column)).and_then(Cell::int).ok_or(ClientError::UnexpectedAnswer { what })
 }
 
 fn text(row: &Option<Vec<Cell>>, column: usize) -> &[u8] {

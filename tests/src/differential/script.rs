@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use source::{ConnectOptions, Connection};
+use client::{ConnectOptions, Connection};
 
 /// Statements of one session that belong together: a transaction mostly.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use source::Connection;
+use client::Connection;
 
 use super::schema::{DATABASES, Schema};
 use super::script::{Line, Unit, connect};

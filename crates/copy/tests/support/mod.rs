@@ -13,9 +13,10 @@ use apply::{ApplyOptions, Pipeline, PipelineOptions};
 use base::{GtidSet, LogPosition};
 use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, RowsEvent, RowsKind, TableMapEvent, event_body, event_type};
 use catalog::{Catalog, ColumnDefault, RowKey, TableDef};
+use client::{ClientError, ConnectOptions, Connection, Interrupter};
 use copy::{CopyError, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy};
 use relay_log::{Intake, RelayLog, RelayOptions};
-use source::{ConnectOptions, Connection, DumpRequest, Interrupter, SourceError, start_dump};
+use source::{DumpRequest, start_dump};
 use store::{CheckImages, Snapshot, Store};
 use values::binary_protocol::comparable_image;
 
@@ -364,7 +365,7 @@ impl Replica {
                     Ok(Some(event)) => {
                         intake.event(event.event).unwrap();
                     }
-                    Ok(None) | Err(SourceError::Interrupted | SourceError::Closed) => break,
+                    Ok(None) | Err(ClientError::Interrupted | ClientError::Closed) => break,
                     Err(error) => panic!("{error}"),
                 }
                 if !stream.buffered() {

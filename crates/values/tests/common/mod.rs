@@ -6,7 +6,7 @@ use std::process::Command;
 
 use binlog::reader::BinlogFile;
 use binlog::{RowsEvent, RowsKind, TableMapEvent, event_type};
-use source::{ConnectOptions, Connection};
+use client::{ConnectOptions, Connection};
 use values::{ColumnType, OFFSET_NULL, RowLayout};
 
 pub(crate) struct Server {

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::stream::Socket;
-use crate::{ConnectOptions, Result, SourceError, SslMode};
+use crate::{ClientError, ConnectOptions, Result, SslMode};
 
 /// Fresh randomness from the TLS library's source.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
@@ -21,8 +21,8 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     filled.map(|()| bytes).map_err(|_| tls_error("no randomness"))
 }
 
-fn tls_error(message: impl Into<String>) -> SourceError {
-    SourceError::Tls { message: message.into() }
+fn tls_error(message: impl Into<String>) -> ClientError {
+    ClientError::Tls { message: message.into() }
 }
 
 /// A TLS session over a socket.
@@ -44,7 +44,7 @@ impl TlsStream {
             ClientConnection::new(Arc::new(config), name).map_err(|error| tls_error(error.to_string()))?;
         while session.is_handshaking() {
             session.complete_io(&mut socket).map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => SourceError::ReadTimeout,
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::ReadTimeout,
                 _ => tls_error(error.to_string()),
             })?;
         }
@@ -138,7 +138,7 @@ fn client_config(options: &ConnectOptions) -> Result<ClientConfig> {
             builder.with_client_auth_cert(certs, key).map_err(|error| tls_error(format!("ssl-cert: {error}")))
         }
         (None, None) => Ok(builder.with_no_client_auth()),
-        _ => Err(SourceError::usage("ssl-cert and ssl-key must be given together")),
+        _ => Err(ClientError::usage("ssl-cert and ssl-key must be given together")),
     }
 }
 

@@ -1,13 +1,12 @@
-//! What can go wrong with a source.
+//! What can go wrong with a connection to a server.
 
 use std::path::PathBuf;
 
-use binlog::BinlogError;
 use wire::WireError;
 
-/// What went wrong with a source. Texts never hold a password.
+/// What went wrong with a connection. Texts never hold a password.
 #[derive(Debug, thiserror::Error)]
-pub enum SourceError {
+pub enum ClientError {
     /// A URL, option or option file that cannot be used.
     #[error("{message}")]
     Usage {
@@ -75,15 +74,6 @@ pub enum SourceError {
     /// The server sent what the protocol does not allow, or asks for what we do not do.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// A binlog file is damaged or not one we read.
-    #[error(transparent)]
-    Binlog(#[from] BinlogError),
-    /// Binlog files that do not follow on one another.
-    #[error("{message}")]
-    FileOrder {
-        /// Which.
-        message: String,
-    },
     /// An answer does not have the expected shape.
     #[error("unexpected answer to {what}")]
     UnexpectedAnswer {
@@ -109,18 +99,18 @@ fn sqlstate_text(sqlstate: &str) -> String {
     if sqlstate.is_empty() { String::new() } else { format!(" ({sqlstate})") }
 }
 
-impl SourceError {
+impl ClientError {
     /// MySQL's error number, where a server answered with one.
     pub fn server_code(&self) -> Option<u16> {
         match self {
-            SourceError::Server { code, .. } => Some(*code),
+            ClientError::Server { code, .. } => Some(*code),
             _ => None,
         }
     }
 
     /// Why a source refused or ended a dump with error 1236, which it uses for everything.
     pub fn dump_refusal(&self) -> Option<DumpRefusal> {
-        let SourceError::Server { code: 1236, message, .. } = self else { return None };
+        let ClientError::Server { code: 1236, message, .. } = self else { return None };
         let message = message.to_ascii_lowercase();
         Some(if message.contains("purged") {
             DumpRefusal::Purged
@@ -135,28 +125,29 @@ impl SourceError {
 
     /// True for a read timeout, after which reading may go on.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, SourceError::ReadTimeout)
+        matches!(self, ClientError::ReadTimeout)
     }
 
     /// True when connecting again may help: network trouble, a restarting or overloaded source.
     pub fn is_transient(&self) -> bool {
         match self {
-            SourceError::Resolve { .. }
-            | SourceError::Connect { .. }
-            | SourceError::Io { .. }
-            | SourceError::ReadTimeout
-            | SourceError::Closed
-            | SourceError::Broken => true,
+            ClientError::Resolve { .. }
+            | ClientError::Connect { .. }
+            | ClientError::Io { .. }
+            | ClientError::ReadTimeout
+            | ClientError::Closed
+            | ClientError::Broken => true,
             // 1040 too many connections, 1053 shutdown in progress, 1077/1079 shutdown, 1152-1161 network, 1203/1226 user
             // limits, 1317/3169/4031 killed or idle too long, 3032 offline mode.
-            SourceError::Server { code, .. } => {
+            ClientError::Server { code, .. } => {
                 matches!(code, 1040 | 1053 | 1077 | 1079 | 1152..=1161 | 1203 | 1226 | 1317 | 3032 | 3169 | 4031)
             }
             _ => false,
         }
     }
 
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        SourceError::Usage { message: message.into() }
+    /// Something to change in how the client is called.
+    pub fn usage(message: impl Into<String>) -> Self {
+        ClientError::Usage { message: message.into() }
     }
 }

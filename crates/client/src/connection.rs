@@ -2,8 +2,8 @@
 //! per row in the streaming calls.
 //!
 //! ```no_run
-//! # fn main() -> Result<(), source::SourceError> {
-//! use source::{ConnectOptions, Connection, Param};
+//! # fn main() -> Result<(), client::ClientError> {
+//! use client::{ConnectOptions, Connection, Param};
 //! let mut connection = Connection::connect(&ConnectOptions::from_url("mysql://root@127.0.0.1:3306/test")?)?;
 //! connection.exec("CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, v VARCHAR(20))")?;
 //! let insert = connection.prepare("INSERT INTO t VALUES (?, ?)")?;
@@ -32,7 +32,7 @@ use wire::rsa::PublicKey;
 
 use crate::stream::{Interrupter, Socket, Stream};
 use crate::tls::random;
-use crate::{ConnectOptions, Result, SourceError, SslMode};
+use crate::{ClientError, ConnectOptions, Result, SslMode};
 
 /// utf8mb4_0900_ai_ci, MySQL's default; MariaDB does not know it.
 const COLLATION_MYSQL: u8 = 255;
@@ -195,7 +195,7 @@ impl Connection {
             SslMode::Preferred => options.socket.is_none() && offered & capability::SSL != 0,
             _ if offered & capability::SSL == 0 => {
                 let message = "ssl-mode asks for it, but the server does not offer it".into();
-                return Err(SourceError::Tls { message });
+                return Err(ClientError::Tls { message });
             }
             _ => true,
         };
@@ -225,7 +225,7 @@ impl Connection {
             if self.input.pending_len() > 0 {
                 // Clear bytes behind the greeting would be taken for the server's, TLS or not.
                 let message = "the server spoke before the handshake".into();
-                return Err(SourceError::Tls { message });
+                return Err(ClientError::Tls { message });
             }
             self.stream.start_tls(options)?;
         }
@@ -260,7 +260,7 @@ impl Connection {
                 AuthStep::Refused(err) => return Err(server_error(err)),
             }
         }
-        Err(SourceError::UnexpectedAnswer { what: "the login" })
+        Err(ClientError::UnexpectedAnswer { what: "the login" })
     }
 
     /// As the server greeted, e.g. `9.7.4` or `5.5.5-10.11.6-MariaDB`.
@@ -324,12 +324,12 @@ fn capabilities(offered: u32, options: &ConnectOptions, tls: bool) -> u32 {
 }
 
 fn read_public_key(path: &Path) -> Result<PublicKey> {
-    let pem = std::fs::read(path).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
+    let pem = std::fs::read(path).map_err(|error| ClientError::File { path: path.to_owned(), error })?;
     Ok(PublicKey::from_pem(&pem)?)
 }
 
-fn server_error(err: ErrPacket) -> SourceError {
-    SourceError::Server { code: err.code, sqlstate: err.sqlstate, message: err.message }
+fn server_error(err: ErrPacket) -> ClientError {
+    ClientError::Server { code: err.code, sqlstate: err.sqlstate, message: err.message }
 }
 
 // ---- packets ----
@@ -355,7 +355,7 @@ impl Connection {
     fn begin(&mut self) -> Result<usize> {
         match self.unread {
             Unread::Nothing => {}
-            Unread::Broken => return Err(SourceError::Broken),
+            Unread::Broken => return Err(ClientError::Broken),
             _ => match self.drain() {
                 Err(error) if error.server_code().is_none() => return Err(error),
                 _ => {}
@@ -404,7 +404,7 @@ impl Connection {
     fn parsed<T>(&mut self, parsed: wire::Result<T>) -> Result<T> {
         parsed.map_err(|error| {
             self.unread = Unread::Broken;
-            SourceError::Wire(error)
+            ClientError::Wire(error)
         })
     }
 
@@ -462,7 +462,7 @@ impl Connection {
         loop {
             match self.unread {
                 Unread::Nothing => return Ok(last),
-                Unread::Broken => return Err(SourceError::Broken),
+                Unread::Broken => return Err(ClientError::Broken),
                 Unread::Rows => {
                     if let Err(end) = self.read_row()? {
                         last = end;
@@ -471,7 +471,7 @@ impl Connection {
                 Unread::Result => match self.read_head()? {
                     Answer::Columns(count) => self.read_columns(count, |_| {})?,
                     Answer::Ok(ok) => last = ok,
-                    Answer::Err(_) => return Err(SourceError::UnexpectedAnswer { what: "a command" }),
+                    Answer::Err(_) => return Err(ClientError::UnexpectedAnswer { what: "a command" }),
                 },
             }
         }
@@ -510,7 +510,7 @@ impl Connection {
         match self.read_head()? {
             Answer::Columns(count) => self.read_columns(count, |column| result.columns.push(Column::new(column)))?,
             Answer::Ok(ok) => result.ok = ok,
-            Answer::Err(_) => return Err(SourceError::UnexpectedAnswer { what: "a query" }),
+            Answer::Err(_) => return Err(ClientError::UnexpectedAnswer { what: "a query" }),
         }
         while self.unread == Unread::Rows {
             match self.read_row()? {
@@ -611,7 +611,7 @@ impl Connection {
     fn send_execute(&mut self, statement: &Statement, params: &[Param<'_>]) -> Result<()> {
         if params.len() != statement.parameters {
             let (want, have) = (statement.parameters, params.len());
-            return Err(SourceError::usage(format!("the statement takes {want} parameters, {have} were given")));
+            return Err(ClientError::usage(format!("the statement takes {want} parameters, {have} were given")));
         }
         let at = self.begin()?;
         command::put_execute(&mut self.output, statement.id, params);
@@ -643,7 +643,7 @@ impl Connection {
                 OkPacket::default()
             }
             Answer::Ok(ok) => ok,
-            Answer::Err(_) => return Err(SourceError::UnexpectedAnswer { what: "an execute" }),
+            Answer::Err(_) => return Err(ClientError::UnexpectedAnswer { what: "an execute" }),
         };
         self.types = types;
         Ok(ok)
@@ -706,42 +706,46 @@ impl Rows<'_> {
 // ---- what replication needs ----
 
 /// A packet of a dump.
-pub(crate) enum DumpPacket {
+#[derive(Debug)]
+pub enum DumpPacket {
+    /// An event, at this place of the read buffer.
     Event(PayloadRange),
+    /// The end of a dump that does not wait.
     End,
 }
 
 impl Connection {
     /// Sends a command given as a payload; its answer is read by what comes next.
-    pub(crate) fn send_command(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    pub fn send_command(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let at = self.begin()?;
         put(&mut self.output);
         self.send(at)
     }
 
     /// Sends a command given as a payload and reads its OK.
-    pub(crate) fn command_ok(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<OkPacket> {
+    pub fn command_ok(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<OkPacket> {
         self.send_command(put)?;
         self.read_ok()
     }
 
     /// Sends a packet of its own sequence beside the stream being read.
-    pub(crate) fn send_aside(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    pub fn send_aside(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let at = self.begin_packet();
         put(&mut self.output);
         packet::finish(&mut self.output, at, &mut 0);
         self.stream.write_all(&self.output)
     }
 
-    pub(crate) fn accept_any_sequence(&mut self) {
+    /// Takes packets whatever their sequence number: a semi-synchronous source counts its own.
+    pub fn accept_any_sequence(&mut self) {
         self.input.accept_any_sequence();
     }
 
     /// The next packet of a dump. Only a read timeout leaves the connection usable.
     #[inline]
-    pub(crate) fn read_dump_packet(&mut self) -> Result<DumpPacket> {
+    pub fn read_dump_packet(&mut self) -> Result<DumpPacket> {
         if self.unread == Unread::Broken {
-            return Err(SourceError::Broken);
+            return Err(ClientError::Broken);
         }
         let range = match self.receive() {
             Ok(range) => range,
@@ -763,12 +767,14 @@ impl Connection {
         }
     }
 
-    pub(crate) fn payload(&self, range: PayloadRange) -> &[u8] {
+    /// The bytes of a packet just read.
+    #[inline]
+    pub fn payload(&self, range: PayloadRange) -> &[u8] {
         self.input.payload(range)
     }
 
     /// True when a whole packet can be had without a system call.
-    pub(crate) fn has_packet(&mut self) -> bool {
+    pub fn has_packet(&mut self) -> bool {
         loop {
             if self.input.has_packet() {
                 return true;

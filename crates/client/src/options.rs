@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::option_file::OptionFile;
-use crate::{Result, SourceError};
+use crate::{ClientError, Result};
 
 /// MySQL's `--ssl-mode`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum SslMode {
 }
 
 impl FromStr for SslMode {
-    type Err = SourceError;
+    type Err = ClientError;
 
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text.to_ascii_uppercase().replace('-', "_").as_str() {
@@ -35,7 +35,7 @@ impl FromStr for SslMode {
             "VERIFY_CA" => SslMode::VerifyCa,
             "VERIFY_IDENTITY" => SslMode::VerifyIdentity,
             _ => {
-                return Err(SourceError::usage(format!(
+                return Err(ClientError::usage(format!(
                     "ssl-mode '{text}' is unknown (DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY)"
                 )));
             }
@@ -133,7 +133,7 @@ impl ConnectOptions {
         let mut options = ConnectOptions::default();
         let rest = url
             .strip_prefix("mysql://")
-            .ok_or_else(|| SourceError::usage("a source is written mysql://user@host:port or file:PATH"))?;
+            .ok_or_else(|| ClientError::usage("a source is written mysql://user@host:port or file:PATH"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -156,7 +156,7 @@ impl ConnectOptions {
     fn set_address(&mut self, address: &str) -> Result<()> {
         let (host, port) = if let Some(rest) = address.strip_prefix('[') {
             let (host, rest) =
-                rest.split_once(']').ok_or_else(|| SourceError::usage("an IPv6 address misses its ']'"))?;
+                rest.split_once(']').ok_or_else(|| ClientError::usage("an IPv6 address misses its ']'"))?;
             (host, rest.strip_prefix(':'))
         } else {
             address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port)))
@@ -165,7 +165,7 @@ impl ConnectOptions {
             self.host = decode(host)?;
         }
         if let Some(port) = port.filter(|port| !port.is_empty()) {
-            self.port = port.parse().map_err(|_| SourceError::usage(format!("'{port}' is not a port number")))?;
+            self.port = port.parse().map_err(|_| ClientError::usage(format!("'{port}' is not a port number")))?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl ConnectOptions {
             value
                 .parse()
                 .map(Duration::from_secs)
-                .map_err(|_| SourceError::usage(format!("{key}: '{value}' is not a number of seconds")))
+                .map_err(|_| ClientError::usage(format!("{key}: '{value}' is not a number of seconds")))
         };
         match key.replace('_', "-").as_str() {
             "ssl-mode" => self.ssl_mode = value.parse()?,
@@ -188,13 +188,13 @@ impl ConnectOptions {
                 self.get_server_public_key = match value.to_ascii_lowercase().as_str() {
                     "" | "1" | "on" | "true" => true,
                     "0" | "off" | "false" => false,
-                    _ => return Err(SourceError::usage(format!("{key}: '{value}' is neither on nor off"))),
+                    _ => return Err(ClientError::usage(format!("{key}: '{value}' is neither on nor off"))),
                 }
             }
             "connect-timeout" => self.connect_timeout = seconds(&value)?,
             "read-timeout" => self.read_timeout = Some(seconds(&value)?).filter(|timeout| !timeout.is_zero()),
             _ => {
-                return Err(SourceError::usage(format!(
+                return Err(ClientError::usage(format!(
                     "unknown option '{key}' in the source's URL (known: {URL_OPTIONS})"
                 )));
             }
@@ -223,7 +223,7 @@ impl ConnectOptions {
 
 /// Percent-decoding to UTF-8.
 fn decode(text: &str) -> Result<String> {
-    let bad = || SourceError::usage(format!("'{text}' is not valid percent-encoding"));
+    let bad = || ClientError::usage(format!("'{text}' is not valid percent-encoding"));
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -267,7 +267,7 @@ mod tests {
         for bad in
             ["", "h:1", "mysql://h:x", "mysql://h?nix=1", "mysql://%zz@h", "mysql://h?ssl-mode=x", "mysql://[::1"]
         {
-            assert!(matches!(ConnectOptions::from_url(bad), Err(SourceError::Usage { .. })), "{bad}");
+            assert!(matches!(ConnectOptions::from_url(bad), Err(ClientError::Usage { .. })), "{bad}");
         }
     }
 }

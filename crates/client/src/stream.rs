@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::tls::TlsStream;
-use crate::{ConnectOptions, Result, SourceError};
+use crate::{ClientError, ConnectOptions, Result};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -22,10 +22,10 @@ pub(crate) enum Socket {
 impl Socket {
     pub(crate) fn connect(options: &ConnectOptions) -> Result<Socket> {
         if let Some(path) = &options.socket {
-            let connect_error = |error| SourceError::Connect { address: path.display().to_string(), error };
+            let connect_error = |error| ClientError::Connect { address: path.display().to_string(), error };
             return UnixStream::connect(path).map(Socket::Unix).map_err(connect_error);
         }
-        let resolve_error = |error| SourceError::Resolve { host: options.host.clone(), error };
+        let resolve_error = |error| ClientError::Resolve { host: options.host.clone(), error };
         let addresses = (options.host.as_str(), options.port).to_socket_addrs().map_err(resolve_error)?;
         let deadline = Instant::now() + options.connect_timeout;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
@@ -42,7 +42,7 @@ impl Socket {
                 Err(error) => last = error,
             }
         }
-        Err(SourceError::Connect { address: format!("{}:{}", options.host, options.port), error: last })
+        Err(ClientError::Connect { address: format!("{}:{}", options.host, options.port), error: last })
     }
 
     pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -93,7 +93,7 @@ impl Write for Socket {
     }
 }
 
-/// Ends a blocked read from another thread: the reader gets [`SourceError::Interrupted`].
+/// Ends a blocked read from another thread: the reader gets [`ClientError::Interrupted`].
 #[derive(Debug, Clone)]
 pub struct Interrupter {
     socket: Arc<Socket>,
@@ -132,7 +132,7 @@ impl Stream {
                 self.transport = Some(Transport::Tls(Box::new(TlsStream::connect(socket, options)?)));
                 Ok(())
             }
-            _ => Err(SourceError::Broken),
+            _ => Err(ClientError::Broken),
         }
     }
 
@@ -140,7 +140,7 @@ impl Stream {
         match &self.transport {
             Some(Transport::Clear(socket)) => Ok(socket),
             Some(Transport::Tls(tls)) => Ok(tls.socket()),
-            None => Err(SourceError::Broken),
+            None => Err(ClientError::Broken),
         }
     }
 
@@ -152,11 +152,11 @@ impl Stream {
     }
 
     pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> Result<()> {
-        self.socket()?.set_timeout(timeout).map_err(|error| SourceError::Io { error })
+        self.socket()?.set_timeout(timeout).map_err(|error| ClientError::Io { error })
     }
 
     pub(crate) fn interrupter(&self) -> Result<Interrupter> {
-        let socket = self.socket()?.try_clone().map_err(|error| SourceError::Io { error })?;
+        let socket = self.socket()?.try_clone().map_err(|error| ClientError::Io { error })?;
         Ok(Interrupter { socket: Arc::new(socket), interrupted: Arc::clone(&self.interrupted) })
     }
 
@@ -167,11 +167,11 @@ impl Stream {
             let read = match &mut self.transport {
                 Some(Transport::Clear(socket)) => socket.read(buffer),
                 Some(Transport::Tls(tls)) => tls.read(buffer),
-                None => return Err(SourceError::Broken),
+                None => return Err(ClientError::Broken),
             };
             match read {
-                Ok(0) if self.interrupted.load(Ordering::Acquire) => return Err(SourceError::Interrupted),
-                Ok(0) => return Err(SourceError::Closed),
+                Ok(0) if self.interrupted.load(Ordering::Acquire) => return Err(ClientError::Interrupted),
+                Ok(0) => return Err(ClientError::Closed),
                 Ok(len) => return Ok(len),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.io_error(error)),
@@ -192,19 +192,19 @@ impl Stream {
         let written = match &mut self.transport {
             Some(Transport::Clear(socket)) => socket.write_all(bytes),
             Some(Transport::Tls(tls)) => tls.write_all(bytes),
-            None => return Err(SourceError::Broken),
+            None => return Err(ClientError::Broken),
         };
         written.map_err(|error| self.io_error(error))
     }
 
-    fn io_error(&self, error: io::Error) -> SourceError {
+    fn io_error(&self, error: io::Error) -> ClientError {
         if self.interrupted.load(Ordering::Acquire) {
-            return SourceError::Interrupted;
+            return ClientError::Interrupted;
         }
         match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => SourceError::ReadTimeout,
-            io::ErrorKind::UnexpectedEof => SourceError::Closed,
-            _ => SourceError::Io { error },
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::ReadTimeout,
+            io::ErrorKind::UnexpectedEof => ClientError::Closed,
+            _ => ClientError::Io { error },
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::{Result, SourceError};
+use crate::{ClientError, Result};
 
 /// Larger files are refused.
 const FILE_LEN_MAX: u64 = 1 << 20;
@@ -17,16 +17,16 @@ pub struct OptionFile {
 impl OptionFile {
     /// Reads a file. One that anybody may write to is refused.
     pub fn read(path: &Path) -> Result<Self> {
-        let file_error = |error| SourceError::File { path: path.to_owned(), error };
+        let file_error = |error| ClientError::File { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(file_error)?;
         if metadata.permissions().mode() & 0o002 != 0 {
-            return Err(SourceError::usage(format!(
+            return Err(ClientError::usage(format!(
                 "{}: anybody may write to this option file; chmod o-w it",
                 path.display()
             )));
         }
         if metadata.len() > FILE_LEN_MAX {
-            return Err(SourceError::usage(format!("{}: too large for an option file", path.display())));
+            return Err(ClientError::usage(format!("{}: too large for an option file", path.display())));
         }
         let bytes = std::fs::read(path).map_err(file_error)?;
         Ok(OptionFile::parse(&String::from_utf8_lossy(&bytes)))
@@ -122,6 +122,6 @@ mod tests {
         let refused = OptionFile::read(&path);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read.value(&["client"], "password"), Some("x"));
-        assert!(matches!(refused, Err(SourceError::Usage { .. })));
+        assert!(matches!(refused, Err(ClientError::Usage { .. })));
     }
 }

@@ -5,7 +5,7 @@
 
 use base::GtidSet;
 
-use crate::{ConnectOptions, Connection, Result, SourceError};
+use crate::{ClientError, ConnectOptions, Connection, Result};
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE: the server has no GTIDs as MySQL has them.
 const UNKNOWN_VARIABLE: u16 = 1193;
@@ -51,7 +51,7 @@ pub fn gtid_executed(connection: &mut Connection) -> Result<Option<GtidSet>> {
     match connection.query_value(what) {
         Ok(text) => {
             let text: String = text.unwrap_or_default().split_whitespace().collect();
-            text.parse().map(Some).map_err(|_| SourceError::UnexpectedAnswer { what })
+            text.parse().map(Some).map_err(|_| ClientError::UnexpectedAnswer { what })
         }
         Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => Ok(None),
         Err(error) => Err(error),

@@ -1,0 +1,25 @@
+//! A blocking MySQL client: login, TLS, text and prepared statements, the packets of a dump.
+//!
+//! In: a URL or an option file, bytes from a server.
+//! Out: result sets, rows, packets, borrowed from the read buffer where they stream.
+//! Never here: retries (the caller decides when to connect again), what a dump's events mean.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod connection;
+mod error;
+pub mod option_file;
+pub mod options;
+pub mod session;
+mod stream;
+mod tls;
+
+pub use connection::{Column, Connection, DumpPacket, ResultSet, Rows, Statement};
+pub use error::{ClientError, DumpRefusal};
+pub use options::{ConnectOptions, SslMode};
+pub use stream::Interrupter;
+pub use wire::response::OkPacket;
+pub use wire::row::{BinaryRow, Param, Value};
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, ClientError>;
