@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::ablation::{self, AblationArgs};
 use crate::compare::CompareArgs;
 use crate::generate::{self, GenerateOptions};
-use crate::log_server::{self, SourceArgs};
+use crate::log_source::{self, SourceArgs};
 use crate::record::{self, RecordOptions};
 pub use crate::replay::command::PipelineOptions;
 use crate::replay::command::{self as replay, ReplayFlags};
@@ -339,7 +339,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
                 let mut out = std::io::stdout().lock();
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
             };
-            log_server::serve(args, password, &stop, &told)?;
+            log_source::serve(args, password, &stop, &told)?;
         }
         LabCommand::Generate(args) => {
             let report = generate::generate(&GenerateOptions {

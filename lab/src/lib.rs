@@ -10,7 +10,7 @@ pub mod compare;
 pub mod generate;
 pub mod hash;
 mod log_files;
-pub mod log_server;
+pub mod log_source;
 pub mod pace;
 pub mod record;
 pub mod replay;

@@ -13,9 +13,9 @@ use wire::handshake::{Greeting, capability};
 use wire::packet::{self, PacketBuffer};
 use wire::server::{self, ClientCommand, LoginRequest, NONCE_LEN, ServerOk};
 
-use super::Shared;
-use super::dump::{Dump, Start};
-use super::questions::{Answer, Variables, answer};
+use crate::Shared;
+use crate::dump::{Dump, Start};
+use crate::questions::{Answer, Variables, answer};
 
 /// What this server can do; all else is not offered.
 const CAPABILITIES: u32 = capability::LONG_PASSWORD
@@ -155,7 +155,7 @@ impl<'a> Session<'a> {
             let Some(payload) = self.read()? else { return Ok(false) };
             response = payload;
         }
-        let known = match &self.shared.password {
+        let known = match &self.shared.options.password {
             None => true,
             Some(password) if password.is_empty() => response.is_empty() || response == [0],
             Some(password) => response == scramble_sha256(password.as_bytes(), &nonce),

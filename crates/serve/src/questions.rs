@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use binlog::ChecksumAlgorithm;
 
-use super::files::Log;
+use crate::files::RecordedLog;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Answer {
 pub(super) type Variables = HashMap<String, Option<String>>;
 
 /// Answers a statement; `replicas` are those connected, by server id.
-pub(super) fn answer(log: &Log, variables: &mut Variables, replicas: &[u32], sql: &str) -> Answer {
+pub(super) fn answer(log: &RecordedLog, variables: &mut Variables, replicas: &[u32], sql: &str) -> Answer {
     let sql = sql.trim().trim_end_matches(';').trim();
     let upper = sql.to_ascii_uppercase();
     let words: Vec<&str> = upper.split_whitespace().collect();
@@ -72,7 +72,7 @@ fn rows(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Answer
 }
 
 /// A global variable.
-fn variable(log: &Log, name: &str) -> Option<String> {
+fn variable(log: &RecordedLog, name: &str) -> Option<String> {
     let text = match name.to_ascii_lowercase().as_str() {
         "server_id" => log.server_id.to_string(),
         "server_uuid" => log.server_uuid.to_string(),
@@ -101,7 +101,7 @@ fn now() -> String {
 }
 
 /// User variables are kept; all else that a session sets has no meaning here.
-fn set(log: &Log, variables: &mut Variables, list: &str) -> Answer {
+fn set(log: &RecordedLog, variables: &mut Variables, list: &str) -> Answer {
     for part in split(list) {
         let Some((name, value)) = part.split_once('=') else { continue };
         let name = name.trim().trim_end_matches(':').trim();
@@ -113,7 +113,7 @@ fn set(log: &Log, variables: &mut Variables, list: &str) -> Answer {
     Answer::Ok
 }
 
-fn select(log: &Log, variables: &Variables, list: &str) -> Answer {
+fn select(log: &RecordedLog, variables: &Variables, list: &str) -> Answer {
     let upper = list.to_ascii_uppercase();
     let list = upper.rfind(" LIMIT ").and_then(|at| list.get(..at)).unwrap_or(list);
     let (mut columns, mut row) = (Vec::new(), Vec::new());
@@ -128,7 +128,7 @@ fn select(log: &Log, variables: &Variables, list: &str) -> Answer {
 }
 
 /// A variable, a number, a text, NULL, or one of four functions. None: not known.
-fn evaluate(log: &Log, variables: &Variables, expression: &str) -> Option<Option<String>> {
+fn evaluate(log: &RecordedLog, variables: &Variables, expression: &str) -> Option<Option<String>> {
     if let Some(name) = expression.strip_prefix("@@") {
         let name = name.rsplit('.').next().unwrap_or_default();
         return variable(log, name).map(Some);
@@ -189,8 +189,8 @@ mod tests {
     use base::{GtidSet, Uuid};
     use proptest::prelude::*;
 
-    fn log() -> Log {
-        Log {
+    fn log() -> RecordedLog {
+        RecordedLog {
             files: Vec::new(),
             executed: "00000000-0000-0000-0000-000000000001:1-9".parse().unwrap(),
             purged: GtidSet::new(),

@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use base::{GtidSet, Uuid};
 use binlog::reader::BinlogFile;
-use binlog::{ChecksumAlgorithm, PreviousGtids, event_type};
+use binlog::{ChecksumAlgorithm, GtidEvent, PreviousGtids, event_type};
 
-use crate::pace::{Opening, opens};
+/// Whether an event of this type opens a transaction.
+pub(crate) fn opens(event_type: u8) -> bool {
+    matches!(event_type, event_type::GTID | event_type::ANONYMOUS_GTID | event_type::GTID_TAGGED)
+}
 
 /// One file.
 #[derive(Debug)]
-pub(super) struct LogFile {
+pub(crate) struct LogFile {
     pub path: PathBuf,
     pub name: String,
     /// What earlier files hold, as this one says.
@@ -24,23 +27,26 @@ pub(super) struct LogFile {
 
 /// All files, and the source they come from.
 #[derive(Debug)]
-pub(super) struct Log {
-    pub files: Vec<LogFile>,
+pub struct RecordedLog {
+    pub(crate) files: Vec<LogFile>,
     /// Of all transactions in or before the files.
-    pub executed: GtidSet,
+    pub(crate) executed: GtidSet,
     /// Of those before the first file.
-    pub purged: GtidSet,
-    pub transactions: u64,
-    pub server_version: String,
-    pub server_id: u32,
-    pub server_uuid: Uuid,
-    pub checksum: ChecksumAlgorithm,
+    pub(crate) purged: GtidSet,
+    pub(crate) transactions: u64,
+    pub(crate) server_version: String,
+    pub(crate) server_id: u32,
+    pub(crate) server_uuid: Uuid,
+    pub(crate) checksum: ChecksumAlgorithm,
 }
 
-impl Log {
-    /// Reads all files once: their transactions' GTIDs.
-    pub(super) fn read(load: &[PathBuf], logs: &[PathBuf]) -> Result<Log> {
-        let mut log = Log {
+impl RecordedLog {
+    /// Reads all files once: their transactions' GTIDs. Those of `load` are sent first, at full speed.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or a replica could not ask for it.
+    pub fn read(load: &[PathBuf], logs: &[PathBuf]) -> Result<RecordedLog> {
+        let mut log = RecordedLog {
             files: Vec::new(),
             executed: GtidSet::new(),
             purged: GtidSet::new(),
@@ -74,9 +80,8 @@ impl Log {
                 event_type::FORMAT_DESCRIPTION if first && self.server_id == 0 => {
                     self.server_id = event.header.server_id
                 }
-                _ if opens(event.bytes) => {
-                    let opening = Opening::parse(event.bytes, event.checksum)?;
-                    let Some(gtid) = opening.gtid.gtid else {
+                kind if opens(kind) => {
+                    let Some(gtid) = GtidEvent::parse(event.header.event_type, event.body()?)?.gtid else {
                         bail!("a transaction without GTID: replicas ask by GTID")
                     };
                     if self.transactions == 0 {
@@ -99,11 +104,11 @@ impl Log {
     }
 
     /// Where a replica that has `executed` begins: the last file in front of which there is nothing it lacks.
-    pub(super) fn first_file(&self, executed: &GtidSet) -> Option<usize> {
+    pub(crate) fn first_file(&self, executed: &GtidSet) -> Option<usize> {
         self.files.iter().rposition(|file| file.previous.is_subset_of(executed))
     }
 
-    pub(super) fn about(&self) -> String {
+    pub(crate) fn about(&self) -> String {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         format!(
             "{} transactions in {} files, {:.1} MB, as MySQL {} with server id {}",

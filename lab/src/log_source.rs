@@ -1,33 +1,17 @@
 //! `lab source`: a recorded log served as a source serves it, at a given rate and with fresh commit times, so that a replica
 //! is measured against a source that costs hardly any CPU.
 //!
-//! In: log files; connections of replicas (ours, stock MySQL's, mysqlbinlog). Out: the handshake, answers to what a replica
-//! asks before it asks for the log, the dump with heartbeats; figures of each dump. Never here: a table, a change, an answer
-//! to any other question; TLS; semi-synchronous acknowledgements.
+//! In: log files; the pace asked for. Out: each transaction at its moment, over the log server (crate `serve`). Never here:
+//! the protocol.
 
-mod dump;
-mod files;
-mod questions;
-mod session;
-
-use std::collections::BTreeSet;
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
+use serve::{Hold, Part, RecordedLog, ServeOptions};
 
-use crate::pace::Pace;
-use files::Log;
-use session::Session;
-
-/// How often the listener looks for connections and at `stop`.
-const LOOK: Duration = Duration::from_millis(5);
-/// Connections at once; a replica needs one, and one more now and then.
-const SESSIONS_MAX: usize = 64;
+use crate::pace::{Opening, Pace, Pacer};
 
 /// Options of `lab source`.
 #[derive(Debug, Clone, Args)]
@@ -74,18 +58,6 @@ fn rate_or_none(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number, 0 or above".into())
 }
 
-/// What all sessions share.
-struct Shared<'a> {
-    log: &'a Log,
-    pace: Pace,
-    /// What a login must know; None: anybody may log in.
-    password: Option<String>,
-    stop: &'a AtomicBool,
-    connections: AtomicU32,
-    replicas: Mutex<BTreeSet<u32>>,
-    told: &'a (dyn Fn(&str) + Sync),
-}
-
 /// Serves the log until `stop` is raised; `told` gets a line for the address, and for each part of each dump. `password`
 /// None: whoever reaches the address may log in, under any name.
 ///
@@ -98,51 +70,17 @@ pub fn serve(
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<()> {
     let (load, logs) = (crate::replay::expand(&args.load)?, crate::replay::expand(&args.logs)?);
-    let log = Log::read(&load, &logs)?;
-    let listener = TcpListener::bind(&args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
-    listener.set_nonblocking(true)?;
-    told(&format!("listening on {}: {}", listener.local_addr()?, log.about()));
-    let shared = Shared {
-        log: &log,
-        pace: args.pace(),
-        password,
-        stop,
-        connections: AtomicU32::new(0),
-        replicas: Mutex::default(),
-        told,
+    let log = RecordedLog::read(&load, &logs)?;
+    let pace = args.pace();
+    let hold = |part: Part| -> Hold {
+        let mut pacer = Pacer::new(if part == Part::Load { Pace::Unbound } else { pace });
+        let mut counted = 0;
+        Box::new(move |event, checksum, sent_bytes, waiting| {
+            pacer.count(base::to_usize(sent_bytes - std::mem::replace(&mut counted, sent_bytes)));
+            pacer.hold(Opening::parse(event, checksum)?, waiting)
+        })
     };
-    std::thread::scope(|scope| {
-        let mut sessions = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
-            let stream = match listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    std::thread::sleep(LOOK);
-                    continue;
-                }
-                // A connection that was gone before it was taken.
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => {
-                    // The scope waits for the sessions, which end at the flag.
-                    stop.store(true, Ordering::Relaxed);
-                    return Err(error).context("accepting connections");
-                }
-            };
-            sessions.retain(|session: &std::thread::ScopedJoinHandle<'_, ()>| !session.is_finished());
-            if sessions.len() < SESSIONS_MAX {
-                sessions.push(scope.spawn(|| one(&shared, stream)));
-            }
-        }
-        Ok(())
-    })
-}
-
-/// One connection to its end.
-fn one(shared: &Shared<'_>, stream: TcpStream) {
-    let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    if let Err(error) = Session::new(shared, stream, number).and_then(|mut session| session.serve()) {
-        (shared.told)(&format!("connection {number}: {error:#}"));
-    }
+    serve::serve(&log, &ServeOptions { listen: &args.listen, password, hold: Some(&hold) }, stop, told)
 }
 
 #[cfg(test)]

@@ -11,15 +11,15 @@ use anyhow::{Result, ensure};
 use base::GtidSet;
 use binlog::reader::BinlogFile;
 use binlog::writer::{BinlogWriter, relocate};
-use binlog::{ChecksumAlgorithm, Rotate, event_type};
+use binlog::{ChecksumAlgorithm, GtidEvent, Rotate, event_type};
 use wire::command::{DUMP_HEARTBEAT_V2, DUMP_NON_BLOCK};
 use wire::packet;
 use wire::read::put_lenenc;
 use wire::server::{ServerOk, put_rows_end};
 
-use super::files::{Log, LogFile};
-use super::session::Session;
-use crate::pace::{Opening, Pace, Pacer, opens};
+use crate::files::{LogFile, RecordedLog, opens};
+use crate::session::Session;
+use crate::{Hold, Part};
 
 /// Bytes gathered for one write.
 const WRITE_BYTES: usize = 256 << 10;
@@ -33,31 +33,31 @@ const CREATED_AT: usize = 19 + 2 + 50;
 
 /// Where a dump begins.
 #[derive(Clone, Debug)]
-pub(super) enum Start {
+pub(crate) enum Start {
     /// At the first transaction outside the set.
     Behind(GtidSet),
     /// At an event of a file; no name: of the first one.
     Place { file: String, position: u32 },
 }
 
-/// One part of the log as it was sent.
+/// How much of a part was sent, and how fast.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Sent {
     started: Instant,
     transactions: u64,
     bytes: u64,
 }
 
-impl Part {
-    fn new() -> Part {
-        Part { started: Instant::now(), transactions: 0, bytes: 0 }
+impl Sent {
+    fn new() -> Sent {
+        Sent { started: Instant::now(), transactions: 0, bytes: 0 }
     }
 }
 
 /// One dump under way.
-pub(super) struct Dump<'s, 'a> {
+pub(crate) struct Dump<'s, 'a> {
     session: &'s mut Session<'a>,
-    log: &'a Log,
+    log: &'a RecordedLog,
     replica: u32,
     non_block: bool,
     heartbeat_v2: bool,
@@ -70,11 +70,11 @@ pub(super) struct Dump<'s, 'a> {
     file: String,
     position: u64,
     last_write: Instant,
-    part: Part,
+    sent: Sent,
 }
 
 impl<'s, 'a> Dump<'s, 'a> {
-    pub(super) fn new(session: &'s mut Session<'a>, flags: u16, replica: u32, sequence: u8) -> Dump<'s, 'a> {
+    pub(crate) fn new(session: &'s mut Session<'a>, flags: u16, replica: u32, sequence: u8) -> Dump<'s, 'a> {
         let text = |name: &str| session.variables.get(name).cloned().flatten();
         let period_ns = text("source_heartbeat_period").or_else(|| text("master_heartbeat_period"));
         let checksum = text("source_binlog_checksum").or_else(|| text("master_binlog_checksum"));
@@ -92,13 +92,13 @@ impl<'s, 'a> Dump<'s, 'a> {
             file: String::new(),
             position: 0,
             last_write: Instant::now(),
-            part: Part::new(),
+            sent: Sent::new(),
             session,
         }
     }
 
     /// Sends the log from `start` on, and stays until the replica leaves. `Err` inside: why it is refused.
-    pub(super) fn run(mut self, start: &Start) -> Result<Result<(), String>> {
+    pub(crate) fn run(mut self, start: &Start) -> Result<Result<(), String>> {
         let (first, position, executed) = match start {
             Start::Behind(executed) => match self.log.first_file(executed) {
                 Some(first) => (first, 4, Some(executed)),
@@ -117,17 +117,17 @@ impl<'s, 'a> Dump<'s, 'a> {
                 (first, u64::from(*position).max(4), None)
             }
         };
-        let (log, pace) = (self.log, self.session.shared.pace);
-        let mut pacer = Pacer::new(Pace::Unbound);
+        let (log, hold) = (self.log, self.session.shared.options.hold);
+        let mut holds = hold.map(|hold| hold(Part::Load));
         let mut in_load = true;
         for (number, file) in log.files.iter().enumerate().skip(first) {
             if in_load && !file.load {
                 self.tell("load")?;
-                (in_load, pacer) = (false, Pacer::new(pace));
+                (in_load, holds) = (false, hold.map(|hold| hold(Part::Log)));
             }
             let next = log.files.get(number + 1).map(|next| next.name.as_str());
             let from = if number == first { position } else { 4 };
-            self.send_file(file, from, next, executed, &mut pacer)?;
+            self.send_file(file, from, next, executed, &mut holds)?;
         }
         self.tell("log")?;
         self.end()?;
@@ -140,7 +140,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         from: u64,
         next: Option<&str>,
         executed: Option<&GtidSet>,
-        pacer: &mut Pacer,
+        holds: &mut Option<Hold>,
     ) -> Result<()> {
         self.file.clone_from(&file.name);
         self.position = from;
@@ -159,10 +159,10 @@ impl<'s, 'a> Dump<'s, 'a> {
         let (mut left_out, mut behind_left_out) = (false, false);
         while let Some(event) = reader.next_event()? {
             let end = event.end_offset();
-            let opens = opens(event.bytes);
-            let opening = if opens { Some(Opening::parse(event.bytes, event.checksum)?) } else { None };
-            if let Some(opening) = &opening {
-                let has = |executed: &GtidSet| opening.gtid.gtid.is_some_and(|gtid| executed.contains(&gtid));
+            let opens = opens(event.header.event_type);
+            if opens {
+                let gtid = GtidEvent::parse(event.header.event_type, event.body()?)?.gtid;
+                let has = |executed: &GtidSet| gtid.is_some_and(|gtid| executed.contains(&gtid));
                 left_out = executed.is_some_and(has);
             }
             let ends_file = matches!(event.header.event_type, event_type::ROTATE | event_type::STOP);
@@ -173,23 +173,24 @@ impl<'s, 'a> Dump<'s, 'a> {
             if std::mem::take(&mut behind_left_out) {
                 self.heartbeat();
             }
-            pacer.count(event.bytes.len());
-            match opening {
-                Some(opening) => {
-                    let restamped = pacer.hold(opening, &mut |wait| self.idle(wait))?;
+            self.sent.bytes += event.bytes.len() as u64;
+            match (opens, &mut *holds) {
+                (true, Some(hold)) => {
+                    let sent_bytes = self.sent.bytes;
+                    let restamped = hold(event.bytes, event.checksum, sent_bytes, &mut |wait| self.idle(wait))?;
                     self.send(&restamped);
-                    self.part.transactions += 1;
                 }
-                None if event.header.event_type == event_type::FORMAT_DESCRIPTION => {
+                (true, None) => self.send(event.bytes),
+                _ if event.header.event_type == event_type::FORMAT_DESCRIPTION => {
                     self.send_format(event.bytes, false, event.checksum);
                 }
                 // Where the files given go on otherwise than the recorded ones, the dump's own Rotate event says how.
-                None if event.header.event_type == event_type::ROTATE
+                _ if event.header.event_type == event_type::ROTATE
                     && next.map(str::as_bytes) != Some(Rotate::parse(event.body()?)?.file) => {}
-                None => self.send(event.bytes),
+                _ => self.send(event.bytes),
             }
+            self.sent.transactions += u64::from(opens);
             self.position = end;
-            self.part.bytes += event.bytes.len() as u64;
             if self.out.len() >= WRITE_BYTES {
                 self.flush()?;
             }
@@ -300,7 +301,7 @@ impl<'s, 'a> Dump<'s, 'a> {
     /// Says how fast a part was sent: until the last byte of it was given to the system.
     fn tell(&mut self, what: &str) -> Result<()> {
         self.flush()?;
-        let part = std::mem::replace(&mut self.part, Part::new());
+        let part = std::mem::replace(&mut self.sent, Sent::new());
         if part.bytes > 0 {
             let seconds = part.started.elapsed().as_secs_f64().max(1e-9);
             (self.session.shared.told)(&format!(
