@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::Args;
-use serve::{Hold, Part, RecordedLog, ServeOptions};
+use serve::{Hold, LogFiles, Part, RecordedLog, ServeError, ServeOptions};
 
 use crate::pace::{Opening, Pace, Pacer};
 
@@ -70,17 +70,20 @@ pub fn serve(
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<()> {
     let (load, logs) = (crate::replay::expand(&args.load)?, crate::replay::expand(&args.logs)?);
-    let log = RecordedLog::read(&load, &logs)?;
+    let log = LogFiles::Recorded(RecordedLog::read(&load, &logs)?);
     let pace = args.pace();
     let hold = |part: Part| -> Hold {
         let mut pacer = Pacer::new(if part == Part::Load { Pace::Unbound } else { pace });
         let mut counted = 0;
         Box::new(move |event, checksum, sent_bytes, waiting| {
             pacer.count(base::to_usize(sent_bytes - std::mem::replace(&mut counted, sent_bytes)));
-            pacer.hold(Opening::parse(event, checksum)?, waiting)
+            let told = |error: anyhow::Error| ServeError::Hold(format!("{error:#}"));
+            let opening = Opening::parse(event, checksum).map_err(told)?;
+            pacer.hold(opening, &mut |wait| Ok(waiting(wait)?)).map_err(told)
         })
     };
-    serve::serve(&log, &ServeOptions { listen: &args.listen, password, hold: Some(&hold) }, stop, told)
+    let options = ServeOptions { listen: &args.listen, password, hold: Some(&hold) };
+    Ok(serve::serve(&log, &options, stop, told)?)
 }
 
 #[cfg(test)]

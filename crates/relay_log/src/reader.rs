@@ -126,6 +126,32 @@ impl RelayReader {
         RelayReader::begin(shared, first_byte(start), format_chunk(start), options)
     }
 
+    /// Reads from the start of the last file that follows nothing `executed` lacks. What `executed` has may come again.
+    ///
+    /// # Errors
+    /// [`RelayError::Gap`] when the first file follows transactions that `executed` lacks.
+    pub fn open_for(
+        shared: Arc<RelayShared>,
+        executed: &GtidSet,
+        options: ReaderOptions,
+    ) -> Result<RelayReader, RelayError> {
+        let mut state = shared.lock();
+        let file_number = match state.files.iter().rev().find(|file| file.previous.is_subset_of(executed)) {
+            Some(file) => file.number,
+            None => match state.files.front() {
+                Some(first) => {
+                    let (file, missing) = (first.name.to_string(), first.previous.subtract(executed));
+                    return Err(RelayError::Gap { file, missing });
+                }
+                None => 0,
+            },
+        };
+        let position = RelayPosition { file_number, offset: MAGIC.len() as u64 };
+        let id = state.readers.add(position, options);
+        drop(state);
+        Ok(RelayReader { shared, id, limit: options.limit, position, file: None, format: None })
+    }
+
     fn begin(
         shared: Arc<RelayShared>,
         position: RelayPosition,

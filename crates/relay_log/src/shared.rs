@@ -412,6 +412,12 @@ impl RelayShared {
         self.lock().total_bytes()
     }
 
+    /// GTIDs of what comes before the first file: purged, or held by the store when the log was opened first.
+    #[must_use]
+    pub fn before_first_file(&self) -> GtidSet {
+        self.lock().files.front().map(|file| GtidSet::clone(&file.previous)).unwrap_or_default()
+    }
+
     /// Number and length of each file.
     #[must_use]
     pub fn files(&self) -> Vec<(u64, u64)> {

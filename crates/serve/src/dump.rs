@@ -7,22 +7,20 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
 use base::GtidSet;
 use binlog::reader::BinlogFile;
 use binlog::writer::{BinlogWriter, relocate};
 use binlog::{ChecksumAlgorithm, GtidEvent, Rotate, event_type};
 use wire::command::{DUMP_HEARTBEAT_V2, DUMP_NON_BLOCK};
-use wire::packet;
 use wire::read::put_lenenc;
 use wire::server::{ServerOk, put_rows_end};
 
-use crate::files::{LogFile, RecordedLog, opens};
+use crate::files::{LogFile, LogFiles, RecordedLog, opens};
 use crate::session::Session;
-use crate::{Hold, Part};
+use crate::{Hold, Part, Result, ServeError};
 
 /// Bytes gathered for one write.
-const WRITE_BYTES: usize = 256 << 10;
+pub(crate) const WRITE_BYTES: usize = 256 << 10;
 /// The longest sleep between two looks at `stop` and at the heartbeat's time.
 const LOOK: Duration = Duration::from_millis(20);
 /// An event of the dump that is in no file.
@@ -35,17 +33,17 @@ const CREATED_AT: usize = 19 + 2 + 50;
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
     /// At the first transaction outside the set.
-    Behind(GtidSet),
+    After(GtidSet),
     /// At an event of a file; no name: of the first one.
     Place { file: String, position: u32 },
 }
 
 /// How much of a part was sent, and how fast.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+pub(crate) struct Sent {
     started: Instant,
-    transactions: u64,
-    bytes: u64,
+    pub transactions: u64,
+    pub bytes: u64,
 }
 
 impl Sent {
@@ -56,39 +54,35 @@ impl Sent {
 
 /// One dump under way.
 pub(crate) struct Dump<'s, 'a> {
-    session: &'s mut Session<'a>,
-    log: &'a RecordedLog,
+    pub session: &'s mut Session<'a>,
+    server_id: u32,
     replica: u32,
-    non_block: bool,
+    pub non_block: bool,
     heartbeat_v2: bool,
     heartbeat_period: Duration,
     /// Events that are in no file carry checksums: the log's do, and the replica knows them.
     own_checksum: ChecksumAlgorithm,
-    out: Vec<u8>,
-    sequence: u8,
     /// The file under way, and the end of the last event sent or left out.
-    file: String,
-    position: u64,
+    pub file: String,
+    pub position: u64,
     last_write: Instant,
-    sent: Sent,
+    pub sent: Sent,
 }
 
 impl<'s, 'a> Dump<'s, 'a> {
-    pub(crate) fn new(session: &'s mut Session<'a>, flags: u16, replica: u32, sequence: u8) -> Dump<'s, 'a> {
+    pub(crate) fn new(session: &'s mut Session<'a>, flags: u16, replica: u32) -> Dump<'s, 'a> {
         let text = |name: &str| session.variables.get(name).cloned().flatten();
         let period_ns = text("source_heartbeat_period").or_else(|| text("master_heartbeat_period"));
         let checksum = text("source_binlog_checksum").or_else(|| text("master_binlog_checksum"));
         let knows_checksums = checksum.is_some_and(|checksum| !checksum.eq_ignore_ascii_case("NONE"));
-        let log = session.shared.log;
+        let (server_id, checksum) = session.shared.log.dump_facts();
         Dump {
-            log,
+            server_id,
             replica,
             non_block: flags & DUMP_NON_BLOCK != 0,
             heartbeat_v2: flags & DUMP_HEARTBEAT_V2 != 0,
             heartbeat_period: Duration::from_nanos(period_ns.and_then(|ns| ns.parse().ok()).unwrap_or(0)),
-            own_checksum: if knows_checksums { log.checksum } else { ChecksumAlgorithm::None },
-            out: Vec::with_capacity(2 * WRITE_BYTES),
-            sequence,
+            own_checksum: if knows_checksums { checksum } else { ChecksumAlgorithm::None },
             file: String::new(),
             position: 0,
             last_write: Instant::now(),
@@ -98,26 +92,34 @@ impl<'s, 'a> Dump<'s, 'a> {
     }
 
     /// Sends the log from `start` on, and stays until the replica leaves. `Err` inside: why it is refused.
-    pub(crate) fn run(mut self, start: &Start) -> Result<Result<(), String>> {
+    pub(crate) fn run(self, start: &Start) -> Result<Result<(), String>> {
+        match self.session.shared.log {
+            LogFiles::Recorded(log) => self.replay(log, start),
+            LogFiles::RelayLog(relay) => self.follow(relay, start),
+        }
+    }
+
+    /// Sends recorded files, each transaction at its moment.
+    fn replay(mut self, log: &RecordedLog, start: &Start) -> Result<Result<(), String>> {
         let (first, position, executed) = match start {
-            Start::Behind(executed) => match self.log.first_file(executed) {
+            Start::After(executed) => match log.first_file(executed) {
                 Some(first) => (first, 4, Some(executed)),
                 None => {
                     return Ok(Err(format!(
-                        "Cannot replicate because the source purged required binary logs: the log served begins behind {}",
-                        self.log.purged
+                        "Cannot replicate because the source purged required binary logs: the log served begins after {}",
+                        log.purged
                     )));
                 }
             },
             Start::Place { file, position } => {
-                let found = self.log.files.iter().position(|known| file.is_empty() || known.name == *file);
+                let found = log.files.iter().position(|known| file.is_empty() || known.name == *file);
                 let Some(first) = found else {
                     return Ok(Err("Could not find first log file name in binary log index file".into()));
                 };
                 (first, u64::from(*position).max(4), None)
             }
         };
-        let (log, hold) = (self.log, self.session.shared.options.hold);
+        let hold = self.session.shared.options.hold;
         let mut holds = hold.map(|hold| hold(Part::Load));
         let mut in_load = true;
         for (number, file) in log.files.iter().enumerate().skip(first) {
@@ -142,13 +144,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         executed: Option<&GtidSet>,
         holds: &mut Option<Hold>,
     ) -> Result<()> {
-        self.file.clone_from(&file.name);
-        self.position = from;
-        let rotate = self.artificial(event_type::ROTATE, FLAG_ARTIFICIAL, 0, |out| {
-            out.extend_from_slice(&from.to_le_bytes());
-            out.extend_from_slice(file.name.as_bytes());
-        });
-        self.send(&rotate);
+        self.send_place(file.name.as_bytes(), from);
         let mut reader = BinlogFile::open(&file.path)?.without_verification();
         if from > 4 {
             if let Some(format) = reader.next_event()? {
@@ -191,7 +187,7 @@ impl<'s, 'a> Dump<'s, 'a> {
             }
             self.sent.transactions += u64::from(opens);
             self.position = end;
-            if self.out.len() >= WRITE_BYTES {
+            if self.unsent() >= WRITE_BYTES {
                 self.flush()?;
             }
         }
@@ -199,6 +195,17 @@ impl<'s, 'a> Dump<'s, 'a> {
             self.heartbeat();
         }
         Ok(())
+    }
+
+    /// Names the file and the place in it that what follows is from.
+    pub(crate) fn send_place(&mut self, file: &[u8], position: u64) {
+        self.file = String::from_utf8_lossy(file).into_owned();
+        self.position = position;
+        let rotate = self.artificial(event_type::ROTATE, FLAG_ARTIFICIAL, 0, |out| {
+            out.extend_from_slice(&position.to_le_bytes());
+            out.extend_from_slice(file);
+        });
+        self.send(&rotate);
     }
 
     /// A format description. In front of a place inside the file it stands nowhere, and no server has just started.
@@ -218,14 +225,14 @@ impl<'s, 'a> Dump<'s, 'a> {
 
     /// An event that is in no file, with the end position given.
     fn artificial(&self, kind: u8, flags: u16, log_pos: u64, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        let mut writer = BinlogWriter::new(self.log.server_id, self.own_checksum, 0);
+        let mut writer = BinlogWriter::new(self.server_id, self.own_checksum, 0);
         writer.event(kind, flags, body);
         let mut event = writer.take();
         relocate(&mut event, log_pos, self.own_checksum);
         event
     }
 
-    fn heartbeat(&mut self) {
+    pub(crate) fn heartbeat(&mut self) {
         let (kind, file, position) = (
             if self.heartbeat_v2 { event_type::HEARTBEAT_V2 } else { event_type::HEARTBEAT },
             self.file.as_bytes(),
@@ -250,33 +257,41 @@ impl<'s, 'a> Dump<'s, 'a> {
         self.send(&event);
     }
 
-    fn send(&mut self, event: &[u8]) {
-        let at = packet::start(&mut self.out);
-        self.out.push(0);
-        self.out.extend_from_slice(event);
-        packet::finish(&mut self.out, at, &mut self.sequence);
+    pub(crate) fn send(&mut self, event: &[u8]) {
+        self.session.wire.send(|out| {
+            out.push(0);
+            out.extend_from_slice(event);
+        });
     }
 
-    fn flush(&mut self) -> Result<()> {
-        if !self.out.is_empty() {
-            self.session.write(&self.out)?;
-            self.out.clear();
-            // One huge event must not keep its memory for the life of the dump.
-            self.out.shrink_to(8 * WRITE_BYTES);
+    /// Bytes gathered.
+    pub(crate) fn unsent(&self) -> usize {
+        self.session.wire.output().len()
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if self.unsent() > 0 {
+            self.session.flush()?;
             self.last_write = Instant::now();
         }
         Ok(())
     }
 
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.session.shared.stop.load(Ordering::Relaxed)
+    }
+
     /// Nothing to send for so long, or for less.
     fn idle(&mut self, wait: Duration) -> Result<()> {
         self.flush()?;
-        ensure!(!self.session.shared.stop.load(Ordering::Relaxed), "stopped");
+        if self.is_stopped() {
+            return Err(ServeError::Stopped);
+        }
         std::thread::sleep(wait.min(LOOK));
         self.heartbeat_if_due()
     }
 
-    fn heartbeat_if_due(&mut self) -> Result<()> {
+    pub(crate) fn heartbeat_if_due(&mut self) -> Result<()> {
         if !self.heartbeat_period.is_zero() && self.last_write.elapsed() >= self.heartbeat_period {
             self.heartbeat();
             self.flush()?;
@@ -287,15 +302,19 @@ impl<'s, 'a> Dump<'s, 'a> {
     /// The end of the log: of the dump too, or heartbeats until the replica leaves.
     fn end(&mut self) -> Result<()> {
         if self.non_block {
-            let at = packet::start(&mut self.out);
-            put_rows_end(&mut self.out, &ServerOk::default(), self.session.capabilities);
-            packet::finish(&mut self.out, at, &mut self.sequence);
-            return self.flush();
+            return self.send_end();
         }
-        while !self.session.shared.stop.load(Ordering::Relaxed) && !self.session.is_gone() {
+        while !self.is_stopped() && !self.session.is_gone() {
             self.heartbeat_if_due()?;
         }
         Ok(())
+    }
+
+    /// Says that the dump is over.
+    pub(crate) fn send_end(&mut self) -> Result<()> {
+        let capabilities = self.session.capabilities;
+        self.session.wire.send(|out| put_rows_end(out, &ServerOk::default(), capabilities));
+        self.flush()
     }
 
     /// Says how fast a part was sent: until the last byte of it was given to the system.

@@ -1,12 +1,83 @@
-//! The log that is served: its files in order, and what a source says of itself.
+//! The log that is served, and what its server says of itself.
+//!
+//! In: recorded files, read once, or a relay log. Out: where a dump begins, facts. Never here: a dump.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
 use base::{GtidSet, Uuid};
 use binlog::reader::BinlogFile;
 use binlog::{ChecksumAlgorithm, GtidEvent, PreviousGtids, event_type};
+
+use crate::relay::{Identity, RelaySource};
+use crate::{Result, ServeError};
+
+/// A log to serve.
+pub enum LogFiles {
+    /// Files that do not change.
+    Recorded(RecordedLog),
+    /// A relay log that may grow.
+    RelayLog(RelaySource),
+}
+
+/// What a server of a log answers about itself.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub server_version: String,
+    pub server_id: u32,
+    pub server_uuid: Uuid,
+    pub checksum: ChecksumAlgorithm,
+    /// All it has, or had.
+    pub executed: GtidSet,
+    /// Those of them that it cannot send any more.
+    pub purged: GtidSet,
+    /// Names and lengths, of files that can be asked for by name.
+    pub files: Vec<(String, u64)>,
+}
+
+impl LogFiles {
+    pub(crate) fn facts(&self) -> Facts {
+        match self {
+            LogFiles::Recorded(log) => Facts {
+                server_version: log.server_version.clone(),
+                server_id: log.server_id,
+                server_uuid: log.server_uuid,
+                checksum: log.checksum,
+                executed: log.executed.clone(),
+                purged: log.purged.clone(),
+                files: log.files.iter().map(|file| (file.name.clone(), file.bytes)).collect(),
+            },
+            LogFiles::RelayLog(relay) => Facts {
+                server_version: relay.identity.server_version.clone(),
+                server_id: relay.identity.server_id,
+                server_uuid: relay.identity.server_uuid,
+                checksum: relay.identity.checksum,
+                executed: (relay.executed)(),
+                purged: relay.shared.before_first_file(),
+                files: Vec::new(),
+            },
+        }
+    }
+
+    /// Server id and checksum of events that are in no file.
+    pub(crate) fn dump_facts(&self) -> (u32, ChecksumAlgorithm) {
+        match self {
+            LogFiles::Recorded(log) => (log.server_id, log.checksum),
+            LogFiles::RelayLog(relay) => (relay.identity.server_id, relay.identity.checksum),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn about(&self) -> String {
+        match self {
+            LogFiles::Recorded(log) => log.about(),
+            LogFiles::RelayLog(relay) => {
+                let Identity { server_version, server_id, .. } = &relay.identity;
+                format!("a relay log, as MySQL {server_version} with server id {server_id}")
+            }
+        }
+    }
+}
 
 /// Whether an event of this type opens a transaction.
 pub(crate) fn opens(event_type: u8) -> bool {
@@ -57,16 +128,21 @@ impl RecordedLog {
             checksum: ChecksumAlgorithm::Crc32,
         };
         for (path, load) in load.iter().map(|path| (path, true)).chain(logs.iter().map(|path| (path, false))) {
-            log.file(path, load).with_context(|| path.display().to_string())?;
+            log.file(path, load)?;
         }
         let names: HashSet<&str> = log.files.iter().map(|file| file.name.as_str()).collect();
-        ensure!(names.len() == log.files.len(), "two files of the log have the same name: a source's have not");
-        ensure!(log.transactions > 0, "no transaction in the log");
+        if names.len() != log.files.len() {
+            return Err(ServeError::Unfit("two files of the log have the same name: a source's have not".into()));
+        }
+        if log.transactions == 0 {
+            return Err(ServeError::Unfit("no transaction in the log".into()));
+        }
         Ok(log)
     }
 
     fn file(&mut self, path: &Path, load: bool) -> Result<()> {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let unfit = |what: &str| ServeError::Unfit(format!("{}: {what}", path.display()));
         let mut file = BinlogFile::open(path)?.without_verification();
         let first = self.files.is_empty();
         if first {
@@ -82,7 +158,7 @@ impl RecordedLog {
                 }
                 kind if opens(kind) => {
                     let Some(gtid) = GtidEvent::parse(event.header.event_type, event.body()?)?.gtid else {
-                        bail!("a transaction without GTID: replicas ask by GTID")
+                        return Err(unfit("a transaction without GTID: replicas ask by GTID"));
                     };
                     if self.transactions == 0 {
                         self.server_uuid = gtid.uuid;
@@ -93,12 +169,12 @@ impl RecordedLog {
                 _ => {}
             }
         }
-        let previous = previous.context("no Previous_gtids event at its beginning")?;
+        let previous = previous.ok_or_else(|| unfit("no Previous_gtids event at its beginning"))?;
         if first {
             self.purged = previous.clone();
         }
         self.executed.union_with(&previous);
-        let bytes = std::fs::metadata(path)?.len();
+        let bytes = std::fs::metadata(path).map_err(ServeError::io(format!("look at {}", path.display())))?.len();
         self.files.push(LogFile { path: path.to_owned(), name, previous, bytes, load });
         Ok(())
     }

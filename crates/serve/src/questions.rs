@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use binlog::ChecksumAlgorithm;
 
-use crate::files::RecordedLog;
+use crate::files::Facts;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Answer {
 pub(super) type Variables = HashMap<String, Option<String>>;
 
 /// Answers a statement; `replicas` are those connected, by server id.
-pub(super) fn answer(log: &RecordedLog, variables: &mut Variables, replicas: &[u32], sql: &str) -> Answer {
+pub(super) fn answer(log: &Facts, variables: &mut Variables, replicas: &[u32], sql: &str) -> Answer {
     let sql = sql.trim().trim_end_matches(';').trim();
     let upper = sql.to_ascii_uppercase();
     let words: Vec<&str> = upper.split_whitespace().collect();
@@ -38,20 +38,14 @@ pub(super) fn answer(log: &RecordedLog, variables: &mut Variables, replicas: &[u
         }
         ["SHOW", "BINARY", "LOGS"] => rows(
             &["Log_name", "File_size", "Encrypted"],
-            log.files.iter().map(|file| vec![file.name.clone(), file.bytes.to_string(), "No".into()]),
+            log.files.iter().map(|file| vec![file.0.clone(), file.1.to_string(), "No".into()]),
         ),
         ["SHOW", "BINARY", "LOG", "STATUS"] | ["SHOW", "MASTER", "STATUS"] => {
             let columns = ["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"];
             rows(
                 &columns,
                 log.files.last().map(|file| {
-                    vec![
-                        file.name.clone(),
-                        file.bytes.to_string(),
-                        String::new(),
-                        String::new(),
-                        log.executed.to_string(),
-                    ]
+                    vec![file.0.clone(), file.1.to_string(), String::new(), String::new(), log.executed.to_string()]
                 }),
             )
         }
@@ -72,12 +66,12 @@ fn rows(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Answer
 }
 
 /// A global variable.
-fn variable(log: &RecordedLog, name: &str) -> Option<String> {
+fn variable(log: &Facts, name: &str) -> Option<String> {
     let text = match name.to_ascii_lowercase().as_str() {
         "server_id" => log.server_id.to_string(),
         "server_uuid" => log.server_uuid.to_string(),
         "version" => log.server_version.clone(),
-        "version_comment" => "slipstream lab source".into(),
+        "version_comment" => "slipstream log server".into(),
         "binlog_checksum" if log.checksum == ChecksumAlgorithm::Crc32 => "CRC32".into(),
         "binlog_checksum" => "NONE".into(),
         "log_bin" | "gtid_mode" | "enforce_gtid_consistency" | "read_only" => "ON".into(),
@@ -101,7 +95,7 @@ fn now() -> String {
 }
 
 /// User variables are kept; all else that a session sets has no meaning here.
-fn set(log: &RecordedLog, variables: &mut Variables, list: &str) -> Answer {
+fn set(log: &Facts, variables: &mut Variables, list: &str) -> Answer {
     for part in split(list) {
         let Some((name, value)) = part.split_once('=') else { continue };
         let name = name.trim().trim_end_matches(':').trim();
@@ -113,7 +107,7 @@ fn set(log: &RecordedLog, variables: &mut Variables, list: &str) -> Answer {
     Answer::Ok
 }
 
-fn select(log: &RecordedLog, variables: &Variables, list: &str) -> Answer {
+fn select(log: &Facts, variables: &Variables, list: &str) -> Answer {
     let upper = list.to_ascii_uppercase();
     let list = upper.rfind(" LIMIT ").and_then(|at| list.get(..at)).unwrap_or(list);
     let (mut columns, mut row) = (Vec::new(), Vec::new());
@@ -128,7 +122,7 @@ fn select(log: &RecordedLog, variables: &Variables, list: &str) -> Answer {
 }
 
 /// A variable, a number, a text, NULL, or one of four functions. None: not known.
-fn evaluate(log: &RecordedLog, variables: &Variables, expression: &str) -> Option<Option<String>> {
+fn evaluate(log: &Facts, variables: &Variables, expression: &str) -> Option<Option<String>> {
     if let Some(name) = expression.strip_prefix("@@") {
         let name = name.rsplit('.').next().unwrap_or_default();
         return variable(log, name).map(Some);
@@ -189,12 +183,11 @@ mod tests {
     use base::{GtidSet, Uuid};
     use proptest::prelude::*;
 
-    fn log() -> RecordedLog {
-        RecordedLog {
+    fn log() -> Facts {
+        Facts {
             files: Vec::new(),
             executed: "00000000-0000-0000-0000-000000000001:1-9".parse().unwrap(),
             purged: GtidSet::new(),
-            transactions: 9,
             server_version: "9.7.4".into(),
             server_id: 5,
             server_uuid: Uuid([1; 16]),
@@ -221,7 +214,7 @@ mod tests {
         assert_eq!(values(&mut session, "SELECT @SOURCE_HEARTBEAT_PERIOD;"), ["30000001024"]);
         assert_eq!(values(&mut session, "SELECT @@GLOBAL.SERVER_ID"), ["5"]);
         assert_eq!(values(&mut session, "SELECT @@GLOBAL.GTID_MODE"), ["ON"]);
-        assert_eq!(values(&mut session, "select @@version_comment limit 1"), ["slipstream lab source"]);
+        assert_eq!(values(&mut session, "select @@version_comment limit 1"), ["slipstream log server"]);
         let sets = "SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()";
         assert_eq!(values(&mut session, sets), ["00000000-0000-0000-0000-000000000001:1-9", "", "replica@%"]);
         let show = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('gtid_mode','no_such','server_id')";

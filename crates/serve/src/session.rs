@@ -6,16 +6,15 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
 use base::GtidSet;
 use wire::auth::scramble_sha256;
 use wire::handshake::{Greeting, capability};
-use wire::packet::{self, PacketBuffer};
-use wire::server::{self, ClientCommand, LoginRequest, NONCE_LEN, ServerOk};
+use wire::server::{self, ClientCommand, LoginRequest, NONCE_LEN, ServerOk, ServerStream};
 
 use crate::Shared;
 use crate::dump::{Dump, Start};
 use crate::questions::{Answer, Variables, answer};
+use crate::{Result, ServeError};
 
 /// What this server can do; all else is not offered.
 const CAPABILITIES: u32 = capability::LONG_PASSWORD
@@ -40,7 +39,7 @@ pub(super) struct Session<'a> {
     pub shared: &'a Shared<'a>,
     pub stream: TcpStream,
     pub number: u32,
-    input: PacketBuffer,
+    pub wire: ServerStream,
     /// What the client and we can do.
     pub capabilities: u32,
     pub variables: Variables,
@@ -57,12 +56,15 @@ impl Drop for Session<'_> {
 
 impl<'a> Session<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, stream: TcpStream, number: u32) -> Result<Session<'a>> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(BLOCK))?;
-        stream.set_write_timeout(Some(BLOCK))?;
-        let input = PacketBuffer::strict(COMMAND_BYTES_MAX);
-        Ok(Session { shared, stream, number, input, capabilities: 0, variables: Variables::new(), replica: None })
+        let setting = || {
+            stream.set_nonblocking(false)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(BLOCK))?;
+            stream.set_write_timeout(Some(BLOCK))
+        };
+        setting().map_err(ServeError::io("set up a connection"))?;
+        let wire = ServerStream::new(COMMAND_BYTES_MAX);
+        Ok(Session { shared, stream, number, wire, capabilities: 0, variables: Variables::new(), replica: None })
     }
 
     /// Login, then commands until the client leaves.
@@ -71,7 +73,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         loop {
-            self.input.expect_sequence(0);
+            self.wire.await_command();
             let Some(payload) = self.read()? else { return Ok(()) };
             match ClientCommand::parse(&payload, self.capabilities)? {
                 ClientCommand::Quit => return Ok(()),
@@ -88,12 +90,11 @@ impl<'a> Session<'a> {
                     return self.dump(start, from.flags, from.server_id);
                 }
                 ClientCommand::DumpGtid { flags, server_id, gtid_set } => {
-                    let set = GtidSet::decode(gtid_set).context("the replica's GTID set")?;
-                    return self.dump(Start::Behind(set), flags, server_id);
+                    return self.dump(Start::After(GtidSet::decode(gtid_set)?), flags, server_id);
                 }
                 _ => {
                     let code = payload.first().copied().unwrap_or_default();
-                    let text = format!("command {code:#x} is not known to lab source");
+                    let text = format!("command {code:#x} is not known to this server of a log");
                     self.answer(&|out| server::put_err(out, 1047, "08S01", &text))?;
                 }
             }
@@ -101,8 +102,7 @@ impl<'a> Session<'a> {
     }
 
     fn dump(&mut self, start: Start, flags: u16, server_id: u32) -> Result<()> {
-        let sequence = self.input.sequence();
-        match Dump::new(self, flags, server_id, sequence).run(&start)? {
+        match Dump::new(self, flags, server_id).run(&start)? {
             Ok(()) => Ok(()),
             Err(refusal) => self.answer(&|out| server::put_err(out, 1236, "HY000", &refusal)),
         }
@@ -111,16 +111,18 @@ impl<'a> Session<'a> {
     fn query(&mut self, sql: &str) -> Result<()> {
         let replicas: Vec<u32> =
             self.shared.replicas.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        match answer(self.shared.log, &mut self.variables, &replicas, sql) {
+        match answer(&self.shared.log.facts(), &mut self.variables, &replicas, sql) {
             Answer::Ok => self.answer_ok(),
             Answer::Rows(columns, rows) => {
-                let (mut out, mut sequence) = (Vec::new(), self.input.sequence());
-                server::put_text_rows(&mut out, &mut sequence, &columns, &rows, self.capabilities);
-                self.write(&out)
+                let capabilities = self.capabilities;
+                self.wire.send_packets(|out, sequence| {
+                    server::put_text_rows(out, sequence, &columns, &rows, capabilities);
+                });
+                self.flush()
             }
             Answer::Unknown => {
                 let start: String = sql.chars().take(80).collect();
-                let text = format!("lab source answers only what replicas ask; not: {start}");
+                let text = format!("this server of a log answers only what replicas ask; not: {start}");
                 self.answer(&|out| server::put_err(out, 1235, "42000", &text))
             }
         }
@@ -130,28 +132,22 @@ impl<'a> Session<'a> {
     fn log_in(&mut self) -> Result<bool> {
         let nonce = nonce()?;
         let greeting = Greeting {
-            server_version: self.shared.log.server_version.clone(),
+            server_version: self.shared.log.facts().server_version,
             connection_id: self.number,
             capabilities: CAPABILITIES,
             collation: 255,
             auth_plugin: PLUGIN.into(),
             nonce: nonce.clone(),
         };
-        let (mut out, mut sequence) = (Vec::new(), 0);
-        let at = packet::start(&mut out);
-        greeting.write(&mut out);
-        packet::finish(&mut out, at, &mut sequence);
-        self.write(&out)?;
-        self.input.expect_sequence(1);
+        self.answer(&|out| greeting.write(out))?;
         let Some(payload) = self.read()? else { return Ok(false) };
         let LoginRequest::Login(login) = LoginRequest::parse(&payload)? else {
-            bail!("the client wants TLS, which was not offered")
+            return Err(ServeError::Tls);
         };
         self.capabilities = login.capabilities & CAPABILITIES;
         let mut response = login.auth_response.to_vec();
         if !login.auth_plugin.is_empty() && login.auth_plugin != PLUGIN.as_bytes() {
             self.answer(&|out| server::put_auth_switch(out, PLUGIN, &nonce))?;
-            self.input.expect_sequence(self.input.sequence().wrapping_add(1));
             let Some(payload) = self.read()? else { return Ok(false) };
             response = payload;
         }
@@ -164,17 +160,11 @@ impl<'a> Session<'a> {
             self.answer(&|out| server::put_err(out, 1045, "28000", "Access denied: not the password in MYSQL_PWD"))?;
             return Ok(false);
         }
-        let (mut out, mut sequence) = (Vec::new(), self.input.sequence());
         // A client without a password gets its OK at once.
         if response.len() > 1 {
-            let at = packet::start(&mut out);
-            server::put_fast_auth_ok(&mut out);
-            packet::finish(&mut out, at, &mut sequence);
+            self.wire.send(server::put_fast_auth_ok);
         }
-        let at = packet::start(&mut out);
-        server::put_ok(&mut out, &ServerOk::default(), self.capabilities);
-        packet::finish(&mut out, at, &mut sequence);
-        self.write(&out)?;
+        self.answer_ok()?;
         Ok(true)
     }
 
@@ -185,28 +175,25 @@ impl<'a> Session<'a> {
 
     /// One packet in answer to the last one read.
     fn answer(&mut self, put: &dyn Fn(&mut Vec<u8>)) -> Result<()> {
-        let (mut out, mut sequence) = (Vec::new(), self.input.sequence());
-        let at = packet::start(&mut out);
-        put(&mut out);
-        packet::finish(&mut out, at, &mut sequence);
-        self.write(&out)
+        self.wire.send(put);
+        self.flush()
     }
 
     /// The next packet's payload; None when the client is gone or we are to stop.
     fn read(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
-            if let Some(range) = self.input.take()? {
-                return Ok(Some(self.input.payload(range).to_vec()));
+            if let Some(range) = self.wire.receive()? {
+                return Ok(Some(self.wire.payload(range).to_vec()));
             }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            match self.stream.read(self.input.spare()) {
+            match self.stream.read(self.wire.spare()) {
                 Ok(0) => return Ok(None),
-                Ok(len) => self.input.filled(len),
+                Ok(len) => self.wire.filled(len),
                 Err(error) if is_wait(&error) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
-                Err(error) => return Err(error).context("reading from a client"),
+                Err(error) => return Err(ServeError::io("read from a client")(error)),
             }
         }
     }
@@ -221,18 +208,22 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes all of it, however long the client takes to read.
-    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            match self.stream.write(bytes) {
-                Ok(0) => bail!("the connection is closed"),
-                Ok(len) => bytes = bytes.get(len..).unwrap_or_default(),
+    /// Writes all that there is, however long the client takes to read.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let mut rest = self.wire.output();
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(0) => return Err(ServeError::io("write to a client")(ErrorKind::WriteZero.into())),
+                Ok(len) => rest = rest.get(len..).unwrap_or_default(),
                 Err(error) if is_wait(&error) => {
-                    ensure!(!self.shared.stop.load(Ordering::Relaxed), "stopped");
+                    if self.shared.stop.load(Ordering::Relaxed) {
+                        return Err(ServeError::Stopped);
+                    }
                 }
-                Err(error) => return Err(error).context("writing to a client"),
+                Err(error) => return Err(ServeError::io("write to a client")(error)),
             }
         }
+        self.wire.sent();
         Ok(())
     }
 }
@@ -244,8 +235,8 @@ fn is_wait(error: &std::io::Error) -> bool {
 /// Random bytes, none of them zero: the greeting ends the nonce with one.
 fn nonce() -> Result<Vec<u8>> {
     let mut bytes = vec![0; NONCE_LEN];
-    let mut random = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
-    random.read_exact(&mut bytes).context("/dev/urandom")?;
+    let mut read = || std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes);
+    read().map_err(ServeError::io("read /dev/urandom"))?;
     // As MySQL does it: seven bits, and neither zero nor a dollar sign.
     for byte in &mut bytes {
         *byte &= 0x7f;

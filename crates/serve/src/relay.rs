@@ -1,0 +1,280 @@
+//! A relay log that is being written, served while it grows: its source's events, under its source's file names and
+//! positions.
+//!
+//! In: chunks from a reader of the relay log. Out: the source's events as they were received. Never here: the relay log's own
+//! events; a whole chunk kept beyond the event that its end cuts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::limits::EVENT_LEN_MAX;
+use base::{GtidSet, Uuid};
+use binlog::{
+    BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, Rotate, event_body, event_type, flags,
+    verify_checksum,
+};
+use relay_log::{ReaderOptions, RelayError, RelayReader, RelayShared, TailItem};
+
+use crate::dump::{Dump, Start, WRITE_BYTES};
+use crate::files::opens;
+use crate::{Result, ServeError};
+
+/// How long a dump that has sent everything waits for more before it looks whether the replica has left.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long that look may take.
+const LOOK_BLOCKS: Duration = Duration::from_millis(1);
+
+/// Who the server that serves a relay log is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// What it calls its version: replicas decide by it what they ask.
+    pub server_version: String,
+    /// Must differ from that of every replica.
+    pub server_id: u32,
+    /// The same.
+    pub server_uuid: Uuid,
+    /// Whether its log's events carry checksums.
+    pub checksum: ChecksumAlgorithm,
+}
+
+/// A relay log to serve.
+pub struct RelaySource {
+    /// The log.
+    pub shared: Arc<RelayShared>,
+    /// How each dump reads it: up to where, and how long it holds what it has not sent.
+    pub reader: ReaderOptions,
+    /// Who we are.
+    pub identity: Identity,
+    /// All that a replica may have from us.
+    pub executed: Box<dyn Fn() -> GtidSet + Send + Sync>,
+}
+
+/// What a dump of a relay log knows between two events.
+struct Follow<'a> {
+    executed: &'a GtidSet,
+    checksum: ChecksumAlgorithm,
+    /// The source's file goes on in another file of the relay log, which repeats what the source sent first.
+    repeats: bool,
+    /// The transaction under way is one that the replica has.
+    left_out: bool,
+    /// So was the last one: a heartbeat tells how far we are.
+    after_left_out: bool,
+}
+
+impl Dump<'_, '_> {
+    /// Sends what a replica that has `start`'s set lacks, and what comes, until it leaves. `Err` inside: why it is refused.
+    pub(crate) fn follow(mut self, relay: &RelaySource, start: &Start) -> Result<Result<(), String>> {
+        let everything = GtidSet::new();
+        let executed = match start {
+            Start::After(executed) => executed,
+            Start::Place { file, .. } if file.is_empty() => &everything,
+            Start::Place { .. } => {
+                return Ok(Err("A relay log is served by GTID set only: use SOURCE_AUTO_POSITION = 1".into()));
+            }
+        };
+        let mut reader = match RelayReader::open_for(Arc::clone(&relay.shared), executed, relay.reader) {
+            Ok(reader) => reader,
+            Err(RelayError::Gap { missing, .. }) => {
+                return Ok(Err(format!(
+                    "Cannot replicate because the source purged required binary logs. The replica lacks {missing}"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.session.stream.set_read_timeout(Some(LOOK_BLOCKS)).map_err(ServeError::io("set up a connection"))?;
+        let mut follow = Follow {
+            executed,
+            checksum: relay.identity.checksum,
+            repeats: false,
+            left_out: false,
+            after_left_out: false,
+        };
+        let mut events = Events::default();
+        loop {
+            match reader.next(if self.unsent() > 0 { Duration::ZERO } else { LOOK }) {
+                Ok(TailItem::Chunk(chunk)) => {
+                    events.take(&chunk.data, &mut |event| self.follow_event(event, &mut follow))?;
+                    if self.unsent() >= WRITE_BYTES {
+                        self.flush()?;
+                    }
+                }
+                Ok(TailItem::EndOfFile { .. }) => {}
+                Ok(TailItem::Idle) => {
+                    if std::mem::take(&mut follow.after_left_out) {
+                        self.heartbeat();
+                    }
+                    self.flush()?;
+                    if self.non_block {
+                        self.send_end()?;
+                        return Ok(Ok(()));
+                    }
+                    self.heartbeat_if_due()?;
+                    if self.is_stopped() || self.session.is_gone() {
+                        return Ok(Ok(()));
+                    }
+                }
+                Ok(TailItem::Closed) => {
+                    self.flush()?;
+                    return Ok(Ok(()));
+                }
+                // What it was given is not true any more, or what it needs is gone: it must ask again.
+                Err(error @ (RelayError::PlaceLost { .. } | RelayError::CutOff)) => return Ok(Err(error.to_string())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn follow_event(&mut self, event: &[u8], follow: &mut Follow<'_>) -> Result<()> {
+        let header = EventHeader::parse(event)?;
+        if header.flags & flags::RELAY_LOG != 0 {
+            return Ok(()); // the relay log's own
+        }
+        let is_control = match header.event_type {
+            event_type::FORMAT_DESCRIPTION => {
+                follow.checksum = FormatDescription::parse(event)?.checksum;
+                if follow.repeats {
+                    return Ok(());
+                }
+                true
+            }
+            event_type::ROTATE => {
+                if header.is_artificial() {
+                    // It comes before the format that tells.
+                    let checksum =
+                        if verify_checksum(event) { ChecksumAlgorithm::Crc32 } else { ChecksumAlgorithm::None };
+                    let rotate = Rotate::parse(event_body(event, checksum)?)?;
+                    follow.repeats = rotate.file == self.file.as_bytes();
+                    if follow.repeats {
+                        self.position = rotate.position;
+                        return Ok(());
+                    }
+                    // Made anew: whether it carries a checksum is for the replica to say, whatever the log has.
+                    self.send_place(rotate.file, rotate.position);
+                    return Ok(());
+                }
+                true
+            }
+            event_type::STOP => true,
+            kind if opens(kind) => {
+                let gtid = GtidEvent::parse(kind, event_body(event, follow.checksum)?)?.gtid;
+                follow.left_out = gtid.is_some_and(|gtid| follow.executed.contains(&gtid));
+                self.sent.transactions += u64::from(!follow.left_out);
+                false
+            }
+            _ => false,
+        };
+        if header.log_pos != 0 {
+            self.position = whole_position(self.position, header.log_pos);
+        }
+        if follow.left_out && !is_control {
+            follow.after_left_out = true;
+            return Ok(());
+        }
+        if std::mem::take(&mut follow.after_left_out) {
+            self.heartbeat();
+        }
+        self.sent.bytes += event.len() as u64;
+        self.send(event);
+        Ok(())
+    }
+}
+
+/// An end position of 32 bits as one of 64, given the one before: it wraps in files beyond 4 GiB.
+fn whole_position(before: u64, low: u32) -> u64 {
+    let candidate = (before & !0xffff_ffff) | u64::from(low);
+    if candidate >= before || before - candidate < 1 << 31 { candidate } else { candidate + (1 << 32) }
+}
+
+/// Whole events out of chunks that may begin and end inside of them.
+#[derive(Default)]
+struct Events {
+    /// The beginning of an event.
+    rest: Vec<u8>,
+}
+
+impl Events {
+    fn take(&mut self, mut data: &[u8], each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        while !data.is_empty() {
+            if self.rest.is_empty()
+                && let Some(len) = event_len(data)?
+                && let Some((event, later)) = data.split_at_checked(len)
+            {
+                each(event)?;
+                data = later;
+                continue;
+            }
+            // As much as makes the event whole, or its header first.
+            let wanted = event_len(&self.rest)?.unwrap_or(EventHeader::LEN);
+            let (more, later) = data.split_at((wanted - self.rest.len()).min(data.len()));
+            self.rest.extend_from_slice(more);
+            data = later;
+            if event_len(&self.rest)? == Some(self.rest.len()) {
+                each(&self.rest)?;
+                self.rest.clear();
+                self.rest.shrink_to(WRITE_BYTES);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Length of the event that begins here; None while its header is not whole.
+fn event_len(bytes: &[u8]) -> Result<Option<usize>> {
+    if bytes.len() < EventHeader::LEN {
+        return Ok(None);
+    }
+    let header = EventHeader::parse(bytes)?;
+    let len = header.event_len as usize;
+    if !(EventHeader::LEN..=EVENT_LEN_MAX).contains(&len) {
+        return Err(BinlogError::Value { event: header.name(), field: "length", value: len as u64 }.into());
+    }
+    Ok(Some(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use binlog::writer::BinlogWriter;
+    use proptest::prelude::*;
+
+    #[test]
+    fn positions_beyond_four_gib() {
+        assert_eq!(whole_position(100, 200), 200);
+        assert_eq!(whole_position(0xffff_ff00, 0x10), 0x1_0000_0010);
+        assert_eq!(whole_position(0x1_0000_0010, 0x20), 0x1_0000_0020);
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_out_whole_however_they_are_cut(
+            lens in prop::collection::vec(0usize..300, 1..20),
+            cuts in prop::collection::vec(1usize..200, 1..60),
+        ) {
+            let mut writer = BinlogWriter::new(1, ChecksumAlgorithm::Crc32, 4);
+            let wanted: Vec<Vec<u8>> = lens.iter().map(|len| {
+                writer.event(event_type::WRITE_ROWS, 0, |out| out.resize(out.len() + len, 7));
+                writer.take()
+            }).collect();
+            let bytes = wanted.concat();
+            let (mut events, mut found, mut rest) = (Events::default(), Vec::new(), &bytes[..]);
+            for len in cuts.iter().cycle() {
+                let (now, later) = rest.split_at((*len).min(rest.len()));
+                events.take(now, &mut |event| {
+                    found.push(event.to_vec());
+                    Ok(())
+                }).unwrap();
+                rest = later;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(found, wanted);
+            prop_assert!(events.rest.is_empty());
+        }
+
+        #[test]
+        fn damaged_bytes_are_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Events::default().take(&bytes, &mut |_| Ok(()));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A relay log served while it is written: our own client gets what was received, byte for byte.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
+use binlog::writer::BinlogWriter;
+use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, Rotate, event_type, flags};
+use relay_log::{AppendMeta, ReadLimit, ReaderOptions, RelayLog, RelayOptions, RelayWriter, SyncPolicy};
+use serve::{Identity, LogFiles, RelaySource, ServeOptions};
+use source::{ConnectOptions, Connection, DumpRequest, DumpStream, SslMode, start_dump};
+
+const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
+const UUID: Uuid = Uuid([7; 16]);
+
+fn gtids(last: u64) -> GtidSet {
+    let mut set = GtidSet::new();
+    set.add_range(UUID, Tag::EMPTY, 1, last);
+    set
+}
+
+/// A source, and the relay log that receives from it.
+struct Received {
+    source: BinlogWriter,
+    writer: RelayWriter,
+    /// Each transaction's bytes.
+    transactions: Vec<Vec<u8>>,
+    executed: Arc<Mutex<GtidSet>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Received {
+    fn new() -> Received {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RelayOptions {
+            max_file_bytes: 3000,
+            sync: SyncPolicy::EveryTransaction,
+            ..RelayOptions::new(folder.path())
+        };
+        let (mut writer, _) = RelayLog::open(options).unwrap();
+        let mut rotate = BinlogWriter::new(1, CRC, 0);
+        rotate.event(event_type::ROTATE, flags::ARTIFICIAL, |out| {
+            out.extend(4u64.to_le_bytes());
+            out.extend(b"binlog.000042");
+        });
+        let mut format = BinlogWriter::new(1, CRC, 4);
+        format.format_description(&FormatDescription::new("9.7.4", CRC), 0);
+        writer.note_source_headers(&rotate.take(), &format.take()).unwrap();
+        Received {
+            source: BinlogWriter::new(1, CRC, 200),
+            writer,
+            transactions: Vec::new(),
+            executed: Arc::default(),
+            _folder: folder,
+        }
+    }
+
+    fn feed(&mut self, rows: usize) {
+        let gno = self.transactions.len() as u64 + 1;
+        let gtid = Gtid { uuid: UUID, tag: Tag::EMPTY, gno };
+        self.source.transaction(&GtidEvent::new(Some(gtid), gno as i64 - 1, gno as i64), |writer| {
+            writer.statement(b"test", b"BEGIN");
+            writer.event(event_type::WRITE_ROWS, 0, |out| out.resize(out.len() + rows, gno as u8));
+            writer.xid(gno);
+        });
+        let data = self.source.take();
+        self.transactions.push(data.clone());
+        let source_position = LogPosition { file: "binlog.000042".into(), offset: self.source.position() };
+        let meta = AppendMeta { ends_transaction: true, gtids: &[gtid], source_position };
+        self.writer.append(data, meta).unwrap();
+        self.executed.lock().unwrap().add(gtid);
+    }
+
+    fn log(&self, reader: ReaderOptions) -> LogFiles {
+        let executed = Arc::clone(&self.executed);
+        LogFiles::RelayLog(RelaySource {
+            shared: self.writer.shared(),
+            reader,
+            identity: Identity {
+                server_version: "9.7.4".into(),
+                server_id: 77,
+                server_uuid: Uuid([9; 16]),
+                checksum: CRC,
+            },
+            executed: Box::new(move || executed.lock().unwrap().clone()),
+        })
+    }
+}
+
+/// Serves a log beside `run`, which gets the options to connect with.
+fn serving<T>(log: &LogFiles, run: impl FnOnce(&ConnectOptions) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    let (lines, told) = mpsc::channel();
+    let say = |line: &str| {
+        let _ = lines.send(line.to_owned());
+    };
+    let options = ServeOptions { listen: "127.0.0.1:0", password: Some("secret".into()), hold: None };
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve::serve(log, &options, &stop, &say).unwrap());
+        let line = told.recv_timeout(Duration::from_secs(20)).unwrap();
+        let port = line.split(':').nth(1).unwrap().parse().unwrap();
+        let options = ConnectOptions {
+            host: "127.0.0.1".into(),
+            port,
+            user: "repl".into(),
+            password: Some("secret".into()),
+            ssl_mode: SslMode::Disabled,
+            ..ConnectOptions::default()
+        };
+        // The scope waits for the server, also when `run` fails.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&options)));
+        stop.store(true, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn dump(options: &ConnectOptions, executed: &GtidSet, non_block: bool) -> DumpStream {
+    let request =
+        DumpRequest { heartbeat_period: Duration::from_millis(50), non_block, ..DumpRequest::new(9, executed) };
+    start_dump(Connection::connect(options).unwrap(), &request).unwrap()
+}
+
+/// What a replica gets.
+#[derive(Default)]
+struct Got {
+    transactions: Vec<u8>,
+    count: usize,
+    heartbeats: usize,
+    file: Vec<u8>,
+}
+
+impl Got {
+    /// The next event; false at the dump's end.
+    fn step(&mut self, stream: &mut DumpStream) -> bool {
+        let Some(event) = stream.next_event().unwrap() else { return false };
+        let event = event.event;
+        let header = EventHeader::parse(event).unwrap();
+        assert_eq!(header.flags & flags::RELAY_LOG, 0, "an event of the relay log's own");
+        match header.event_type {
+            event_type::ROTATE => {
+                let body = binlog::event_body(event, CRC).unwrap();
+                self.file = Rotate::parse(body).unwrap().file.to_vec();
+            }
+            event_type::FORMAT_DESCRIPTION => assert!(binlog::verify_checksum(event)),
+            event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => self.heartbeats += 1,
+            kind => {
+                self.count += usize::from(kind == event_type::GTID);
+                self.transactions.extend_from_slice(event);
+            }
+        }
+        true
+    }
+
+    fn until(&mut self, stream: &mut DumpStream, bytes: usize) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.transactions.len() < bytes {
+            assert!(self.step(stream) && Instant::now() < deadline);
+        }
+    }
+}
+
+const ALL: ReaderOptions = ReaderOptions::TABLE_COPY;
+
+#[test]
+fn a_replica_follows_a_relay_log_that_grows() {
+    let mut received = Received::new();
+    for n in 0..7 {
+        received.feed(500 + n * 100);
+    }
+    let log = received.log(ReaderOptions::limited(u64::MAX, Duration::MAX, ReadLimit::Synced));
+    serving(&log, |options| {
+        let nothing = GtidSet::new();
+        let mut stream = dump(options, &nothing, false);
+        let mut got = Got::default();
+        got.until(&mut stream, received.transactions.concat().len());
+        assert_eq!(got.transactions, received.transactions.concat());
+        assert_eq!(got.file, b"binlog.000042", "the source's names, not the relay log's");
+        // What comes now, over several files and larger than any buffer.
+        for n in 0..20 {
+            received.feed(if n == 7 { 3 << 20 } else { 900 });
+            got.until(&mut stream, received.transactions.concat().len());
+        }
+        assert_eq!(got.transactions, received.transactions.concat());
+        assert!(received.writer.position().file_number > 3);
+        let before = got.heartbeats;
+        while got.heartbeats < before + 2 {
+            assert!(got.step(&mut stream), "an idle log shows that it lives");
+        }
+        assert_eq!((got.count, got.transactions.len()), (27, received.transactions.concat().len()));
+        // A second one beside it has some of it already, and does not wait for more.
+        let some = gtids(11);
+        let mut stream = dump(options, &some, true);
+        let mut got = Got::default();
+        while got.step(&mut stream) {}
+        assert_eq!(got.transactions, received.transactions[11..].concat());
+        // One that has all gets nothing but the place.
+        let all = gtids(27);
+        let mut stream = dump(options, &all, true);
+        let mut got = Got::default();
+        while got.step(&mut stream) {}
+        assert_eq!((got.count, got.transactions.len()), (0, 0));
+        let mut connection = Connection::connect(options).unwrap();
+        let executed = connection.query_value("SELECT @@GLOBAL.gtid_executed").unwrap();
+        assert_eq!(executed, Some(gtids(27).to_string()));
+        assert_eq!(connection.query_value("SELECT @@GLOBAL.server_id").unwrap().as_deref(), Some("77"));
+    });
+}
+
+#[test]
+fn a_replica_that_lacks_what_was_purged_is_refused() {
+    let mut received = Received::new();
+    for _ in 0..12 {
+        received.feed(900);
+    }
+    let log = received.log(ALL);
+    let end = received.writer.position();
+    let durable = LogPosition { file: relay_log::file_name(end.file_number).into(), offset: end.offset };
+    let purged = received.writer.shared().purge(&durable, &gtids(12), Duration::ZERO, SystemTime::now()).unwrap();
+    assert!(!purged.files.is_empty());
+    serving(&log, |options| {
+        let nothing = GtidSet::new();
+        let error = dump(options, &nothing, true).next_event().map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("purged"), "{error}");
+        let mut connection = Connection::connect(options).unwrap();
+        let gone: GtidSet = connection.query_value("SELECT @@GLOBAL.gtid_purged").unwrap().unwrap().parse().unwrap();
+        assert!(!gone.is_empty());
+        let mut stream = dump(options, &gone, true);
+        let mut got = Got::default();
+        while got.step(&mut stream) {}
+        assert_eq!(got.count as u64 + gone.count(), 12);
+        assert!(received.transactions.concat().ends_with(&got.transactions));
+    });
+}
+
+#[test]
+fn a_wrong_password_is_refused() {
+    let received = Received::new();
+    serving(&received.log(ALL), |options| {
+        let wrong = ConnectOptions { password: Some("wrong".into()), ..options.clone() };
+        let error = Connection::connect(&wrong).unwrap_err();
+        assert!(error.to_string().contains("Access denied"), "{error}");
+        let tls = ConnectOptions { ssl_mode: SslMode::Required, ..options.clone() };
+        assert!(Connection::connect(&tls).is_err());
+    });
+}
+
+/// The client program that everybody has. `SLIPSTREAM_TEST_SERVER=1` runs it.
+#[test]
+fn mysqlbinlog_reads_a_relay_log() {
+    if std::env::var("SLIPSTREAM_TEST_SERVER").as_deref() != Ok("1") {
+        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run MySQL's mysqlbinlog");
+        return;
+    }
+    let testbed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/mysql");
+    let name = format!("serve-{}", std::process::id());
+    let run = |arguments: &[&str]| std::process::Command::new(testbed).args(arguments).output().unwrap();
+    assert!(run(&["start", &name]).status.success());
+    let mut received = Received::new();
+    for _ in 0..9 {
+        received.feed(700);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = format!("{}/", folder.path().display());
+    let ran = serving(&received.log(ALL), |options| {
+        let (port, result) = (format!("--port={}", options.port), format!("--result-file={out}"));
+        run(&[
+            "binlog",
+            &name,
+            "--read-from-remote-source=BINLOG-DUMP-GTIDS",
+            "--protocol=TCP",
+            "--host=127.0.0.1",
+            &port,
+            "--user=repl",
+            "--password=secret",
+            "--ssl-mode=DISABLED",
+            "--raw",
+            &result,
+            "binlog.000042",
+        ])
+    });
+    run(&["destroy", &name]);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() == 1, "{files:?} {}", String::from_utf8_lossy(&ran.stderr));
+    let bytes = std::fs::read(&files[0]).unwrap();
+    let wanted = received.transactions.concat();
+    assert!(bytes.windows(wanted.len()).any(|window| window == wanted));
+}
