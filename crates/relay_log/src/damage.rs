@@ -15,8 +15,8 @@ use binlog::ChecksumAlgorithm;
 use crate::names::{file_name, write_index};
 use crate::recover::KeptFile;
 use crate::shared::{FileEntry, RelayShared};
-use crate::walk::{Doubt, FileWalk, Problem, walk_file};
-use crate::{CutReport, RelayError, RelayPosition};
+use crate::walk::{FileWalk, Problem, VerifyFrom, walk_file};
+use crate::{RelayError, RelayPosition, TruncateReport};
 
 /// A place in a file that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl RelayShared {
     }
 
     /// Lowers everything to the damage, then makes the folder so. The caller holds no open transaction.
-    pub(crate) fn cut_back(&self, damage: &Damage) -> Result<(), RelayError> {
+    pub(crate) fn truncate_to_damage(&self, damage: &Damage) -> Result<(), RelayError> {
         let _index = self.lock_index();
         let to = damage.whole_up_to;
         let doomed: Vec<u64> = {
@@ -106,7 +106,7 @@ impl RelayShared {
                 (state.synced, state.synced_whole) = (to, to.offset);
             }
             state.readers.truncate(to);
-            state.cuts += 1;
+            state.truncations += 1;
             self.wake_readers(state);
             doomed
         };
@@ -136,9 +136,9 @@ impl RelayShared {
 
 impl Damage {
     /// What a cut back to it does.
-    pub(crate) fn report(&self, len: u64) -> CutReport {
+    pub(crate) fn report(&self, len: u64) -> TruncateReport {
         let same = self.whole_up_to.file_number > 0 && file_name(self.whole_up_to.file_number) == self.file;
-        CutReport {
+        TruncateReport {
             file: self.file.clone(),
             from_len: len,
             to_len: if same { self.whole_up_to.offset } else { 0 },
@@ -179,7 +179,7 @@ fn walk_known(dir: &Path, file: &FileEntry, from: RelayPosition) -> Result<FileW
         std::cmp::Ordering::Equal => from.offset,
         std::cmp::Ordering::Greater => 0,
     };
-    let mut walk = walk_file(&path, file.number, Doubt { synced: u64::MAX, verify_from }, file.committed)?;
+    let mut walk = walk_file(&path, file.number, VerifyFrom { synced: u64::MAX, verify_from }, file.committed)?;
     if walk.problem.is_none() && walk.len < file.committed {
         let reason = format!("it has only {} of its {} bytes", walk.len, file.committed);
         walk.problem = Some(Problem { offset: walk.len, reason, torn: true });

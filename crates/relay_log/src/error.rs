@@ -20,7 +20,7 @@ pub enum RelayError {
         /// The system's words.
         error: String,
     },
-    /// No space is left; the last file was cut back to its last whole transaction and is valid.
+    /// No space is left; the last file was truncated to its last whole transaction and is valid.
     #[error("relay log: disk full: cannot {action} {path}: free space there, then start again", path = path.display())]
     DiskFull {
         /// What was tried.
@@ -77,9 +77,9 @@ pub enum RelayError {
         /// Where in it.
         offset: u64,
     },
-    /// What the reader was given was cut off: it was damaged, or the log ends in front of it now.
-    #[error("the relay log was cut back to a place in front of what was read last")]
-    CutOff,
+    /// What the reader was given is not in the log any more: it was damaged, or the log ends in front of it now.
+    #[error("the relay log was truncated to a place in front of what was read last")]
+    Truncated,
     /// The log begins behind transactions that the store lacks.
     #[error(
         "relay log file {file} follows transactions that the store lacks: {missing}. To go on: stop the replica, delete \

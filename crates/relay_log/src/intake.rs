@@ -14,9 +14,9 @@ use binlog::{
 };
 
 use crate::boundary::{BoundaryError, BoundaryTracker};
-use crate::head::mended;
+use crate::file_header::mended;
 use crate::shared::Next;
-use crate::{AppendMeta, CutReport, Damage, RelayError, RelayPosition, RelayWriter};
+use crate::{AppendMeta, Damage, RelayError, RelayPosition, RelayWriter, TruncateReport};
 
 /// Bytes gathered before they are appended although more are at hand.
 const APPEND_BYTES: usize = 256 << 10;
@@ -247,7 +247,7 @@ impl Intake {
     /// Forgets an open transaction, in memory and in the file: the source will send it again from its start.
     ///
     /// # Errors
-    /// When the relay log cannot be cut.
+    /// When the relay log cannot be truncated.
     pub fn abort_partial(&mut self) -> Result<(), RelayError> {
         self.flush()?;
         self.buffer.clear();
@@ -257,14 +257,14 @@ impl Intake {
         Ok(())
     }
 
-    /// Cuts the relay log back to what is whole in front of a damage, see [`RelayWriter::cut_back_to`]. The next event
+    /// Truncates the relay log to what is whole in front of a damage, see [`RelayWriter::truncate_to`]. The next event
     /// is the first one of a new stream.
     ///
     /// # Errors
-    /// When the relay log cannot be cut.
-    pub fn cut_back_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<CutReport, RelayError> {
+    /// When the relay log cannot be truncated.
+    pub fn truncate_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<TruncateReport, RelayError> {
         self.abort_partial()?;
-        let report = self.writer.cut_back_to(damage, executed)?;
+        let report = self.writer.truncate_to(damage, executed)?;
         if let Some(position) = self.writer.source_position() {
             self.file.clone_from(position);
             self.whole_at.clone_from(position);

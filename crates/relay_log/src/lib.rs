@@ -19,7 +19,7 @@ pub mod boundary;
 mod damage;
 mod disk;
 mod error;
-mod head;
+mod file_header;
 mod hot;
 mod intake;
 mod names;
@@ -147,9 +147,9 @@ pub struct RelayPosition {
     pub offset: u64,
 }
 
-/// What was cut off when the log was opened.
+/// What was truncated when the log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CutReport {
+pub struct TruncateReport {
     /// File name.
     pub file: String,
     /// Its length before (files behind it were deleted).
@@ -179,8 +179,8 @@ pub struct Recovery {
     pub start: StartPoint,
     /// Number and length of each file, in order.
     pub files: Vec<(u64, u64)>,
-    /// What had to be cut off.
-    pub cut: Option<CutReport>,
+    /// What had to be truncated.
+    pub truncated: Option<TruncateReport>,
     /// What was damaged and is not missed.
     pub dropped: Option<DropReport>,
     /// Whether the last stop was a clean one (true for a new log).

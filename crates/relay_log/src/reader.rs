@@ -19,7 +19,7 @@ use crate::disk::Disk;
 use crate::hot::HotAt;
 use crate::names::file_name;
 use crate::readers::ReaderId;
-use crate::recover::{Held, Survey, survey};
+use crate::recover::{Held, Scan, scan};
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
 use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition, SyncPolicy, TailItem};
@@ -103,11 +103,11 @@ pub struct RelayReader {
 /// What the lock told.
 enum Found {
     Item(TailItem),
-    /// Bytes to read from the file, and how many cuts had been.
+    /// Bytes to read from the file, and how often the log had been truncated.
     Read {
         name: Arc<str>,
         len: usize,
-        cuts: u64,
+        truncations: u64,
     },
 }
 
@@ -192,13 +192,13 @@ impl RelayReader {
         }
         let deadline = Instant::now() + timeout;
         loop {
-            let (name, len, cuts) = match self.find(deadline)? {
+            let (name, len, truncations) = match self.find(deadline)? {
                 Found::Item(item) => return Ok(item),
-                Found::Read { name, len, cuts } => (name, len, cuts),
+                Found::Read { name, len, truncations } => (name, len, truncations),
             };
             let read = self.read(len);
             let mut state = self.shared.lock();
-            if state.cuts != cuts {
+            if state.truncations != truncations {
                 continue; // the bytes may have been cut off while they were read
             }
             let data = match read {
@@ -230,7 +230,7 @@ impl RelayReader {
         loop {
             state.check()?;
             if state.readers.is_truncated(self.id) {
-                return Err(RelayError::CutOff);
+                return Err(RelayError::Truncated);
             }
             if let Some(found) = self.look(&mut state)? {
                 return Ok(found);
@@ -305,7 +305,7 @@ impl RelayReader {
         };
         assert!(self.position.offset < end, "nothing to read, and nothing in memory");
         let len = to_usize(end - self.position.offset).min(READ_CHUNK_BYTES);
-        Found::Read { name: Arc::clone(&file.name), len, cuts: state.cuts }
+        Found::Read { name: Arc::clone(&file.name), len, truncations: state.truncations }
     }
 
     fn move_to(&mut self, state: &mut Shared, position: RelayPosition) {
@@ -373,17 +373,17 @@ pub struct RelayFiles {
 }
 
 impl RelayFiles {
-    /// Surveys the folder, knowing nothing of a store; a torn tail is left out, not cut. The start is the first file's.
+    /// Scans the folder, knowing nothing of a store; a torn tail is left out, not cut. The start is the first file's.
     ///
     /// # Errors
     /// As [`RelayLog::open`](crate::RelayLog::open).
     pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<(RelayFiles, Recovery), RelayError> {
-        let (files, survey) = RelayFiles::survey(dir.into(), Held::UNKNOWN)?;
+        let (files, scan) = RelayFiles::scan(dir.into(), Held::UNKNOWN)?;
         let mut start = StartPoint::default();
         if let Some((file_number, _)) = files.files().first() {
             start.position = RelayPosition { file_number: *file_number, offset: MAGIC.len() as u64 };
         }
-        Ok((files, survey.recovery(start)))
+        Ok((files, scan.recovery(start)))
     }
 
     /// As [`open_read_only`](Self::open_read_only), for a store that holds `executed` and was at `resume_at` then.
@@ -400,16 +400,16 @@ impl RelayFiles {
             resume_at: resume_at.and_then(RelayPosition::of),
             on_damage: OnDamage::Refuse,
         };
-        let (files, survey) = RelayFiles::survey(dir.into(), held)?;
+        let (files, scan) = RelayFiles::scan(dir.into(), held)?;
         let start = files.shared.start_point(executed, resume_at)?;
-        Ok((files, survey.recovery(start)))
+        Ok((files, scan.recovery(start)))
     }
 
-    fn survey(dir: PathBuf, held: Held<'_>) -> Result<(RelayFiles, Survey), RelayError> {
-        let survey = survey(&dir, held)?;
+    fn scan(dir: PathBuf, held: Held<'_>) -> Result<(RelayFiles, Scan), RelayError> {
+        let scan = scan(&dir, held)?;
         let options = RelayOptions { sync: SyncPolicy::Never, hot_bytes_max: 0, ..RelayOptions::new(dir) };
-        let shared = RelayShared::new(&options, Disk::default(), &survey.files, None);
-        Ok((RelayFiles { shared: Arc::new(shared) }, survey))
+        let shared = RelayShared::new(&options, Disk::default(), &scan.files, None);
+        Ok((RelayFiles { shared: Arc::new(shared) }, scan))
     }
 
     /// A reader from the start of the first file to the last whole transaction, then `Closed`.

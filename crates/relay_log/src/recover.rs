@@ -1,6 +1,6 @@
 //! What is in a relay log folder, and what of it can be kept.
 //!
-//! In: a folder, what the store holds. Out: a `Survey` (for reading), or the folder made sound (for writing). Never
+//! In: a folder, what the store holds. Out: a `Scan` (for reading), or the folder made sound (for writing). Never
 //! here: synced bytes the store lacks cut off, but for the tail of a last file that ends too early and for damage that
 //! the source can make good; damage in front of synced bytes passed over, but for what the store holds.
 
@@ -17,8 +17,8 @@ use crate::disk::Disk;
 use crate::names::{file_name, list_files, read_index, write_index};
 use crate::start::StartPoint;
 use crate::state::{State, StateFile};
-use crate::walk::{Doubt, FileWalk, Problem, read_previous, walk_file};
-use crate::{CutReport, DropReport, OnDamage, Recovery, RelayError, RelayPosition};
+use crate::walk::{FileWalk, Problem, VerifyFrom, read_previous, walk_file};
+use crate::{DropReport, OnDamage, Recovery, RelayError, RelayPosition, TruncateReport};
 
 /// Names that may be missing between the files that are there when the index is lost, so that one stray name far off
 /// does not make a list of all numbers up to it.
@@ -40,7 +40,7 @@ pub(crate) struct KeptFile {
 
 /// The folder's content after a look, nothing changed yet.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct Scan {
     /// The files to keep.
     pub files: Vec<KeptFile>,
     pub retrieved: GtidSet,
@@ -49,7 +49,7 @@ pub(crate) struct Survey {
     pub last_is_closed: bool,
     /// Whether events in the last file carry checksums.
     pub checksum: ChecksumAlgorithm,
-    pub cut: Option<CutReport>,
+    pub truncated: Option<TruncateReport>,
     /// Damaged files that the store had passed.
     pub dropped: Option<DropReport>,
     pub clean: bool,
@@ -63,12 +63,12 @@ pub(crate) struct Survey {
     left_over: Vec<u64>,
 }
 
-impl Survey {
+impl Scan {
     pub(crate) fn recovery(&self, start: StartPoint) -> Recovery {
         Recovery {
             retrieved: self.retrieved.clone(),
             files: self.files.iter().map(|file| (file.number, file.len)).collect(),
-            cut: self.cut.clone(),
+            truncated: self.truncated.clone(),
             dropped: self.dropped.clone(),
             start,
             clean: self.clean,
@@ -85,8 +85,8 @@ impl Survey {
     }
 
     /// A second look at a mended folder reports what was found by the first one.
-    pub(crate) fn add_reports_of(&mut self, before: Survey) {
-        self.cut = self.cut.take().or(before.cut);
+    pub(crate) fn add_reports_of(&mut self, before: Scan) {
+        self.truncated = self.truncated.take().or(before.truncated);
         if let Some(earlier) = before.dropped {
             let dropped = self.dropped.get_or_insert_with(DropReport::default);
             dropped.files.splice(..0, earlier.files);
@@ -152,55 +152,53 @@ struct Fault {
 }
 
 /// Looks at every file.
-pub(crate) fn survey(dir: &Path, held: Held<'_>) -> Result<Survey, RelayError> {
+pub(crate) fn scan(dir: &Path, held: Held<'_>) -> Result<Scan, RelayError> {
     let state = State::read(dir)?;
     let present = list_files(dir)?;
-    let mut survey = Survey { state, ..Survey::default() };
+    let mut scan = Scan { state, ..Scan::default() };
     let listed = match read_index(dir) {
         Ok(Some(numbers)) => numbers,
         // What it named is known from the files; one that is missing among them is met below.
-        Ok(None) => rebuilt(&present, &mut survey, held)?,
-        Err(RelayError::Index { .. }) if held.on_damage == OnDamage::FetchAgain => {
-            rebuilt(&present, &mut survey, held)?
-        }
+        Ok(None) => rebuilt(&present, &mut scan, held)?,
+        Err(RelayError::Index { .. }) if held.on_damage == OnDamage::FetchAgain => rebuilt(&present, &mut scan, held)?,
         Err(e) => return Err(e),
     };
     let named = state.map(|s| s.synced.file_number).into_iter().chain(held.resume_at.map(|at| at.file_number));
-    survey.last_used = named.max().unwrap_or(0);
+    scan.last_used = named.max().unwrap_or(0);
     let (Some(first), Some(last)) = (listed.first().copied(), listed.last().copied()) else {
         // No files: a new log, or one whose files were deleted on purpose.
-        survey.clean = true;
-        survey.state = None;
-        survey.retrieved = held.executed.cloned().unwrap_or_default();
-        return Ok(survey);
+        scan.clean = true;
+        scan.state = None;
+        scan.retrieved = held.executed.cloned().unwrap_or_default();
+        return Ok(scan);
     };
-    survey.last_used = survey.last_used.max(last);
+    scan.last_used = scan.last_used.max(last);
     let lost_files = state.map(|s| s.synced).filter(|synced| synced.file_number > last);
     if held.on_damage == OnDamage::Refuse
         && let Some(synced) = lost_files
     {
         return Err(RelayError::Missing { file: file_name(synced.file_number), named_by: "relay-log.state" });
     }
-    survey.left_over = present.iter().copied().filter(|number| !(first..=last).contains(number)).collect();
-    survey.doomed.clone_from(&survey.left_over);
-    survey.clean = state.is_some_and(|s| s.clean);
+    scan.left_over = present.iter().copied().filter(|number| !(first..=last).contains(number)).collect();
+    scan.doomed.clone_from(&scan.left_over);
+    scan.clean = state.is_some_and(|s| s.clean);
     let known = state.unwrap_or(State::at(RelayPosition::default(), false));
-    walk_all(dir, &listed, known, held, &mut survey)?;
+    walk_all(dir, &listed, known, held, &mut scan)?;
     if let Some(synced) = lost_files
-        && survey.cut.is_none()
+        && scan.truncated.is_none()
     {
         let reason = format!("it is missing (relay-log.state says that {} bytes of it were synced)", synced.offset);
         let file = file_name(synced.file_number);
-        survey.cut = Some(CutReport { file, from_len: synced.offset, to_len: 0, reason });
+        scan.truncated = Some(TruncateReport { file, from_len: synced.offset, to_len: 0, reason });
     }
     if let Some(executed) = held.executed {
-        survey.retrieved.union_with(executed);
+        scan.retrieved.union_with(executed);
     }
-    Ok(survey)
+    Ok(scan)
 }
 
-fn rebuilt(present: &[u64], survey: &mut Survey, held: Held<'_>) -> Result<Vec<u64>, RelayError> {
-    survey.index_rebuilt = !present.is_empty();
+fn rebuilt(present: &[u64], scan: &mut Scan, held: Held<'_>) -> Result<Vec<u64>, RelayError> {
+    scan.index_rebuilt = !present.is_empty();
     let (Some(first), Some(last)) = (present.first(), present.last()) else { return Ok(Vec::new()) };
     for pair in present.windows(2) {
         if let [before, after] = pair
@@ -219,35 +217,35 @@ fn rebuilt(present: &[u64], survey: &mut Survey, held: Held<'_>) -> Result<Vec<u
     Ok((*first..=*last).collect())
 }
 
-fn walk_all(dir: &Path, listed: &[u64], known: State, held: Held<'_>, survey: &mut Survey) -> Result<(), RelayError> {
+fn walk_all(dir: &Path, listed: &[u64], known: State, held: Held<'_>, scan: &mut Scan) -> Result<(), RelayError> {
     let mut from = 0;
     loop {
-        let Some((at, fault)) = walk_from(dir, listed, from, known, held, survey)? else { return Ok(()) };
+        let Some((at, fault)) = walk_from(dir, listed, from, known, held, scan)? else { return Ok(()) };
         let Some(next) = passed(dir, listed, at, held)? else {
             return match held.on_damage {
                 OnDamage::Refuse => Err(fault.error),
                 OnDamage::FetchAgain => {
-                    cut_at(survey, listed, at, &fault);
+                    truncate_at(scan, listed, at, &fault);
                     Ok(())
                 }
             };
         };
         // The store holds all that stood in front of `next`.
         let gone = listed.get(from..next).unwrap_or_default();
-        let dropped = survey.dropped.get_or_insert_with(DropReport::default);
+        let dropped = scan.dropped.get_or_insert_with(DropReport::default);
         dropped.files.extend(gone.iter().map(|number| file_name(*number)));
         dropped.reasons.push(format!("{}: {}", fault.name, fault.reason));
-        survey.doomed.extend(gone);
-        survey.forget_files();
+        scan.doomed.extend(gone);
+        scan.forget_files();
         from = next;
     }
 }
 
 /// Everything from the fault on goes.
-fn cut_at(survey: &mut Survey, listed: &[u64], at: usize, fault: &Fault) {
+fn truncate_at(scan: &mut Scan, listed: &[u64], at: usize, fault: &Fault) {
     let kept = if fault.keep > 0 { at + 1 } else { at };
-    survey.doomed.extend(listed.iter().skip(kept));
-    survey.cut = Some(CutReport {
+    scan.doomed.extend(listed.iter().skip(kept));
+    scan.truncated = Some(TruncateReport {
         file: fault.name.clone(),
         from_len: fault.len,
         to_len: fault.keep,
@@ -285,7 +283,7 @@ fn walk_from(
     from: usize,
     known: State,
     held: Held<'_>,
-    survey: &mut Survey,
+    scan: &mut Scan,
 ) -> Result<Option<(usize, Fault)>, RelayError> {
     for (i, &number) in listed.iter().enumerate().skip(from) {
         let is_last = i + 1 == listed.len();
@@ -295,14 +293,14 @@ fn walk_from(
             Ordering::Equal => (known.synced.offset, known.whole),
             Ordering::Greater => (0, 0),
         };
-        let doubt = Doubt { synced: synced_len, verify_from: held.verify_from(number) };
+        let checks = VerifyFrom { synced: synced_len, verify_from: held.verify_from(number) };
         let path = dir.join(&name);
         if matches!(fs::metadata(&path), Err(e) if e.kind() == ErrorKind::NotFound) {
             let error = RelayError::Missing { file: name.clone(), named_by: "relay-bin.index" };
             return Ok(Some((i, Fault { name, keep: 0, len: 0, error, reason: "it is missing".into() })));
         }
-        let mut walk = walk_file(&path, number, doubt, u64::MAX)?;
-        if let Some(error) = misfit(&name, &walk, i > from, held, survey) {
+        let mut walk = walk_file(&path, number, checks, u64::MAX)?;
+        if let Some(error) = misfit(&name, &walk, i > from, held, scan) {
             let reason = match &error {
                 RelayError::Corrupt { reason, .. } => reason.clone(),
                 other => other.to_string(),
@@ -317,14 +315,15 @@ fn walk_from(
         let lost_whole = holds_end && walk.problem.is_none() && walk.len < synced_len;
         if lost_whole {
             let reason = format!("the file has {} bytes of the {synced_len} that were synced", walk.len);
-            survey.cut = Some(CutReport { file: name.clone(), from_len: synced_len, to_len: walk.len, reason });
+            scan.truncated =
+                Some(TruncateReport { file: name.clone(), from_len: synced_len, to_len: walk.len, reason });
         }
         let Some(problem) = walk.problem.clone() else {
-            keep(survey, number, &walk);
+            keep(scan, number, &walk);
             continue;
         };
         if walk.boundary > 0 {
-            keep(survey, number, &walk);
+            keep(scan, number, &walk);
         }
         // Behind the synced length (always the end of an event) damage is what a power loss leaves. Before it only
         // a last file that is now shorter can be mended: what it lacks comes from the source again.
@@ -335,7 +334,7 @@ fn walk_from(
         if in_synced && !shortened {
             return Ok(Some((i, fault)));
         }
-        cut_at(survey, listed, i, &fault);
+        truncate_at(scan, listed, i, &fault);
         return Ok(None);
     }
     Ok(None)
@@ -343,7 +342,7 @@ fn walk_from(
 
 /// Each file names what all files before it hold, and what the store was ahead of them; the first one may follow
 /// purged files, whose transactions the store must hold.
-fn misfit(name: &str, walk: &FileWalk, follows: bool, held: Held<'_>, survey: &Survey) -> Option<RelayError> {
+fn misfit(name: &str, walk: &FileWalk, follows: bool, held: Held<'_>, scan: &Scan) -> Option<RelayError> {
     if walk.boundary == 0 {
         return None; // its head is damaged: the walk's problem says so
     }
@@ -351,49 +350,49 @@ fn misfit(name: &str, walk: &FileWalk, follows: bool, held: Held<'_>, survey: &S
         let missing = held.lacks(&walk.previous);
         return (!missing.is_empty()).then(|| RelayError::Gap { file: name.to_string(), missing });
     }
-    let ahead = walk.previous.subtract(&survey.retrieved);
-    if survey.retrieved.is_subset_of(&walk.previous) && held.lacks(&ahead).is_empty() {
+    let ahead = walk.previous.subtract(&scan.retrieved);
+    if scan.retrieved.is_subset_of(&walk.previous) && held.lacks(&ahead).is_empty() {
         return None;
     }
-    let reason = format!("its PREVIOUS_GTIDS are {}, the files before it hold {}", walk.previous, survey.retrieved);
+    let reason = format!("its PREVIOUS_GTIDS are {}, the files before it hold {}", walk.previous, scan.retrieved);
     Some(RelayError::corrupt(name, 0, reason))
 }
 
-fn keep(survey: &mut Survey, number: u64, walk: &FileWalk) {
-    survey.files.push(KeptFile {
+fn keep(scan: &mut Scan, number: u64, walk: &FileWalk) {
+    scan.files.push(KeptFile {
         number,
         len: walk.boundary.min(walk.len),
         transactions_end: walk.transactions_end,
         anonymous: walk.anonymous,
         previous: Arc::new(walk.previous.clone()),
     });
-    survey.retrieved.union_with(&walk.previous);
-    survey.retrieved.union_with(&walk.gtids);
+    scan.retrieved.union_with(&walk.previous);
+    scan.retrieved.union_with(&walk.gtids);
     if walk.source_position.is_some() {
-        survey.source_position.clone_from(&walk.source_position);
+        scan.source_position.clone_from(&walk.source_position);
     }
-    survey.last_is_closed = walk.closed;
-    survey.checksum = walk.checksum;
+    scan.last_is_closed = walk.closed;
+    scan.checksum = walk.checksum;
 }
 
-/// Makes the folder what the survey says and durable; returns the state file, written as not clean.
-pub(crate) fn mend(disk: &Disk, dir: &Path, survey: &Survey) -> Result<StateFile, RelayError> {
-    let mut state = StateFile::new(disk, dir, survey.state);
-    let end = survey.end();
+/// Makes the folder what the scan says and durable; returns the state file, written as not clean.
+pub(crate) fn mend(disk: &Disk, dir: &Path, scan: &Scan) -> Result<StateFile, RelayError> {
+    let mut state = StateFile::new(disk, dir, scan.state);
+    let end = scan.end();
     // In this order: never may the state claim what is being cut, nor the index name what is being deleted.
     state.lower(end)?;
-    if survey.index_rebuilt || !survey.doomed.is_empty() {
-        write_index(disk, dir, survey.files.iter().map(|file| file.number))?;
+    if scan.index_rebuilt || !scan.doomed.is_empty() {
+        write_index(disk, dir, scan.files.iter().map(|file| file.number))?;
     }
-    for number in &survey.doomed {
+    for number in &scan.doomed {
         let path = dir.join(file_name(*number));
         match disk.remove(&path) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(RelayError::io("delete", &path, &e)),
             _ => {}
         }
     }
-    let known = survey.state.map_or(0, |s| s.synced.file_number);
-    for file in &survey.files {
+    let known = scan.state.map_or(0, |s| s.synced.file_number);
+    for file in &scan.files {
         // Older ones are whole and durable, unless the log ends there now.
         if file.number < known && file.number < end.file_number {
             continue;

@@ -4,7 +4,8 @@
 //! One lock, taken once per append (a batch of events), once or twice per chunk read, twice per sync.
 //!
 //! Invariants: `synced` ≤ `written`, `committed` ≤ `len` in every file; a reader is given nothing beyond
-//! `committed`; a cut lowers lengths and `synced` here before the file is cut.
+//! `committed`; a truncation lowers lengths and `synced` here before
+//! the file is truncated.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -132,8 +133,8 @@ pub(crate) struct Shared {
     pub state_owed: bool,
     pub hot: Hot,
     pub readers: Readers,
-    /// Grows with every cut.
-    pub cuts: u64,
+    /// Grows with every truncation.
+    pub truncations: u64,
     pub poison: Option<RelayError>,
     /// Since when the writer waits for space.
     pub space_wait: Option<Instant>,
@@ -241,7 +242,7 @@ impl RelayShared {
             state_owed: false,
             hot: Hot::default(),
             readers: Readers::default(),
-            cuts: 0,
+            truncations: 0,
             poison: None,
             space_wait: None,
             space_wait_ended: false,
@@ -372,20 +373,20 @@ impl RelayShared {
         self.publish(head, ChunkEnd::Control, Next::Append);
     }
 
-    /// Lowers all lengths to the end of the last whole transaction, before the file itself is cut there.
-    pub(crate) fn cut(&self) -> Result<(), RelayError> {
+    /// Lowers all lengths to the end of the last whole transaction, before the file itself is truncated there.
+    pub(crate) fn truncate_open(&self) -> Result<(), RelayError> {
         let mut state = self.lock();
         let Some(file) = state.files.back_mut() else { return Ok(()) };
         assert!(file.committed <= file.len, "{} is committed beyond its end", file.name);
-        let cut_bytes = file.len - file.committed;
+        let gone_bytes = file.len - file.committed;
         file.len = file.committed;
         let to = RelayPosition { file_number: file.number, offset: file.committed };
         state.hot.truncate(to);
-        state.unsynced_bytes = state.unsynced_bytes.saturating_sub(cut_bytes);
+        state.unsynced_bytes = state.unsynced_bytes.saturating_sub(gone_bytes);
         if state.synced > to {
             (state.synced, state.synced_whole) = (to, to.offset);
         }
-        state.cuts += 1;
+        state.truncations += 1;
         self.wake_readers(state);
         match self.lock_state_file().as_mut() {
             Some(state_file) => state_file.lower(to),

@@ -14,7 +14,7 @@ use binlog::event_type;
 use crate::boundary::StepKind;
 use crate::names::{file_name, file_number};
 use crate::shared::{FileEntry, RelayShared};
-use crate::walk::{Doubt, EventCursor, Problem, Seen};
+use crate::walk::{EventCursor, Problem, Seen, VerifyFrom};
 use crate::{MAGIC, OnDamage, RelayError, RelayPosition};
 
 /// How a start was found.
@@ -153,7 +153,7 @@ impl Finder<'_> {
     fn look_behind(&self, file: &FileEntry, offset: u64) -> Result<Result<Behind, String>, RelayError> {
         let path = self.dir.join(&*file.name);
         let open = open(&path)?;
-        let mut cursor = EventCursor::new(&open, &path, file.committed, Doubt::TRUST);
+        let mut cursor = EventCursor::new(&open, &path, file.committed, VerifyFrom::TRUST);
         let mut behind = Behind::default();
         // The start of a file may be named as 0 or 4, its end by its length.
         let mut is_boundary = offset <= MAGIC.len() as u64 || offset == file.committed;
@@ -194,7 +194,7 @@ impl Finder<'_> {
     fn first_transaction(&self, file: &FileEntry) -> Result<Result<Option<Option<Gtid>>, Problem>, RelayError> {
         let path = self.dir.join(&*file.name);
         let open = open(&path)?;
-        let mut cursor = EventCursor::new(&open, &path, file.committed, Doubt::TRUST);
+        let mut cursor = EventCursor::new(&open, &path, file.committed, VerifyFrom::TRUST);
         while let Some(seen) = cursor.next()? {
             match seen {
                 Ok(seen) => {
@@ -277,7 +277,7 @@ impl Finder<'_> {
     fn first_not_executed(&self, file: &FileEntry) -> Result<Result<Found, Vec<u8>>, RelayError> {
         let path = self.dir.join(&*file.name);
         let open = open(&path)?;
-        let mut cursor = EventCursor::new(&open, &path, file.committed, Doubt::TRUST);
+        let mut cursor = EventCursor::new(&open, &path, file.committed, VerifyFrom::TRUST);
         let mut offset = MAGIC.len() as u64;
         let (mut format, mut format_there) = (Vec::new(), Vec::new());
         while let Some(seen) = cursor.next()? {

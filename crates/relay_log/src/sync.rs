@@ -194,12 +194,12 @@ impl Syncer {
 
     fn sync(&mut self) -> Result<(), RelayError> {
         self.last_sync = Instant::now();
-        let (cuts, target, bytes, files, state_first) = {
+        let (truncations, target, bytes, files, state_first) = {
             let mut state = self.shared.lock();
             state.sync_requested = false;
             let target = State { synced: state.written(), whole: state.whole(), clean: false };
             let state_first = std::mem::take(&mut state.state_owed) || state.without_checksums;
-            (state.cuts, target, state.unsynced_bytes, state.unsynced.clone(), state_first)
+            (state.truncations, target, state.unsynced_bytes, state.unsynced.clone(), state_first)
         };
         if !self.delay.is_zero() {
             std::thread::sleep(self.delay);
@@ -209,11 +209,11 @@ impl Syncer {
             self.shared.disk.sync_data(file, &path).map_err(|e| RelayError::io("sync", &path, &e))?;
         }
         if state_first {
-            self.record(Some((target, cuts)))?;
+            self.record(Some((target, truncations)))?;
         }
         let mut state = self.shared.lock();
         state.syncs += 1;
-        if state.cuts != cuts {
+        if state.truncations != truncations {
             // The end that was synced may be cut off; what is there now is synced in the next round.
             state.sync_requested = true;
             state.state_owed |= state_first;
@@ -249,16 +249,16 @@ impl Syncer {
         if self.state_is_behind { self.record(None) } else { Ok(()) }
     }
 
-    /// Writes the state file: with what is announced, or with what was synced while `cuts` cuts had been.
+    /// Writes the state file: with what is announced, or with what was synced after so many truncations.
     fn record(&mut self, synced: Option<(State, u64)>) -> Result<(), RelayError> {
         self.last_state_write = Instant::now();
         self.state_is_behind = false;
-        // Held while writing: a cut lowers the state file after us, never before.
+        // Held while writing: a truncation lowers the state file after us, never before.
         let mut guard = self.shared.lock_state_file();
         let state = {
             let state = self.shared.lock();
             match synced {
-                Some((_, cuts)) if state.cuts != cuts => return Ok(()),
+                Some((_, truncations)) if state.truncations != truncations => return Ok(()),
                 Some((synced, _)) => synced,
                 None => State { synced: state.synced, whole: state.synced_whole, clean: false },
             }

@@ -51,7 +51,7 @@ pub(crate) struct FileWalk {
 
 /// From where on a file's bytes are doubted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Doubt {
+pub(crate) struct VerifyFrom {
     /// Events that end behind this were not known to be durable: their checksums are verified, and those without one
     /// are a problem.
     pub synced: u64,
@@ -59,9 +59,9 @@ pub(crate) struct Doubt {
     pub verify_from: u64,
 }
 
-impl Doubt {
+impl VerifyFrom {
     /// Only headers, and the events that say where transactions begin and end; those are verified.
-    pub(crate) const TRUST: Doubt = Doubt { synced: u64::MAX, verify_from: u64::MAX };
+    pub(crate) const TRUST: VerifyFrom = VerifyFrom { synced: u64::MAX, verify_from: u64::MAX };
 }
 
 /// Buffered reads at given offsets.
@@ -97,7 +97,7 @@ impl Window<'_> {
 pub(crate) struct EventCursor<'a> {
     window: Window<'a>,
     len: u64,
-    doubt: Doubt,
+    checks: VerifyFrom,
     offset: u64,
     index: u64,
     tracker: BoundaryTracker,
@@ -126,11 +126,11 @@ pub(crate) struct Seen<'a> {
 
 impl<'a> EventCursor<'a> {
     /// At the first event behind the magic. `len` is where to stop, at most the file's length.
-    pub(crate) fn new(file: &'a File, path: &'a Path, len: u64, doubt: Doubt) -> EventCursor<'a> {
+    pub(crate) fn new(file: &'a File, path: &'a Path, len: u64, checks: VerifyFrom) -> EventCursor<'a> {
         EventCursor {
             window: Window { file, path, bytes: Vec::new(), start: 0, file_len: len },
             len,
-            doubt,
+            checks,
             offset: MAGIC.len() as u64,
             index: 0,
             tracker: BoundaryTracker::new(ChecksumAlgorithm::None),
@@ -180,7 +180,7 @@ impl<'a> EventCursor<'a> {
         let believed = BoundaryTracker::needs_body(header.event_type)
             || matches!(header.event_type, event_type::ROTATE | event_type::XID | event_type::XA_PREPARE)
             || !self.tracker.in_transaction();
-        let whole = believed || self.index < 2 || end > self.doubt.synced.min(self.doubt.verify_from);
+        let whole = believed || self.index < 2 || end > self.checks.synced.min(self.checks.verify_from);
         let event = self.window.get(offset, if whole { len } else { EventHeader::LEN })?;
         let checksum = self.tracker.checksum();
         let is_fde = header.event_type == event_type::FORMAT_DESCRIPTION; // `step_with` verifies that one's
@@ -197,7 +197,7 @@ impl<'a> EventCursor<'a> {
             // and then nothing behind it would be verified, this event included.
             return problem(format!("{} event announces another checksum than its file's", header.name()), false);
         }
-        if checksum_after == ChecksumAlgorithm::None && end > self.doubt.synced {
+        if checksum_after == ChecksumAlgorithm::None && end > self.checks.synced {
             let reason = "events without checksums that were not synced before an unclean stop are not trusted";
             return problem(reason.into(), false);
         }
@@ -209,11 +209,11 @@ impl<'a> EventCursor<'a> {
 }
 
 /// Reads a file to its end, or to `len_max`, doubting as told.
-pub(crate) fn walk_file(path: &Path, number: u64, doubt: Doubt, len_max: u64) -> Result<FileWalk, RelayError> {
+pub(crate) fn walk_file(path: &Path, number: u64, checks: VerifyFrom, len_max: u64) -> Result<FileWalk, RelayError> {
     let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
     let file_len = file.metadata().map_err(|e| RelayError::io("stat", path, &e))?.len();
     let file_len = file_len.min(len_max);
-    let mut cursor = EventCursor::new(&file, path, file_len, doubt);
+    let mut cursor = EventCursor::new(&file, path, file_len, checks);
     let mut walk = FileWalk { len: file_len, ..FileWalk::default() };
     walk.problem = match cursor.check_magic()? {
         Some(problem) => Some(problem),
@@ -225,7 +225,7 @@ pub(crate) fn walk_file(path: &Path, number: u64, doubt: Doubt, len_max: u64) ->
 /// GTIDs retrieved before a file whose first `len` bytes are there, as its head says.
 pub(crate) fn read_previous(path: &Path, len: u64) -> Result<Result<GtidSet, Problem>, RelayError> {
     let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
-    let mut cursor = EventCursor::new(&file, path, len, Doubt::TRUST);
+    let mut cursor = EventCursor::new(&file, path, len, VerifyFrom::TRUST);
     let mut walk = FileWalk::default();
     while let Some(seen) = cursor.next()? {
         let seen = match seen {

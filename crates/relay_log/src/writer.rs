@@ -12,15 +12,15 @@ use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
 use crate::disk::Disk;
-use crate::head::{SourceHeaders, closing_rotate, own_head};
+use crate::file_header::{SourceHeaders, closing_rotate, own_head};
 use crate::names::file_name;
-use crate::recover::{Held, Survey, mend, survey};
+use crate::recover::{Held, Scan, mend, scan};
 use crate::shared::{ChunkEnd, Next, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, SyncStep, Syncer};
 use crate::{
-    AppendMeta, Chunk, CutReport, Damage, MAGIC, OnDamage, ReaderOptions, Recovery, RelayError, RelayOptions,
-    RelayPosition, RelayReader, StartPoint,
+    AppendMeta, Chunk, Damage, MAGIC, OnDamage, ReaderOptions, Recovery, RelayError, RelayOptions, RelayPosition,
+    RelayReader, StartPoint, TruncateReport,
 };
 
 /// Opens relay logs.
@@ -65,11 +65,11 @@ impl RelayLog {
             // The folder's own name must be durable before anything in it counts.
             Disk::default().sync_folder(above)?;
         }
-        let (survey, shared, start) = recover(options)?;
-        let recovery = survey.recovery(start);
-        let mut end = survey.end();
-        if survey.files.is_empty() {
-            end.file_number = survey.last_used;
+        let (scan, shared, start) = recover(options)?;
+        let recovery = scan.recovery(start);
+        let mut end = scan.end();
+        if scan.files.is_empty() {
+            end.file_number = scan.last_used;
         }
         let writer = RelayWriter {
             sync: Arc::new(RelaySync::new(Arc::clone(&shared))),
@@ -82,27 +82,27 @@ impl RelayLog {
             name: file_name(end.file_number).into(),
             len: end.offset,
             committed: end.offset,
-            last_is_closed: survey.last_is_closed || survey.files.is_empty(),
-            file_checksum: survey.checksum,
+            last_is_closed: scan.last_is_closed || scan.files.is_empty(),
+            file_checksum: scan.checksum,
             headers: None,
-            source_position: survey.source_position,
-            retrieved: survey.retrieved,
+            source_position: scan.source_position,
+            retrieved: scan.retrieved,
         };
         Ok((writer, recovery))
     }
 }
 
 /// Makes the folder sound and finds the start.
-fn recover(options: &RelayOptions) -> Result<(Survey, Arc<RelayShared>, StartPoint), RelayError> {
+fn recover(options: &RelayOptions) -> Result<(Scan, Arc<RelayShared>, StartPoint), RelayError> {
     let disk = Disk::new(options.disk_watch.clone());
     let mut held = Held {
         executed: Some(&options.executed),
         resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
         on_damage: options.on_damage,
     };
-    let mut before: Option<Survey> = None;
+    let mut before: Option<Scan> = None;
     loop {
-        let mut found = survey(&options.dir, held)?;
+        let mut found = scan(&options.dir, held)?;
         let state_file = mend(&disk, &options.dir, &found)?;
         if let Some(before) = before {
             found.add_reports_of(before);
@@ -170,7 +170,7 @@ impl RelayWriter {
     /// [`RelayShared::end_space_wait`].
     ///
     /// # Errors
-    /// When the log is poisoned (any failed write poisons it; the file is cut back to its last whole transaction), or
+    /// When the log is poisoned (any failed write poisons it; the file is truncated to its last whole transaction), or
     /// the contract of [`AppendMeta`] is broken.
     pub fn append(&mut self, data: Vec<u8>, meta: AppendMeta<'_>) -> Result<RelayPosition, RelayError> {
         self.append_before(Next::Wait, data, meta)
@@ -216,30 +216,30 @@ impl RelayWriter {
         Ok(self.position())
     }
 
-    /// Cuts the file back to the last whole transaction and makes that durable; None when nothing was open.
+    /// Truncates the file to its last whole transaction and makes that durable; None when nothing was open.
     ///
     /// # Errors
-    /// When the log is poisoned or cutting fails.
+    /// When the log is poisoned or truncating fails.
     pub fn abort_partial(&mut self) -> Result<Option<RelayPosition>, RelayError> {
         self.check()?;
         if self.len == self.committed {
             return Ok(None);
         }
-        self.cut().map_err(|e| self.shared.poison(e))?;
+        self.truncate_open().map_err(|e| self.shared.poison(e))?;
         Ok(Some(self.position()))
     }
 
-    /// Cuts the log back to what is whole in front of a damage; `executed` is what the store holds at its last durable
+    /// Truncates the log to what is whole in front of a damage; `executed` is what the store holds at its last durable
     /// cut. The source is to be asked again for what follows [`retrieved`](Self::retrieved), its headers to be noted
-    /// before the next append. A reader that was given bytes behind the cut gets [`RelayError::CutOff`]; the next one
+    /// before the next append. A reader that was given bytes after that place gets [`RelayError::Truncated`]; the next one
     /// is opened at a new [`RelayShared::start_point`].
     ///
     /// # Errors
     /// When the log is poisoned or the system refuses (which poisons it).
-    pub fn cut_back_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<CutReport, RelayError> {
+    pub fn truncate_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<TruncateReport, RelayError> {
         self.abort_partial()?;
         let len = self.shared.files().iter().find(|(number, _)| file_name(*number) == damage.file).map_or(0, |f| f.1);
-        self.shared.cut_back(damage).map_err(|e| self.shared.poison(e))?;
+        self.shared.truncate_to_damage(damage).map_err(|e| self.shared.poison(e))?;
         let end = damage.whole_up_to;
         self.file = None;
         self.headers = None;
@@ -352,16 +352,16 @@ impl RelayWriter {
         }
     }
 
-    /// One write at the end of the current file. A failure cuts the file back and poisons the log.
+    /// One write at the end of the current file. A failure truncates the file and poisons the log.
     fn write(&mut self, data: Vec<u8>, end: ChunkEnd, next: Next) -> Result<(), RelayError> {
         let Some(file) = &self.file else { return Err(RelayError::Misuse("no relay log file is open")) };
         let path = self.shared.path(self.number);
         if let Err(e) = self.shared.disk.write_at(file, &path, &data, self.len) {
             let error = RelayError::io("write to", &path, &e);
-            // What is cut must be known as written, so that all who share it see it go.
-            let cut = self.cut();
+            // What is truncated must be known as written, so that all who share it see it go.
+            let truncated = self.truncate_open();
             let error = self.shared.poison(error);
-            return Err(cut.err().unwrap_or(error));
+            return Err(truncated.err().unwrap_or(error));
         }
         let chunk = Chunk {
             file_number: self.number,
@@ -378,8 +378,8 @@ impl RelayWriter {
         Ok(())
     }
 
-    fn cut(&mut self) -> Result<(), RelayError> {
-        self.shared.cut()?;
+    fn truncate_open(&mut self) -> Result<(), RelayError> {
+        self.shared.truncate_open()?;
         self.len = self.committed;
         let Some(file) = &self.file else { return Ok(()) };
         let path = self.shared.path(self.number);

@@ -52,7 +52,9 @@ pub fn relay_exit(error: &RelayError) -> Exit {
         RelayError::Boundary(relay_log::boundary::BoundaryError::NotSupported(_)) => Exit::NotSupported,
         RelayError::Boundary(_) => Exit::Corrupt,
         RelayError::Io { .. } | RelayError::DiskFull { .. } => Exit::Disk,
-        RelayError::Misuse(_) | RelayError::PlaceLost { .. } | RelayError::CutOff | RelayError::Closed => Exit::Error,
+        RelayError::Misuse(_) | RelayError::PlaceLost { .. } | RelayError::Truncated | RelayError::Closed => {
+            Exit::Error
+        }
     }
 }
 

@@ -161,7 +161,7 @@ impl Opening<'_> {
         let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
         // Store and relay log have their folders now. Nothing may count in them before their names do.
         folder.sync()?;
-        if let Some(cut) = &recovery.cut {
+        if let Some(cut) = &recovery.truncated {
             let text = format!(
                 "relay log {} was truncated from {} to {} bytes: {}; the source will send the rest again",
                 cut.file, cut.from_len, cut.to_len, cut.reason

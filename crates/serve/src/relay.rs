@@ -118,7 +118,9 @@ impl Dump<'_, '_> {
                     return Ok(Ok(()));
                 }
                 // What it was given is not true any more, or what it needs is gone: it must ask again.
-                Err(error @ (RelayError::PlaceLost { .. } | RelayError::CutOff)) => return Ok(Err(error.to_string())),
+                Err(error @ (RelayError::PlaceLost { .. } | RelayError::Truncated)) => {
+                    return Ok(Err(error.to_string()));
+                }
                 Err(error) => return Err(error.into()),
             }
         }

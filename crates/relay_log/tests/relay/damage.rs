@@ -52,7 +52,7 @@ fn recover(options: RelayOptions, cut: u64) -> Recovery {
     writer.close().unwrap();
     // Whole again, for every later look.
     let (files, again) = RelayFiles::open_read_only_for(&dir, &executed(cut), None).unwrap();
-    assert_eq!((&again.cut, &again.dropped, &again.retrieved), (&None, &None, &gtids(21)));
+    assert_eq!((&again.truncated, &again.dropped, &again.retrieved), (&None, &None, &gtids(21)));
     assert_eq!(transactions(&mut files.reader_at(&again.start)), expected(cut + 1, 21));
     found
 }
@@ -76,7 +76,7 @@ fn any_flipped_bit_behind_the_cut_is_fetched_again() {
                 let found = recover(fetching(dir.path(), cut, Some(&ends[cut as usize])), cut);
                 let hint = RelayPosition::of(&ends[cut as usize]).unwrap();
                 let behind = RelayPosition { file_number: number, offset: at } >= hint;
-                if let Some(report) = &found.cut {
+                if let Some(report) = &found.truncated {
                     assert_eq!(report.file, relay_log::file_name(number));
                     counts[0] += 1;
                 } else if let Some(dropped) = &found.dropped {
@@ -112,7 +112,10 @@ fn a_version_that_knew_no_checksums_is_noticed_in_front_of_the_cut() {
                 let file = OpenOptions::new().write(true).open(file_path(dir.path(), number)).unwrap();
                 file.write_all_at(&[event[bit / 8] ^ 1 << (bit % 8)], (at + 4 + bit / 8) as u64).unwrap();
                 let found = recover(fetching(dir.path(), 6, Some(&ends[6])), 6);
-                assert!(found.cut.is_some() || found.dropped.is_some(), "{number}:{at}, bit {bit} went unnoticed");
+                assert!(
+                    found.truncated.is_some() || found.dropped.is_some(),
+                    "{number}:{at}, bit {bit} went unnoticed"
+                );
                 tried += 1;
             }
             at += u32::from_le_bytes(event[9..13].try_into().unwrap()) as usize;
@@ -143,9 +146,9 @@ fn a_missing_file_is_fetched_again_or_not_missed() {
                         .skip(cut as usize + 1)
                         .all(|end| RelayPosition::of(end).unwrap().file_number > number);
                     if passed && number < last {
-                        assert_eq!(found.cut, None, "{cut} {number} {index}");
+                        assert_eq!(found.truncated, None, "{cut} {number} {index}");
                     } else {
-                        let cut = found.cut.unwrap();
+                        let cut = found.truncated.unwrap();
                         assert!(cut.reason.contains("missing") || cut.reason.contains("follows"), "{cut:?}");
                     }
                 }
@@ -169,7 +172,7 @@ fn a_store_older_than_the_log_starts_it_anew() {
         Err(RelayError::Gap { .. })
     ));
     let found = recover(fetching(from.path(), 3, None), 3);
-    assert!(found.files.is_empty() && found.cut.is_some_and(|cut| cut.reason.contains("follows transactions")));
+    assert!(found.files.is_empty() && found.truncated.is_some_and(|cut| cut.reason.contains("follows transactions")));
     assert!(*on_disk(from.path()).keys().next().unwrap() > kept, "numbers do not come again");
 }
 
@@ -203,7 +206,7 @@ fn refused_damage_touches_nothing_and_passed_damage_is_dropped() {
                     assert!(hint_file(cut) > 2, "{cut}");
                     let dropped = found.dropped.unwrap();
                     assert_eq!(dropped.files, ["relay-bin.000001", "relay-bin.000002"]);
-                    assert_eq!((found.cut, found.retrieved), (None, gtids(20)));
+                    assert_eq!((found.truncated, found.retrieved), (None, gtids(20)));
                     assert_eq!(found.start.log_position(), *end);
                     assert_eq!(*on_disk(dir.path()).keys().next().unwrap(), 3);
                 }
@@ -245,9 +248,9 @@ fn damage_under_a_running_log_is_cut_off_and_fetched_again() {
             // What was only found behind it is not the damage.
             assert_eq!(shared.find_damage(end).unwrap(), None);
 
-            let report = writer.cut_back_to(&damage, &executed(cut)).unwrap();
+            let report = writer.truncate_to(&damage, &executed(cut)).unwrap();
             assert_eq!((report.file, report.to_len), (damage.file, damage.whole_up_to.offset));
-            assert!(matches!(read_until_error(&mut tail), RelayError::CutOff));
+            assert!(matches!(read_until_error(&mut tail), RelayError::Truncated));
             assert_eq!(*writer.retrieved(), executed(hurt));
             assert_eq!(writer.sync().written(), damage.whole_up_to);
             fetch_again(&mut writer, 22);
@@ -259,7 +262,7 @@ fn damage_under_a_running_log_is_cut_off_and_fetched_again() {
             assert!(writer.sync().wait_synced(position, LONG).unwrap());
             writer.close().unwrap();
             let again = RelayFiles::open_read_only_for(dir.path(), &executed(cut), None).unwrap().1;
-            assert_eq!((again.retrieved, again.cut), (gtids(22), None));
+            assert_eq!((again.retrieved, again.truncated), (gtids(22), None));
         }
     }
 }
@@ -286,7 +289,7 @@ fn a_file_cut_or_deleted_under_a_running_log_is_fetched_again() {
         assert!(damage.whole_up_to.file_number < number || !delete);
         // A reader in front of the cut goes on.
         let mut early = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
-        writer.cut_back_to(&damage, &gtids(6)).unwrap();
+        writer.truncate_to(&damage, &gtids(6)).unwrap();
         fetch_again(&mut writer, 23);
         assert_eq!(transactions(&mut early), expected(7, 23));
     }
@@ -301,7 +304,7 @@ fn damage_at_the_very_beginning_leaves_an_empty_log_with_new_names() {
     let before = *on_disk(dir.path()).keys().last().unwrap();
     let damage = writer.shared().find_damage(found.start.position).unwrap().unwrap();
     assert_eq!((damage.whole_up_to, damage.retrieved_before.is_empty()), (RelayPosition::default(), true));
-    writer.cut_back_to(&damage, &executed(0)).unwrap();
+    writer.truncate_to(&damage, &executed(0)).unwrap();
     assert!(on_disk(dir.path()).is_empty() && writer.retrieved().is_empty());
     fetch_again(&mut writer, 21);
     assert_eq!(*on_disk(dir.path()).keys().next().unwrap(), before + 1);
@@ -358,7 +361,7 @@ fn a_crash_at_every_step_of_a_cut_back_loses_nothing() {
                 hurt();
                 let damage = writer.shared().find_damage(found.start.position).unwrap().unwrap();
                 arm.store(1, Ordering::SeqCst);
-                let cut = writer.cut_back_to(&damage, &gtids(6));
+                let cut = writer.truncate_to(&damage, &gtids(6));
                 assert_eq!(cut.is_err(), writer.sync().poison().is_some());
             }
             let done = count.load(Ordering::SeqCst);
@@ -452,7 +455,7 @@ fn damage_under_the_receiver_is_cut_off_through_the_intake() {
     feed(&mut intake, &open[..150]);
     flip(&file_path(dir.path(), end.file_number), end.offset - 3000);
     let damage = shared.find_damage(RelayPosition { file_number: 1, offset: 4 }).unwrap().unwrap();
-    let report = intake.cut_back_to(&damage, &executed(0)).unwrap();
+    let report = intake.truncate_to(&damage, &executed(0)).unwrap();
     assert!(report.to_len > 0 && report.from_len > report.to_len, "{report:?}");
     assert!(!intake.in_transaction());
     let kept = intake.writer().retrieved().count();

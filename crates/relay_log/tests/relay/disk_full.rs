@@ -54,7 +54,7 @@ fn a_full_disk_leaves_whole_transactions() {
     assert!(remounted.status.success() && unmounted.status.success());
     let (_, found) = result.unwrap();
     assert_eq!(found.retrieved, gtids(source.last - 1));
-    assert_eq!(found.cut, None, "the writer has cut it back itself");
+    assert_eq!(found.truncated, None, "the writer has cut it back itself");
     assert_eq!(again.unwrap(), expected(1, source.last + 4));
 }
 

@@ -198,7 +198,7 @@ impl Run {
         let damage = writer.shared().find_damage(self.told.at)?.unwrap();
         // What was acknowledged is damaged from here on: the source is asked again.
         self.told.synced = damage.retrieved_before.count();
-        writer.cut_back_to(&damage, &held)?;
+        writer.truncate_to(&damage, &held)?;
         let (rotate, fde) = source.headers();
         writer.note_source_headers(&rotate, &fde)?;
         source.last = writer.retrieved().count();

@@ -358,15 +358,15 @@ fn a_log_cut_back_under_readers_tells_those_who_read_too_far() {
         while !matches!(reader.next(ZERO).unwrap(), TailItem::Idle) {}
         reader.set_limit(ReadLimit::Visible);
     }
-    writer.cut_back_to(&damage, &GtidSet::new()).unwrap();
+    writer.truncate_to(&damage, &GtidSet::new()).unwrap();
     source.last = 11;
     writer.note_source_headers(&rotate, &fde).unwrap();
     for _ in 0..5 {
         source.feed(&mut writer, 800);
     }
     for reader in &mut ahead {
-        assert!(matches!(reader.next(ZERO), Err(RelayError::CutOff)));
-        assert!(matches!(reader.next(ZERO), Err(RelayError::CutOff)), "until it begins again");
+        assert!(matches!(reader.next(ZERO), Err(RelayError::Truncated)));
+        assert!(matches!(reader.next(ZERO), Err(RelayError::Truncated)), "until it begins again");
         let start = shared.start_point(&gtids(11), None).unwrap();
         reader.restart_at(&start);
         reader.set_limit(ReadLimit::Visible);

@@ -54,8 +54,8 @@ fn open(dir: &Path) -> Result<Recovery, RelayError> {
     match (&looked, &opened) {
         (Ok((files, looked)), Ok(opened)) => {
             assert_eq!(
-                (&looked.retrieved, &looked.files, &looked.cut),
-                (&opened.retrieved, &opened.files, &opened.cut)
+                (&looked.retrieved, &looked.files, &looked.truncated),
+                (&opened.retrieved, &opened.files, &opened.truncated)
             );
             let mended = on_disk(dir);
             assert_eq!(*files, mended);
@@ -95,18 +95,18 @@ fn torn_at_every_byte_of_a_transaction() {
         let found = open(dir.path()).unwrap();
         assert!(!found.clean);
         if len == end || len == before {
-            assert_eq!(found.cut, None, "{len}");
+            assert_eq!(found.truncated, None, "{len}");
             assert_eq!(kept(&found.retrieved), if len == end { 3 } else { 2 });
             continue;
         }
-        let cut = found.cut.unwrap();
+        let cut = found.truncated.unwrap();
         assert_eq!((cut.file.as_str(), cut.from_len, cut.to_len), ("relay-bin.000001", len, before));
         assert!(cut.reason.contains("ends inside"), "{}", cut.reason);
         assert_eq!(kept(&found.retrieved), 2);
         assert_eq!(found.files, [(1, before)]);
         assert_eq!(fs::metadata(file_path(dir.path(), 1)).unwrap().len(), before);
         // Mended: the next start finds nothing to do.
-        assert_eq!(open(dir.path()).unwrap().cut, None);
+        assert_eq!(open(dir.path()).unwrap().truncated, None);
     }
 }
 
@@ -119,7 +119,7 @@ fn torn_at_every_byte_of_the_head() {
         cut_at(dir.path(), len);
         let found = open(dir.path()).unwrap();
         assert_eq!(kept(&found.retrieved), 0);
-        assert!(found.cut.is_some_and(|cut| cut.from_len == len) || found.files == [(1, len)]);
+        assert!(found.truncated.is_some_and(|cut| cut.from_len == len) || found.files == [(1, len)]);
         // The log goes on.
         let mut source = Source::new(CRC);
         let (mut writer, _) = connected(options(dir.path()), &source);
@@ -140,7 +140,7 @@ fn any_flipped_bit_in_unsynced_bytes_is_found_and_cut_off() {
         let (seen, found) = read_only(dir.path()).unwrap();
         let whole = crash.ends.iter().skip(1).filter(|end| **end <= at as u64).count() as u64;
         // The in-use flag is not part of the checksum.
-        if let Some(cut) = &found.cut {
+        if let Some(cut) = &found.truncated {
             assert_eq!(kept(&found.retrieved), whole, "flip at {at}: {cut:?}");
         } else {
             assert_eq!(kept(&found.retrieved), 3, "flip at {at}");
@@ -168,7 +168,7 @@ fn a_flipped_bit_in_synced_bytes_is_never_cut_off() {
             }
             // Bodies are verified when they are decoded.
             Ok((_, found)) => {
-                assert_eq!(found.cut, None);
+                assert_eq!(found.truncated, None);
                 passed += 1;
             }
             Err(other) => panic!("{other}"),
@@ -198,7 +198,7 @@ fn a_synced_part_of_an_unfinished_transaction_is_cut_off() {
     wait_for_state(dir.path(), end.offset);
     drop(writer);
     let found = open(dir.path()).unwrap();
-    assert_eq!(found.cut.unwrap().to_len, whole);
+    assert_eq!(found.truncated.unwrap().to_len, whole);
     assert_eq!(kept(&found.retrieved), 1);
 }
 
@@ -212,7 +212,7 @@ fn zeros_in_the_middle_of_unsynced_bytes() {
         let found = open(dir.path()).unwrap();
         let whole = crash.ends.iter().skip(1).filter(|end| **end <= page).count() as u64;
         assert_eq!(kept(&found.retrieved), whole);
-        assert_eq!(found.cut.unwrap().to_len, crash.ends[whole as usize]);
+        assert_eq!(found.truncated.unwrap().to_len, crash.ends[whole as usize]);
     }
     // A file that was made longer, but never written.
     let dir = copy_folder(crash.dir.path());
@@ -231,7 +231,7 @@ fn unsynced_bytes_without_checksums_are_thrown_away() {
         let crash = crashed(&mut Source::new(NONE), &[50, 60, 70, 80], synced);
         let found = open(crash.dir.path()).unwrap();
         assert_eq!(kept(&found.retrieved), synced as u64);
-        let cut = found.cut.unwrap();
+        let cut = found.truncated.unwrap();
         assert!(cut.reason.contains("without checksums"), "{}", cut.reason);
         assert_eq!(cut.to_len, if synced == 0 { 0 } else { crash.ends[synced] });
     }
@@ -296,7 +296,7 @@ fn a_shortened_last_file_is_cut_and_reported_even_after_a_clean_stop() {
     let dir = copy_folder(from.path());
     OpenOptions::new().write(true).open(file_path(dir.path(), last)).unwrap().set_len(len - 5).unwrap();
     let found = open(dir.path()).unwrap();
-    assert_eq!(found.cut.unwrap().from_len, len - 5);
+    assert_eq!(found.truncated.unwrap().from_len, len - 5);
     assert_eq!(kept(&found.retrieved), 11);
     // Whole transactions gone without a trace but the state file's.
     let dir = copy_folder(from.path());
@@ -306,7 +306,7 @@ fn a_shortened_last_file_is_cut_and_reported_even_after_a_clean_stop() {
         open(copy.path()).unwrap().files.last().unwrap().1
     };
     OpenOptions::new().write(true).open(file_path(dir.path(), last)).unwrap().set_len(before).unwrap();
-    let cut = open(dir.path()).unwrap().cut.unwrap();
+    let cut = open(dir.path()).unwrap().truncated.unwrap();
     assert_eq!((cut.from_len, cut.to_len), (len, before));
 }
 
@@ -336,7 +336,7 @@ fn missing_and_stray_files() {
     let dir = copy_folder(from.path());
     fs::write(file_path(dir.path(), count + 1), b"\xfebin").unwrap();
     let (seen, looked) = read_only(dir.path()).unwrap();
-    assert_eq!((seen.files.len() as u64, looked.cut), (count, None));
+    assert_eq!((seen.files.len() as u64, looked.truncated), (count, None));
     let (_, found) = RelayLog::open(options(dir.path())).unwrap();
     assert_eq!(found.removed, [format!("relay-bin.{:06}", count + 1)]);
     assert_eq!(on_disk(dir.path()).len() as u64, count);
@@ -371,7 +371,7 @@ fn a_lost_index_is_rebuilt_and_a_foreign_one_is_refused() {
             fs::remove_file(index_of(&dir)).unwrap();
         }
         let (_, found) = RelayLog::open(options(dir.path())).unwrap();
-        assert!(found.index_rebuilt && found.cut.is_none());
+        assert!(found.index_rebuilt && found.truncated.is_none());
         assert_eq!(kept(&found.retrieved), 12);
         assert_eq!(fs::read_to_string(index_of(&dir)).unwrap(), original);
     }
@@ -393,12 +393,12 @@ fn garbage_files_and_state_never_panic() {
             assert!(matches!(open(dir.path()), Err(RelayError::Corrupt { .. })));
             fs::remove_file(dir.path().join("relay-log.state")).unwrap();
             let found = open(dir.path()).unwrap();
-            assert!(found.cut.is_some());
+            assert!(found.truncated.is_some());
         }
         let dir = copy_folder(from.path());
         fs::write(dir.path().join("relay-log.state"), garbage).unwrap();
         let found = open(dir.path()).unwrap();
-        assert!(!found.clean && found.cut.is_none());
+        assert!(!found.clean && found.truncated.is_none());
         assert_eq!(kept(&found.retrieved), 12);
     }
 }
@@ -417,7 +417,7 @@ fn unsynced_rotation_is_cut_back_over_several_files() {
     let len = fs::metadata(file_path(dir.path(), 2)).unwrap().len();
     overwrite(dir.path(), 2, len - 300, &[0; 100]);
     let found = open_writer(dir.path());
-    assert!(found.cut.is_some_and(|cut| cut.file == "relay-bin.000002"));
+    assert!(found.truncated.is_some_and(|cut| cut.file == "relay-bin.000002"));
     assert_eq!(found.files.len(), 2);
     assert_eq!(on_disk(dir.path()).len(), 2, "the later files are gone");
     assert_eq!(fs::read_to_string(dir.path().join("relay-bin.index")).unwrap().lines().count(), 2);
@@ -453,6 +453,6 @@ fn a_crash_at_every_moment_of_a_run_leaves_a_prefix() {
         writer.abort_partial().unwrap();
         let after = copy_folder(dir.path());
         let found = open(after.path()).unwrap();
-        assert_eq!((kept(&found.retrieved), found.cut), (i + 1, None));
+        assert_eq!((kept(&found.retrieved), found.truncated), (i + 1, None));
     }
 }

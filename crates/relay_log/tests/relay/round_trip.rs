@@ -15,7 +15,7 @@ use crate::common::*;
 fn write_some(dir: &std::path::Path, source: &mut Source) -> u64 {
     let options = RelayOptions { max_file_bytes: 4000, ..options(dir) };
     let (mut writer, recovery) = connected(options, source);
-    assert!(recovery.clean && recovery.files.is_empty() && recovery.cut.is_none());
+    assert!(recovery.clean && recovery.files.is_empty() && recovery.truncated.is_none());
     let mut tail = writer.reader();
     let mut seen = Seen::default();
     for i in 0..30 {
@@ -50,7 +50,7 @@ fn appended_events_come_back_from_memory_file_and_restart() {
         assert_eq!(seen.files, files);
         assert_eq!(seen.hot, 0);
         assert_eq!(seen.ended.len(), files.len() - 1);
-        assert!(found.clean && found.cut.is_none());
+        assert!(found.clean && found.truncated.is_none());
         assert_eq!(found.retrieved, gtids(last));
         assert_eq!(found.last_source_position, Some(source.position()));
         assert_eq!(found.files.len(), files.len());
@@ -211,7 +211,7 @@ fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
     let path = file_path(dir.path(), hurt.file_number);
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(hurt.offset - 1).unwrap();
     let damage = writer.shared().find_damage(cut).unwrap().unwrap();
-    writer.cut_back_to(&damage, &held).unwrap();
+    writer.truncate_to(&damage, &held).unwrap();
     source.last = 530;
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();

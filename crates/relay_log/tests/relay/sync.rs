@@ -94,7 +94,7 @@ fn a_file_without_checksums_is_trusted_when_the_next_one_is_synced() {
     // As a kill leaves it.
     drop(writer);
     let (_, recovery) = read_only(dir.path()).unwrap();
-    assert_eq!((recovery.retrieved, recovery.cut), (gtids(4), None));
+    assert_eq!((recovery.retrieved, recovery.truncated), (gtids(4), None));
 }
 
 /// Run by the next test, in a process of its own with the fail point set.
