@@ -1,7 +1,7 @@
 //! The laboratory: workloads, recordings and experiments around the pipeline.
 //!
-//! In: a server's address, or recorded logs. Out: load, files, measured figures. Never here: anything a replica needs to
-//! do its work.
+//! In: a server's address, or recorded logs. Out: load, files, measured figures. Never here: anything a replica needs
+//! to do its work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod ablation;

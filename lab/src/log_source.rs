@@ -1,8 +1,8 @@
-//! `lab source`: a recorded log served as a source serves it, at a given rate and with fresh commit times, so that a replica
-//! is measured against a source that costs hardly any CPU.
+//! `lab source`: a recorded log served as a source serves it, at a given rate and with fresh commit times, so that a
+//! replica is measured against a source that costs hardly any CPU.
 //!
-//! In: log files; the pace asked for. Out: each transaction at its moment, over the log server (crate `serve`). Never here:
-//! the protocol.
+//! In: log files; the pace asked for. Out: each transaction at its moment, over the log server (crate `serve`). Never
+//! here: the protocol.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -58,8 +58,8 @@ fn rate_or_none(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number, 0 or above".into())
 }
 
-/// Serves the log until `stop` is raised; `told` gets a line for the address, and for each part of each dump. `password`
-/// None: whoever reaches the address may log in, under any name.
+/// Serves the log until `stop` is raised; `told` gets a line for the address, and for each part of each dump.
+/// `password` None: whoever reaches the address may log in, under any name.
 ///
 /// # Errors
 /// When a log cannot be read or the address not be listened on.

@@ -51,8 +51,8 @@ impl std::fmt::Display for Damage {
 
 impl RelayShared {
     /// Looks for damage from the file of `from` on, checksums of events behind `from` included. None: what is wrong
-    /// there is what the source sent (or it carries no checksum), and fetching it again would bring the same. Purges and
-    /// new files wait while it reads.
+    /// there is what the source sent (or it carries no checksum), and fetching it again would bring the same. Purges
+    /// and new files wait while it reads.
     ///
     /// # Errors
     /// When the system refuses to read.

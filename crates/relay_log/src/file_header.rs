@@ -82,10 +82,10 @@ impl SourceHeaders {
     }
 }
 
-/// The source's FORMAT_DESCRIPTION event with the checksum that goes with its bytes. A source whose log has no checksums
-/// clears `created` where it sends the event to one that has transactions already, and leaves the event's own checksum as
-/// it was (`Binlog_sender::send_format_description_event`, rpl_binlog_sender.cc; seen on 9.7). Only what such a source sends is
-/// touched: it announced itself by a ROTATE without checksum.
+/// The source's FORMAT_DESCRIPTION event with the checksum that goes with its bytes. A source whose log has no
+/// checksums clears `created` where it sends the event to one that has transactions already, and leaves the event's
+/// own checksum as it was (`Binlog_sender::send_format_description_event`, rpl_binlog_sender.cc; seen on 9.7). Only
+/// what such a source sends is touched: it announced itself by a ROTATE without checksum.
 pub(crate) fn mended<'e>(rotate: &[u8], fde: &'e [u8]) -> Cow<'e, [u8]> {
     let algorithm = fde.len().checked_sub(5).and_then(|at| fde.get(at));
     let cleared = fde.get(CREATED) == Some(&[0; 4][..]) && algorithm == Some(&0);

@@ -1,8 +1,8 @@
 //! From single events to appends: what the receiver does with the source's log.
 //!
 //! In: events as a source sends them or a file holds them. Out: appends of whole transactions, cut where a reader can
-//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed, but for the
-//! checksum that a source left behind in its FORMAT_DESCRIPTION.
+//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed, but
+//! for the checksum that a source left behind in its FORMAT_DESCRIPTION.
 
 use std::borrow::Cow;
 
@@ -159,8 +159,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Whether a heartbeat names a later position of the source than the last event did. One that cannot be read, or that
-    /// comes within a transaction, moves nothing.
+    /// Whether a heartbeat names a later position of the source than the last event did. One that cannot be read, or
+    /// that comes within a transaction, moves nothing.
     fn note_heartbeat(&mut self, header: &EventHeader, event: &[u8]) -> bool {
         if self.tracker.in_transaction() || (self.checksum == ChecksumAlgorithm::Crc32 && !verify_checksum(event)) {
             return false;

@@ -1,7 +1,8 @@
 //! Readers: any number, each from the first file or a start point on, first what is on disk, then what arrives.
 //!
-//! In: the shared state, the files. Out: chunks in the order of the log, from memory where they still are there. Never
-//! here: an event looked into, a byte beyond the reader's limit or the last whole transaction, more than one chunk held.
+//! In: the shared state, the files. Out: chunks in the order of the log, from memory where they still are there.
+//! Never here: an event looked into, a byte beyond the reader's limit or the last whole transaction, more than one
+//! chunk held.
 //!
 //! Purges wait for readers as each one's [`Hold`] says. One that exceeded it finds its file gone and is told which.
 
@@ -29,8 +30,8 @@ use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPos
 pub enum ReadLimit {
     /// The end of the last whole transaction written.
     Visible,
-    /// The end of the last whole transaction that is synced: what a power cut leaves. Under [`SyncPolicy::Never`] it moves
-    /// with [`RelaySync::request_sync`](crate::RelaySync::request_sync) only.
+    /// The end of the last whole transaction that is synced: what a power cut leaves. Under [`SyncPolicy::Never`] it
+    /// moves with [`RelaySync::request_sync`](crate::RelaySync::request_sync) only.
     Synced,
     /// A place, which must be the end of a whole transaction. A reader that is there is told `Idle` at once.
     Position(RelayPosition),
@@ -54,8 +55,8 @@ pub enum Hold {
 /// Whether received bytes are kept in memory for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// Up to [`RelayOptions::hot_bytes_max`], until all readers of this kind have them. A slow one of them makes the others
-    /// read the files: for readers that keep up.
+    /// Up to [`RelayOptions::hot_bytes_max`], until all readers of this kind have them. A slow one of them makes the
+    /// others read the files: for readers that keep up.
     Kept,
     /// No. It shares what is there for others.
     Shared,
@@ -183,8 +184,8 @@ impl RelayReader {
     /// The next item; waits up to `timeout` for one.
     ///
     /// # Errors
-    /// When the log is poisoned, reading fails, the file was purged under the reader, or the log was cut back to a place
-    /// in front of it.
+    /// When the log is poisoned, reading fails, the file was purged under the reader, or the log was cut back to a
+    /// place in front of it.
     pub fn next(&mut self, timeout: Duration) -> Result<TailItem, RelayError> {
         if let Some(chunk) = self.format.take() {
             self.shared.lock().check()?;

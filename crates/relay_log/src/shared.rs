@@ -425,8 +425,8 @@ impl RelayShared {
         self.lock().files.iter().map(|file| (file.number, file.len)).collect()
     }
 
-    /// Bytes that the slowest reader of [`Memory::Kept`](crate::Memory::Kept) has not been given yet (all of them while there
-    /// is none).
+    /// Bytes that the slowest reader of [`Memory::Kept`](crate::Memory::Kept) has not been given yet (all of them
+    /// while there is none).
     #[must_use]
     pub fn unread_bytes(&self) -> u64 {
         let state = self.lock();

@@ -269,8 +269,9 @@ impl Syncer {
     }
 }
 
-/// The work of the thread that syncs, for a driver that steps it: see [`RelayLog::open_stepped`](crate::RelayLog::open_stepped).
-/// No clock is looked at: the state file is written when told.
+/// The work of the thread that syncs, for a driver that steps it: see
+/// [`RelayLog::open_stepped`](crate::RelayLog::open_stepped). No clock is looked at: the state file is written when
+/// told.
 pub struct SyncStep(Syncer);
 
 impl SyncStep {

@@ -229,10 +229,10 @@ impl RelayWriter {
         Ok(Some(self.position()))
     }
 
-    /// Truncates the log to what is whole in front of a damage; `executed` is what the store holds at its last durable
-    /// cut. The source is to be asked again for what follows [`retrieved`](Self::retrieved), its headers to be noted
-    /// before the next append. A reader that was given bytes after that place gets [`RelayError::Truncated`]; the next one
-    /// is opened at a new [`RelayShared::start_point`].
+    /// Truncates the log to what is whole in front of a damage; `executed` is what the store holds at its last
+    /// durable cut. The source is to be asked again for what follows [`retrieved`](Self::retrieved), its headers to
+    /// be noted before the next append. A reader that was given bytes after that place gets
+    /// [`RelayError::Truncated`]; the next one is opened at a new [`RelayShared::start_point`].
     ///
     /// # Errors
     /// When the log is poisoned or the system refuses (which poisons it).
@@ -448,7 +448,8 @@ impl RelayWriter {
         let event = closing_rotate(self.server_id, self.len, next_name, self.file_checksum);
         let disk = &self.shared.disk;
         if let Err(e) = disk.write_at(&file, &path, &event, self.len) {
-            let _ = disk.truncate(&file, &path, self.len); // so that the file stays valid; the log is poisoned either way
+            // So that the file stays valid; the log is poisoned either way.
+            let _ = disk.truncate(&file, &path, self.len);
             return Err(io(e));
         }
         if self.file.is_none() {

@@ -1,8 +1,9 @@
 //! The dump: the files' events as a source sends them, each transaction at its moment.
 //!
-//! Mirrors what MySQL's Binlog_sender does (sql/rpl_binlog_sender.cc): a Rotate event of its own names each file; the format
-//! description goes without the mark that the file is in use; transactions that the replica has are left out, and a
-//! heartbeat says so when one follows that it lacks; at the end of the log heartbeats show that the source lives.
+//! Mirrors what MySQL's Binlog_sender does (sql/rpl_binlog_sender.cc): a Rotate event of its own names each file; the
+//! format description goes without the mark that the file is in use; transactions that the replica has are left out,
+//! and a heartbeat says so when one follows that it lacks; at the end of the log heartbeats show that the source
+//! lives.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

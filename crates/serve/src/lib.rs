@@ -1,8 +1,8 @@
 //! A log served as a source serves it.
 //!
-//! In: a log, recorded or being received; connections of replicas (ours, stock MySQL's, mysqlbinlog). Out: the handshake, answers to what a replica
-//! asks before it asks for the log, the dump with heartbeats; figures of each dump. Never here: a table, a change, an answer
-//! to any other question; TLS; semi-synchronous acknowledgements.
+//! In: a log, recorded or being received; connections of replicas (ours, stock MySQL's, mysqlbinlog). Out: the
+//! handshake, answers to what a replica asks before it asks for the log, the dump with heartbeats; figures of each
+//! dump. Never here: a table, a change, an answer to any other question; TLS; semi-synchronous acknowledgements.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -43,8 +43,8 @@ pub enum Part {
 /// Sleeps for the time given, or for less.
 pub type Waiting<'w> = &'w mut dyn FnMut(Duration) -> std::result::Result<(), ServeError>;
 
-/// Holds a transaction back until its moment and gives the event to send in place of its first one, of the same length. In:
-/// that event, the checksum of its log, the bytes of the part sent with it.
+/// Holds a transaction back until its moment and gives the event to send in place of its first one, of the same
+/// length. In: that event, the checksum of its log, the bytes of the part sent with it.
 pub type Hold = Box<dyn FnMut(&[u8], ChecksumAlgorithm, u64, Waiting<'_>) -> std::result::Result<Vec<u8>, ServeError>>;
 
 /// How a log is served.

@@ -1,7 +1,7 @@
 //! What replicas ask before they ask for the log, and what a source answers.
 //!
-//! In: the text of a statement. Out: columns and rows, an OK, or that it is not known. Never here: SQL: only SET, SELECT of
-//! variables, and the SHOW statements that replicas use.
+//! In: the text of a statement. Out: columns and rows, an OK, or that it is not known. Never here: SQL: only SET,
+//! SELECT of variables, and the SHOW statements that replicas use.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,8 +1,8 @@
 //! A relay log that is being written, served while it grows: its source's events, under its source's file names and
 //! positions.
 //!
-//! In: chunks from a reader of the relay log. Out: the source's events as they were received. Never here: the relay log's own
-//! events; a whole chunk kept beyond the event that its end cuts.
+//! In: chunks from a reader of the relay log. Out: the source's events as they were received. Never here: the relay
+//! log's own events; a whole chunk kept beyond the event that its end cuts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,8 @@ struct Follow<'a> {
 }
 
 impl Dump<'_, '_> {
-    /// Sends what a replica that has `start`'s set lacks, and what comes, until it leaves. `Err` inside: why it is refused.
+    /// Sends what a replica that has `start`'s set lacks, and what comes, until it leaves. `Err` inside: why it is
+    /// refused.
     pub(crate) fn follow(mut self, relay: &RelaySource, start: &Start) -> Result<Result<(), String>> {
         let everything = GtidSet::new();
         let executed = match start {
