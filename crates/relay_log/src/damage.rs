@@ -101,10 +101,8 @@ impl RelayShared {
                 *last = FileEntry::kept(&kept.file);
             }
             state.hot.clear();
-            state.unsynced.retain(|(number, _)| *number <= to.file_number);
-            if state.synced > to {
-                (state.synced, state.synced_whole) = (to, to.offset);
-            }
+            state.sync.unsynced.retain(|(number, _)| *number <= to.file_number);
+            state.sync.lower(to);
             state.readers.truncate(to);
             state.truncations += 1;
             self.wake_readers(state);

@@ -81,7 +81,7 @@ impl RelayShared {
         }
         state.check()?;
         // The limit is the stronger wish: what waits for it would wait for ever.
-        let expire = if state.space_wait.is_some() { Duration::ZERO } else { expire };
+        let expire = if state.space.since.is_some() { Duration::ZERO } else { expire };
         let keep_from = passed_up_to(&state, durable);
         let mut bytes_to_end = state.total_bytes();
         let mut gone = Vec::new();
@@ -94,7 +94,7 @@ impl RelayShared {
             // A file that was deleted by someone else is as old as any.
             let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(UNIX_EPOCH);
             let age = now.duration_since(modified).unwrap_or_default();
-            let space_is_short = state.space_wait.is_some();
+            let space_is_short = state.space.since.is_some();
             let oldest = OldestFile { number: file.number, bytes_to_end, age, space_is_short };
             if !expire.is_zero() && age < expire || state.readers.hold(oldest) {
                 break;

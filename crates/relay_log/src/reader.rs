@@ -282,7 +282,7 @@ impl RelayReader {
     fn limit_in(&self, file: &FileEntry, state: &Shared) -> u64 {
         let limit = match self.limit {
             ReadLimit::Visible => return file.visible(),
-            ReadLimit::Synced => RelayPosition { offset: state.synced_whole, ..state.synced },
+            ReadLimit::Synced => RelayPosition { offset: state.sync.synced_whole, ..state.sync.synced },
             ReadLimit::Position(limit) => limit,
         };
         match file.number.cmp(&limit.file_number) {

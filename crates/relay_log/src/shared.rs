@@ -112,9 +112,9 @@ pub(crate) enum SyncThread {
     Timed,
 }
 
+/// What is synced and what is not.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub files: VecDeque<FileEntry>,
+pub(crate) struct SyncState {
     /// Files written since the last sync, in order; the last one is the current one.
     pub unsynced: Vec<(u64, Arc<File>)>,
     pub unsynced_bytes: u64,
@@ -123,25 +123,62 @@ pub(crate) struct Shared {
     pub synced_whole: u64,
     /// Syncs done.
     pub syncs: u64,
-    pub sync_requested: bool,
-    pub sync_thread: SyncThread,
+    pub requested: bool,
+    pub thread: SyncThread,
     /// The current file's events have no checksums: the state file must be written before a sync is announced, or
     /// acknowledged bytes would not be trusted after a crash.
     pub without_checksums: bool,
     /// The same once more for a file after one without checksums: until the state file names it, the file before, and
     /// with it this one, may not be trusted to its end.
     pub state_owed: bool,
+    /// The sync thread is to end.
+    pub stopping: bool,
+}
+
+impl SyncState {
+    /// All up to a place is synced, which is the end of a whole transaction.
+    fn at(synced: RelayPosition) -> SyncState {
+        SyncState {
+            unsynced: Vec::new(),
+            unsynced_bytes: 0,
+            synced,
+            synced_whole: synced.offset,
+            syncs: 0,
+            requested: false,
+            thread: SyncThread::Busy,
+            without_checksums: false,
+            state_owed: false,
+            stopping: false,
+        }
+    }
+
+    /// The log ends at `to` now, the end of a whole transaction.
+    pub(crate) fn lower(&mut self, to: RelayPosition) {
+        if self.synced > to {
+            (self.synced, self.synced_whole) = (to, to.offset);
+        }
+    }
+}
+
+/// The writer's wait for space.
+#[derive(Debug, Default)]
+pub(crate) struct SpaceWait {
+    /// Since when it waits.
+    pub since: Option<Instant>,
+    /// It is not to wait any more.
+    pub ended: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub files: VecDeque<FileEntry>,
+    pub sync: SyncState,
     pub hot: Hot,
     pub readers: Readers,
+    pub space: SpaceWait,
     /// Grows with every truncation.
     pub truncations: u64,
     pub poison: Option<RelayError>,
-    /// Since when the writer waits for space.
-    pub space_wait: Option<Instant>,
-    /// The writer is not to wait for space any more.
-    pub space_wait_ended: bool,
-    /// The sync thread is to end.
-    pub stopping: bool,
     /// No byte will be added.
     pub closed: bool,
 }
@@ -231,26 +268,15 @@ impl RelayShared {
         let files: VecDeque<FileEntry> = files.iter().map(FileEntry::kept).collect();
         let mut shared = Shared {
             files,
-            unsynced: Vec::new(),
-            unsynced_bytes: 0,
-            synced: RelayPosition::default(),
-            synced_whole: 0,
-            syncs: 0,
-            sync_requested: false,
-            sync_thread: SyncThread::Busy,
-            without_checksums: false,
-            state_owed: false,
+            sync: SyncState::at(RelayPosition::default()),
             hot: Hot::default(),
             readers: Readers::default(),
+            space: SpaceWait::default(),
             truncations: 0,
             poison: None,
-            space_wait: None,
-            space_wait_ended: false,
-            stopping: false,
             closed: state_file.is_none(),
         };
-        shared.synced = shared.written();
-        shared.synced_whole = shared.synced.offset;
+        shared.sync = SyncState::at(shared.written());
         RelayShared {
             dir: options.dir.clone(),
             policy: options.sync,
@@ -320,21 +346,21 @@ impl RelayShared {
             file.anonymous |= anonymous;
         }
         let visible = file.visible() > chunk.offset;
-        state.unsynced_bytes += len as u64;
+        state.sync.unsynced_bytes += len as u64;
         let is_hot = state.hot.bytes() + len <= self.hot_bytes_max && state.readers.memory_floor().is_some();
         if is_hot {
             state.hot.push(chunk);
         }
         let enough = !is_hot || state.hot.bytes() >= WAKE_BYTES.min(self.hot_bytes_max / 4);
         let wake_readers = visible && (next == Next::Wait || enough);
-        let wake_sync = match (state.sync_thread, self.policy) {
+        let wake_sync = match (state.sync.thread, self.policy) {
             (SyncThread::Busy, _) | (_, SyncPolicy::Never) => false,
             (_, SyncPolicy::EveryTransaction) => committed,
             (SyncThread::Idle, SyncPolicy::Interval { .. }) => true,
-            (SyncThread::Timed, SyncPolicy::Interval { bytes, .. }) => state.unsynced_bytes >= bytes,
+            (SyncThread::Timed, SyncPolicy::Interval { bytes, .. }) => state.sync.unsynced_bytes >= bytes,
         };
         if wake_sync {
-            state.sync_thread = SyncThread::Busy;
+            state.sync.thread = SyncThread::Busy;
         }
         if wake_readers {
             self.read_waiters.wake_all(state);
@@ -366,9 +392,9 @@ impl RelayShared {
         let number = head.file_number;
         let mut state = self.lock();
         state.files.push_back(FileEntry::new(number, Arc::new(previous)));
-        state.unsynced.push((number, file));
-        state.state_owed |= without_checksums || state.without_checksums;
-        state.without_checksums = without_checksums;
+        state.sync.unsynced.push((number, file));
+        state.sync.state_owed |= without_checksums || state.sync.without_checksums;
+        state.sync.without_checksums = without_checksums;
         drop(state);
         self.publish(head, ChunkEnd::Control, Next::Append);
     }
@@ -382,10 +408,8 @@ impl RelayShared {
         file.len = file.committed;
         let to = RelayPosition { file_number: file.number, offset: file.committed };
         state.hot.truncate(to);
-        state.unsynced_bytes = state.unsynced_bytes.saturating_sub(gone_bytes);
-        if state.synced > to {
-            (state.synced, state.synced_whole) = (to, to.offset);
-        }
+        state.sync.unsynced_bytes = state.sync.unsynced_bytes.saturating_sub(gone_bytes);
+        state.sync.lower(to);
         state.truncations += 1;
         self.wake_readers(state);
         match self.lock_state_file().as_mut() {

@@ -17,14 +17,14 @@ impl RelayShared {
         SpaceStatus {
             used_bytes: state.total_bytes(),
             limit_bytes: self.space_limit_bytes,
-            waiting: state.space_wait.map(|since| since.elapsed()),
+            waiting: state.space.since.map(|since| since.elapsed()),
         }
     }
 
     /// Lets a writer that waits for space go on, now and from now on: what is at hand is stored above the limit, so
     /// that it can be stopped.
     pub fn end_space_wait(&self) {
-        self.lock().space_wait_ended = true;
+        self.lock().space.ended = true;
         self.space_condvar.notify_all();
     }
 
@@ -45,7 +45,7 @@ impl RelayShared {
     }
 
     fn is_too_much(&self, state: &Shared, more: u64) -> bool {
-        !state.space_wait_ended && state.total_bytes().saturating_add(more) > self.space_limit_bytes
+        !state.space.ended && state.total_bytes().saturating_add(more) > self.space_limit_bytes
     }
 
     /// Waits until purges have made room for `more` bytes, only the last file is left, or the wait is ended.
@@ -55,10 +55,10 @@ impl RelayShared {
         let mut state = self.lock();
         while self.is_too_much(&state, more) && state.files.len() > 1 {
             state.check()?;
-            state.space_wait.get_or_insert_with(Instant::now);
+            state.space.since.get_or_insert_with(Instant::now);
             state = wait(&self.space_condvar, state, None);
         }
-        state.space_wait = None;
+        state.space.since = None;
         state.check()
     }
 }

@@ -41,7 +41,7 @@ impl RelaySync {
     /// The end of what is durable.
     #[must_use]
     pub fn synced(&self) -> RelayPosition {
-        self.shared.lock().synced
+        self.shared.lock().sync.synced
     }
 
     /// Waits until all before `position` is durable; false when the time is up first. Does not ask for a sync: under
@@ -54,7 +54,7 @@ impl RelaySync {
         let mut state = self.shared.lock();
         loop {
             state.check()?;
-            if state.synced >= position {
+            if state.sync.synced >= position {
                 return Ok(true);
             }
             if state.closed {
@@ -70,14 +70,14 @@ impl RelaySync {
 
     /// Asks for a sync of all that is written, at once; requests share a sync. Works under every policy.
     pub fn request_sync(&self) {
-        self.shared.lock().sync_requested = true;
+        self.shared.lock().sync.requested = true;
         self.shared.sync_condvar.notify_all();
     }
 
     /// How often the log was synced since it was opened.
     #[must_use]
     pub fn syncs(&self) -> u64 {
-        self.shared.lock().syncs
+        self.shared.lock().sync.syncs
     }
 
     /// The failure that poisoned the log, if one did.
@@ -152,24 +152,24 @@ impl Syncer {
     fn next_work(&self) -> Work {
         let mut state = self.shared.lock();
         loop {
-            if state.stopping || state.poison.is_some() {
+            if state.sync.stopping || state.poison.is_some() {
                 return Work::Stop;
             }
             let now = Instant::now();
             let mut wait_for = None;
-            if state.sync_requested {
+            if state.sync.requested {
                 return Work::Sync;
             }
-            if state.unsynced_bytes > 0 {
+            if state.sync.unsynced_bytes > 0 {
                 match self.shared.policy {
                     SyncPolicy::EveryTransaction => {
-                        if state.synced < (RelayPosition { offset: state.whole(), ..state.written() }) {
+                        if state.sync.synced < (RelayPosition { offset: state.whole(), ..state.written() }) {
                             return Work::Sync;
                         }
                     }
                     SyncPolicy::Interval { ms, bytes } => {
                         let due = (self.last_sync + Duration::from_millis(ms)).saturating_duration_since(now);
-                        if due.is_zero() || state.unsynced_bytes >= bytes {
+                        if due.is_zero() || state.sync.unsynced_bytes >= bytes {
                             return Work::Sync;
                         }
                         wait_for = Some(due);
@@ -185,10 +185,10 @@ impl Syncer {
                 wait_for = Some(wait_for.map_or(due, |other| other.min(due)));
             }
             // A thread that waits only for the state file must still wake for new bytes.
-            let idle = wait_for.is_none() || state.unsynced_bytes == 0;
-            state.sync_thread = if idle { SyncThread::Idle } else { SyncThread::Timed };
+            let idle = wait_for.is_none() || state.sync.unsynced_bytes == 0;
+            state.sync.thread = if idle { SyncThread::Idle } else { SyncThread::Timed };
             state = wait(&self.shared.sync_condvar, state, wait_for);
-            state.sync_thread = SyncThread::Busy;
+            state.sync.thread = SyncThread::Busy;
         }
     }
 
@@ -196,10 +196,10 @@ impl Syncer {
         self.last_sync = Instant::now();
         let (truncations, target, bytes, files, state_first) = {
             let mut state = self.shared.lock();
-            state.sync_requested = false;
+            state.sync.requested = false;
             let target = State { synced: state.written(), whole: state.whole(), clean: false };
-            let state_first = std::mem::take(&mut state.state_owed) || state.without_checksums;
-            (state.truncations, target, state.unsynced_bytes, state.unsynced.clone(), state_first)
+            let state_first = std::mem::take(&mut state.sync.state_owed) || state.sync.without_checksums;
+            (state.truncations, target, state.sync.unsynced_bytes, state.sync.unsynced.clone(), state_first)
         };
         if !self.delay.is_zero() {
             std::thread::sleep(self.delay);
@@ -212,16 +212,16 @@ impl Syncer {
             self.record(Some((target, truncations)))?;
         }
         let mut state = self.shared.lock();
-        state.syncs += 1;
+        state.sync.syncs += 1;
         if state.truncations != truncations {
             // The end that was synced may be cut off; what is there now is synced in the next round.
-            state.sync_requested = true;
-            state.state_owed |= state_first;
+            state.sync.requested = true;
+            state.sync.state_owed |= state_first;
             return Ok(());
         }
-        (state.synced, state.synced_whole) = (target.synced, target.whole);
-        state.unsynced_bytes = state.unsynced_bytes.saturating_sub(bytes);
-        state.unsynced.retain(|(number, _)| *number >= target.synced.file_number);
+        (state.sync.synced, state.sync.synced_whole) = (target.synced, target.whole);
+        state.sync.unsynced_bytes = state.sync.unsynced_bytes.saturating_sub(bytes);
+        state.sync.unsynced.retain(|(number, _)| *number >= target.synced.file_number);
         let read = state.readers.floor();
         self.shared.synced_waiters.wake_all(state);
         if let Some(read) = read {
@@ -260,7 +260,7 @@ impl Syncer {
             match synced {
                 Some((_, truncations)) if state.truncations != truncations => return Ok(()),
                 Some((synced, _)) => synced,
-                None => State { synced: state.synced, whole: state.synced_whole, clean: false },
+                None => State { synced: state.sync.synced, whole: state.sync.synced_whole, clean: false },
             }
         };
         let Some(file) = guard.as_mut() else { return Ok(()) };

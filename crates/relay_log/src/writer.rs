@@ -319,7 +319,7 @@ impl RelayWriter {
         let files = {
             let state = self.shared.lock();
             state.check()?;
-            state.unsynced.clone()
+            state.sync.unsynced.clone()
         };
         for (number, file) in files {
             let path = self.shared.path(number);
@@ -330,7 +330,7 @@ impl RelayWriter {
         {
             // Readers of what is synced see all of it.
             let mut state = self.shared.lock();
-            (state.synced, state.synced_whole) = (synced, self.committed);
+            (state.sync.synced, state.sync.synced_whole) = (synced, self.committed);
         }
         match self.shared.lock_state_file().as_mut() {
             Some(state_file) => state_file.write(State::at(synced, true))?,
@@ -344,7 +344,7 @@ impl RelayWriter {
     }
 
     fn stop_thread(&mut self) {
-        self.shared.lock().stopping = true;
+        self.shared.lock().sync.stopping = true;
         self.shared.sync_condvar.notify_all();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been printed; there is nothing of it to clean up.
