@@ -89,7 +89,7 @@ impl From<Exit> for std::process::ExitCode {
 }
 
 /// Why a command failed: the code for the shell, the sentence for people, MySQL's error number where it has one, and
-/// the command that leads on where there is one.
+/// the command that continues where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Failure {
@@ -99,14 +99,14 @@ pub struct Failure {
     pub text: String,
     /// MySQL's error number.
     pub number: Option<u32>,
-    /// The command that leads on.
-    pub way_on: Option<String>,
+    /// The command that continues.
+    pub hint: Option<String>,
 }
 
 impl Failure {
     /// With a code and a sentence.
     pub fn new(exit: Exit, text: impl Into<String>) -> Failure {
-        Failure { exit, text: text.into(), number: None, way_on: None }
+        Failure { exit, text: text.into(), number: None, hint: None }
     }
 
     /// A plain error.
@@ -123,7 +123,7 @@ impl Failure {
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Failure {
         let failure = Failure::new(exit_of_io(error), format!("{what}: {error}"));
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failure.with_way_on(FREE_SPACE),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failure.with_hint(FREE_SPACE),
             _ => failure,
         }
     }
@@ -141,10 +141,10 @@ impl Failure {
         self
     }
 
-    /// Adds the command that leads on.
+    /// Adds the command that continues.
     #[must_use]
-    pub fn with_way_on(mut self, command: impl Into<String>) -> Failure {
-        self.way_on = Some(command.into());
+    pub fn with_hint(mut self, command: impl Into<String>) -> Failure {
+        self.hint = Some(command.into());
         self
     }
 }

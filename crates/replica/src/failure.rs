@@ -21,7 +21,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
         StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
     };
     let failure = Failure::new(exit, error.to_string());
-    if matches!(error, StoreError::DiskFull { .. }) { failure.with_way_on(FREE_SPACE) } else { failure }
+    if matches!(error, StoreError::DiskFull { .. }) { failure.with_hint(FREE_SPACE) } else { failure }
 }
 
 /// A stop of replay as the program's failure.
@@ -34,7 +34,7 @@ pub fn stop_failure(stop: &Stop) -> Failure {
         StopClass::Io => Exit::Disk,
         StopClass::Defect => Exit::Defect,
     };
-    Failure::new(exit, stop.to_string()).with_way_on(stop.help())
+    Failure::new(exit, stop.to_string()).with_hint(stop.help())
 }
 
 /// A fault of the relay log as the program's failure.
@@ -72,7 +72,7 @@ pub fn error_report(failure: &Failure) -> ErrorReport {
         exit: failure.exit.code(),
         number: failure.number,
         text: failure.text.clone(),
-        way_on: failure.way_on.clone(),
+        way_on: failure.hint.clone(),
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
         failure = failure.with_number(u32::from(number));
     }
     // MySQL has one number, 1236, for all refusals of its dump thread.
-    let (exit, way_on) = match error.dump_refusal() {
+    let (exit, hint) = match error.dump_refusal() {
         Some(DumpRefusal::Purged) => (
             Exit::SourcePurged,
             "the source purged log that this replica needs: start with an empty folder, from a source whose log reaches \
@@ -118,7 +118,7 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
         None => return SourceTrouble::Fatal(failure),
     };
     failure.exit = exit;
-    SourceTrouble::Fatal(failure.with_way_on(way_on))
+    SourceTrouble::Fatal(failure.with_hint(hint))
 }
 
 /// The failure preflight's problems amount to; None when there is none that stops.

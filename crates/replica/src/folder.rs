@@ -161,7 +161,7 @@ impl Folder {
                     only(&kept, filters),
                     only(filters, &kept)
                 );
-                Err(Failure::usage(text).with_way_on("start with the filters it has, or with an empty folder"))
+                Err(Failure::usage(text).with_hint("start with the filters it has, or with an empty folder"))
             }
             None if filters.is_empty() && read_small(&self.path.join(FILTERS_FILE))?.is_none() => Ok(()),
             None => write_atomically(&self.path.join(FILTERS_FILE), filters.to_string().as_bytes()),

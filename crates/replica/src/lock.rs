@@ -152,7 +152,7 @@ fn in_use(folder: &Path) -> Failure {
         None => "another process is reading it".to_owned(),
     };
     Failure::new(Exit::FolderInUse, format!("data folder {} is in use: {who}", folder.display()))
-        .with_way_on(format!("slipstream stop --data {}", folder.display()))
+        .with_hint(format!("slipstream stop --data {}", folder.display()))
 }
 
 #[cfg(test)]

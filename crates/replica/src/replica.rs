@@ -215,10 +215,10 @@ impl Replica {
         replay.or_else(|| self.link.lock().failure.clone())
     }
 
-    /// The stop with this replica's folder and source in the command that leads on.
+    /// The stop with this replica's folder and source in the command that continues.
     pub(crate) fn stop_failure(&self, stop: &Stop) -> Failure {
         let mut failure = stop_failure(stop);
-        failure.way_on = failure.way_on.map(|command| {
+        failure.hint = failure.hint.map(|command| {
             let data = format!("--data {}", self.data.display());
             let source = format!("--source {}", crate::config::mask_passwords(&self.shown_source));
             command.replace("--data DIR", &data).replace("--source URL", &source)
@@ -284,7 +284,7 @@ impl Replica {
         self.failure().map_or(Ok(()), Err)?;
         if self.pipeline.is_paused() {
             return Err(Failure::error("replay is paused, and a table's copy needs it to run")
-                .with_way_on(format!("slipstream resume --data {}", self.data.display())));
+                .with_hint(format!("slipstream resume --data {}", self.data.display())));
         }
         let Ok(_alone) = self.copying_table.try_lock() else {
             return Err(Failure::error("this replica is copying another table; try again when that is done"));

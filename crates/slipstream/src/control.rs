@@ -126,9 +126,9 @@ pub(crate) struct Reply {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The command that leads on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub way_on: Option<String>,
+    /// The command that continues.
+    #[serde(default, rename = "way_on", skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// The answer, for commands that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<serde_json::Value>,
@@ -167,7 +167,7 @@ impl Reply {
         Reply {
             exit: failure.exit.code(),
             error: Some(failure.text.clone()),
-            way_on: failure.way_on.clone(),
+            hint: failure.hint.clone(),
             ..Reply::default()
         }
     }
@@ -185,7 +185,7 @@ impl Reply {
         if failure.exit == Exit::Done {
             failure.exit = Exit::Error;
         }
-        failure.way_on = self.way_on;
+        failure.hint = self.hint;
         Err(failure)
     }
 }
@@ -504,7 +504,7 @@ mod tests {
             }
             Request::Verify(_) => {
                 let _ = out.write_all(b"differs\n");
-                Reply::failed(&Failure::new(Exit::VerifyDifferences, "1 table differs").with_way_on("look"))
+                Reply::failed(&Failure::new(Exit::VerifyDifferences, "1 table differs").with_hint("look"))
             }
             Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
             Request::Copy { .. } | Request::Stop {} | Request::Pause {} | Request::Resume {} => Reply::done(),
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(out.len(), 700_000);
         out.clear();
         let failure = ask(dir.path(), &Request::Verify(VerifyRequest::default()), &mut out).unwrap_err();
-        assert_eq!((failure.exit, failure.way_on.as_deref()), (Exit::VerifyDifferences, Some("look")));
+        assert_eq!((failure.exit, failure.hint.as_deref()), (Exit::VerifyDifferences, Some("look")));
         assert_eq!(out, b"differs\n");
 
         server.stop();

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use base::units::parse_span;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
-use observe::{ErrorReport, ReplayState};
+use observe::ReplayState;
 use replica::{
     CopyInProgress, Exit, Failure, Folder, FolderLock, Replica, access,
     config::{ReplicaConfig, SourceSpec, url_has_password},
+    failure::error_report,
     log::{self, Code},
     skip,
 };
@@ -93,8 +94,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension)
         Err(failure) => {
             if !failure.text.is_empty() {
                 eprintln!("slipstream: {}", replica::config::mask_passwords(&failure.text));
-                if let Some(way_on) = &failure.way_on {
-                    eprintln!("slipstream: hint: {way_on}");
+                if let Some(hint) = &failure.hint {
+                    eprintln!("slipstream: hint: {hint}");
                 }
             }
             failure.exit.into()
@@ -207,13 +208,7 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     let mut report = folder.last_status();
     report.source.uri = source;
     report.replay.state = ReplayState::Failed;
-    report.last_error = Some(ErrorReport {
-        at: observe::utc_text(observe::now_us()),
-        exit: failure.exit.code(),
-        number: failure.number,
-        text: failure.text.clone(),
-        way_on: failure.way_on.clone(),
-    });
+    report.last_error = Some(error_report(failure));
     let _ = folder.keep_last_status(&report);
 }
 
@@ -355,8 +350,8 @@ fn wait_for_outcome(replica: &Replica) {
 
 fn log_failure(failure: &Failure) {
     let number = failure.number.map(|number| format!("Error {number}: ")).unwrap_or_default();
-    let way_on = failure.way_on.as_ref().map(|command| format!(" Hint: {command}")).unwrap_or_default();
-    let text = format!("{number}{} (exit {}: {}){way_on}", failure.text, failure.exit.code(), failure.exit);
+    let hint = failure.hint.as_ref().map(|command| format!(" Hint: {command}")).unwrap_or_default();
+    let text = format!("{number}{} (exit {}: {}){hint}", failure.text, failure.exit.code(), failure.exit);
     log::write(Code::ReplicaFailed, "Replica", &text);
 }
 
