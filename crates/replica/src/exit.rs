@@ -136,7 +136,7 @@ impl Failure {
 
     /// Adds MySQL's error number.
     #[must_use]
-    pub fn with_number(mut self, number: u32) -> Failure {
+    pub(crate) fn with_number(mut self, number: u32) -> Failure {
         self.number = Some(number);
         self
     }

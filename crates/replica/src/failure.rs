@@ -39,7 +39,7 @@ pub fn stop_failure(stop: &Stop) -> Failure {
 
 /// A fault of the relay log as the program's failure.
 #[must_use]
-pub fn relay_failure(error: RelayError) -> Failure {
+pub(crate) fn relay_failure(error: RelayError) -> Failure {
     Failure::new(relay_exit(&error), error.to_string())
 }
 
@@ -60,7 +60,7 @@ pub fn relay_exit(error: &RelayError) -> Exit {
 
 /// A GTID set for a message; empty is said in words.
 #[must_use]
-pub fn shown_set(set: &GtidSet) -> String {
+pub(crate) fn shown_set(set: &GtidSet) -> String {
     if set.is_empty() { "(none)".into() } else { set.to_string() }
 }
 

@@ -98,33 +98,33 @@ impl Folder {
 
     /// Our server_uuid.
     #[must_use]
-    pub fn server_uuid(&self) -> Uuid {
+    pub(crate) fn server_uuid(&self) -> Uuid {
         self.server_uuid
     }
 
     /// The server_id used when none is configured: from the uuid, so that it stays the same; in the upper half, away
     /// from the small numbers people give their servers.
     #[must_use]
-    pub fn default_server_id(&self) -> u32 {
+    pub(crate) fn default_server_id(&self) -> u32 {
         let [a, b, c, d, ..] = self.server_uuid.0;
         u32::from_be_bytes([a, b, c, d]) | 0x8000_0000
     }
 
     /// Folder of the relay log.
     #[must_use]
-    pub fn relay_log(&self) -> PathBuf {
+    pub(crate) fn relay_log(&self) -> PathBuf {
         self.path.join("relay-log")
     }
 
     /// Folder of the tree.
     #[must_use]
-    pub fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.path.join("store")
     }
 
     /// Folder of what outgrows memory.
     #[must_use]
-    pub fn scratch(&self) -> PathBuf {
+    pub(crate) fn scratch(&self) -> PathBuf {
         self.path.join("scratch")
     }
 
@@ -132,7 +132,7 @@ impl Folder {
     ///
     /// # Errors
     /// Code 7 when the file is broken; 8 for disk errors.
-    pub fn filters(&self) -> Result<ReplicationFilters, Failure> {
+    pub(crate) fn filters(&self) -> Result<ReplicationFilters, Failure> {
         let path = self.path.join(FILTERS_FILE);
         let text = read_small(&path)?.unwrap_or_default();
         let broken = |error| Failure::new(Exit::Corrupt, format!("{}: {error}", path.display()));
@@ -143,7 +143,7 @@ impl Folder {
     ///
     /// # Errors
     /// Code 2 when they are others; as [`Folder::filters`].
-    pub fn keep_filters(&self, filters: &ReplicationFilters, is_empty: bool) -> Result<(), Failure> {
+    pub(crate) fn keep_filters(&self, filters: &ReplicationFilters, is_empty: bool) -> Result<(), Failure> {
         let kept = if is_empty { None } else { Some(self.filters()?) };
         match kept {
             Some(kept) if kept == *filters => Ok(()),
@@ -173,14 +173,14 @@ impl Folder {
     ///
     /// # Errors
     /// Code 8 for disk errors.
-    pub fn sync(&self) -> Result<(), Failure> {
+    pub(crate) fn sync(&self) -> Result<(), Failure> {
         let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
         synced.map_err(|error| Failure::io(self.path.display(), &error))
     }
 
     /// Bytes free in its file system for us.
     #[must_use]
-    pub fn free_bytes(&self) -> Option<u64> {
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
         let facts = rustix::fs::statvfs(&self.path).ok()?;
         facts.f_bavail.checked_mul(facts.f_frsize)
     }
