@@ -216,7 +216,7 @@ pub struct ReplicaConfig {
     pub copy: CopyConfig,
     /// Bound of resident memory, bytes; 0 = a quarter of the machine's.
     pub memory: u64,
-    /// What is older than this is cut, whatever its size.
+    /// Maximum age of replayed changes that are not durable in the store.
     pub cut_interval: Duration,
     /// Bytes of rows that are on disk already and stay in memory for readers; 0: half of the memory limit.
     /// Up to half of `memory` this is within it.
@@ -235,7 +235,7 @@ pub struct ReplicaConfig {
     pub semi_sync: bool,
     /// Which databases and tables are replicated, under which names.
     pub filters: Arc<ReplicationFilters>,
-    /// Transactions to commit empty, besides those the folder knows of.
+    /// Transactions to commit empty, in addition to those kept in the folder.
     pub skip: GtidSet,
     /// Threads and memory.
     pub pipeline: PipelineConfig,

@@ -1,8 +1,8 @@
-//! When quarantined tables are copied.
+//! Decides when tables in quarantine are copied.
 //!
-//! In: the time, what is in quarantine, how often statements wrote to it, how copies went. Out: the one table whose
-//! copy is due. Never here: a copy; two at a time; a copy between statements that come one after another (invariant
-//! 19).
+//! In: the time, the tables in quarantine, how often statements wrote to them, how copies ended. Out: the one table
+//! whose copy is due. Never here: the copy itself; two at a time; a copy between statements that follow each other
+//! closely (invariant 19).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use catalog::Catalog;
 use decode::StatementWrites;
 
-/// How often quarantined tables are looked for.
+/// How often the catalog is searched for tables in quarantine.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// After the first copy of a quarantined table that failed; twice as long after each further one, ten minutes at most.
+/// Delay after the first failed copy of a table; it doubles with each further failure, up to ten minutes.
 const AGAIN_AFTER: Duration = Duration::from_secs(20);
-/// A table whose rows statements change as text is copied when none came for so long; twice as long after each copy for
-/// that reason, ten minutes at most: whoever writes so once does it again.
+/// A table that is written by statements is copied once none came for this long. The time doubles with each copy for
+/// that reason, up to ten minutes, because such a writer usually comes back.
 const QUIET_FOR: Duration = Duration::from_secs(10);
-/// Of both.
+/// Bound of both doublings.
 const DOUBLED_MAX: u32 = 5;
 
-/// See the module.
+/// The tables in quarantine, and what became of their copies.
 pub(crate) struct DueCopies {
     next_look: Instant,
     copying: bool,

@@ -149,7 +149,7 @@ impl Failure {
     }
 }
 
-/// Where the disk is full: all small files are written whole or not at all, so nothing else is to be done.
+/// Hint for a full disk. Small files are written atomically, so there is nothing else to repair.
 pub(crate) const FREE_SPACE: &str = "free space in that folder's file system, then run the same command again";
 
 /// A full or broken disk is code 8; what the caller asked wrongly (no such file, no permission) is a plain error.

@@ -1,4 +1,4 @@
-//! The data folder: what lies in it, whose it is, and writing its small files whole or not at all.
+//! The data folder: its contents, its owner, and atomic writes of its small files.
 //!
 //! ```text
 //! DIR/slipstream.format   "slipstream 2": format version; a folder without it, and not empty, is not ours
@@ -49,7 +49,7 @@ impl Folder {
     pub fn own(path: &Path) -> Result<(Folder, FolderLock), Failure> {
         let failed = |error: io::Error| Failure::io(path.display(), &error);
         fs::DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(failed)?;
-        // Looked at before the lock file is made: nothing is left behind in a folder of someone else.
+        // Checked before the lock file is made, to leave no trace in a folder that is not ours.
         if !path.join(FORMAT_FILE).exists() {
             refuse_foreign(path)?;
         }

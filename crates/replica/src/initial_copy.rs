@@ -1,8 +1,8 @@
-//! The initial copy: an empty store and a source whose log does not reach back.
+//! The initial copy: fills an empty store when the source's log does not reach back to its first statement.
 //!
 //! In: the configuration, an empty store, the source. Out: a store that holds the source at one GTID set G, and a
-//! receiver that has been fetching what follows G since the copy began. Never here: anything kept of a copy that did
-//! not come to its end: a mark in the folder tells the next start that there is one to remove.
+//! receiver that has been fetching what follows G since the copy started. Never here: anything kept of an unfinished
+//! copy; a mark in the folder tells the next start to remove it.
 
 use std::any::Any;
 use std::fs;
@@ -32,7 +32,7 @@ use crate::log::{self, Code};
 
 /// In the folder while a copy runs: its GTID set.
 const MARK: &str = "copying";
-/// How often a copy whose connections failed is begun anew.
+/// How often a copy is started over after its connections failed.
 const TRIES: u32 = 10;
 /// The first pause before another try, and the longest.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -64,7 +64,7 @@ pub(crate) fn unmark(folder: &Folder) -> Result<(), Failure> {
     folder.sync()
 }
 
-/// Removes the relay log of a copy that did not come to its end, durably: it must not come back without the mark.
+/// Removes the relay log of an unfinished copy, durably: it must not reappear without the mark.
 ///
 /// # Errors
 /// Code 8 for disk errors.
@@ -76,11 +76,10 @@ pub(crate) fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
     }
 }
 
-/// Asks the source whether its log still reaches back to its first statement; if not, an empty store needs a copy, and
-/// what stands in its way is told.
+/// True if the source's log does not reach back to its first statement, so that an empty store needs a copy.
 ///
 /// # Errors
-/// What preflight refuses, or why the source cannot be reached.
+/// What preflight or the copy's own check refuses, or why the source cannot be reached.
 pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
     let options = server.connect_options()?;
     let failed = |error: client::ClientError| source_failure(&error);
@@ -177,7 +176,7 @@ pub(crate) fn prepare(
         rate_bytes_per_second: config.copy.rate,
         lock_wait: config.copy.lock_wait,
         snapshot_max: config.copy.snapshot_max,
-        // They are copied at GTID sets of their own, beside replay of the others.
+        // Each is copied later, at a GTID set of its own, while the others are replayed.
         unsettled: Unsettled::LeaveOut,
         ..CopyOptions::default()
     };
@@ -220,7 +219,7 @@ impl CopySink for Sink<'_> {
 /// Reads all rows into the tree and makes them its content.
 ///
 /// # Errors
-/// Why the copy did not come to its end; the tree has no cut then.
+/// Why the copy failed; the tree has no cut then.
 pub(crate) fn run(
     config: &ReplicaConfig,
     folder: &Folder,
@@ -270,11 +269,11 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Why a copy did not come to its end.
+/// Why a copy failed.
 pub(crate) enum CopyFailure {
-    /// The source, or what came between.
+    /// The source or the connection to it.
     Copy(CopyError),
-    /// Here.
+    /// The store, the folder, or whoever watches the copy.
     Own(Failure),
 }
 
@@ -284,7 +283,7 @@ pub(crate) fn pause_after(tries: u32) -> Duration {
     AGAIN_AFTER.0.saturating_mul(1 << tries.min(10)).min(AGAIN_AFTER.1)
 }
 
-/// What another try may mend is None.
+/// The failure that ends the copy; None if another try may succeed.
 #[must_use]
 pub(crate) fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
     if error.is_transient() && tries < TRIES {
@@ -306,7 +305,7 @@ pub(crate) fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
     Some(Failure::new(exit, format!("initial copy: {error}")))
 }
 
-/// An initial copy under way, for whoever asks: there is no replica to ask yet.
+/// A running initial copy: answers for the replica, which does not exist yet.
 pub struct CopyInProgress {
     source: String,
     data: PathBuf,

@@ -1,7 +1,7 @@
 //! One process per data folder: `flock` on `DIR/slipstream.lock`, the owner's pid in it.
 //!
-//! The kernel lets go of the lock when its process ends, however it ends; the file stays. Whoever holds it exclusively
-//! may write the folder and owns the socket; readers of a stopped folder hold it shared.
+//! The kernel releases the lock when its process ends, however it ends; the file stays. The exclusive holder may write
+//! the folder and owns the socket; readers of a stopped folder hold it shared.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -20,7 +20,7 @@ pub(crate) const LOCK_FILE: &str = "slipstream.lock";
 /// succeeding; a long dump may.
 const READERS_WAIT: Duration = Duration::from_secs(2);
 const READERS_LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Opening a tree takes milliseconds, and seconds where much is to be removed.
+/// Opening a tree takes milliseconds, or seconds if there is much to remove.
 const OPENING_WAIT: Duration = Duration::from_secs(60);
 
 /// Held until dropped.
@@ -82,14 +82,14 @@ impl FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         if self.exclusive {
-            // Best effort: a pid left behind by a killed owner is told apart by the lock itself.
+            // Best effort: the lock itself tells a killed owner's pid from a living one's.
             let _ = self.file.set_len(0);
         }
     }
 }
 
 /// Held by a reader of a stopped folder while it opens the store's tree: opening removes what a killed process left,
-/// and two who do that at once get in each other's way. Once it is open readers disturb nobody.
+/// and two readers must not do that at once. Once the tree is open readers do not interfere.
 #[derive(Debug)]
 pub(crate) struct OpeningLock {
     _folder: Option<File>,

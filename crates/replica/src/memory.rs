@@ -1,4 +1,4 @@
-//! Who may use how much of `--memory`.
+//! Shares out `--memory`.
 //!
 //! In: the limit. Out: the shares. Never here: a share that grows with a transaction's size or the backlog.
 

@@ -1,6 +1,6 @@
-//! A start: store and relay log are opened, the source is copied where that is needed, receiving begins.
+//! A start: opens store and relay log, copies the source if that is needed, and starts receiving.
 //!
-//! In: an owned folder and its configuration. Out: what `Replica` is made of. Never here: replay.
+//! In: an owned folder and its configuration. Out: the parts of a `Replica`. Never here: replay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +60,7 @@ impl Opening<'_> {
         {
             return self.copy(server, disk);
         }
-        // No copy follows the one that was removed: what is received from here on must survive the next start.
+        // No new copy replaces the removed one: what is received from now on must survive the next start.
         if initial_copy::is_marked(self.folder) {
             initial_copy::unmark(self.folder)?;
         }
@@ -72,7 +72,7 @@ impl Opening<'_> {
         Disk::open(&self.folder.store(), options).map_err(|error| store_failure(&error))
     }
 
-    /// Copies the source; receiving begins at the copy's GTID set, beside it.
+    /// Copies the source, and meanwhile receives what follows the copy's GTID set.
     fn copy(&self, server: &ServerOptions, disk: Disk) -> Result<Opened, Failure> {
         let mut disk = Some(disk);
         let mut tries = 0;

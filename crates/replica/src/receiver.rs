@@ -1,4 +1,4 @@
-//! The receiver: keeps the relay log fed, whatever happens to the source.
+//! The receiver: feeds the relay log, and reconnects to the source as often as needed.
 //!
 //! In: a source's dump stream, or binlog files. Out: appends to the relay log, acknowledgements after our sync, the
 //! connection's state. Never here: replay; an acknowledgement before the sync; a transaction torn by a reconnect.
@@ -46,7 +46,7 @@ enum Feed {
     Files(Vec<PathBuf>),
 }
 
-/// See the module.
+/// Receives from one source into one relay log.
 pub(crate) struct Receiver {
     config: ReplicaConfig,
     server_id: u32,
@@ -154,7 +154,7 @@ impl Receiver {
         self.link.stopping.load(Ordering::Acquire)
     }
 
-    /// Receives until told to stop, or until something a retry cannot mend.
+    /// Receives until told to stop, or until a failure that a retry cannot fix.
     pub(crate) fn run(mut self) {
         let result = match std::mem::replace(&mut self.feed, Feed::Files(Vec::new())) {
             Feed::Server { options, first } => self.follow(&options, first),
@@ -323,7 +323,7 @@ impl Receiver {
             if stream.buffered() {
                 continue;
             }
-            // Nothing more is at hand: what is whole goes on its way before we wait.
+            // Nothing is buffered: hand on the complete transactions before waiting.
             fail_point::enter(Phase::Receive);
             let end = self.intake.flush().map_err(|e| Trouble::Fatal(relay_failure(e)))?;
             self.note_progress();

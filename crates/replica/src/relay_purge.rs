@@ -39,7 +39,7 @@ pub(crate) fn sync_relay(sync: &Arc<RelaySync>) -> apply::SyncRelay {
     })
 }
 
-/// Purges the relay log behind a durable cut.
+/// Purges the relay log up to a durable cut.
 pub(crate) fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &Arc<Mutex<LastCut>>) -> apply::AfterCut {
     let (relay, last_cut) = (Arc::clone(relay), Arc::clone(last_cut));
     Box::new(move |point, report| {

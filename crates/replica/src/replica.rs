@@ -163,7 +163,7 @@ impl Replica {
         })
     }
 
-    /// Stops replaying at a transaction boundary; receiving goes on.
+    /// Pauses replay at a transaction boundary; receiving continues.
     ///
     /// # Errors
     /// When replay has failed.
@@ -173,7 +173,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Replays again.
+    /// Resumes replay.
     ///
     /// # Errors
     /// When replay has failed.
@@ -208,7 +208,7 @@ impl Replica {
         }
     }
 
-    /// Why the replica cannot go on, if so.
+    /// Why the replica cannot continue; None if it can.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         let replay = self.pipeline.failure().map(|stop| self.stop_failure(&stop));
@@ -239,13 +239,13 @@ impl Replica {
         Some(self.failure().map_or(Ok(()), Err))
     }
 
-    /// Why replay stopped, where that is a damaged relay log that the source can be asked for again: the next start
-    /// cuts it back. None too when what is wrong is what the source sent.
+    /// The damage of the relay log at which replay stopped, if the source can send that part again: the next start
+    /// truncates the log. None too if the source itself sent it damaged.
     #[must_use]
     pub fn damage(&self) -> Option<relay_log::Damage> {
         let stop = self.pipeline.failure().filter(|stop| stop.class == StopClass::Corrupt)?;
         self.source_options.as_ref()?;
-        // The damage lies behind all that is visible, in front of where replay stopped or there.
+        // The damage is after the last visible transaction, and not after the place where replay stopped.
         let visible = self.pipeline.publisher.status().position;
         let from = visible.as_ref().and_then(RelayPosition::of).or_else(|| {
             let (file_number, _) = *self.relay.files().first()?;
@@ -270,8 +270,8 @@ impl Replica {
         self.source_options.clone()
     }
 
-    /// Copies one table (`SCHEMA.TABLE`) again while everything else goes on; `say` is told how far it is. Returns when
-    /// the copy is durable and stands in the table's place.
+    /// Copies one table (`SCHEMA.TABLE`) again while replay continues, and reports progress to `say`. Returns when the
+    /// copy is durable and has replaced the table.
     ///
     /// # Errors
     /// Why the table is as it was; code 2 for a name that is none.

@@ -1,23 +1,22 @@
-//! One table copied again while everything else goes on (invariant 23).
+//! Copies one table again while replay continues (invariant 23).
 //!
 //! In: a running replica, a table's name. Out: the table under a fresh id, exact at the very transaction at which its
 //! name is switched to it. Never here: replay held for longer than it takes to apply the last few changes; a copy that
-//! is seen before it is whole; anything that counts of one that did not come to its end.
+//! is seen before it is complete; any effect of an unfinished one.
 //!
-//! 1. Replay's place P is noted, and from there on the relay log is kept.
-//! 2. The table is locked on the source for milliseconds: its rows at GTID set G are read into the tree, under an id
-//!    that no catalog knows. Replay goes on with the table as it is.
-//! 3. From P on the relay log is read once more, for this table alone: what G holds is left out, the rest is applied to
-//!    the copy, in log order, between replay's pieces. So images that lack columns and rows without a key are exact.
-//! 4. When that has come close to replay, and replay has passed G, replay is held at a transaction boundary, the copy
-//!    brought there, and the name switched. The cut that holds the switch holds all of the copy.
+//! 1. Replay's position P is noted; the relay log is kept from there on.
+//! 2. The table is locked on the source for milliseconds. Its rows at GTID set G are read into the tree, under an id
+//!    that no catalog knows. Replay continues to change the old table.
+//! 3. The relay log is read again from P, for this table alone. Transactions in G are left out; the others are applied
+//!    to the copy in log order, between replay's pieces, so partial images and rows without a key stay exact.
+//! 4. Once this is close to replay, and replay has passed G, replay is held at a transaction boundary, the copy catches
+//!    up with it, and the name is switched. The cut that contains the switch contains all of the copy.
 //!
-//! What foreign keys do to the table without its being in the log (sources before 9.6, or with
-//! innodb_native_foreign_keys=ON) cannot be followed: a DELETE or key change of the parent that comes in between ends
-//! the copy with a message.
+//! Changes that foreign keys make without logging them (sources before 9.6, or with innodb_native_foreign_keys=ON)
+//! cannot be followed: a DELETE or key change of the parent during the copy ends it with a message.
 //!
-//! DDL on the table in between ends an attempt; another one begins. A process that ends before that cut leaves the
-//! table as it was, and rows that compaction removes: the copy is abandoned, and the next start says so.
+//! DDL on the table ends an attempt, and another one starts. If the process ends before that cut, the table is
+//! unchanged, compaction removes the copied rows, and the next start reports the abandoned copy.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -211,7 +210,7 @@ impl TableCopy<'_> {
 
     fn attempt(&self, filter: &TableFilter, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Ended> {
         let copier = self.pipeline.copier();
-        // In this order: what is purged before the place is known was sequenced before it.
+        // In this order: what is purged before the position is known was sequenced before it.
         let mut side = RelayReader::open(Arc::clone(self.relay), ReaderOptions::TABLE_COPY);
         let place = copier.look(self.stop)?;
         let start = self.relay.start_point(&place.executed, place.end.as_ref());

@@ -1,5 +1,4 @@
-//! The command line. Every option a file can hold is a text here and is read by `config`, so that flag and file agree
-//! in spelling, units and errors.
+//! The command line: the commands and their flags. Flags that are options too come from `options`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -99,7 +99,7 @@ pub(crate) enum Request {
     },
     /// Stop at a transaction boundary and end.
     Stop {},
-    /// Stop replaying; receiving goes on.
+    /// Pause replay; receiving continues.
     Pause {},
     /// Replay again.
     Resume {},
@@ -116,7 +116,7 @@ impl Request {
     }
 }
 
-/// How it went.
+/// The outcome of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reply {
     /// Whether it was done.
@@ -191,7 +191,7 @@ impl Reply {
 }
 
 /// Does what is asked. Output of `dump`, `verify` and `copy` goes to the writer; other commands must not write to it. A
-/// failed write means that the asker has gone.
+/// failed write means that the asker disconnected.
 pub(crate) type Handler = Arc<dyn Fn(Request, &mut dyn Write) -> Reply + Send + Sync>;
 
 /// A path to the socket that fits into a `sun_path`, however deep the folder lies: by way of an open folder and

@@ -45,7 +45,7 @@ pub(crate) fn init(config: &LogConfig, umask: u32) -> Result<(), Failure> {
 /// Opens the log file again (after SIGHUP, for logrotate).
 ///
 /// # Errors
-/// If it cannot be opened; lines go on into the old one.
+/// If it cannot be opened; lines are still written to the old one.
 pub(crate) fn reopen() -> Result<(), Failure> {
     let Some(logger) = LOGGER.get() else { return Ok(()) };
     let file = open(logger.config.file.as_ref(), logger.mode)?;

@@ -20,7 +20,7 @@ use crate::control::{DumpRequest, VerifyRequest};
 /// Writes rows of a running replica at its watermark.
 ///
 /// # Errors
-/// A failed write to `out` means that the asker has gone.
+/// A failed write to `out` means that the asker disconnected.
 pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
     dump_store(&replica.pipeline.store, options, out)
 }
@@ -43,7 +43,7 @@ pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn W
 /// Dump from a stopped folder: its kept relay log is replayed into memory first, as far as that goes.
 ///
 /// # Errors
-/// As [`dump`]; code 7 or 8 after the rows when the relay log is damaged behind them.
+/// As [`dump`]; code 7 or 8, after the rows, if the rest of the relay log is damaged.
 pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
     dump_store(&stopped.pipeline.store, options, out)?;

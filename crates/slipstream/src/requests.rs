@@ -68,7 +68,7 @@ fn status(report: &observe::StatusReport) -> Reply {
     }
 }
 
-/// Copies one table again and writes how far it is, a line at a time. It goes on when the asker goes away.
+/// Copies one table again and writes a line for each step. The copy continues if the asker disconnects.
 fn copy_table(replica: &Replica, table: &str, out: &mut dyn Write) -> Result<(), Failure> {
     let mut line = |text: &str| {
         // The log has it too; an asker that is gone does not end the copy.

@@ -37,7 +37,7 @@ const LOOK_WHILE_RECOVERING: Duration = Duration::from_millis(2);
 /// A stop that takes longer ends the process: the folder is then as after a crash, which every start copes with.
 const STOP_WITHIN: Duration = Duration::from_millis(4500);
 
-/// How long a compaction under way may keep the store open before the engine is started anew in the same process.
+/// How long a running compaction may keep the store open before the engine is restarted in the same process.
 const LET_GO_WITHIN: Duration = Duration::from_secs(60);
 
 /// How often the status is kept for `status` after a crash.
@@ -46,7 +46,7 @@ const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
 /// Reads the option files, and over them the pipeline's options among what a command was given.
 pub type ReadSettings<'a> = &'a dyn Fn(&ArgMatches) -> Result<Settings, Failure>;
 
-/// A command that is not this crate's, which the program offers beside its own.
+/// A command of another crate, which the program offers with its own.
 pub struct Extension {
     /// What it is called and takes.
     pub command: clap::Command,
@@ -212,8 +212,8 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     let _ = folder.keep_last_status(&report);
 }
 
-/// Runs the engine until its end. Where that is a relay log found damaged, and the source can be asked again, the
-/// engine is started anew: it cuts the log back, fetches what is missing and goes on.
+/// Runs the engine until its end. If the relay log is damaged and the source can send that part again, the engine is
+/// restarted: it truncates the log, fetches what is missing and continues.
 fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
     let mut mended_at = None;
     loop {
@@ -235,7 +235,7 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
 enum Life {
     /// As asked.
     Ended,
-    /// With this failure, which another start mends.
+    /// With this failure, which another start repairs.
     Damaged(Failure, Damaged),
 }
 
@@ -248,7 +248,7 @@ struct Damaged {
 }
 
 impl Damaged {
-    /// Waits until nobody has the store open any more; false when that takes too long.
+    /// Waits until the store is closed; false if that takes too long.
     fn is_let_go(&self) -> bool {
         let until = Instant::now() + LET_GO_WITHIN;
         while self.store.strong_count() > 0 {
@@ -261,7 +261,7 @@ impl Damaged {
     }
 }
 
-/// Starts the engine, opens the socket, and looks after both until the end.
+/// Starts the engine, opens the socket, and runs both until the end.
 fn live(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
     let started = Arc::new(AtomicBool::new(false));
     end_while_starting(signals.stop_flag(), Arc::clone(&started));

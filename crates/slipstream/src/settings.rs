@@ -56,7 +56,7 @@ pub struct Settings {
     /// None: a second, or less where the connection counts as dead sooner.
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) filters: ReplicationFilters,
-    /// All else. Source, folder, heartbeat and filters stand above until `replica` puts them in.
+    /// Everything else. `replica` adds source, folder, heartbeat and filters from the fields above.
     pub(crate) config: ReplicaConfig,
     pub(crate) log: LogConfig,
     /// Password of the `[client]` section, as mysql's clients read it; used when ours names none.
