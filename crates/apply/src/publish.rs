@@ -161,7 +161,7 @@ impl Publisher {
                 commit_us: t.commit_us,
                 rows: u64::from(t.rows),
                 bytes: (t.end - t.start) as u64,
-                end: decoded.piece.position(t.end).offset,
+                end: decoded.piece.offset_of(t.end),
                 copied,
             })
             .collect();

@@ -98,7 +98,13 @@ impl Piece {
     /// Relay log position of a byte of `data`.
     #[must_use]
     pub fn position(&self, at: usize) -> LogPosition {
-        LogPosition { file: Arc::clone(&self.file), offset: self.offset + (at.saturating_sub(self.start)) as u64 }
+        LogPosition { file: Arc::clone(&self.file), offset: self.offset_of(at) }
+    }
+
+    /// As [`position`](Self::position), within the file.
+    #[must_use]
+    pub fn offset_of(&self, at: usize) -> u64 {
+        self.offset + at.saturating_sub(self.start) as u64
     }
 }
 

@@ -283,7 +283,9 @@ impl Splitter {
         Box::new(Stop { class, ..*self.corrupt(at, error.to_string()) })
     }
 
-    fn event_len(&self, data: &[u8], at: usize) -> Result<Option<usize>, Box<Stop>> {
+    /// The event at `at`, if all of it is there.
+    #[inline]
+    fn event_at<'d>(&self, data: &'d [u8], at: usize) -> Result<Option<&'d [u8]>, Box<Stop>> {
         let Some(rest) = data.get(at..) else { return Ok(None) };
         if rest.len() < EventHeader::LEN {
             return Ok(None);
@@ -293,14 +295,14 @@ impl Splitter {
         if len > EVENT_LEN_MAX {
             return Err(self.corrupt(at, format!("an event of {len} bytes is longer than any source writes")));
         }
-        Ok((rest.len() >= len).then_some(len))
+        Ok(rest.get(..len))
     }
 
     /// Walks `data` from where the walk is and plans pieces.
     fn cut(&mut self, data: &[u8], planned: &mut Planned) -> Result<(), Box<Stop>> {
-        while let Some(len) = self.event_len(data, self.walk.next)? {
-            let at = self.walk.next;
-            let ends = self.see(data, at, len)?;
+        while let Some(event) = self.event_at(data, self.walk.next)? {
+            let (at, len) = (self.walk.next, event.len());
+            let ends = self.see(event, at)?;
             self.walk.next = at + len;
             if ends {
                 self.end_transaction(planned);
@@ -402,13 +404,12 @@ impl Splitter {
     }
 
     /// Takes one whole event; true when a transaction, or an event outside any, ends with it.
-    fn see(&mut self, data: &[u8], at: usize, len: usize) -> Result<bool, Box<Stop>> {
-        let event = part(data, at..at + len);
+    fn see(&mut self, event: &[u8], at: usize) -> Result<bool, Box<Stop>> {
         let header = EventHeader::parse(event).map_err(|e| self.fault(at, &e))?;
         let outside = self.walk.phase == Phase::Outside;
         match header.event_type {
             event_type::TABLE_MAP => {
-                self.walk.table_maps.push((at, at + len));
+                self.walk.table_maps.push((at, at + event.len()));
                 Ok(false)
             }
             event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS => Ok(outside),
