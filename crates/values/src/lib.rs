@@ -30,6 +30,7 @@ mod layout;
 pub mod sort_key;
 mod temporal;
 pub mod text;
+mod typed;
 mod weight_table;
 mod weights;
 
@@ -37,4 +38,5 @@ pub use collation::Collation;
 pub use column_type::{ColumnType, type_code};
 pub use error::ValueError;
 pub use layout::{OFFSET_ABSENT, OFFSET_NULL, RowLayout};
+pub use typed::{DateTimeValue, DateValue, DecimalValue, RowView, TimeValue, TypedValue};
 pub use weights::weight_string;
