@@ -22,7 +22,7 @@ use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, SharedCata
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{Intake, ReaderOptions, RelayLog, RelayOptions, RelayReader, SyncPolicy, TailItem};
 use serde::{Deserialize, Serialize};
-use store::{CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, Snapshot, Store, TableReader};
+use store::{CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowBuf, Snapshot, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::stages::{self, Stage};
@@ -364,12 +364,13 @@ impl Line {
 
     fn point_reads(&self, keys: &[(Arc<TableDef>, Vec<u8>)], counts: &mut Counts) -> anyhow::Result<u64> {
         let snapshot = Snapshot::pin(&self.store);
-        let (store, mut hash, mut failed) = (&self.store, 0, None);
+        let keys: Vec<_> = keys.iter().map(|(table, key)| (snapshot.reader(table), table, key)).collect();
+        let (mut row, mut hash, mut failed) = (RowBuf::default(), 0, None);
         counts.measure(&stages::POINT_READ, true, &mut || {
-            for (table, key) in keys.iter().cycle().take(POINT_READS) {
-                match store.get(&snapshot, table, key) {
-                    Ok(Some(image)) => hash ^= xxh3_64(&image),
-                    Ok(None) => return failed = Some(anyhow!("a row of {} is gone", table.name)),
+            for (reader, table, key) in keys.iter().cycle().take(POINT_READS) {
+                match snapshot.get(reader, key, &mut row) {
+                    Ok(true) => hash ^= xxh3_64(row.image()),
+                    Ok(false) => return failed = Some(anyhow!("a row of {} is gone", table.name)),
                     Err(error) => return failed = Some(error.into()),
                 }
             }
@@ -381,7 +382,7 @@ impl Line {
     fn range_reads(&self, counts: &mut Counts) -> anyhow::Result<(u64, u64)> {
         let snapshot = Snapshot::pin(&self.store);
         let table = snapshot.catalog().table("tpcc", "order_line").context("no order lines")?;
-        let reader = Arc::new(TableReader::new(table));
+        let reader = snapshot.reader(table);
         let ranges: Vec<KeyRange> = (0..RANGE_READS)
             .map(|n| {
                 let (warehouse, district, order) = (1i32, (n % 10) as u8 + 1, (n / 10) as i32 + 1);
@@ -389,16 +390,17 @@ impl Line {
                 Ok(KeyRange::all().from_including(&reader.bound(ReadOrder::Identity, key.into_iter().map(Some))?))
             })
             .collect::<anyhow::Result<_>>()?;
-        let (store, mut rows, mut hash, mut failed) = (&self.store, 0, 0, None);
+        let (mut row, mut rows, mut hash, mut failed) = (RowBuf::default(), 0, 0, None);
         counts.measure(&stages::RANGE_READ, true, &mut || {
             for range in &ranges {
-                let found = match store.range(&snapshot, &reader, ReadOrder::Identity, range) {
+                let mut found = match snapshot.range(&reader, ReadOrder::Identity, range) {
                     Ok(found) => found,
                     Err(error) => return failed = Some(error),
                 };
-                for row in found.take(ROWS_PER_RANGE) {
-                    match row {
-                        Ok(row) => hash ^= xxh3_64(&row.image).rotate_left(rows as u32),
+                for _ in 0..ROWS_PER_RANGE {
+                    match found.next_into(&mut row) {
+                        Ok(true) => hash ^= xxh3_64(row.image()).rotate_left(rows as u32),
+                        Ok(false) => break,
                         Err(error) => return failed = Some(error),
                     }
                     rows += 1;

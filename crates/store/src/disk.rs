@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -158,7 +158,7 @@ impl Kept {
 
 /// See the module.
 pub struct Disk {
-    folder: PathBuf,
+    folder: Arc<Path>,
     tree: AnyTree,
     kept: Kept,
     counter: SequenceNumberCounter,
@@ -279,7 +279,7 @@ impl Disk {
         counter.fetch_max(next + 1);
         visible.fetch_max(next + 1);
         Ok(Disk {
-            folder: folder.to_owned(),
+            folder: folder.into(),
             kept: kept.clone(),
             views: Mutex::new(vec![Arc::new(TreeView::of(&tree, counter.get()))]),
             tree,
@@ -310,7 +310,7 @@ impl Disk {
         let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let found = u32::try_from(found).unwrap_or(u32::MAX);
         if !(FORMAT_OLDEST..=FORMAT_SETTLING).contains(&found) {
-            return Err(StoreError::Version { folder: self.folder.clone(), found, expected: FORMAT });
+            return Err(StoreError::Version { folder: self.folder.to_path_buf(), found, expected: FORMAT });
         }
         let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
         let catalog = self.get_in(&view, &entry::record_key(CATALOG_RECORD))?;
@@ -403,7 +403,7 @@ impl Disk {
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
-        let folder = self.folder.clone();
+        let folder = Arc::clone(&self.folder);
         view.entries(from, to).map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error)))
     }
 
@@ -418,7 +418,7 @@ impl Disk {
     /// As `range_in`, for ranges that are left early and that may be read from the back.
     pub(crate) fn tree_range(&self, view: &Arc<TreeView>, from: &[u8], to: &[u8]) -> TreeRange {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
-        TreeRange::new(Arc::clone(view), self.folder.clone(), from, to)
+        TreeRange::new(Arc::clone(view), Arc::clone(&self.folder), from, to)
     }
 
     /// Begins to write a sorted run.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, TableId};
@@ -24,6 +24,7 @@ use crate::reader::TableReader;
 use crate::table::Content;
 use crate::tree_range::{TreeEntry, TreeRange};
 use crate::tree_view::TreeView;
+use crate::waits::LaneWaits;
 
 /// A transaction boundary: the state of everything up to it.
 #[derive(Clone)]
@@ -66,17 +67,25 @@ pub struct Generation {
     orders: Orders,
     /// Set when the generation is sealed at a boundary: it can be cut.
     point: OnceLock<CutPoint>,
+    waits: Arc<LaneWaits>,
 }
 
 impl Generation {
     /// `bottom`: nothing lies below, so deleted rows need no trace.
-    pub(crate) fn new(number: u64, lanes: usize, bottom: bool, segments: &Arc<SegmentPool>) -> Generation {
+    pub(crate) fn new(
+        number: u64,
+        lanes: usize,
+        bottom: bool,
+        segments: &Arc<SegmentPool>,
+        waits: &Arc<LaneWaits>,
+    ) -> Generation {
         Generation {
             number,
             lanes: (0..lanes).map(|_| RwLock::new(Lane::new(bottom, segments))).collect(),
             bytes: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             orders: Orders::default(),
             point: OnceLock::new(),
+            waits: Arc::clone(waits),
         }
     }
 
@@ -88,19 +97,19 @@ impl Generation {
 
     /// The lane for its one writer.
     pub fn lane_mut(&self, lane: usize) -> Option<LaneGuard<'_>> {
-        let guard = self.lanes.get(lane)?.write().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.waits.writers.write(self.lanes.get(lane)?);
         Some(LaneGuard { guard, bytes: self.bytes.get(lane)? })
     }
 
     /// Every generation of a store has the same number of lanes, and `base::lane_of` stays below it.
     pub(crate) fn lane(&self, lane: usize) -> RwLockReadGuard<'_, Lane> {
         assert!(lane < self.lanes.len(), "lane {lane} of a generation of {}", self.lanes.len());
-        self.lanes[lane].read().unwrap_or_else(PoisonError::into_inner)
+        self.waits.readers.read(&self.lanes[lane])
     }
 
     /// All lanes, one after the other.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = RwLockReadGuard<'_, Lane>> {
-        self.lanes.iter().map(|lane| lane.read().unwrap_or_else(PoisonError::into_inner))
+        self.lanes.iter().map(|lane| self.waits.readers.read(lane))
     }
 
     pub(crate) fn lane_count(&self) -> usize {
@@ -119,8 +128,13 @@ impl Generation {
     }
 
     /// Rows of a table in the order of an index (0: of the identifying key): see `order`.
-    pub(crate) fn slices(&self, table: &TableReader, index: u16) -> Result<Vec<Arc<Slice>>, StoreError> {
-        self.orders.slices(self, table, index)
+    pub(crate) fn slices(
+        &self,
+        table: &TableReader,
+        index: u16,
+        each: impl FnMut(&Arc<Slice>),
+    ) -> Result<(), StoreError> {
+        self.orders.slices(self, table, index, each)
     }
 
     /// Where it was sealed, once it was.

@@ -34,6 +34,7 @@ mod lane;
 mod layers;
 mod order;
 mod parts;
+mod point;
 mod published;
 mod range;
 mod reader;
@@ -44,6 +45,7 @@ mod table;
 mod tiers;
 mod tree_range;
 mod tree_view;
+mod waits;
 
 pub use copy::CopyWriter;
 pub use cut::CutReport;
@@ -56,10 +58,13 @@ pub use lane::{
     merge_json,
 };
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
+pub use point::RowBuf;
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
+pub use scan::{RowBatch, Scan};
 pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
 pub use tiers::MERGE_RUNS;
+pub use waits::WaitStats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -72,6 +77,7 @@ use catalog::{Catalog, IndexSet, TableDef, TableId};
 use crate::arena::SegmentPool;
 use crate::index_state::IndexStates;
 use crate::layers::{Layer, Spill, TreeAt};
+use crate::waits::LaneWaits;
 
 /// All lanes, the tree below, and what of them is visible.
 pub struct Store {
@@ -91,6 +97,8 @@ pub struct Store {
     settled: AtomicBool,
     recovered_prepared: PreparedSet,
     segments: Arc<SegmentPool>,
+    readers: reader::Readers,
+    waits: Arc<LaneWaits>,
 }
 
 /// What the newest cut holds.
@@ -193,7 +201,8 @@ impl Store {
         let lanes = lanes_rounded(lanes);
         let bottom = disk.is_none();
         let segments = Arc::new(if bottom { SegmentPool::default() } else { SegmentPool::passing() });
-        let active = Arc::new(Generation::new(0, lanes, bottom, &segments));
+        let waits = Arc::default();
+        let active = Arc::new(Generation::new(0, lanes, bottom, &segments, &waits));
         let base = disk.as_ref().map(TreeAt::newest);
         let indexes = match (&disk, &recovered) {
             (Some(disk), Some(_)) => disk.recovered_indexes(),
@@ -246,6 +255,8 @@ impl Store {
             settles_at,
             recovered_prepared,
             segments,
+            readers: reader::Readers::default(),
+            waits,
         }
     }
 
@@ -271,6 +282,10 @@ impl Store {
             return Ok(());
         }
         Err(StoreError::Settling { until: until.to_string().replace('\n', ""), missing: missing.count() })
+    }
+
+    pub(crate) fn readers(&self) -> &reader::Readers {
+        &self.readers
     }
 
     /// Number of lanes, a power of two.
@@ -336,7 +351,13 @@ impl Store {
         }
         // As much as the next one is going to take.
         self.segments.keep(base::to_usize(sealed.lane_bytes()));
-        self.visibility.put_on_top(Generation::new(number, self.lanes, self.disk.is_none(), &self.segments));
+        self.visibility.put_on_top(Generation::new(
+            number,
+            self.lanes,
+            self.disk.is_none(),
+            &self.segments,
+            &self.waits,
+        ));
         sealed
     }
 
@@ -539,6 +560,12 @@ impl Store {
         let ending = disk.ending();
         let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
         self.visibility.move_base(tree, None);
+    }
+
+    /// How long readers waited for lanes that were written to, and writers for lanes that were read.
+    #[must_use]
+    pub fn lane_waits(&self) -> (WaitStats, WaitStats) {
+        (self.waits.readers.stats(), self.waits.writers.stats())
     }
 
     /// Memory and counts. Walks all lanes: for status, not for every piece.

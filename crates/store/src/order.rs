@@ -172,8 +172,11 @@ impl Order {
     fn catch_up(&mut self, generation: &Generation, table: &TableReader, index: u16) -> Result<(), StoreError> {
         let (id, order) = (table.id(), table.order());
         self.cursors.resize(generation.lane_count(), Cursor::default());
-        let rows: usize = generation.lanes().map(|lane| lane.slot_count(id)).sum();
-        let anew = self.len() > 2 * self.made_with + 4 * rows + STALE_ENTRIES_MIN;
+        let len = self.len();
+        // Rows are counted only where it may matter: it takes every lane.
+        let rows = || generation.lanes().map(|lane| lane.slot_count(id)).sum::<usize>();
+        let may_be_stale = len > 2 * self.made_with + STALE_ENTRIES_MIN;
+        let anew = may_be_stale && len > 2 * self.made_with + 4 * rows() + STALE_ENTRIES_MIN;
         if anew {
             *self = Order::default();
             self.cursors.resize(generation.lane_count(), Cursor::default());
@@ -276,13 +279,14 @@ impl Orders {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The slices that hold everything a snapshot pinned before can see of the table in this generation.
+    /// Hands `each` the slices that hold everything a snapshot pinned before can see of the table in this generation.
     pub(crate) fn slices(
         &self,
         generation: &Generation,
         table: &TableReader,
         index: u16,
-    ) -> Result<Vec<Arc<Slice>>, StoreError> {
+        each: impl FnMut(&Arc<Slice>),
+    ) -> Result<(), StoreError> {
         let name = (table.id().0, index, table.definition());
         let shared = {
             let mut held = self.held();
@@ -292,10 +296,11 @@ impl Orders {
             named.last_use = last_use;
             Arc::clone(&named.order)
         };
-        let (slices, bytes) = {
+        let bytes = {
             let mut made = shared.lock().unwrap_or_else(PoisonError::into_inner);
             made.catch_up(generation, table, index)?;
-            (made.slices.clone(), made.bytes())
+            made.slices.iter().for_each(each);
+            made.bytes()
         };
         let mut held = self.held();
         if let Some(named) = held.by_name.get_mut(&name) {
@@ -311,7 +316,7 @@ impl Orders {
             }
         }
         self.bytes.store(total(&held), Ordering::Relaxed);
-        Ok(slices)
+        Ok(())
     }
 }
 

@@ -10,15 +10,15 @@
 
 use std::sync::Arc;
 
-use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableId};
-use values::RowLayout;
+use catalog::ConversionBuffers;
 
 use crate::entry;
 use crate::error::StoreError;
-use crate::lane::{Standing, TableShape};
+use crate::lane::Standing;
 use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::order::{Slice, append_key};
-use crate::parts::{self, Parts};
+use crate::parts;
+use crate::point::RowBuf;
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::tree_range::{TreeEntry, TreeRange};
 use crate::{Snapshot, Store};
@@ -101,22 +101,17 @@ impl<'a> View<'a> {
     }
 }
 
-/// An open range.
+/// An open range: a cursor that copies row after row into a buffer ([`Range::next_into`]), or an iterator of owned rows.
 pub struct Range<'a> {
     view: View<'a>,
-    table: TableId,
-    order: KeyOrder,
-    definition: u32,
-    versions: Arc<RowVersions>,
+    table: TableReader,
     index: u16,
     lanes: usize,
-    layout: Arc<RowLayout>,
     sources: Vec<Source>,
     /// The key at the end that is looked at, without the table's and index's ids.
     key: Vec<u8>,
-    found: Vec<u8>,
-    candidates: Vec<Candidate>,
-    above: Parts,
+    /// For the iterators.
+    row: RowBuf,
 }
 
 /// Places of one layer; 0 is the active generation, then downwards.
@@ -140,6 +135,21 @@ enum Candidate {
 enum End {
     Front,
     Back,
+}
+
+impl Snapshot {
+    /// The rows of a table between two bounds, in this order: see [`Store::range`].
+    ///
+    /// # Errors
+    /// As [`Store::range`].
+    pub fn range<'a>(
+        &'a self,
+        table: &TableReader,
+        order: ReadOrder,
+        range: &KeyRange,
+    ) -> Result<Range<'a>, StoreError> {
+        self.store().range(self, table, order, range)
+    }
 }
 
 impl Store {
@@ -186,7 +196,7 @@ impl Store {
         if !is_ready(&layers, table, order) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
-        let mut sources = Vec::new();
+        let mut sources = Vec::with_capacity(layers.below.len() + 4);
         memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
         let prefix = entry::index_prefix(table.id(), index);
         let first = [prefix.as_slice(), &range.from].concat();
@@ -216,21 +226,8 @@ impl Store {
                 memory_sources(generation, below + 1, table, index, range, &mut sources)?;
             }
         }
-        Ok(Range {
-            view,
-            table: table.id(),
-            order: table.order().clone(),
-            definition: table.definition(),
-            versions: Arc::clone(table.versions()),
-            index,
-            lanes: self.lane_count(),
-            layout: Arc::clone(table.layout()),
-            above: Parts::default(),
-            sources,
-            key: Vec::new(),
-            found: Vec::new(),
-            candidates: Vec::new(),
-        })
+        let (lanes, table) = (self.lane_count(), table.clone());
+        Ok(Range { view, table, index, lanes, sources, key: Vec::new(), row: RowBuf::default() })
     }
 
     /// Whether rows can be read in this order at this snapshot: not while an index that came with a later DDL is being
@@ -319,14 +316,13 @@ fn memory_sources(
     range: &KeyRange,
     sources: &mut Vec<Source>,
 ) -> Result<(), StoreError> {
-    for slice in generation.slices(table, index)? {
+    generation.slices(table, index, |slice| {
         let front = slice.below(&range.from);
         let back = range.to.as_ref().map_or(slice.len(), |to| slice.below(to));
         if front < back && !range.is_empty {
-            sources.push(Source { layer, places: Places::Slice { slice, front, back } });
+            sources.push(Source { layer, places: Places::Slice { slice: Arc::clone(slice), front, back } });
         }
-    }
-    Ok(())
+    })
 }
 
 impl Source {
@@ -371,170 +367,229 @@ impl Source {
 }
 
 impl Range<'_> {
-    fn step(&mut self, end: End) -> Result<Option<OwnedRow>, StoreError> {
-        while self.take_next(end)? {
-            let mut candidates = std::mem::take(&mut self.candidates);
-            let mut row = None;
-            for candidate in candidates.drain(..) {
-                row = self.row_of(candidate)?;
-                if row.is_some() {
-                    break;
+    /// Copies the next row into `row`; false behind the last one.
+    ///
+    /// # Errors
+    /// The snapshot was given up; the tree cannot be read.
+    pub fn next_into(&mut self, row: &mut RowBuf) -> Result<bool, StoreError> {
+        self.step(End::Front, row)
+    }
+
+    /// As [`next_into`](Self::next_into), from the back.
+    ///
+    /// # Errors
+    /// As [`next_into`](Self::next_into).
+    pub fn next_back_into(&mut self, row: &mut RowBuf) -> Result<bool, StoreError> {
+        self.step(End::Back, row)
+    }
+
+    fn owned(&mut self, end: End) -> Result<Option<OwnedRow>, StoreError> {
+        let mut row = std::mem::take(&mut self.row);
+        let found = self.step(end, &mut row);
+        let owned = || OwnedRow { key: row.key.clone(), image: row.image().to_vec(), count: row.count };
+        let found = found.map(|found| found.then(owned));
+        self.row = row;
+        found
+    }
+
+    fn step(&mut self, end: End, row: &mut RowBuf) -> Result<bool, StoreError> {
+        let layers = self.view.layers()?;
+        let mut sources = std::mem::take(&mut self.sources);
+        let found = self.next_of(&layers, &mut sources, end, row);
+        self.sources = sources;
+        let found = found?;
+        self.view.check().map(|()| found)
+    }
+
+    /// Takes places with the first or last key of all, until a row stands at one; false when there are none.
+    fn next_of(
+        &mut self,
+        layers: &Layers,
+        sources: &mut [Source],
+        end: End,
+        row: &mut RowBuf,
+    ) -> Result<bool, StoreError> {
+        loop {
+            let mut any = false;
+            for source in sources.iter_mut() {
+                let Some(key) = source.peek(end)? else { continue };
+                let is_next = match end {
+                    End::Front => key < self.key.as_slice(),
+                    End::Back => key > self.key.as_slice(),
+                };
+                if !any || is_next {
+                    any = true;
+                    self.key.clear();
+                    self.key.extend_from_slice(key);
                 }
             }
-            self.candidates = candidates;
-            if row.is_some() {
-                return self.view.check().map(|()| row);
+            if !any {
+                return Ok(false);
+            }
+            let mut found = false;
+            for source in sources.iter_mut() {
+                while source.peek(end)? == Some(self.key.as_slice()) {
+                    let candidate = source.take(end);
+                    if !found && let Some(candidate) = candidate {
+                        found = self.row_of(layers, candidate, row)?;
+                    }
+                }
+            }
+            if found {
+                return Ok(true);
             }
         }
-        self.view.check().map(|()| None)
     }
 
-    /// Takes the places with the first or last key of all; false when there are none.
-    fn take_next(&mut self, end: End) -> Result<bool, StoreError> {
-        self.candidates.clear();
-        let mut any = false;
-        for source in &mut self.sources {
-            let Some(key) = source.peek(end)? else { continue };
-            let is_next = match end {
-                End::Front => key < self.key.as_slice(),
-                End::Back => key > self.key.as_slice(),
-            };
-            if !any || is_next {
-                any = true;
-                self.key.clear();
-                self.key.extend_from_slice(key);
+    /// Copies the row at a place, if it stands there.
+    fn row_of(&self, layers: &Layers, candidate: Candidate, row: &mut RowBuf) -> Result<bool, StoreError> {
+        row.clear();
+        let (layer, found, is_sure) = match &candidate {
+            Candidate::Slot { layer, lane, slot } => {
+                (*layer, self.row_in_memory(layers, *layer, *lane, *slot, row)?, false)
             }
-        }
-        if !any {
-            return Ok(false);
-        }
-        for source in &mut self.sources {
-            while source.peek(end)? == Some(self.key.as_slice()) {
-                self.candidates.extend(source.take(end));
+            // The rows' own entries stand under the keys of their rows.
+            Candidate::Entry { layer, entry } => {
+                (*layer, self.row_on_disk(layers, *layer, entry, row)?, self.index == 0)
             }
-        }
-        Ok(true)
-    }
-
-    /// The row at a place, if it stands there.
-    fn row_of(&mut self, candidate: Candidate) -> Result<Option<OwnedRow>, StoreError> {
-        let (layer, row) = match candidate {
-            Candidate::Slot { layer, lane, slot } => (layer, self.row_in_memory(layer, lane, slot)?),
-            Candidate::Entry { layer, entry } => (layer, self.row_on_disk(layer, &entry)?.map(|row| (row, false))),
         };
-        let Some((mut row, is_difference)) = row else { return Ok(None) };
-        self.found.clear();
-        let held = append_key(&self.order, self.index, &row.key, &row.image, &mut self.found);
-        let held = held.map_err(|_| self.view.damaged("a row does not fit its table's definition"))?;
-        if !held || self.found != self.key {
-            return Ok(None);
+        let is_difference = match found {
+            Found::Nothing => return Ok(false),
+            found => found == Found::Difference,
+        };
+        if !is_sure {
+            let mut sort_key = std::mem::take(&mut row.sort_key);
+            sort_key.clear();
+            let held = append_key(self.table.order(), self.index, &row.key, row.image(), &mut sort_key);
+            let stands = held.map(|held| held && sort_key == self.key);
+            row.sort_key = sort_key;
+            if !stands.map_err(|_| self.view.damaged("a row does not fit its table's definition"))? {
+                return Ok(false);
+            }
         }
         if layer == 0 && !is_difference {
-            return Ok(Some(row));
+            return Ok(true);
         }
-        let layers = self.view.layers()?;
-        let hash = base::key_hash(self.table.0, &row.key);
-        let shape = TableShape {
-            id: self.table,
-            layout: &self.layout,
-            types: &[],
-            order: &self.order,
-            definition: self.definition,
-            versions: &self.versions,
-        };
+        let hash = base::key_hash(self.table.id().0, &row.key);
+        let shape = self.table.shape();
         let newer = layers.newer_than(layer);
         let (lane, sequence) = (base::lane_of(hash, self.lanes), self.view.sequence());
         // Where a difference is all there is the copies are counted here, else with the row below.
         if is_difference && layers.stands_below(layer, &shape, (lane, hash, &row.key), sequence)? {
-            return Ok(None);
+            return Ok(false);
         }
-        let (active, above) = (Some(&*layers.active).filter(|_| layer > 0), &mut self.above);
-        if is_shadowed(active, newer, &shape, lane, hash, &row.key, sequence, above)? {
-            return Ok(None);
+        let active = Some(&*layers.active).filter(|_| layer > 0);
+        if is_shadowed(active, newer, &shape, lane, hash, &row.key, sequence, &mut row.above)? {
+            return Ok(false);
         }
-        if self.order.is_keyless() {
-            let missing = || StoreError::row_missing(format!("table id {}", self.table), &row.key);
-            row.count = above.count_over(row.count).ok_or_else(missing)?;
-            return Ok(Some(row).filter(|row| row.count > 0));
+        if self.table.order().is_keyless() {
+            let missing = || StoreError::row_missing(self.table.name().to_owned(), &row.key);
+            row.count = row.above.count_over(row.count).ok_or_else(missing)?;
+            return Ok(row.count > 0);
         }
         // No part changes what the row stands under.
-        above.complete(&self.layout, &mut row.image, 0).map_err(|error| layers.unreadable(&error))?;
-        Ok(Some(row))
+        let completed = row.above.complete(self.table.layout(), &mut row.image, 0);
+        completed.map_err(|error| layers.unreadable(&error))?;
+        Ok(true)
     }
 
-    /// The second of the two: the row's count is a difference to what layers below have (`parts`).
-    fn row_in_memory(&self, layer: usize, lane: usize, slot: u32) -> Result<Option<(OwnedRow, bool)>, StoreError> {
-        let layers = self.view.layers()?;
+    fn row_in_memory(
+        &self,
+        layers: &Layers,
+        layer: usize,
+        lane: usize,
+        slot: u32,
+        row: &mut RowBuf,
+    ) -> Result<Found, StoreError> {
         let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
             None => &layers.active,
             Some(Some(Layer::Memory(generation))) => generation,
             Some(_) => return Err(StoreError::defect("a row in memory is looked for in a layer that is on disk")),
         };
         let guard = generation.lane(lane);
-        let visible = guard.visible(self.table, slot, self.view.sequence());
-        let (key, image, count, definition, is_difference) = match visible {
-            Some(Standing::Row(row, definition)) => (row.key, row.image, row.count, definition, false),
-            Some(Standing::Part { key, part, definition }) if self.order.is_keyless() => {
+        let visible = guard.visible(self.table.id(), slot, self.view.sequence());
+        let (key, image, count, definition, found) = match visible {
+            Some(Standing::Row(found, definition)) => (found.key, found.image, found.count, definition, Found::Row),
+            Some(Standing::Part { key, part, definition }) if self.table.order().is_keyless() => {
                 // Fewer than there are below: the row is found there.
-                let Ok(count) = u64::try_from(parts::difference(part)) else { return Ok(None) };
-                (key, key, count, definition, true)
+                let Ok(count) = u64::try_from(parts::difference(part)) else { return Ok(Found::Nothing) };
+                (key, key, count, definition, Found::Difference)
             }
-            _ => return Ok(None),
+            _ => return Ok(Found::Nothing),
         };
-        let image = self.image(definition, image)?;
-        Ok(Some((OwnedRow { key: key.to_vec(), image, count }, is_difference)))
+        row.key.extend_from_slice(key);
+        self.set_image(definition, image, count, row)?;
+        Ok(found)
     }
 
-    /// An image as the table's definition has it now.
-    fn image(&self, definition: u32, image: &[u8]) -> Result<Vec<u8>, StoreError> {
-        let mut buffers = ConversionBuffers::default();
-        let read = self.versions.read(definition, image, &mut buffers).map(<[u8]>::to_vec);
-        read.map_err(|error| self.view.damaged(&format!("a row of an earlier definition: {error}")))
+    fn set_image(&self, definition: u32, image: &[u8], count: u64, row: &mut RowBuf) -> Result<(), StoreError> {
+        let set = row.set(&self.table, definition, image, count);
+        set.map_err(|error| self.view.damaged(&format!("a row of an earlier definition: {error}")))
     }
 
-    fn row_on_disk(&self, layer: usize, (key, value): &TreeEntry) -> Result<Option<OwnedRow>, StoreError> {
+    fn row_on_disk(
+        &self,
+        layers: &Layers,
+        layer: usize,
+        (key, value): &TreeEntry,
+        row: &mut RowBuf,
+    ) -> Result<Found, StoreError> {
         let damaged = || self.view.damaged("an entry that is not one of ours");
-        let owned = |key: &[u8], value: &[u8]| {
-            if entry::is_gone(value) {
-                return Ok(None);
-            }
-            let row = entry::parse_row(key, value).ok_or_else(damaged)?;
-            let image = self.image(row.definition, row.image)?;
-            Ok(Some(OwnedRow { key: row.key.to_vec(), image, count: row.copies }))
-        };
         if self.index == 0 {
-            return owned(key, value);
+            return self.set_stored(key, value, row);
         }
-        let layers = self.view.layers()?;
         let tree = match (layers.below.get(layer - 1), &layers.base) {
             (Some(Layer::Spill(spill)), _) => &spill.tree,
             (None, Some(tree)) => tree,
             _ => return Err(StoreError::defect("a row on disk is looked for in a layer that is in memory")),
         };
         let own = entry::own_of(key, value).ok_or_else(damaged)?;
-        let mut row_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * own.len() + 16);
-        row_key.extend_from_slice(&entry::table_prefix(self.table));
-        if !self.order.is_keyless() {
-            self.order.append(own, &mut row_key);
+        let mut row_key = std::mem::take(&mut row.tree_key);
+        row_key.extend_from_slice(&entry::table_prefix(self.table.id()));
+        if !self.table.order().is_keyless() {
+            self.table.order().append(own, &mut row_key);
         }
         row_key.extend_from_slice(own);
-        match tree.get(&row_key)? {
-            Some(value) => owned(&row_key, &value),
-            None => Ok(None),
-        }
+        let found = match tree.get(&row_key) {
+            Ok(Some(value)) => self.set_stored(&row_key, &value, row),
+            Ok(None) => Ok(Found::Nothing),
+            Err(error) => Err(error),
+        };
+        row.tree_key = row_key;
+        found
     }
+
+    fn set_stored(&self, key: &[u8], value: &[u8], row: &mut RowBuf) -> Result<Found, StoreError> {
+        if entry::is_gone(value) {
+            return Ok(Found::Nothing);
+        }
+        let stored = entry::parse_row(key, value);
+        let stored = stored.ok_or_else(|| self.view.damaged("an entry that is not one of ours"))?;
+        row.key.extend_from_slice(stored.key);
+        self.set_image(stored.definition, stored.image, stored.copies, row)?;
+        Ok(Found::Row)
+    }
+}
+
+/// What stands at a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Row,
+    /// A keyless row whose count is a difference to what layers below have (`parts`).
+    Difference,
+    Nothing,
 }
 
 impl Iterator for Range<'_> {
     type Item = Result<OwnedRow, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(End::Front).transpose()
+        self.owned(End::Front).transpose()
     }
 }
 
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(End::Back).transpose()
+        self.owned(End::Back).transpose()
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! In: a table's definition, values of the first columns of a key. Out: the bytes that ranges are bounded by.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::{Index, IndexSet, KeyOrder, NotKept, RowVersions, TableDef, TableId};
-use values::{RowLayout, ValueError};
+use values::{ColumnType, RowLayout, ValueError};
+
+use crate::lane::TableShape;
 
 /// A table made ready for reading, once per definition. It must be the one of the catalog of the snapshot that is read.
 #[derive(Debug, Clone)]
@@ -15,6 +18,36 @@ pub struct TableReader {
     definition: u32,
     versions: Arc<RowVersions>,
     layout: Arc<RowLayout>,
+    types: Arc<[ColumnType]>,
+    name: Arc<str>,
+}
+
+/// Readers of one store's tables, each made once for a definition.
+#[derive(Default)]
+pub(crate) struct Readers(Mutex<BTreeMap<(TableId, u32), Made>>);
+
+struct Made {
+    of: Arc<TableDef>,
+    reader: Arc<TableReader>,
+}
+
+/// More are not kept: a schema of so many tables makes them again now and then.
+const READERS_MAX: usize = 4096;
+
+impl Readers {
+    pub(crate) fn of(&self, table: &Arc<TableDef>) -> Arc<TableReader> {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = (table.id, table.version);
+        if let Some(found) = made.get(&name).filter(|found| Arc::ptr_eq(&found.of, table)) {
+            return Arc::clone(&found.reader);
+        }
+        if made.len() >= READERS_MAX {
+            made.clear();
+        }
+        let reader = Arc::new(TableReader::new(table));
+        made.insert(name, Made { of: Arc::clone(table), reader: Arc::clone(&reader) });
+        reader
+    }
 }
 
 /// An order in which the rows of a table can be read.
@@ -39,12 +72,15 @@ impl TableReader {
     /// For this definition.
     #[must_use]
     pub fn new(table: &TableDef) -> TableReader {
+        let types = table.column_types();
         TableReader {
             id: table.id,
             order: KeyOrder::of(table),
             definition: table.version,
             versions: Arc::new(RowVersions::of(table)),
-            layout: Arc::new(RowLayout::new(&table.column_types())),
+            layout: Arc::new(RowLayout::new(&types)),
+            types: types.into(),
+            name: table.full_name().into(),
         }
     }
 
@@ -64,13 +100,37 @@ impl TableReader {
     }
 
     /// How rows of earlier definitions are read.
-    pub(crate) fn versions(&self) -> &Arc<RowVersions> {
+    pub(crate) fn versions(&self) -> &RowVersions {
         &self.versions
     }
 
     /// Where the columns of a row of this definition are.
-    pub(crate) fn layout(&self) -> &Arc<RowLayout> {
+    #[must_use]
+    pub fn layout(&self) -> &RowLayout {
         &self.layout
+    }
+
+    /// Type of each column.
+    #[must_use]
+    pub fn column_types(&self) -> &[ColumnType] {
+        &self.types
+    }
+
+    /// Database and name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lent to what looks a row up.
+    pub(crate) fn shape(&self) -> TableShape<'_> {
+        TableShape {
+            id: self.id,
+            layout: &self.layout,
+            types: &self.types,
+            order: &self.order,
+            definition: self.definition,
+            versions: &self.versions,
+        }
     }
 
     /// The kept secondary indexes.

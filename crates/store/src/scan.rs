@@ -5,15 +5,17 @@
 
 use std::ops::ControlFlow;
 
-use catalog::{ConversionBuffers, KeyOrder, RowVersions, TableDef, TableId};
-use values::RowLayout;
+use catalog::{ConversionBuffers, TableDef, TableId};
+use values::{OFFSET_NULL, RowLayout, ValueError};
 
 use crate::cut;
 use crate::entry;
 use crate::error::StoreError;
-use crate::lane::{OwnedShape, Standing, TableShape};
-use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed, stored_row};
+use crate::lane::{OwnedShape, TableShape};
+use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::parts::Parts;
+use crate::reader::TableReader;
+use crate::tree_range::TreeEntry;
 use crate::{PinnedLayers, Row, Snapshot, Store};
 
 /// Rows a reader copies out of a lane under one hold of its lock: bounds how long replay of that lane can wait for
@@ -30,14 +32,6 @@ struct Reader<'a> {
     lanes: usize,
 }
 
-/// What a layer has of a row, copied out; images with the version of their definition.
-enum Found {
-    /// With the number of copies.
-    Row(Vec<u8>, u32, u64),
-    Part(Vec<u8>, u32),
-    Gone,
-}
-
 /// What a scan works in.
 #[derive(Default)]
 struct Scratch {
@@ -48,83 +42,6 @@ struct Scratch {
 }
 
 impl Store {
-    /// One row by its identifying key at a snapshot: its image, None when it is not there.
-    ///
-    /// # Errors
-    /// When the tree cannot be read.
-    pub fn get(&self, snapshot: &Snapshot, table: &TableDef, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self.found(snapshot, table, key)?;
-        snapshot.check().map(|()| found)
-    }
-
-    fn found(&self, snapshot: &Snapshot, table: &TableDef, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let order = KeyOrder::of(table);
-        let hash = base::key_hash(table.id.0, key);
-        let lane = self.lane_of(hash);
-        let (layers, sequence) = (snapshot.layers()?, snapshot.sequence());
-        let in_memory = |generation: &Generation| {
-            generation.lane(lane).get(table.id, hash, key, sequence).map(|standing| match standing {
-                Standing::Row(row, definition) => Found::Row(row.image.to_vec(), definition, row.count),
-                Standing::Part { part, definition, .. } => Found::Part(part.to_vec(), definition),
-                Standing::Gone => Found::Gone,
-            })
-        };
-        let mut tree_key = Vec::new();
-        entry::append_row_key(&order, table.id, key, &mut tree_key);
-        let on_disk = |tree: &TreeAt| -> Result<Option<Found>, StoreError> {
-            let Some(value) = tree.get(&tree_key)? else { return Ok(None) };
-            if entry::is_gone(&value) {
-                return Ok(Some(Found::Gone));
-            }
-            let row = stored_row(&tree.disk, &tree_key, &value, key)?;
-            Ok(Some(Found::Row(row.image.to_vec(), row.definition, row.copies)))
-        };
-        let (versions, mut above) = (RowVersions::of(table), Parts::default());
-        let unreadable = |error| layers.unreadable(&error);
-        let missing = || StoreError::row_missing(table.full_name(), key);
-        for depth in 0..layers.below.len() + 2 {
-            let found = match (depth.checked_sub(1), depth.checked_sub(1).and_then(|below| layers.below.get(below))) {
-                (None, _) => in_memory(&layers.active),
-                (_, Some(Layer::Memory(generation))) => in_memory(generation),
-                (_, Some(Layer::Spill(spill))) if spill.sequence <= sequence => on_disk(&spill.tree)?,
-                (_, Some(Layer::Spill(_))) => None,
-                (_, None) => match &layers.base {
-                    Some(tree) => on_disk(tree)?,
-                    None => None,
-                },
-            };
-            match found {
-                None => {}
-                Some(Found::Gone) => break,
-                Some(Found::Part(part, definition)) => {
-                    above.push(&part, definition, &versions)?;
-                }
-                Some(Found::Row(image, _, copies)) if order.is_keyless() => {
-                    let copies = above.count_over(copies).ok_or_else(missing)?;
-                    return Ok((copies > 0).then_some(image));
-                }
-                Some(Found::Row(image, definition, _)) => {
-                    let mut image = if versions.is_current(definition) {
-                        image
-                    } else {
-                        let mut buffers = ConversionBuffers::default();
-                        versions.read(definition, &image, &mut buffers).map_err(unreadable)?.to_vec()
-                    };
-                    if !above.is_empty() {
-                        let layout = RowLayout::new(&table.column_types());
-                        above.complete(&layout, &mut image, 0).map_err(unreadable)?;
-                    }
-                    return Ok(Some(image));
-                }
-            }
-        }
-        if order.is_keyless() {
-            let copies = above.count_over(0).ok_or_else(missing)?;
-            return Ok((copies > 0).then(|| key.to_vec()));
-        }
-        if above.is_empty() { Ok(None) } else { Err(missing()) }
-    }
-
     /// Every row of a table at a snapshot, in no order. Replay of a lane waits at most for the copying of
     /// a thousand rows; `each` runs without any lock.
     ///
@@ -179,17 +96,14 @@ impl Store {
     ) -> Result<ControlFlow<B>, StoreError> {
         let shape = OwnedShape::of(table);
         let reader = Reader { layers, snapshot, sequence, shape: shape.lend(), lanes: self.lane_count() };
-        if let ControlFlow::Break(end) = reader.generation(&layers.active, None, 0, &mut each)? {
+        if let ControlFlow::Break(end) = reader.generation(&layers.active, 0, &mut each)? {
             return Ok(ControlFlow::Break(end));
         }
         for (index, layer) in layers.below.iter().enumerate() {
-            let newer = layers.newer_than(index + 1);
             let flow = match layer {
-                Layer::Memory(generation) => {
-                    reader.generation(generation, Some(&layers.active), index + 1, &mut each)?
-                }
+                Layer::Memory(generation) => reader.generation(generation, index + 1, &mut each)?,
                 Layer::Spill(spill) if spill.sequence <= reader.sequence => {
-                    reader.tree(&spill.tree, newer, &mut each)?
+                    reader.tree(&spill.tree, index + 1, &mut each)?
                 }
                 Layer::Spill(_) => ControlFlow::Continue(()),
             };
@@ -198,7 +112,7 @@ impl Store {
             }
         }
         match &layers.base {
-            Some(tree) => reader.tree(tree, &layers.below, &mut each),
+            Some(tree) => reader.tree(tree, layers.below.len() + 1, &mut each),
             None => Ok(ControlFlow::Continue(())),
         }
     }
@@ -231,83 +145,296 @@ impl Reader<'_> {
         above.count_over(row.count).ok_or_else(missing)
     }
 
-    /// The rows of a generation that no newer layer has. `older`: the first layer below it.
+    /// The rows of a generation that no newer layer has. `layer`: counted from the active generation as 0.
     fn generation<B>(
         &self,
         generation: &Generation,
-        active: Option<&Generation>,
-        older: usize,
+        layer: usize,
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let newer = self.layers.newer_than(older);
-        let Scratch { mut copied, mut buffers, mut above, image: mut whole } = Scratch::default();
+        let mut scratch = Scratch::default();
         for lane in 0..generation.lane_count() {
             let mut next = Some(0u32);
             while let Some(from) = next {
-                copied.clear();
-                let guard = generation.lane(lane);
-                next = guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, &mut copied);
-                drop(guard);
-                for Read { hash, mut row, definition, is_difference } in copied.rows() {
-                    if (active.is_some() || !newer.is_empty())
-                        && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, &mut above)?
-                    {
-                        continue;
-                    }
-                    if is_difference
-                        && self.layers.stands_below(older, &self.shape, (lane, hash, row.key), self.sequence)?
-                    {
-                        above.clear();
-                        continue;
-                    }
-                    if self.shape.order.is_keyless() {
-                        row.count = self.count(&row, &mut above)?;
-                        if row.count == 0 {
-                            continue;
-                        }
-                    }
-                    let image = (self.shape.versions.read(definition, row.image, &mut buffers))
-                        .map_err(|error| self.layers.unreadable(&error))?;
-                    let image = self.whole(image, &mut above, &mut whole)?;
-                    self.check()?;
-                    if let ControlFlow::Break(end) = each(Row { image, ..row }) {
-                        return Ok(ControlFlow::Break(end));
-                    }
-                }
+                next = match self.slots(generation, layer, lane, from, &mut scratch, each)? {
+                    ControlFlow::Continue(next) => next,
+                    ControlFlow::Break(end) => return Ok(ControlFlow::Break(end)),
+                };
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Some slots of one lane, and where to go on.
+    fn slots<B>(
+        &self,
+        generation: &Generation,
+        layer: usize,
+        lane: usize,
+        from: u32,
+        scratch: &mut Scratch,
+        each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B, Option<u32>>, StoreError> {
+        let active = Some(&*self.layers.active).filter(|_| layer > 0);
+        let newer = self.layers.newer_than(layer);
+        let Scratch { copied, buffers, above, image: whole } = scratch;
+        copied.clear();
+        let guard = generation.lane(lane);
+        let next = guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, copied);
+        drop(guard);
+        for Read { hash, mut row, definition, is_difference } in copied.rows() {
+            above.clear();
+            if layer > 0 && is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, above)? {
+                continue;
+            }
+            if is_difference && self.layers.stands_below(layer, &self.shape, (lane, hash, row.key), self.sequence)? {
+                continue;
+            }
+            if self.shape.order.is_keyless() {
+                row.count = self.count(&row, above)?;
+                if row.count == 0 {
+                    continue;
+                }
+            }
+            let image = (self.shape.versions.read(definition, row.image, buffers))
+                .map_err(|error| self.layers.unreadable(&error))?;
+            let image = self.whole(image, above, whole)?;
+            self.check()?;
+            if let ControlFlow::Break(end) = each(Row { image, ..row }) {
+                return Ok(ControlFlow::Break(end));
+            }
+        }
+        Ok(ControlFlow::Continue(next))
     }
 
     /// The rows of a tree that no layer above it has.
     fn tree<B>(
         &self,
         tree: &TreeAt,
-        newer: &[Layer],
+        layer: usize,
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
-        let Scratch { mut buffers, mut above, image: mut whole, .. } = Scratch::default();
-        cut::each_row(tree, self.table(), |row| {
-            let hash = base::key_hash(self.table().0, row.key);
-            let lane = base::lane_of(hash, self.lanes);
-            let active = Some(&*self.layers.active);
-            if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, &mut above)? {
+        let mut scratch = Scratch::default();
+        cut::each_row(tree, self.table(), |row| self.stored(tree, layer, row, &mut scratch, each))
+    }
+
+    /// One row of a tree, unless a layer above has it.
+    fn stored<B>(
+        &self,
+        tree: &TreeAt,
+        layer: usize,
+        row: entry::StoredRow<'_>,
+        scratch: &mut Scratch,
+        each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        let Scratch { buffers, above, image: whole, .. } = scratch;
+        let hash = base::key_hash(self.table().0, row.key);
+        let lane = base::lane_of(hash, self.lanes);
+        let (active, newer) = (Some(&*self.layers.active), self.layers.newer_than(layer));
+        if is_shadowed(active, newer, &self.shape, lane, hash, row.key, self.sequence, above)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut count = row.copies;
+        if self.shape.order.is_keyless() {
+            count = self.count(&Row { key: row.key, image: row.image, count }, above)?;
+            if count == 0 {
                 return Ok(ControlFlow::Continue(()));
             }
-            let mut count = row.copies;
-            if self.shape.order.is_keyless() {
-                count = self.count(&Row { key: row.key, image: row.image, count }, &mut above)?;
-                if count == 0 {
-                    return Ok(ControlFlow::Continue(()));
+        }
+        let image = (self.shape.versions.read(row.definition, row.image, buffers))
+            .map_err(|error| tree.disk.damaged(format!("a row of an earlier definition: {error}")))?;
+        let image = self.whole(image, above, whole)?;
+        self.check()?;
+        Ok(each(Row { key: row.key, image, count }))
+    }
+}
+
+/// Rows of a tree in one batch, and bytes of them after which it ends.
+const BATCH_ROWS_MAX: usize = 1024;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Columns of some rows, copied out of the store. Kept between batches, it allocates nothing once it has grown.
+#[derive(Default)]
+pub struct RowBatch {
+    columns: usize,
+    bytes: Vec<u8>,
+    /// Start and length of each value, row by row; None for NULL.
+    values: Vec<Option<(usize, usize)>>,
+    counts: Vec<u64>,
+    offsets: Vec<(u32, u32)>,
+}
+
+impl RowBatch {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// How many equal rows one stands for.
+    ///
+    /// # Panics
+    /// There is no such row.
+    #[must_use]
+    pub fn count(&self, row: usize) -> u64 {
+        self.counts[row]
+    }
+
+    /// The stored bytes of a value; `column` counts those that were asked for. None for NULL.
+    ///
+    /// # Panics
+    /// There is no such row or column.
+    #[must_use]
+    pub fn stored(&self, row: usize, column: usize) -> Option<&[u8]> {
+        assert!(column < self.columns, "column {column} of {}", self.columns);
+        self.values[row * self.columns + column].map(|(start, len)| &self.bytes[start..start + len])
+    }
+
+    fn clear(&mut self, columns: usize) {
+        self.columns = columns;
+        self.bytes.clear();
+        self.values.clear();
+        self.counts.clear();
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= BATCH_ROWS_MAX || self.bytes.len() >= BATCH_BYTES
+    }
+
+    fn push(&mut self, layout: &RowLayout, columns: &[usize], row: Row<'_>) -> Result<(), ValueError> {
+        layout.walk_offsets(row.image, &mut self.offsets)?;
+        for column in columns {
+            let unknown = ValueError::BeyondLimits { what: "a column number" };
+            let (start, len) = *self.offsets.get(*column).ok_or(unknown)?;
+            if start == OFFSET_NULL {
+                self.values.push(None);
+                continue;
+            }
+            // Inside the image: the layout has just walked it.
+            let stored = &row.image[start as usize..][..len as usize];
+            self.values.push(Some((self.bytes.len(), stored.len())));
+            self.bytes.extend_from_slice(stored);
+        }
+        self.counts.push(row.count);
+        Ok(())
+    }
+}
+
+/// An open scan: some columns of every row, in no order, batch by batch. Each batch holds one lane for the copying of a thousand
+/// rows at most.
+pub struct Scan<'a> {
+    snapshot: &'a Snapshot,
+    table: TableReader,
+    columns: Vec<usize>,
+    at: At,
+    scratch: Scratch,
+}
+
+/// Where a scan goes on. Layers are counted from the active generation as 0; the tree is the last.
+enum At {
+    Layer(usize),
+    Slots { layer: usize, lane: usize, slot: u32 },
+    Tree { layer: usize, tree: TreeAt, entries: Box<dyn Iterator<Item = Result<TreeEntry, StoreError>> + Send> },
+    End,
+}
+
+impl Snapshot {
+    /// Some columns (numbered as in the table) of every row. `table` must be of this snapshot's catalog.
+    #[must_use]
+    pub fn scan(&self, table: &TableReader, columns: &[usize]) -> Scan<'_> {
+        let (table, columns) = (table.clone(), columns.to_vec());
+        Scan { snapshot: self, table, columns, at: At::Layer(0), scratch: Scratch::default() }
+    }
+}
+
+impl Scan<'_> {
+    /// Fills a batch with the next rows; false when there are no more.
+    ///
+    /// # Errors
+    /// The snapshot was given up; the tree cannot be read; a column that the table does not have.
+    pub fn next_batch(&mut self, batch: &mut RowBatch) -> Result<bool, StoreError> {
+        batch.clear(self.columns.len());
+        while batch.is_empty() && !matches!(self.at, At::End) {
+            let layers = self.snapshot.layers()?;
+            let at = std::mem::replace(&mut self.at, At::End);
+            self.at = self.step(&layers, at, batch)?;
+            // Before any of it is used.
+            self.snapshot.check()?;
+        }
+        Ok(!batch.is_empty())
+    }
+
+    fn step(&mut self, layers: &Layers, at: At, batch: &mut RowBatch) -> Result<At, StoreError> {
+        let Scan { snapshot, table, columns, scratch, .. } = self;
+        let lanes = layers.active.lane_count();
+        let reader = Reader { layers, snapshot: None, sequence: snapshot.sequence(), shape: table.shape(), lanes };
+        let mut failure = None;
+        let mut take = |batch: &mut RowBatch, row: Row<'_>| match batch.push(table.layout(), columns, row) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        };
+        let next = match at {
+            At::End => At::End,
+            At::Layer(layer) => return Ok(open(layers, &reader, layer)),
+            At::Slots { layer, lane, slot } => {
+                let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
+                    None => &layers.active,
+                    Some(Some(Layer::Memory(generation))) => generation,
+                    Some(_) => return Err(StoreError::defect("slots are read of a layer that is on disk")),
+                };
+                match reader.slots(generation, layer, lane, slot, scratch, &mut |row: Row<'_>| take(batch, row))? {
+                    ControlFlow::Continue(Some(slot)) => At::Slots { layer, lane, slot },
+                    ControlFlow::Continue(None) if lane + 1 < lanes => At::Slots { layer, lane: lane + 1, slot: 0 },
+                    ControlFlow::Continue(None) => At::Layer(layer + 1),
+                    ControlFlow::Break(()) => At::End,
                 }
             }
-            let image = (self.shape.versions.read(row.definition, row.image, &mut buffers))
-                .map_err(|error| tree.disk.damaged(format!("a row of an earlier definition: {error}")))?;
-            let image = self.whole(image, &mut above, &mut whole)?;
-            self.check()?;
-            Ok(each(Row { key: row.key, image, count }))
-        })
+            At::Tree { layer, tree, mut entries } => loop {
+                let Some(item) = entries.next() else { break At::Layer(layer + 1) };
+                let (key, value) = item?;
+                if entry::is_gone(&value) {
+                    continue;
+                }
+                let row = entry::parse_row(&key, &value);
+                let row = row.ok_or_else(|| tree.disk.damaged("a row that is not one of ours"))?;
+                let flow = reader.stored(&tree, layer, row, scratch, &mut |row: Row<'_>| take(batch, row))?;
+                if flow.is_break() {
+                    break At::End;
+                }
+                if batch.is_full() {
+                    break At::Tree { layer, tree, entries };
+                }
+            },
+        };
+        match failure {
+            Some(error) => Err(layers.unreadable(&error)),
+            None => Ok(next),
+        }
     }
+}
+
+/// Where reading of a layer begins.
+fn open(layers: &Layers, reader: &Reader<'_>, layer: usize) -> At {
+    let tree = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
+        None | Some(Some(Layer::Memory(_))) => return At::Slots { layer, lane: 0, slot: 0 },
+        Some(Some(Layer::Spill(spill))) if spill.sequence <= reader.sequence => &spill.tree,
+        Some(Some(Layer::Spill(_))) => return At::Layer(layer + 1),
+        Some(None) => match &layers.base {
+            Some(tree) if layer == layers.below.len() + 1 => tree,
+            _ => return At::End,
+        },
+    };
+    let (from, to) = cut::table_bounds(reader.table());
+    At::Tree { layer, tree: tree.clone(), entries: Box::new(tree.range(&from, &to)) }
 }
 
 /// One row of a [`ScanBuffer`].

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use base::{GtidSet, SequenceNumber, Waiters};
-use catalog::Catalog;
+use catalog::{Catalog, TableDef};
 
 use crate::executed::{Executed, NewGtids};
 use crate::index_state::IndexStates;
 use crate::layers::{Generation, Layer, Layers, Spill, TreeAt};
 use crate::published::{Published, Replaced, View};
+use crate::reader::TableReader;
 
 /// What is visible now.
 #[derive(Clone)]
@@ -419,6 +420,10 @@ impl Snapshot {
         crate::StoreError::Damaged { folder, text: text.to_owned() }
     }
 
+    pub(crate) fn store(&self) -> &Arc<crate::Store> {
+        &self.store
+    }
+
     /// The sequence number it sees up to.
     #[must_use]
     pub fn sequence(&self) -> u64 {
@@ -435,6 +440,12 @@ impl Snapshot {
         // Under the lock, so that its moves are not forgotten meanwhile.
         let state = self.store.visibility().lock();
         executed.get_or_init(|| state.executed.at(*moves))
+    }
+
+    /// A table of its catalog, made ready for reading; the same for everybody who reads that definition.
+    #[must_use]
+    pub fn reader(&self, table: &Arc<TableDef>) -> Arc<TableReader> {
+        self.store.readers().of(table)
     }
 
     /// Table definitions at that point.

@@ -3,7 +3,7 @@
 //! In: the tree as it was at one number, two keys. Out: its entries. Most ranges are read forward and left after a few rows:
 //! they are read from the first key on without a bound, which the tree would look up in every run; the end is found here.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use lsm_tree::Slice;
@@ -16,7 +16,7 @@ pub(crate) type TreeEntry = (Slice, Slice);
 /// See the module.
 pub(crate) struct TreeRange {
     view: Arc<TreeView>,
-    folder: PathBuf,
+    folder: Arc<Path>,
     /// Inclusive; behind what was taken from the front.
     from: Vec<u8>,
     /// Exclusive.
@@ -33,7 +33,7 @@ enum Open {
 
 impl TreeRange {
     /// From `from` (inclusive) to `to` (exclusive).
-    pub(crate) fn new(view: Arc<TreeView>, folder: PathBuf, from: &[u8], to: &[u8]) -> TreeRange {
+    pub(crate) fn new(view: Arc<TreeView>, folder: Arc<Path>, from: &[u8], to: &[u8]) -> TreeRange {
         TreeRange { view, folder, from: from.to_vec(), to: to.to_vec(), open: Open::Not }
     }
 
@@ -108,7 +108,7 @@ mod tests {
                 false => VecDeque::new(),
             };
             for pattern in patterns {
-                let mut range = TreeRange::new(Arc::clone(&view), folder.path().to_owned(), &from, &to);
+                let mut range = TreeRange::new(Arc::clone(&view), folder.path().into(), &from, &to);
                 let mut left = expected.clone();
                 for step in 0..expected.len() + 70 {
                     let back = step < 64 && pattern >> step & 1 == 1;

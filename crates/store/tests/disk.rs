@@ -11,9 +11,10 @@ use base::{Gtid, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use proptest::prelude::*;
 use store::{
-    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, KeyRange, OwnedShape, ReadOrder, RowChange,
-    Snapshot, Store, TableReader,
+    BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, KeyRange, OwnedShape, ReadOrder, RowBatch,
+    RowChange, Snapshot, Store, TableReader,
 };
+use values::RowView;
 
 /// Changes of some columns may stand as parts.
 const LATER: bool = true;
@@ -243,6 +244,37 @@ impl World {
             }
         }
         assert_eq!(&all, expected);
+        self.check_batches(snapshot, expected);
+    }
+
+    /// A scan in batches gives every row's columns once.
+    fn check_batches(&self, snapshot: &Snapshot, expected: &Rows) {
+        type Columns = (Vec<Option<Vec<u8>>>, u64);
+        for name in ["k", "n"] {
+            let def = self.def(name);
+            let reader = snapshot.reader(&def);
+            assert!(Arc::ptr_eq(&reader, &snapshot.reader(&def)), "made once");
+            // In another order than the table has them, and not all.
+            let columns: Vec<usize> = (0..reader.layout().column_count()).rev().take(2).collect();
+            let (mut scan, mut batch, mut scanned) =
+                (snapshot.scan(&reader, &columns), RowBatch::default(), Vec::new());
+            while scan.next_batch(&mut batch).unwrap() {
+                scanned.extend((0..batch.len()).map(|row| -> Columns {
+                    let stored = |column| batch.stored(row, column).map(<[u8]>::to_vec);
+                    ((0..columns.len()).map(stored).collect(), batch.count(row))
+                }));
+            }
+            let mut wanted: Vec<Columns> = Vec::new();
+            let mut offsets = Vec::new();
+            for (_, (image, count)) in expected.iter().filter(|((of, _), _)| *of == name) {
+                let view = RowView::new(reader.layout(), reader.column_types(), image, &mut offsets).unwrap();
+                let stored = |column: &usize| view.stored(*column).unwrap().map(<[u8]>::to_vec);
+                wanted.push((columns.iter().map(stored).collect(), *count));
+            }
+            scanned.sort();
+            wanted.sort();
+            assert_eq!(scanned, wanted, "{name}");
+        }
     }
 }
 

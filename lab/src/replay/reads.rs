@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::TableDef;
-use store::{KeyRange, ReadOrder, Snapshot, Store, StoreError, TableReader};
+use store::{KeyRange, ReadOrder, RowBuf, Snapshot, Store, StoreError, TableReader};
 use values::{OFFSET_NULL, RowLayout};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
@@ -65,16 +65,16 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
         let ControlFlow::Continue(()) = flow else { break };
     }
     let scanned_rows_per_s = rows as f64 / started.elapsed().as_secs_f64();
-    let (mut sum, mut random, mut key_reads_per_s) = (0u128, SEED, 0.0);
+    let (mut sum, mut random, mut key_reads_per_s, mut row) = (0u128, SEED, 0.0, RowBuf::default());
     if !sample.keys.is_empty() {
         let started = Instant::now();
         for _ in 0..key_reads {
             let at = next(&mut random) as usize % sample.keys.len();
             let Some((table, key)) = sample.keys.get(at) else { continue };
-            let Some(image) = store.get(&snapshot, table, key)? else {
+            if !snapshot.get(&snapshot.reader(table), key, &mut row)? {
                 anyhow::bail!("a row of {}.{} that a full read found is not found by its key", table.db, table.name);
-            };
-            sum = sum.wrapping_add(xxh3_128(&image));
+            }
+            sum = sum.wrapping_add(xxh3_128(row.image()));
         }
         key_reads_per_s = key_reads as f64 / started.elapsed().as_secs_f64();
     }
@@ -85,8 +85,12 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
         let started = Instant::now();
         for _ in 0..ranges {
             let Some((reader, order, from)) = bounds.get(next(&mut random) as usize % bounds.len()) else { continue };
-            for row in store.range(&snapshot, reader, *order, from)?.take(ROWS_PER_RANGE) {
-                sum = sum.wrapping_add(xxh3_128(&row?.image));
+            let mut range = snapshot.range(reader, *order, from)?;
+            for _ in 0..ROWS_PER_RANGE {
+                if !range.next_into(&mut row)? {
+                    break;
+                }
+                sum = sum.wrapping_add(xxh3_128(row.image()));
             }
         }
         ranges_per_s = ranges as f64 / started.elapsed().as_secs_f64();
@@ -104,7 +108,7 @@ type Orders = (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>);
 fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::Result<Vec<Bound>> {
     let mut readers: BTreeMap<u32, Orders> = BTreeMap::new();
     for table in snapshot.catalog().tables() {
-        let reader = Arc::new(TableReader::new(table));
+        let reader = snapshot.reader(table);
         let mut orders = Vec::new();
         for key in &table.keys {
             let Ok(order) = TableReader::order_of(table, key) else { continue };

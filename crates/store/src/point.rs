@@ -1,0 +1,189 @@
+//! One row by its key.
+//!
+//! In: a snapshot, a table made ready, the stored bytes of a key. Out: the row, in a buffer of the reader's. Never here: a lane
+//! held while the caller works, an allocation once the buffer has grown.
+
+use catalog::{ConversionBuffers, TableDef};
+use values::{RowView, ValueError};
+
+use crate::entry;
+use crate::error::StoreError;
+use crate::lane::Standing;
+use crate::layers::{Generation, Layer, Layers, TreeAt, stored_row};
+use crate::parts::Parts;
+use crate::reader::TableReader;
+use crate::{Row, Snapshot, Store};
+
+/// A row that a reader copied out, and what reading it works in. Kept between reads, so that they allocate nothing.
+#[derive(Default)]
+pub struct RowBuf {
+    pub(crate) key: Vec<u8>,
+    /// Empty for a table without a key: the key is the image.
+    pub(crate) image: Vec<u8>,
+    pub(crate) count: u64,
+    pub(crate) above: Parts,
+    pub(crate) buffers: ConversionBuffers,
+    pub(crate) tree_key: Vec<u8>,
+    pub(crate) sort_key: Vec<u8>,
+    offsets: Vec<(u32, u32)>,
+}
+
+impl RowBuf {
+    /// The row.
+    #[must_use]
+    pub fn row(&self) -> Row<'_> {
+        Row { key: &self.key, image: self.image(), count: self.count }
+    }
+
+    /// Its image, as the definition that was asked for has it.
+    #[must_use]
+    pub fn image(&self) -> &[u8] {
+        if self.image.is_empty() { &self.key } else { &self.image }
+    }
+
+    /// Its columns. `table` is what it was read with.
+    ///
+    /// # Errors
+    /// The image does not fit the table.
+    pub fn view<'a>(&'a mut self, table: &'a TableReader) -> Result<RowView<'a>, ValueError> {
+        let image = if self.image.is_empty() { &self.key } else { &self.image };
+        RowView::new(table.layout(), table.column_types(), image, &mut self.offsets)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.key.clear();
+        self.image.clear();
+        self.count = 1;
+        self.above.clear();
+        self.tree_key.clear();
+    }
+
+    /// Takes an image of some definition; of a table without a key its count, for the key is the image.
+    pub(crate) fn set(
+        &mut self,
+        table: &TableReader,
+        definition: u32,
+        image: &[u8],
+        count: u64,
+    ) -> Result<(), ValueError> {
+        self.image.clear();
+        self.count = count;
+        if !table.order().is_keyless() {
+            self.image.extend_from_slice(table.versions().read(definition, image, &mut self.buffers)?);
+        }
+        Ok(())
+    }
+}
+
+/// What a layer says of a row.
+enum Found {
+    /// It is in the buffer.
+    Row,
+    Gone,
+    /// Nothing, or a part of it.
+    Nothing,
+}
+
+impl Snapshot {
+    /// One row by the stored bytes of its identifying key; false when it is not there. `table` must be of this snapshot's
+    /// catalog.
+    ///
+    /// # Errors
+    /// The snapshot was given up; the tree cannot be read.
+    pub fn get(&self, table: &TableReader, key: &[u8], row: &mut RowBuf) -> Result<bool, StoreError> {
+        let layers = self.layers()?;
+        let found = find(&layers, self.sequence(), table, key, row)?;
+        self.check().map(|()| found)
+    }
+}
+
+impl Store {
+    /// As [`Snapshot::get`], for who reads one row of a table: its image.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get(&self, snapshot: &Snapshot, table: &TableDef, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut row = RowBuf::default();
+        let found = snapshot.get(&TableReader::new(table), key, &mut row)?;
+        Ok(found.then(|| row.image().to_vec()))
+    }
+}
+
+fn find(layers: &Layers, sequence: u64, table: &TableReader, key: &[u8], row: &mut RowBuf) -> Result<bool, StoreError> {
+    let hash = base::key_hash(table.id().0, key);
+    let place = (base::lane_of(hash, layers.active.lane_count()), hash, key);
+    row.clear();
+    row.key.extend_from_slice(key);
+    let unreadable = |error: ValueError| layers.unreadable(&error);
+    let mut found = in_memory(&layers.active, sequence, table, place, row, &unreadable)?;
+    for layer in &layers.below {
+        if !matches!(found, Found::Nothing) {
+            break;
+        }
+        found = match layer {
+            Layer::Memory(generation) => in_memory(generation, sequence, table, place, row, &unreadable)?,
+            Layer::Spill(spill) if spill.sequence <= sequence => on_disk(&spill.tree, table, key, row)?,
+            Layer::Spill(_) => Found::Nothing,
+        };
+    }
+    if let (Found::Nothing, Some(tree)) = (&found, &layers.base) {
+        found = on_disk(tree, table, key, row)?;
+    }
+    let missing = || StoreError::row_missing(table.name().to_owned(), key);
+    match found {
+        _ if table.order().is_keyless() => {
+            let copies = if matches!(found, Found::Row) { row.count } else { 0 };
+            row.count = row.above.count_over(copies).ok_or_else(missing)?;
+            Ok(row.count > 0)
+        }
+        Found::Row => {
+            row.above.complete(table.layout(), &mut row.image, 0).map_err(unreadable)?;
+            Ok(true)
+        }
+        Found::Gone | Found::Nothing if row.above.is_empty() => Ok(false),
+        Found::Gone | Found::Nothing => Err(missing()),
+    }
+}
+
+fn in_memory(
+    generation: &Generation,
+    sequence: u64,
+    table: &TableReader,
+    (lane, hash, key): (usize, u64, &[u8]),
+    row: &mut RowBuf,
+    unreadable: &dyn Fn(ValueError) -> StoreError,
+) -> Result<Found, StoreError> {
+    let guard = generation.lane(lane);
+    match guard.get(table.id(), hash, key, sequence) {
+        None => Ok(Found::Nothing),
+        Some(Standing::Gone) => Ok(Found::Gone),
+        Some(Standing::Row(found, definition)) => {
+            row.set(table, definition, found.image, found.count).map_err(unreadable)?;
+            Ok(Found::Row)
+        }
+        Some(Standing::Part { part, definition, .. }) => {
+            row.above.push(part, definition, table.versions())?;
+            Ok(Found::Nothing)
+        }
+    }
+}
+
+fn on_disk(tree: &TreeAt, table: &TableReader, key: &[u8], row: &mut RowBuf) -> Result<Found, StoreError> {
+    if row.tree_key.is_empty() {
+        entry::append_row_key(table.order(), table.id(), key, &mut row.tree_key);
+    }
+    let Some(value) = tree.get(&row.tree_key)? else { return Ok(Found::Nothing) };
+    if entry::is_gone(&value) {
+        return Ok(Found::Gone);
+    }
+    let stored = stored_row(&tree.disk, &row.tree_key, &value, key)?;
+    let (definition, copies) = (stored.definition, stored.copies);
+    row.image.clear();
+    row.count = copies;
+    if !table.order().is_keyless() {
+        let read = table.versions().read(definition, stored.image, &mut row.buffers);
+        let read = read.map_err(|error| tree.disk.damaged(format!("a row of an earlier definition: {error}")))?;
+        row.image.extend_from_slice(read);
+    }
+    Ok(Found::Row)
+}
