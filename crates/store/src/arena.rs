@@ -65,7 +65,8 @@ const DEAD: u32 = 1 << 31;
 /// Where the key's length stands.
 const KEY_LEN_AT: usize = 20;
 
-/// Lowest bits of the last field: the row is gone; the image holds some columns. The others are the definition's version.
+/// Lowest bits of the last field: the row is gone; the image holds some columns. The others are the definition's
+/// version.
 const DELETED: u32 = 1;
 const PART: u32 = 2;
 
@@ -136,8 +137,8 @@ pub(crate) struct Arena {
     pool: Arc<SegmentPool>,
 }
 
-/// Segments that nobody uses, for the arenas of one store: their memory is there already, a fresh one costs a page fault
-/// every 4 KiB.
+/// Segments that nobody uses, for the arenas of one store: their memory is there already, a fresh one costs a page
+/// fault every 4 KiB.
 #[derive(Debug)]
 pub(crate) struct SegmentPool {
     spare: Mutex<Vec<Vec<u8>>>,
@@ -146,8 +147,8 @@ pub(crate) struct SegmentPool {
     spare_bytes_max: AtomicUsize,
 }
 
-/// The largest segments of arenas that live for long: fewer to look through for the dead. Large enough that the allocator
-/// maps each on its own and gives it back on free.
+/// The largest segments of arenas that live for long: fewer to look through for the dead. Large enough that the
+/// allocator maps each on its own and gives it back on free.
 const LASTING_SEGMENT_BYTES: usize = 1 << 20;
 const _: () = assert!(PASSING_SEGMENT_BYTES <= LASTING_SEGMENT_BYTES && LASTING_SEGMENT_BYTES < DEAD as usize);
 const _: () = assert!(SEGMENT_BYTES_MIN <= PASSING_SEGMENT_BYTES && SEGMENT_BYTES_MIN > HEADER_LEN);

@@ -1,7 +1,7 @@
 //! Values of a tree by keys that only ascend: what a cut asks for.
 //!
-//! In: keys, each behind the one before. Out: their values. Where keys lie close together it goes along the tree's entries,
-//! which costs a tenth of a look-up for each; where they do not, it looks each up.
+//! In: keys, each behind the one before. Out: their values. Where keys lie close together it goes along the tree's
+//! entries, which costs a tenth of a look-up for each; where they do not, it looks each up.
 
 use std::sync::Arc;
 

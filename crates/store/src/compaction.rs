@@ -1,7 +1,8 @@
 //! Which rows compaction may drop.
 //!
-//! In: the tables and indexes alive at the last durable cut. Out: what is dead. Never here: a row or entry dropped that any
-//! recoverable state can show: an id is dead only when the last durable cut does not know it any more (invariant 2).
+//! In: the tables and indexes alive at the last durable cut. Out: what is dead. Never here: a row or entry dropped that
+//! any recoverable state can show: an id is dead only when the last durable cut does not know it any more (invariant
+//! 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

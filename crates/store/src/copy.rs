@@ -71,7 +71,8 @@ impl<'a> CopyWriter<'a> {
             buffers: Mutex::new(BTreeMap::new()),
             rows: Mutex::new(BTreeMap::new()),
             merging: Mutex::new(()),
-            // Beside replay, changes follow under an id that no cut's catalog knows: indexes are filled behind the switch.
+            // Beside replay, changes follow under an id that no cut's catalog knows: indexes are filled behind the
+            // switch.
             entries: store.is_none(),
         }
     }

@@ -277,7 +277,8 @@ impl Stream<'_> {
             Stream::Spill { entries, keyless } => match entries.peek() {
                 Some(Ok((key, value))) => {
                     let Some(base) = entry::base_of(value) else {
-                        // The table had no index then; what has one by now has the row's name in its entries all the same.
+                        // The table had no index then; what has one by now has the row's name in its entries all the
+                        // same.
                         let row = entry::parse_row(key, value);
                         return Some((BaseKind::Same, row.map_or(0, |row| entry::own_len(*keyless, row.key))));
                     };
@@ -299,8 +300,8 @@ enum Value {
     Gone,
 }
 
-/// Finds the image of a row below the layers that are written: its key in the tree, its stored key, where the image is to be
-/// appended to. False when it is not there.
+/// Finds the image of a row below the layers that are written: its key in the tree, its stored key, where the image is
+/// to be appended to. False when it is not there.
 type Under<'a> = dyn FnMut(&TableShape<'_>, &[u8], &[u8], &mut Vec<u8>) -> Result<bool, StoreError> + 'a;
 
 /// Puts rows of one table together of which layers hold parts.
@@ -340,7 +341,8 @@ impl<'a> Whole<'a> {
         self.above.push(part, definition, made.shape.lend().versions)
     }
 
-    /// Makes the whole value of the parts: over `value`, a row of a layer below them, or over what lies below all layers.
+    /// Makes the whole value of the parts: over `value`, a row of a layer below them, or over what lies below all
+    /// layers.
     fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<Value, StoreError> {
         self.made.get_or_init(|| Whole::make(self.table));
         let Some(made) = self.made.get_mut() else {

@@ -162,8 +162,8 @@ pub struct Disk {
     tree: AnyTree,
     kept: Kept,
     counter: SequenceNumberCounter,
-    /// By their numbers, the oldest first; new layers take the last. Added to under `ending` only. Held here too, so that the
-    /// last to hold one is the thread that can wait for the removal of its files.
+    /// By their numbers, the oldest first; new layers take the last. Added to under `ending` only. Held here too, so
+    /// that the last to hold one is the thread that can wait for the removal of its files.
     views: Mutex<Vec<Arc<TreeView>>>,
     /// Held while an ingestion ends and its number is taken over, so that nobody reads at a number in between.
     ending: Mutex<()>,
@@ -451,9 +451,9 @@ impl Disk {
         held.unwrap_or_else(|| newest_of(&views).number())
     }
 
-    /// Lets go of views that nobody holds any more, and so of the files that only they hold: removing gigabytes takes the better
-    /// part of a second, and nobody but this thread waits for it. What the tree itself still holds stays: it would remove the
-    /// files under its lock.
+    /// Lets go of views that nobody holds any more, and so of the files that only they hold: removing gigabytes takes
+    /// the better part of a second, and nobody but this thread waits for it. What the tree itself still holds stays: it
+    /// would remove the files under its lock.
     fn let_go(&self) {
         let oldest_held = self.tree.current_version().id().saturating_sub(self.tree.version_free_list_len() as u64);
         let mut views = self.views();
@@ -471,8 +471,8 @@ impl Disk {
         &self.dead
     }
 
-    /// One step of compaction, wherever it is due; false when there is nothing to do. `oldest_read` is the oldest number
-    /// anybody reads at.
+    /// One step of compaction, wherever it is due; false when there is nothing to do. `oldest_read` is the oldest
+    /// number anybody reads at.
     ///
     /// # Errors
     /// When the tree's files cannot be read or written.
@@ -564,8 +564,8 @@ impl Disk {
         let before = self.tree.current_version().id();
         self.let_go();
         let Some(step) = due(&self.levels()) else { return Ok(false) };
-        // Both are strategies that lsm-tree has for its tests (its trait cannot be implemented outside): they take whole
-        // levels as they find them, so what arrives in level 0 between the look and the step is merged too.
+        // Both are strategies that lsm-tree has for its tests (its trait cannot be implemented outside): they take
+        // whole levels as they find them, so what arrives in level 0 between the look and the step is merged too.
         let strategy: Arc<dyn CompactionStrategy> = match step {
             Step::Merge { from, to } => Arc::new(PullDown(from, to)),
             Step::Move { from, to } => Arc::new(MoveDown(from, to)),

@@ -1,7 +1,7 @@
 //! Index entries on their way into a run: gathered row by row, written in order.
 //!
-//! In: for every row of a cut or spill what lies below it and what it is now. Out: the entries that come and go, sorted.
-//! Never here: an entry of an index whose fill has not come to its row (the fill will); more in memory than
+//! In: for every row of a cut or spill what lies below it and what it is now. Out: the entries that come and go,
+//! sorted. Never here: an entry of an index whose fill has not come to its row (the fill will); more in memory than
 //! [`gathered_bytes_max`] says (what is above goes through a tree in the scratch folder).
 
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! The GTIDs of what is visible, at the newest view and at older ones.
 //!
-//! In: the GTIDs that each move of the watermark makes visible. Out: the set at a view that somebody asks for. Never here: a copy
-//! of the set for a move that nobody asks about.
+//! In: the GTIDs that each move of the watermark makes visible. Out: the set at a view that somebody asks for. Never
+//! here: a copy of the set for a move that nobody asks about.
 //!
-//! The newest set is kept, with the GTIDs of recent moves in the order they came: an older set is the newest one without
-//! those of later moves. Before moves are forgotten, held views that need them get their set.
+//! The newest set is kept, with the GTIDs of recent moves in the order they came: an older set is the newest one
+//! without those of later moves. Before moves are forgotten, held views that need them get their set.
 
 use std::collections::VecDeque;
 
@@ -81,8 +81,8 @@ impl Executed {
         self.now.subtract(&later)
     }
 
-    /// When there are too many, the number of the move up to which they are to be forgotten: whoever holds an older view
-    /// needs its set before.
+    /// When there are too many, the number of the move up to which they are to be forgotten: whoever holds an older
+    /// view needs its set before.
     pub(crate) fn is_full(&self) -> Option<u64> {
         if self.recent.len() <= RECENT_MAX {
             return None;

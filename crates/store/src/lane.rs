@@ -79,8 +79,8 @@ pub enum CheckImages {
     /// Rows are put and removed blindly.
     Off,
     /// An UPDATE or DELETE must find its row, an INSERT must not, where that is known without reading from disk; every
-    /// 16th before image is compared with a row in memory, every 1,024th with one that must be read from disk. More would
-    /// cost more than the 2 % that invariant 20 allows: reading every 16th took 40 % of apply, every 256th 14 %.
+    /// 16th before image is compared with a row in memory, every 1,024th with one that must be read from disk. More
+    /// would cost more than the 2 % that invariant 20 allows: reading every 16th took 40 % of apply, every 256th 14 %.
     #[default]
     Sample,
     /// As `Sample`, and every before image is compared.
@@ -138,8 +138,8 @@ pub enum RowChange<'a> {
         present: &'a [u8],
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
-        /// The row need not be looked for on disk: what the image holds may stand for it until a cut or a reader puts the row
-        /// together. False: the new row is whole. Asked for while the table's definition stays as it is only.
+        /// The row need not be looked for on disk: what the image holds may stand for it until a cut or a reader puts
+        /// the row together. False: the new row is whole. Asked for while the table's definition stays as it is only.
         later: bool,
     },
     /// As `Merge`, where the image holds differences of some JSON documents.
@@ -578,9 +578,9 @@ impl Lane {
         Ok(below.map_err(store_error)? == Below::Live)
     }
 
-    /// Makes whole rows of all that stands as parts of a table's rows in this lane, in whatever generation: before a statement
-    /// whose sequence number is above `sequence` alters the table, which `shape` has as it was. Everything before that
-    /// statement was applied here.
+    /// Makes whole rows of all that stands as parts of a table's rows in this lane, in whatever generation: before a
+    /// statement whose sequence number is above `sequence` alters the table, which `shape` has as it was. Everything
+    /// before that statement was applied here.
     ///
     /// # Errors
     /// As `apply`.

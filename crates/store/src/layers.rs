@@ -318,8 +318,8 @@ impl Layers {
         }
     }
 
-    /// The newest version of a row below the active generation: `image` and `copies` as a lane holds them. `above` are the parts
-    /// of it in the active generation; they are in the image.
+    /// The newest version of a row below the active generation: `image` and `copies` as a lane holds them. `above` are
+    /// the parts of it in the active generation; they are in the image.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn newest_below(
         &self,
@@ -336,8 +336,8 @@ impl Layers {
         self.completed(shape, key, found, above, image, 0)
     }
 
-    /// The whole image of a row below the layer `from`, which is not looked into, appended to `image`; false when there is no
-    /// such row.
+    /// The whole image of a row below the layer `from`, which is not looked into, appended to `image`; false when there
+    /// is no such row.
     pub(crate) fn append_under(
         &self,
         from: usize,
@@ -505,7 +505,8 @@ pub(crate) fn stored_row<'a>(
     }
 }
 
-/// Whether any layer of `newer` holds a row, or its end, that is visible at `sequence`. Parts of it that lie above are added to
+/// Whether any layer of `newer` holds a row, or its end, that is visible at `sequence`. Parts of it that lie above are
+/// added to
 /// `above`, which is cleared first.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn is_shadowed(

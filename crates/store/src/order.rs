@@ -1,12 +1,13 @@
 //! Rows of a generation in the order of an index, made when a reader first asks.
 //!
-//! In: what the lanes wrote since a reader last asked. Out: sorted slices of places, each with its sort key and what names
-//! its row. Never here: work for a writer (a reader goes through the arenas itself, some records under a lane's lock at a
-//! time); what a place holds at a snapshot: the reader asks the lane and compares.
+//! In: what the lanes wrote since a reader last asked. Out: sorted slices of places, each with its sort key and what
+//! names its row. Never here: work for a writer (a reader goes through the arenas itself, some records under a lane's
+//! lock at a time); what a place holds at a snapshot: the reader asks the lane and compares.
 //!
-//! A place is a row's slot. Every version with another sort key than the one before it has an entry, so that the version a
-//! snapshot sees is found under its own key; entries of other versions are passed over. New entries are sorted into a slice
-//! of their own and slices of like size are merged, so that there are few however small the steps of readers are.
+//! A place is a row's slot. Every version with another sort key than the one before it has an entry, so that the
+//! version a snapshot sees is found under its own key; entries of other versions are passed over. New entries are
+//! sorted into a slice of their own and slices of like size are merged, so that there are few however small the steps
+//! of readers are.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +32,8 @@ const STALE_ENTRIES_MIN: usize = 64 << 10;
 /// Keys of one slice, so that offsets stay short.
 const SLICE_KEY_BYTES_MAX: usize = 1 << 30;
 
-/// Which bytes rows are ordered by: those of the key that identifies them (index id 0), or of a secondary index. False where
-/// the row is too old to be in that index (`IndexSet::append_if_it_can`).
+/// Which bytes rows are ordered by: those of the key that identifies them (index id 0), or of a secondary index. False
+/// where the row is too old to be in that index (`IndexSet::append_if_it_can`).
 pub(crate) fn append_key(
     order: &KeyOrder,
     index: u16,

@@ -1,10 +1,11 @@
 //! Parts: versions that say what changes in a row that a layer below has.
 //!
-//! In: changes of rows that are not in memory: new values of some columns (images that lack columns: MINIMAL, NOBLOB); of a
-//! table without a key, how many copies more or less. Out: whole rows, made by whoever needs one: a cut in the order of its
-//! keys, a reader, a later change that needs all of it. Never here: a column that an index watches, so that a part never moves
-//! its row and is no place of its own (but where a keyless row has none below: readers look); a part under another definition
-//! than the one it is read under (a statement that alters the table makes whole rows of its parts first, see
+//! In: changes of rows that are not in memory: new values of some columns (images that lack columns: MINIMAL, NOBLOB);
+//! of a table without a key, how many copies more or less. Out: whole rows, made by whoever needs one: a cut in the
+//! order of its keys, a reader, a later change that needs all of it. Never here: a column that an index watches, so
+//! that a part never moves its row and is no place of its own (but where a keyless row has none below: readers look); a
+//! part under another definition than the one it is read under (a statement that alters the table makes whole rows of
+//! its parts first, see
 //! `Lane::complete_parts`).
 
 use catalog::RowVersions;

@@ -1,7 +1,7 @@
 //! One row by its key.
 //!
-//! In: a snapshot, a table made ready, the stored bytes of a key. Out: the row, in a buffer of the reader's. Never here: a lane
-//! held while the caller works, an allocation once the buffer has grown.
+//! In: a snapshot, a table made ready, the stored bytes of a key. Out: the row, in a buffer of the reader's. Never
+//! here: a lane held while the caller works, an allocation once the buffer has grown.
 
 use catalog::{ConversionBuffers, TableDef};
 use values::{RowView, ValueError};
@@ -85,8 +85,8 @@ enum Found {
 }
 
 impl Snapshot {
-    /// One row by the stored bytes of its identifying key; false when it is not there. `table` must be of this snapshot's
-    /// catalog.
+    /// One row by the stored bytes of its identifying key; false when it is not there. `table` must be of this
+    /// snapshot's catalog.
     ///
     /// # Errors
     /// The snapshot was given up; the tree cannot be read.

@@ -1,14 +1,14 @@
 //! The newest view of the store, and the older ones that somebody still reads.
 //!
-//! In: the next view, from whoever holds the writers' mutex. Out: the newest view, and the oldest sequence number that anybody
-//! can still look at. Never here: a reader that registers: its reference is the pin.
+//! In: the next view, from whoever holds the writers' mutex. Out: the newest view, and the oldest sequence number that
+//! anybody can still look at. Never here: a reader that registers: its reference is the pin.
 //!
-//! Invariants (`tests/interleavings`): a view that was loaded and not given up keeps every version it can see; the oldest number
-//! needed is never above such a view, may lag behind, and never goes back.
+//! Invariants (`tests/interleavings`): a view that was loaded and not given up keeps every version it can see; the
+//! oldest number needed is never above such a view, may lag behind, and never goes back.
 //!
-//! Loading takes the view and its pin in one step. Reading a number first and pinning it after is a race: the publisher moves on
-//! in between, and a lane unlinks the version. A view is counted after the swap returned, so nobody can begin to hold one
-//! that nobody held then.
+//! Loading takes the view and its pin in one step. Reading a number first and pinning it after is a race: the publisher
+//! moves on in between, and a lane unlinks the version. A view is counted after the swap returned, so nobody can begin
+//! to hold one that nobody held then.
 
 use std::collections::VecDeque;
 
@@ -45,8 +45,8 @@ impl<T> View<T> {
 /// Views that somebody held when they were replaced, oldest first. Kept behind the writers' mutex.
 pub(crate) struct Replaced<T> {
     views: VecDeque<Arc<View<T>>>,
-    /// Length at which those in the middle are looked at too: doubled each time, so that a move costs the same however many
-    /// are held.
+    /// Length at which those in the middle are looked at too: doubled each time, so that a move costs the same however
+    /// many are held.
     sweep_at: usize,
 }
 
@@ -116,8 +116,8 @@ impl<T> Published<T> {
         self.oldest_needed.load(Ordering::Acquire)
     }
 
-    /// Makes `next` the newest view. The caller holds the writers' mutex and no view of its own. `gone` gets what nobody holds
-    /// any more.
+    /// Makes `next` the newest view. The caller holds the writers' mutex and no view of its own. `gone` gets what
+    /// nobody holds any more.
     pub(crate) fn publish(&self, next: View<T>, replaced: &mut Replaced<T>, gone: &mut Vec<Arc<View<T>>>) {
         let sequence = next.sequence;
         let mut old = self.newest.swap(Arc::new(next));
@@ -138,7 +138,8 @@ impl<T> Published<T> {
         self.raise(sequence, replaced);
     }
 
-    /// Raises the oldest number needed to the oldest view that is left; `newest` is the sequence number of the newest one.
+    /// Raises the oldest number needed to the oldest view that is left; `newest` is the sequence number of the newest
+    /// one.
     pub(crate) fn raise(&self, newest: u64, replaced: &Replaced<T>) {
         let oldest = replaced.views.front().map_or(newest, |view| view.sequence);
         self.oldest_needed.store(oldest, Ordering::Release);

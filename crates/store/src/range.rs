@@ -1,8 +1,8 @@
 //! Rows in the order of the identifying key or of a secondary index, from either end.
 //!
-//! In: a snapshot (or the one writer's look at the newest versions), a table made ready, an order, bounds. Out: its rows in
-//! that order, each once. Never here: a row above the snapshot's watermark, a lock held while the caller works, anything
-//! of a row that is not asked for: rows are fetched one at a time.
+//! In: a snapshot (or the one writer's look at the newest versions), a table made ready, an order, bounds. Out: its
+//! rows in that order, each once. Never here: a row above the snapshot's watermark, a lock held while the caller works,
+//! anything of a row that is not asked for: rows are fetched one at a time.
 //!
 //! Every layer gives places in order: a generation its slices (`order`), a tree its entries. They are merged by key. A
 //! place counts when the row has, in that layer, a visible version under exactly this key and no newer layer has any
@@ -101,7 +101,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// An open range: a cursor that copies row after row into a buffer ([`Range::next_into`]), or an iterator of owned rows.
+/// An open range: a cursor that copies row after row into a buffer ([`Range::next_into`]), or an iterator of owned
+/// rows.
 pub struct Range<'a> {
     view: View<'a>,
     table: TableReader,
@@ -239,8 +240,8 @@ impl Store {
         Ok(is_ready(&*snapshot.layers()?, table, order))
     }
 
-    /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. What lies in memory does not
-    /// count. Goes through the whole table.
+    /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. What lies in memory does
+    /// not count. Goes through the whole table.
     ///
     /// # Errors
     /// As `range`.

@@ -155,8 +155,8 @@ impl TableReader {
         }
     }
 
-    /// Whether rows come in MySQL's order. False where a column's collation is not implemented: rows come by bytes of it,
-    /// and only bounds that are equalities of bytes mean anything. False for the identity of a table without a key.
+    /// Whether rows come in MySQL's order. False where a column's collation is not implemented: rows come by bytes of
+    /// it, and only bounds that are equalities of bytes mean anything. False for the identity of a table without a key.
     #[must_use]
     pub fn is_ordered(&self, order: ReadOrder) -> bool {
         match order {
@@ -166,8 +166,8 @@ impl TableReader {
     }
 
     /// The bytes that the sort keys of all rows with these values in the first columns of the key begin with: what
-    /// [`KeyRange`] takes. `values` are stored bytes in key order, `None` for NULL. Of a column that is indexed by a prefix
-    /// only the prefix counts: rows read through such bounds must be looked at again.
+    /// [`KeyRange`] takes. `values` are stored bytes in key order, `None` for NULL. Of a column that is indexed by a
+    /// prefix only the prefix counts: rows read through such bounds must be looked at again.
     ///
     /// # Errors
     /// More values than columns, NULL where there is none, bytes that are no value of the column, an index that is not

@@ -326,8 +326,8 @@ impl RowBatch {
     }
 }
 
-/// An open scan: some columns of every row, in no order, batch by batch. Each batch holds one lane for the copying of a thousand
-/// rows at most.
+/// An open scan: some columns of every row, in no order, batch by batch. Each batch holds one lane for the copying of a
+/// thousand rows at most.
 pub struct Scan<'a> {
     snapshot: &'a Snapshot,
     table: TableReader,

@@ -1,8 +1,9 @@
 //! What is visible, and snapshots of it.
 //!
-//! In: "everything up to here is applied" from the publisher, new layers from whoever seals, cuts or merges. Out: snapshots, and
-//! the oldest sequence number anyone can still look at. Invariant: the watermark only grows; a snapshot's watermark, catalog
-//! and layers are of one view, and what that view can see stays until nobody holds it, or it is given up.
+//! In: "everything up to here is applied" from the publisher, new layers from whoever seals, cuts or merges. Out:
+//! snapshots, and the oldest sequence number anyone can still look at. Invariant: the watermark only grows; a
+//! snapshot's watermark, catalog and layers are of one view, and what that view can see stays until nobody holds it, or
+//! it is given up.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,8 +65,8 @@ pub struct SnapshotLimits {
     /// Bytes of generations that are in the tree already and stay in memory for snapshots alone. Above it the oldest
     /// snapshots are given up.
     pub bytes: u64,
-    /// Snapshots of a state that was replaced longer ago than this are given up, when a cut ends and once a second. None: they
-    /// may be of any age.
+    /// Snapshots of a state that was replaced longer ago than this are given up, when a cut ends and once a second.
+    /// None: they may be of any age.
     pub age: Option<Duration>,
 }
 
@@ -145,7 +146,8 @@ impl Visibility {
         }
     }
 
-    /// Bytes of generations that are in the tree already and stay in memory for snapshots alone, as of the last cut or second.
+    /// Bytes of generations that are in the tree already and stay in memory for snapshots alone, as of the last cut or
+    /// second.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
@@ -200,8 +202,8 @@ impl Visibility {
         });
     }
 
-    /// The tree is read as `tree` from now on; it holds the rows it held, and of indexes what `filled` says where a fill
-    /// added to them.
+    /// The tree is read as `tree` from now on; it holds the rows it held, and of indexes what `filled` says where a
+    /// fill added to them.
     pub(crate) fn move_base(&self, tree: TreeAt, filled: Option<Arc<IndexStates>>) {
         self.change_layers(false, |old| {
             assert!(old.base.is_some(), "a store in memory has no tree to move");
@@ -236,8 +238,8 @@ impl Visibility {
         }
     }
 
-    /// Frees what nobody holds any more, and gives up snapshots that hold too much. To be called about once a second, from a
-    /// thread that nobody waits for.
+    /// Frees what nobody holds any more, and gives up snapshots that hold too much. To be called about once a second,
+    /// from a thread that nobody waits for.
     pub fn tidy(&self) {
         let mut state = self.lock();
         let State { replaced, gone, .. } = &mut *state;
@@ -327,7 +329,8 @@ impl Visibility {
         }
     }
 
-    /// Gives the oldest views up while they hold too much, and returns the layers they held, to be freed without the lock.
+    /// Gives the oldest views up while they hold too much, and returns the layers they held, to be freed without the
+    /// lock.
     fn give_up(&self, state: &mut State) -> Vec<Arc<Layers>> {
         let mut freed = Vec::new();
         let mut bytes = bytes_held(&state.replaced, &state.layers);
@@ -387,8 +390,8 @@ fn generations(layers: &Layers) -> impl Iterator<Item = &Generation> {
 }
 
 impl Snapshot {
-    /// Pins what is visible now. Where the store is not readable yet ([`crate::Store::readable`]) reading the snapshot is that
-    /// error.
+    /// Pins what is visible now. Where the store is not readable yet ([`crate::Store::readable`]) reading the snapshot
+    /// is that error.
     #[must_use]
     pub fn pin(store: &Arc<crate::Store>) -> Snapshot {
         // Asked before: what is exact now is exact at any later watermark.
@@ -399,8 +402,8 @@ impl Snapshot {
         Snapshot { view: store.visibility().published.load(), store: Arc::clone(store), settling }
     }
 
-    /// What it reads. Not to be held on to: the snapshot may be given up to free it. What was read through it counts only if
-    /// [`check`](Self::check) finds nothing afterwards.
+    /// What it reads. Not to be held on to: the snapshot may be given up to free it. What was read through it counts
+    /// only if [`check`](Self::check) finds nothing afterwards.
     pub(crate) fn layers(&self) -> Result<Arc<Layers>, crate::StoreError> {
         if let Some((until, missing)) = &self.settling {
             return Err(crate::StoreError::Settling { until: until.clone(), missing: *missing });

@@ -133,8 +133,8 @@ impl LaneTable {
         self.arena.body(found.at, &found.header).1
     }
 
-    /// Appends a version of a key and tells its slot; `found` is what `find` said of it just before. `bury`: a deleted row's slot goes
-    /// once nobody can see it; otherwise the deletion stays, for it hides what lies below.
+    /// Appends a version of a key and tells its slot; `found` is what `find` said of it just before. `bury`: a deleted
+    /// row's slot goes once nobody can see it; otherwise the deletion stays, for it hides what lies below.
     pub(crate) fn append(
         &mut self,
         found: Option<Found>,
@@ -254,8 +254,8 @@ impl LaneTable {
         }
     }
 
-    /// Moves what is live in a segment to the end and gives the segment back. A row's chain is walked once for all of its
-    /// versions there, and not for dead ones: a hot row has thousands of both.
+    /// Moves what is live in a segment to the end and gives the segment back. A row's chain is walked once for all of
+    /// its versions there, and not for dead ones: a hot row has thousands of both.
     fn empty_segment(&mut self, victim: usize) {
         let mut offset = 0;
         while let Some((_, header, next)) = self.arena.next_live(victim, offset) {
@@ -324,8 +324,8 @@ impl LaneTable {
         Some(self.content_of(at, &header))
     }
 
-    /// Hands rows that were written since `cursor` was here to `each`: deletions and what nobody can see left out, and parts
-    /// unless `with_parts`. Stops after `records` of them or about `bytes`; false when there is nothing more.
+    /// Hands rows that were written since `cursor` was here to `each`: deletions and what nobody can see left out, and
+    /// parts unless `with_parts`. Stops after `records` of them or about `bytes`; false when there is nothing more.
     pub(crate) fn written_since(
         &self,
         cursor: &mut Cursor,
@@ -414,8 +414,8 @@ impl LaneTable {
         self.content_of(at, &self.arena.header(at))
     }
 
-    /// Calls `each` with hash, key, content and its definition's version of the rows of up to `count` slots from `from` on that
-    /// are visible at `sequence`, deletions left out; returns where to go on.
+    /// Calls `each` with hash, key, content and its definition's version of the rows of up to `count` slots from `from`
+    /// on that are visible at `sequence`, deletions left out; returns where to go on.
     pub(crate) fn slots(
         &self,
         sequence: u64,
@@ -474,8 +474,8 @@ mod tests {
         }
     }
 
-    /// A hot row among others, read at an old sequence number: versions are moved out of emptied segments, several of one row
-    /// out of the same segment, and every one that can be seen is found where its row's chain leads.
+    /// A hot row among others, read at an old sequence number: versions are moved out of emptied segments, several of
+    /// one row out of the same segment, and every one that can be seen is found where its row's chain leads.
     #[test]
     fn versions_of_a_hot_row_survive_that_their_segments_are_emptied() {
         const HOT: u64 = 7;

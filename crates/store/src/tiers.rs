@@ -1,14 +1,15 @@
 //! When sorted runs are merged, and into what: our compaction policy.
 //!
-//! In: what each level of the tree holds. Out: the next step. Never here: a file touched; two runs exchanged in age (a run
-//! in a lower level, or further back in its level, is older, and readers rely on it).
+//! In: what each level of the tree holds. Out: the next step. Never here: a file touched; two runs exchanged in age (a
+//! run in a lower level, or further back in its level, is older, and readers rely on it).
 //!
 //! Runs of similar size are merged first (tiering), so that an entry is written about once per tier on its way and the
-//! big last level is merged only when as much lies above it as makes that worth while. The tree's own strategy (leveled)
-//! merges every fourth cut with all that overlaps beneath, which for keys spread over all tables is everything.
+//! big last level is merged only when as much lies above it as makes that worth while. The tree's own strategy
+//! (leveled) merges every fourth cut with all that overlaps beneath, which for keys spread over all tables is
+//! everything.
 //!
-//! A merge puts its result into an empty level beneath its inputs, and the run is then moved on to the front of a level that
-//! holds several: cuts that end meanwhile lie above it all the time.
+//! A merge puts its result into an empty level beneath its inputs, and the run is then moved on to the front of a level
+//! that holds several: cuts that end meanwhile lie above it all the time.
 //!
 //! | Level | Holds |
 //! |---|---|
@@ -25,8 +26,8 @@ use crate::disk::L0_RUNS_MAX;
 /// Runs of one level that are merged together.
 pub const MERGE_RUNS: usize = 4;
 
-/// Cutting waits at so many runs in level 2, or in level 4, where merging has had no time for too long. One merge of large
-/// runs after the other may be a hundred cuts' time each.
+/// Cutting waits at so many runs in level 2, or in level 4, where merging has had no time for too long. One merge of
+/// large runs after the other may be a hundred cuts' time each.
 const SMALL_RUNS_MAX: usize = 4 * MERGE_RUNS;
 const LARGE_RUNS_MAX: usize = 6 * MERGE_RUNS;
 
@@ -84,7 +85,8 @@ pub(crate) fn middle(levels: &Levels, eager: bool) -> Option<Step> {
     (small.runs >= MERGE_RUNS && into_last(levels, eager).is_none()).then_some(Step::Merge { from: 2, to: 3 })
 }
 
-/// What is due of large runs; it may take as long as writing the whole tree. What [`middle`] brings meanwhile lies in front.
+/// What is due of large runs; it may take as long as writing the whole tree. What [`middle`] brings meanwhile lies in
+/// front.
 pub(crate) fn deep(levels: &Levels, eager: bool) -> Option<Step> {
     let [_, _, _, _, large, recent, last] = levels;
     if is_due(recent.bytes, last, eager) {
@@ -98,8 +100,8 @@ pub(crate) fn deep(levels: &Levels, eager: bool) -> Option<Step> {
     None
 }
 
-/// What is due in a store that is small still: past the levels of [`middle`], which must do nothing from the look at the
-/// levels to the end of this step.
+/// What is due in a store that is small still: past the levels of [`middle`], which must do nothing from the look at
+/// the levels to the end of this step.
 pub(crate) fn into_last(levels: &Levels, eager: bool) -> Option<Step> {
     let [_, _, small, landing, large, recent, last] = levels;
     let between = landing.runs + large.runs + recent.runs;
@@ -183,8 +185,8 @@ mod tests {
             }
             let total: u64 = tree.levels.iter().flatten().sum();
             assert_eq!(total, base + cuts, "nothing is lost");
-            // Nothing is ever overwritten here, so the last level grows, by half each time. What comes meanwhile is written
-            // anew every so many cuts, all of it.
+            // Nothing is ever overwritten here, so the last level grows, by half each time. What comes meanwhile is
+            // written anew every so many cuts, all of it.
             let anew = (base + cuts) / (4 * (MERGE_RUNS as u64).pow(3));
             assert!(tree.written <= (8 + anew) * cuts, "base {base}: {} written for {cuts}", tree.written);
         }

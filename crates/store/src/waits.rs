@@ -1,7 +1,7 @@
 //! How long readers and writers waited for a lane that the other side held.
 //!
-//! In: locks that were not free. Out: two histograms. Never here: a clock read where nobody waits: a lock that is free costs what
-//! it cost.
+//! In: locks that were not free. Out: two histograms. Never here: a clock read where nobody waits: a lock that is free
+//! costs what it cost.
 
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Instant;

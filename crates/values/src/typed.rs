@@ -1,7 +1,8 @@
 //! Stored bytes as typed values, for readers that compute: SQL expressions, prepared statements, columnar formats.
 //!
-//! In: a column's type and its stored bytes, or a whole row image. Out: integers, floats, decimals, dates, borrowed bytes. Never
-//! here: an allocation, a character set converted, a value guessed: bytes that are no value of the type are an error.
+//! In: a column's type and its stored bytes, or a whole row image. Out: integers, floats, decimals, dates, borrowed
+//! bytes. Never here: an allocation, a character set converted, a value guessed: bytes that are no value of the type
+//! are an error.
 
 use crate::column_type::{ColumnType, type_code as t};
 use crate::decimal;
