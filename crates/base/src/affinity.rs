@@ -1,7 +1,7 @@
-//! Which CPUs the threads of a stage may run on, and starting threads so.
+//! CPU affinity of each stage's threads, and how to start a thread with it.
 //!
-//! In: a list by stage, as an operator writes it. Out: threads that carry their names and never ran on another CPU.
-//! Never here: a choice of CPUs of its own.
+//! In: lists of CPUs per stage, as an operator writes them. Out: threads that carry their stage's name and have never
+//! run on another CPU. Never here: a choice of CPUs; the operator's list is all there is.
 
 use std::fmt;
 use std::io;
@@ -9,61 +9,61 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The stages whose threads can be bound, in the order data flows. Threads are named after them, with a number behind
+/// Stages whose threads can be bound, in the order data flows. Threads are named after them, with a number appended
 /// where a stage has several: `decode-0`.
 pub const STAGES: [&str; 8] = ["receive", "relay-sync", "split", "decode", "sequence", "apply", "cut", "compact"];
 
-/// Means every stage that is not named itself.
+/// Matches every stage without a list of its own.
 const ALL: &str = "all";
 
-/// CPUs by stage; a stage that has none runs where the process may.
+/// CPUs per stage. A stage without a list runs wherever the process may.
 ///
-/// The semantics are those of the VCPU attribute of MySQL's resource groups: each thread may run on any CPU of its list.
+/// Semantics are those of the VCPU attribute of MySQL's resource groups: each thread may run on any CPU of its list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadAffinity {
     /// Sorted CPUs of each bound stage, in the order of [`STAGES`].
     stages: Vec<(&'static str, Vec<usize>)>,
 }
 
-/// Why a list of CPUs is refused.
+/// Why a list of CPUs is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AffinityError {
-    /// A name that is no stage's.
+    /// The name is not a stage.
     #[error("'{given}' is no stage; there are {}, and {ALL}", STAGES.join(", "))]
     UnknownStage {
-        /// What stands there.
+        /// The name as given.
         given: String,
     },
-    /// Not STAGE=CPUS.
+    /// The text is not STAGE=CPUS.
     #[error("'{0}' is not STAGE=CPUS, such as apply=0-1 or cut=1")]
     NoList(String),
-    /// Neither a number nor a range.
+    /// The text is neither a number nor a range.
     #[error("'{0}' is neither a CPU's number nor a range such as 0-3")]
     NoCpu(String),
-    /// One stage, two lists.
+    /// One stage has two lists.
     #[error("{0} has two lists of CPUs")]
     Twice(String),
-    /// A CPU that is not there or not ours.
+    /// The CPU does not exist, or this process may not run on it.
     #[error("CPU {cpu} of {stage} does not exist or is not allowed for this process, which may run on {allowed}")]
     NotAllowed {
-        /// The stage it is wanted for.
+        /// Stage whose list contains the CPU.
         stage: String,
-        /// Its number.
+        /// Number of the CPU.
         cpu: usize,
-        /// Those that are allowed, as a list.
+        /// CPUs that are allowed, as a list.
         allowed: String,
     },
-    /// The system does not tell what is allowed.
+    /// The system does not report which CPUs are allowed.
     #[error("cannot ask which CPUs are allowed: {0}")]
     System(String),
 }
 
 impl ThreadAffinity {
-    /// From `STAGE=CPUS[,…]`, where CPUS are numbers and ranges with commas between, as in `receive=0,apply=0-1,3,cut=2`.
-    /// `all` stands for every stage not named itself.
+    /// Parses `STAGE=CPUS[,…]`, where CPUS is a comma-separated list of numbers and ranges, as in
+    /// `receive=0,apply=0-1,3,cut=2`. `all` stands for every stage without a list of its own.
     ///
     /// # Errors
-    /// When the text is not such a list, or a CPU of it is not among those this thread may run on.
+    /// If the text is not such a list, or names a CPU that the calling thread may not run on.
     pub fn parse(text: &str) -> Result<ThreadAffinity, AffinityError> {
         let allowed = sched_getaffinity(None).map_err(|error| AffinityError::System(error.to_string()))?;
         ThreadAffinity::parse_within(text, &cpus_of(&allowed))
@@ -87,7 +87,7 @@ impl ThreadAffinity {
             };
             let Some((stage, list)) = lists.last_mut() else { return Err(AffinityError::NoList(part.to_owned())) };
             let (first, last) = range_of(cpus)?;
-            // The first one that is not allowed is told, so a huge range costs no more than what is allowed.
+            // Fails at the first CPU that is not allowed, so a huge range costs no more than the allowed ones.
             for cpu in first..=last {
                 if !allowed.contains(&cpu) {
                     let (stage, allowed) = ((*stage).to_owned(), list_text(allowed));
@@ -106,24 +106,24 @@ impl ThreadAffinity {
         Ok(ThreadAffinity { stages: STAGES.iter().filter_map(bound).collect() })
     }
 
-    /// Whether no stage is bound.
+    /// True if no stage is bound.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
 
-    /// CPUs of the stage that a thread of this name belongs to.
+    /// CPUs of the stage to which a thread of this name belongs; None if the stage is not bound.
     fn cpus(&self, thread: &str) -> Option<&[usize]> {
         let stage = thread.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
         self.stages.iter().find(|(name, _)| *name == stage).map(|(_, cpus)| cpus.as_slice())
     }
 
-    /// Starts a thread that has this name (of which the system keeps 15 bytes) and, if its stage is bound, never ran on
-    /// another CPU: it inherits what the calling thread takes on for a moment.
+    /// Starts a thread with this name, of which the system keeps 15 bytes. If its stage is bound, the thread never runs
+    /// on another CPU, because it inherits the affinity that the calling thread takes on for the moment of the start.
     ///
     /// # Errors
-    /// When there can be no more threads, or its CPUs are not allowed any more. The caller may then be bound as the new
-    /// thread would have been.
+    /// If no more threads can be started, or the CPUs are no longer allowed. The caller may then keep the affinity
+    /// meant for the new thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,
@@ -142,7 +142,7 @@ impl ThreadAffinity {
 }
 
 impl fmt::Display for ThreadAffinity {
-    /// As [`ThreadAffinity::parse`] takes it.
+    /// Writes the form that [`ThreadAffinity::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, (stage, cpus)) in self.stages.iter().enumerate() {
             write!(f, "{}{stage}={}", if n == 0 { "" } else { "," }, list_text(cpus))?;

@@ -1,45 +1,46 @@
-//! What the system's allocator is told, so that freed memory does not count as used.
+//! glibc malloc tuning: return freed memory to the system.
 //!
-//! In: the memory limit; moments at which much was freed. Out: nothing but the allocator's doing. Never here: an allocation.
-//! Only glibc's allocator is told anything. It keeps what is freed in an arena of each thread; elsewhere, and with another
-//! global allocator, these do nothing that matters.
+//! In: the memory limit; calls at moments when much was freed. Out: nothing but a change in the allocator's behaviour.
+//! Never here: an allocation of its own (except to read `/proc`). Only glibc's allocator is tuned, because it keeps
+//! freed memory in an arena per thread. With another libc or global allocator these functions have no useful effect.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Below this limit each freed block of some size goes back to the system at once.
+/// Below this limit, bytes, glibc returns every large freed block to the system immediately.
 ///
-/// On the TPC-C log with `--memory 128M` what was freed and kept was 55 of 198 MB of peak resident memory; giving it back
-/// costs 5 to 10 % of CPU time, which a larger limit does not have to pay.
+/// On the TPC-C log with `--memory 128M`, memory freed but kept was 55 of 198 MB of peak resident memory. Returning it
+/// immediately costs 5 to 10 % of CPU time, which larger limits need not pay.
 const GIVES_BACK_AT_ONCE_BELOW: u64 = 256 << 20;
 
-/// What [`give_back`] works for, bytes; 0 before [`suit`]: always.
+/// Memory limit that [`give_back`] works towards, bytes. 0 until [`suit`] is called: always trim.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the allocator up for a memory limit, bytes.
+/// Configures the allocator for a memory limit in bytes.
 pub fn suit(limit_bytes: u64) {
     LIMIT.store(limit_bytes, Ordering::Relaxed);
     if limit_bytes >= GIVES_BACK_AT_ONCE_BELOW {
         return;
     }
     #[cfg(target_env = "gnu")]
-    // Safety: mallopt(3) takes two integers and may be called at any time and from any thread (it takes the arena's lock); it
-    // changes no chunk that is in use.
+    // Safety: mallopt(3) takes two integers and may be called at any time from any thread (it takes the arena's lock).
+    // It changes no chunk that is in use.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 20);
     }
 }
 
-/// Gives whole free pages in all arenas back to the system, where resident memory is near the limit; to be called where much
-/// was freed, not often: it walks what is free, 10 to 40 ms at a time, and each page given back is a fault when it is wanted
-/// again.
+/// Returns whole free pages of all arenas to the system when resident memory is near the limit.
 ///
-/// Without, a store of 3 GB under `--memory 256M` had 461 MB of peak resident memory after an hour's worth of cuts, most of it
-/// free pages between small blocks that live long.
+/// Call it after much was freed, but not often: it walks all free chunks, 10 to 40 ms per call, and each returned page
+/// costs a fault when it is needed again.
+///
+/// Without it, a store of 3 GB under `--memory 256M` had 461 MB of peak resident memory after an hour's worth of cuts,
+/// most of it free pages between small long-lived blocks.
 pub fn give_back() {
     let limit = LIMIT.load(Ordering::Relaxed);
-    // Between two calls a generation grows: a quarter of the limit.
+    // Margin for what a generation may grow by between two calls: a quarter of the limit.
     if limit > 0 && resident_bytes().is_some_and(|bytes| bytes < limit / 4 * 3) {
         return;
     }
@@ -50,7 +51,7 @@ pub fn give_back() {
     }
 }
 
-/// Resident memory of this process; None where the system does not tell.
+/// Resident memory of this process, bytes; None if the system does not report it.
 fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

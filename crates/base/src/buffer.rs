@@ -1,19 +1,19 @@
-//! Byte buffers that are used again: a fresh one costs a page fault every 4 KiB, more than filling it does.
+//! Pool of byte buffers. Reuse pays because a fresh buffer costs a page fault every 4 KiB, more than filling it does.
 //!
-//! In: vectors. Out: shared read-only bytes whose vector goes back to its pool with the last holder. Never here: more
-//! spare memory than the pool's bound.
+//! In: vectors. Out: shared read-only bytes whose vector returns to its pool when the last holder drops it. Never here:
+//! more spare memory than the pool's bound.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Read-only bytes, from a pool or not.
+/// Read-only bytes, whether from a pool or not.
 #[derive(Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
     pool: Option<Arc<BufferPool>>,
 }
 
-/// Vectors that nobody holds any more, for the next one who needs one. Bounded.
+/// Vectors without a holder, kept for reuse. Bounded in number and in bytes each.
 #[derive(Debug)]
 pub struct BufferPool {
     spare: Mutex<Vec<Vec<u8>>>,
@@ -22,28 +22,29 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `count_max` vectors, none of them above `bytes_max` bytes.
+    /// Creates a pool that keeps at most `count_max` vectors, each of at most `bytes_max` bytes.
     #[must_use]
     pub fn new(count_max: usize, bytes_max: usize) -> Arc<BufferPool> {
         Arc::new(BufferPool { spare: Mutex::new(Vec::with_capacity(count_max)), count_max, bytes_max })
     }
 
-    /// A vector with capacity for `capacity` bytes or more, so far as the pool has one; what it holds is of no meaning.
+    /// Returns a vector with room for at least `capacity` bytes, from the pool if it has one. Its contents are
+    /// arbitrary.
     #[must_use]
     pub fn take(&self, capacity: usize) -> Vec<u8> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last one that fits: its pages are the likeliest to be in a cache still.
+        // The most recently returned one that fits: its pages are most likely still in a cache.
         match spare.iter().rposition(|bytes| bytes.capacity() >= capacity) {
             Some(at) => spare.remove(at),
             None => {
-                // One that is too small makes way.
+                // One that is too small is dropped in favour of the new vector.
                 spare.pop();
                 Vec::with_capacity(capacity)
             }
         }
     }
 
-    /// Makes bytes that come back here at their end.
+    /// Wraps bytes so that their vector returns to this pool when the last holder drops it.
     #[must_use]
     pub fn share(self: &Arc<Self>, bytes: Vec<u8>) -> Arc<Buffer> {
         Arc::new(Buffer { bytes, pool: Some(Arc::clone(self)) })
@@ -61,7 +62,7 @@ impl BufferPool {
 }
 
 impl Buffer {
-    /// The vector; it goes back to no pool.
+    /// Takes the vector out; it returns to no pool.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
         self.pool = None;

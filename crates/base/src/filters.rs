@@ -1,14 +1,20 @@
-//! Replication filters with MySQL's names and meaning: which databases and tables are replicated, and under what name.
+//! Replication filters with MySQL's names and semantics: which databases and tables are replicated, and under what
+//! name.
 //!
-//! In: names as the log or the source has them. Out: the name here, and whether it is replicated. Never here: a
-//! statement's text (`catalog::FilteredStatement` reads it), a decision per row.
+//! In: names as the log or the source has them. Out: the name on this replica, and whether it is replicated. Never
+//! here: statement text (`catalog::FilteredStatement` reads it), a decision per row.
 //!
-//! The order of evaluation is MySQL's (manual, "How Servers Evaluate Replication Filtering Rules";
-//! `sql/rpl_filter.cc`), tried on 9.7.4: the database is rewritten first; then `do-db`, and only without such rules
-//! `ignore-db`, decide about the database (row events: the table's; statements: the session's default one); then, over
-//! the tables a statement changes in the order it names them, the first that any of `do-table`, `ignore-table`,
-//! `wild-do-table`, `wild-ignore-table` (in this order) hits decides; when none is hit the answer is no where there are
-//! do-rules for tables, else yes. Names are compared as `lower_case_table_names` of the source has it.
+//! Evaluation order is MySQL's (manual, "How Servers Evaluate Replication Filtering Rules"; `sql/rpl_filter.cc`),
+//! checked on 9.7.4:
+//!
+//! 1. The database is rewritten.
+//! 2. `do-db`, or `ignore-db` if there are no `do-db` rules, decides about the database: the table's for row events,
+//!    the session's default for statements.
+//! 3. Over the tables that a statement changes, in the order it names them, the first hit of `do-table`,
+//!    `ignore-table`, `wild-do-table`, `wild-ignore-table` (in this order) decides. Without a hit the answer is no if
+//!    there are do-rules for tables, otherwise yes.
+//!
+//! Names are compared as the source's `lower_case_table_names` demands.
 
 use std::fmt;
 
@@ -23,29 +29,29 @@ pub const FILTER_OPTIONS: [&str; 7] = [
     "replicate-wild-ignore-table",
 ];
 
-/// A rule longer than this is none: names have 64 characters.
+/// Most characters of a rule. Names have 64, so a longer rule can match nothing and is refused.
 const RULE_CHARS_MAX: usize = 1024;
 
-/// See the module. Each option may be given several times.
+/// The rules of all filter options. Each option may be given several times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicationFilters {
-    /// From, to; the first that fits counts.
+    /// From, to; the first rule that matches applies.
     rewrite_db: Vec<(String, String)>,
     do_db: Vec<String>,
     ignore_db: Vec<String>,
     do_table: Vec<(String, String)>,
     ignore_table: Vec<(String, String)>,
-    /// Patterns over `db.table`.
+    /// LIKE patterns over `db.table`.
     wild_do_table: Vec<String>,
     wild_ignore_table: Vec<String>,
 }
 
 impl ReplicationFilters {
-    /// Takes one rule: an option's name with dashes, and its value as MySQL's options have it. A rule given twice counts
-    /// once.
+    /// Adds one rule: an option's name with dashes, and its value in the syntax of MySQL's option. A rule given twice
+    /// counts once.
     ///
     /// # Errors
-    /// What is wrong with the value, or the name, in words.
+    /// What is wrong with the value or the name, in words.
     pub fn add(&mut self, option: &str, value: &str) -> Result<(), String> {
         if value.chars().count() > RULE_CHARS_MAX || value.chars().any(char::is_control) {
             return Err("no database or table has such a name".into());
@@ -67,7 +73,7 @@ impl ReplicationFilters {
             "replicate-wild-ignore-table" => put(&mut self.wild_ignore_table, pattern(value)?),
             other => return Err(format!("there is no option {other}")),
         }
-        // The order of these says nothing: equal rules have equal texts.
+        // Order has no meaning in these lists. Sorted, equal rule sets have equal texts.
         for rules in [&mut self.do_db, &mut self.ignore_db, &mut self.wild_do_table, &mut self.wild_ignore_table] {
             rules.sort();
         }
@@ -76,33 +82,35 @@ impl ReplicationFilters {
         Ok(())
     }
 
-    /// Whether everything is replicated under its own name.
+    /// True if everything is replicated under its own name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == ReplicationFilters::default()
     }
 
-    /// The name here of a database of the source.
+    /// Name on this replica of a database of the source.
     #[must_use]
     pub fn rewritten<'a>(&'a self, db: &'a str, lower_case_table_names: u8) -> &'a str {
         let rule = self.rewrite_db.iter().find(|(from, _)| same(from, db, lower_case_table_names));
         rule.map_or(db, |(_, to)| to)
     }
 
-    /// Whether databases are renamed at all.
+    /// True if any database is renamed.
     #[must_use]
     pub fn renames(&self) -> bool {
         !self.rewrite_db.is_empty()
     }
 
-    /// The rules of databases alone: `do-db` and `ignore-db`. `db` is its name here; empty for a session without one.
+    /// Applies the database rules alone: `do-db` and `ignore-db`. `db` is the name after rewriting, empty for a session
+    /// without a default database.
     #[must_use]
     pub fn database_passes(&self, db: &str, lower_case_table_names: u8) -> bool {
         let is_in = |rules: &[String]| rules.iter().any(|rule| same(rule, db, lower_case_table_names));
         if self.do_db.is_empty() { !is_in(&self.ignore_db) } else { is_in(&self.do_db) }
     }
 
-    /// The rules of tables alone, over the tables (names here) that a statement changes, in its order; true for none.
+    /// Applies the table rules alone to the tables that a statement changes, in its order and by their names after
+    /// rewriting. True if it changes no table.
     #[must_use]
     pub fn tables_pass<'a>(
         &self,
@@ -122,21 +130,22 @@ impl ReplicationFilters {
         !any || (self.do_table.is_empty() && self.wild_do_table.is_empty())
     }
 
-    /// Whether rows of the table are replicated; names as they are here, after rewriting.
+    /// True if rows of the table are replicated. Names are those after rewriting.
     #[must_use]
     pub fn replicates(&self, db: &str, table: &str, lower_case_table_names: u8) -> bool {
         self.database_passes(db, lower_case_table_names) && self.tables_pass([(db, table)], lower_case_table_names)
     }
 
-    /// The same for a table of the source; its database's name here, when it is replicated.
+    /// Like [`replicates`](Self::replicates), for a table by its name on the source. Returns its database's name after
+    /// rewriting if it is replicated.
     #[must_use]
     pub fn place_of<'a>(&'a self, db: &'a str, table: &str, lower_case_table_names: u8) -> Option<&'a str> {
         let db = self.rewritten(db, lower_case_table_names);
         self.replicates(db, table, lower_case_table_names).then_some(db)
     }
 
-    /// Whether CREATE, ALTER or DROP DATABASE of `name` is carried out: by the rules of databases, and where there are
-    /// none by the patterns `name.%`.
+    /// True if CREATE, ALTER or DROP DATABASE of `name` is executed: by the database rules, or if there are none, by
+    /// the patterns that match `name.`.
     #[must_use]
     pub fn database_statement_passes(&self, name: &str, lower_case_table_names: u8) -> bool {
         if !self.do_db.is_empty() || !self.ignore_db.is_empty() {
@@ -154,7 +163,7 @@ impl ReplicationFilters {
             && self.wild_ignore_table.is_empty())
     }
 
-    /// What the first rule that fits says.
+    /// Verdict of the first matching table rule; None if none matches.
     fn table_hit(&self, db: &str, table: &str, lower: u8) -> Option<bool> {
         let named = |rules: &[(String, String)]| {
             rules.iter().any(|rule| same(&rule.0, db, lower) && same(&rule.1, table, lower))
@@ -174,7 +183,7 @@ impl ReplicationFilters {
         }
     }
 
-    /// Every rule as option and value.
+    /// All rules as pairs of option and value.
     pub fn rules(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let renamed = self.rewrite_db.iter().map(|(from, to)| ("replicate-rewrite-db", format!("{from}->{to}")));
         let databases = |option, rules: &'_ [String]| {
@@ -193,10 +202,10 @@ impl ReplicationFilters {
             .chain(databases("replicate-wild-ignore-table", &self.wild_ignore_table))
     }
 
-    /// What [`Display`](fmt::Display) wrote: a rule a line, `option=value`.
+    /// Parses what [`Display`](fmt::Display) wrote: one rule per line, `option=value`.
     ///
     /// # Errors
-    /// The first line that is no rule.
+    /// Names the first line that is not a rule.
     pub fn from_text(text: &str) -> Result<ReplicationFilters, String> {
         let mut filters = ReplicationFilters::default();
         for line in text.lines().filter(|line| !line.is_empty()) {
@@ -224,7 +233,7 @@ fn database(value: &str) -> Result<String, String> {
     if value.is_empty() { Err("it is the name of a database".into()) } else { Ok(value.to_owned()) }
 }
 
-/// As MySQL reads it: the first dot separates.
+/// Splits at the first dot, as MySQL does.
 fn table(value: &str) -> Result<(String, String), String> {
     match value.split_once('.') {
         Some((db, table)) if !db.is_empty() && !table.is_empty() => Ok((db.to_owned(), table.to_owned())),
@@ -243,14 +252,14 @@ fn same(left: &str, right: &str, lower_case_table_names: u8) -> bool {
     left == right || (lower_case_table_names > 0 && left.to_lowercase() == right.to_lowercase())
 }
 
-/// LIKE: `%` any text, `_` one character, `\` takes the next one as it is.
+/// SQL LIKE: `%` matches any text, `_` one character, and `\` takes the next character literally.
 fn like(pattern: &str, text: &str, lower_case_table_names: u8) -> bool {
     let chars = |text: &str| -> Vec<char> {
         if lower_case_table_names > 0 { text.to_lowercase().chars().collect() } else { text.chars().collect() }
     };
     let (pattern, text) = (chars(pattern), chars(text));
     let (mut p, mut t) = (0, 0);
-    // Behind the last %, and where in the text it stands for nothing yet.
+    // Pattern position after the last `%`, and the text position up to which that `%` matches so far.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         let step = match pattern.get(p) {

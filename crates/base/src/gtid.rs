@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What is wrong with a GTID or a GTID set.
+/// Why a text or binary form is not a GTID or GTID set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GtidError {
     /// Not 32 hexadecimal digits with optional dashes.
@@ -12,21 +12,21 @@ pub enum GtidError {
     /// Not `[a-z_][a-z0-9_]{0,31}`.
     #[error("'{0}' is not a GTID tag (letters, digits and underscore, at most 32, not starting with a digit)")]
     Tag(String),
-    /// Not a number, or outside 1..2^63-2.
+    /// Not a number, or outside 1 to 2^63-2.
     #[error("'{0}' is not a transaction number or interval (1 to 9223372036854775806)")]
     Number(String),
-    /// Text after a uuid lacks an interval, or the text is no GTID at all.
+    /// A uuid without an interval, or text that is no GTID at all.
     #[error("'{0}' is not a GTID or GTID set")]
     Malformed(String),
-    /// The binary form ends early or carries impossible numbers.
+    /// The binary form ends early or contains impossible numbers.
     #[error("binary GTID set is damaged: {0}")]
     Binary(&'static str),
 }
 
-/// Largest transaction number (MySQL's GNO_END is exclusive, 2^63-1).
+/// Largest transaction number; MySQL's GNO_END, 2^63-1, is exclusive.
 pub(crate) const GNO_MAX: u64 = i64::MAX as u64 - 1;
 
-/// A server's identity, 16 bytes.
+/// A server UUID, 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -51,7 +51,7 @@ impl fmt::Debug for Uuid {
 impl FromStr for Uuid {
     type Err = GtidError;
 
-    /// Accepts the dashed form, the form without dashes, and braces around either, as MySQL's `Uuid::parse` does.
+    /// Accepts the form with dashes, the form without, and braces around either, as MySQL's `Uuid::parse` does.
     fn from_str(text: &str) -> Result<Uuid, GtidError> {
         let bad = || GtidError::Uuid(text.chars().take(64).collect());
         let inner = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
@@ -74,10 +74,10 @@ impl FromStr for Uuid {
     }
 }
 
-/// The tag of a tagged GTID (MySQL 8.3 and later); empty for most.
+/// The tag of a tagged GTID (MySQL 8.3 and later); usually empty.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tag {
-    // Unused bytes stay zero, so that the derived order is the order of the text.
+    // Unused bytes stay zero, so that the derived order is that of the text.
     bytes: [u8; 32],
     len: u8,
 }
@@ -86,10 +86,10 @@ impl Tag {
     /// No tag.
     pub const EMPTY: Tag = Tag { bytes: [0; 32], len: 0 };
 
-    /// A tag from text; upper case is lowered, as MySQL does.
+    /// Makes a tag from text. Upper case is lowered, as MySQL does; empty text gives [`Tag::EMPTY`].
     ///
     /// # Errors
-    /// When the text is not `[a-zA-Z_][a-zA-Z0-9_]{0,31}` and not empty.
+    /// If the text is neither empty nor of the form `[a-zA-Z_][a-zA-Z0-9_]{0,31}`.
     pub fn new(text: &[u8]) -> Result<Tag, GtidError> {
         let bad = || GtidError::Tag(String::from_utf8_lossy(text.get(..64).unwrap_or(text)).into_owned());
         let mut tag = Tag::EMPTY;
@@ -108,13 +108,13 @@ impl Tag {
         Ok(tag)
     }
 
-    /// Whether there is no tag.
+    /// True if there is no tag.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The tag's text.
+    /// The tag as text; empty if there is none.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.bytes.get(..usize::from(self.len)).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or("")
@@ -127,14 +127,14 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// One transaction's identity.
+/// Identity of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gtid {
-    /// The server that first committed it.
+    /// Server that first committed it.
     pub uuid: Uuid,
-    /// Its tag; [`Tag::EMPTY`] for most.
+    /// Its tag; usually [`Tag::EMPTY`].
     pub tag: Tag,
-    /// Its number under uuid and tag, from 1.
+    /// Its number under this uuid and tag, from 1.
     pub gno: u64,
 }
 

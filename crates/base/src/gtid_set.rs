@@ -1,4 +1,4 @@
-//! Sets of GTIDs: per uuid and tag, sorted intervals with gaps.
+//! GTID sets: sorted, disjoint intervals per uuid and tag.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,37 +17,38 @@ pub struct Interval {
     pub last: u64,
 }
 
-/// A set of GTIDs, as `gtid_executed` is one. Intervals are sorted, apart from each other by at least one number.
+/// A set of GTIDs, such as `gtid_executed`. Intervals are sorted, and at least one number is missing between
+/// neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GtidSet {
     sets: BTreeMap<(Uuid, Tag), Vec<Interval>>,
 }
 
 impl GtidSet {
-    /// The empty set.
+    /// Returns the empty set.
     #[must_use]
     pub fn new() -> GtidSet {
         GtidSet::default()
     }
 
-    /// Whether nothing is in it.
+    /// True if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// How many GTIDs are in it.
+    /// Number of GTIDs in the set; saturates.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.sets.values().flatten().fold(0, |sum, i| sum.saturating_add(i.last - i.first + 1))
     }
 
-    /// Uuid, tag and interval of each run, in order.
+    /// All intervals with their uuid and tag, in order.
     pub fn intervals(&self) -> impl Iterator<Item = (Uuid, Tag, Interval)> + '_ {
         self.sets.iter().flat_map(|(key, runs)| runs.iter().map(move |run| (key.0, key.1, *run)))
     }
 
-    /// Whether `gtid` is in the set.
+    /// True if `gtid` is in the set.
     #[must_use]
     pub fn contains(&self, gtid: &Gtid) -> bool {
         let Some(runs) = self.sets.get(&(gtid.uuid, gtid.tag)) else { return false };
@@ -55,7 +56,7 @@ impl GtidSet {
         after > 0 && runs.get(after - 1).is_some_and(|run| gtid.gno <= run.last)
     }
 
-    /// Adds one; false when it was there already. The next number of the last run costs no search.
+    /// Adds one GTID; false if it was already in the set. The successor of the last run's end needs no search.
     pub fn add(&mut self, gtid: Gtid) -> bool {
         if let Some(last) = self.sets.get_mut(&(gtid.uuid, gtid.tag)).and_then(|runs| runs.last_mut())
             && last.last.checked_add(1) == Some(gtid.gno)
@@ -70,13 +71,13 @@ impl GtidSet {
         true
     }
 
-    /// Adds `first..=last`; nothing when `first > last`.
+    /// Adds `first..=last`; does nothing if `first > last`.
     pub fn add_range(&mut self, uuid: Uuid, tag: Tag, first: u64, last: u64) {
         if first > last {
             return;
         }
         let runs = self.sets.entry((uuid, tag)).or_default();
-        // All runs that overlap or touch the new one become one with it.
+        // Merges the new run with all runs that overlap or touch it.
         let from = runs.partition_point(|run| run.last.saturating_add(1) < first);
         let to = runs.partition_point(|run| run.first <= last.saturating_add(1));
         let merged = runs.get(from..to).unwrap_or(&[]).iter().fold(Interval { first, last }, |sum, run| Interval {
@@ -93,7 +94,7 @@ impl GtidSet {
         }
     }
 
-    /// What is here and not in `other`.
+    /// Everything in this set that is not in `other`.
     #[must_use]
     pub fn subtract(&self, other: &GtidSet) -> GtidSet {
         let mut rest = GtidSet::new();
@@ -120,25 +121,26 @@ impl GtidSet {
         rest
     }
 
-    /// What is in both.
+    /// Everything in both sets.
     #[must_use]
     pub fn intersection(&self, other: &GtidSet) -> GtidSet {
         self.subtract(&self.subtract(other))
     }
 
-    /// Whether all of this is in `other`.
+    /// True if `other` contains all of this set.
     #[must_use]
     pub fn is_subset_of(&self, other: &GtidSet) -> bool {
         self.subtract(other).is_empty()
     }
 
-    /// Whether any set under a tag is here (it decides the binary form).
+    /// True if any GTID has a tag, which decides the binary form.
     #[must_use]
     pub fn has_tags(&self) -> bool {
         self.sets.keys().any(|(_, tag)| !tag.is_empty())
     }
 
-    /// The binary form of Previous_gtids and COM_BINLOG_DUMP_GTID (rpl_gtid_set.cc): untagged while no tag is in it.
+    /// Binary form of Previous_gtids and COM_BINLOG_DUMP_GTID (rpl_gtid_set.cc): the untagged one unless the set has a
+    /// tag.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let tagged = self.has_tags();
@@ -148,7 +150,7 @@ impl GtidSet {
         for ((uuid, tag), runs) in &self.sets {
             out.extend_from_slice(&uuid.0);
             if tagged {
-                // mysql::serialization varint; a tag has at most 32 bytes, so one byte holds its length.
+                // A mysql::serialization varint; a tag has at most 32 bytes, so its length fits in one byte.
                 out.push((tag.as_str().len() as u8) << 1);
                 out.extend_from_slice(tag.as_str().as_bytes());
             }
@@ -161,10 +163,10 @@ impl GtidSet {
         out
     }
 
-    /// Reads the binary form; trailing bytes are an error.
+    /// Decodes the binary form.
     ///
     /// # Errors
-    /// When the bytes end early, name impossible intervals, or go on behind the set.
+    /// If the bytes end early, contain impossible intervals, or continue after the set.
     pub fn decode(bytes: &[u8]) -> Result<GtidSet, GtidError> {
         let mut rest = bytes;
         let header = take_u64(&mut rest)?;

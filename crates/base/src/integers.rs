@@ -1,8 +1,8 @@
-//! The one place where an integer's width is taken for granted.
+//! Integer conversions that rely on the width of `usize`.
 
 const _: () = assert!(usize::BITS == 64, "lengths and positions of 64 bits are used as indexes");
 
-/// A 64-bit length or position as an index. Exact: this program builds for 64-bit targets only.
+/// Converts a 64-bit length or position to an index. Exact, because this program builds for 64-bit targets only.
 #[must_use]
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]

@@ -1,10 +1,10 @@
-//! Identities and limits that every stage shares.
+//! Identities, limits and thread primitives that every stage shares.
 //!
 //! In: text and bytes that name transactions, tables and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
-//! `LogPosition`, `SequenceNumber`, `ReplicationFilters`) and the project's limits. What threads hand each other things
-//! and wake each other with ([`queue`], [`Waiters`]). Never here: I/O, MySQL event formats, threads (but for starting one on the
-//! CPUs it may run on, [`ThreadAffinity`]).
-// But for `allocator`.
+//! `LogPosition`, `SequenceNumber`, `ReplicationFilters`), the project's limits, and the means by which threads hand
+//! over work and wake each other ([`queue`], [`Waiters`]). Never here: I/O, MySQL event formats, threads (except for
+//! starting one on the CPUs allowed to it, [`ThreadAffinity`]).
+// Denied, not forbidden, because `allocator` calls libc.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

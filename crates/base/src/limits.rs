@@ -1,28 +1,31 @@
-//! Limits in one place, each with the reason for its number.
+//! Limits that concern more than one crate, each with the reason for its value.
 
-/// Largest event a MySQL source can write: 1 GiB plus header room (`max_allowed_packet` of a replica, binlog_event.h).
+/// Largest event that a MySQL source can write, bytes: 1 GiB plus room for headers (`max_allowed_packet` of a replica,
+/// binlog_event.h).
 pub const EVENT_LEN_MAX: usize = (1 << 30) + (1 << 20);
 
-/// A transaction above this travels in slices, so that one transaction never needs its whole size in memory.
+/// A transaction above this many bytes travels in slices, so that its whole size is never needed in memory.
 pub const TRANSACTION_SLICE_BYTES: usize = 16 << 20;
 
-/// Slices of a transaction whose Gtid event says beforehand that it is above `TRANSACTION_SLICE_BYTES`: small enough that one is
-/// received while another is decoded and a third applied, large enough that what each costs all workers is nothing.
+/// Bytes of a slice of a transaction whose Gtid event announces a size above `TRANSACTION_SLICE_BYTES`. Small enough
+/// that one slice is received while another is decoded and a third applied; large enough that its fixed cost in each
+/// worker is negligible.
 pub const LARGE_SLICE_BYTES: usize = 1 << 20;
 
-/// Target size of a batch of whole transactions: large enough to make hand-over costs vanish per row, small enough
-/// that several batches per worker fit into the second-level cache's reach and memory stays fine-grained.
+/// Target bytes of a piece of whole transactions. Large enough that the cost of handing it over is negligible per row;
+/// small enough that several pieces per worker stay within reach of the second-level cache and memory is accounted in
+/// small steps.
 pub const BATCH_BYTES: usize = 256 << 10;
 
-/// Bytes read from a relay file at once when replay is behind; as many as a buffer that is received into has room for, so
-/// that each is used for the other.
+/// Bytes read from a relay file at a time while replay lags. As large as the receiver's buffers, so that each can be
+/// reused for the other.
 pub const READ_CHUNK_BYTES: usize = 512 << 10;
 
-/// Columns in a MySQL table at most (manual, "Limits on table column count").
+/// Most columns of a MySQL table (manual, "Limits on table column count").
 pub const COLUMNS_MAX: usize = 4096;
 
-/// Bytes of prepared XA transactions kept at most: as much as a compressed transaction may expand to. Replay stops before it
-/// keeps more.
+/// Most bytes of prepared XA transactions kept in memory: as much as a compressed transaction may expand to. Replay
+/// stops rather than keep more.
 pub const PREPARED_BYTES_MAX: usize = 1 << 30;
 
 const _: () = {
@@ -34,5 +37,5 @@ const _: () = {
     assert!(COLUMNS_MAX <= u16::MAX as usize, "columns have numbers of 16 bits");
 };
 
-/// Intervals accepted in one GTID set from outside; beyond it the text or binary form is refused.
+/// Most intervals accepted in one GTID set from outside; a larger text or binary form is refused.
 pub const GTID_INTERVALS_MAX: usize = 16 << 20;

@@ -1,9 +1,9 @@
-//! Places in a log and in the order of replay.
+//! Positions in a log and in the order of replay.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A byte offset in a named log file, printed the way MySQL's messages do.
+/// A byte offset in a named log file, printed as MySQL's messages print it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogPosition {
     /// File name without a folder, as the source or the relay log index names it.
@@ -18,8 +18,8 @@ impl fmt::Display for LogPosition {
     }
 }
 
-/// Place of a transaction in the order of replay. Dense, starts at 1, given once, in source order, by one thread
-/// (the *sequence* stage). Not MySQL's `sequence_number`, which restarts in every file.
+/// A transaction's place in the order of replay: dense, from 1, in source order, assigned once by one thread (the
+/// *sequence* stage). Not MySQL's `sequence_number`, which restarts in every file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceNumber(pub u64);
 

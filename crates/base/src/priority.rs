@@ -1,16 +1,19 @@
-//! How urgent a thread is to the system's scheduler.
+//! Scheduling priority of threads.
 //!
-//! In: nothing. Out: the calling thread's nice value. Never here: a thread that visibility waits for made less urgent.
+//! In: nothing. Out: the calling thread's nice value. Never here: a lower priority for a thread that the watermark
+//! waits for.
 
-/// Nice value of threads whose work may wait while replay wants the cores.
+/// Nice value of threads whose work can wait while replay needs the cores.
 const BACKGROUND: i32 = 10;
 
-/// Lets the calling thread work while others leave a core free: where all want one, it has a tenth of what each of them has.
+/// Lowers the priority of the calling thread: when every core is busy it gets about a tenth of the CPU time of a normal
+/// thread.
 ///
-/// Replay is what an operator sees as lag; what is merged later costs readers a little until then. Where cuts have to wait for
-/// a merge, replay waits with them, and the cores are free.
+/// For background merges. Operators see replay as lag, whereas a late merge only makes reads slightly slower for a
+/// while. When cuts must wait for a merge, replay waits too, so the cores are free for the merge.
 pub fn to_background() {
-    // Linux keeps nice values by thread. Becoming less urgent is never refused; if it were, all would be as before.
+    // Linux keeps nice values per thread. Raising one is never refused; if it were, the thread would merely keep its
+    // priority.
     if rustix::process::getpriority_process(None).is_ok_and(|nice| nice < BACKGROUND) {
         let _ = rustix::process::setpriority_process(None, BACKGROUND);
     }

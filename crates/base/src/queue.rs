@@ -1,13 +1,14 @@
-//! A bounded queue between two stages, whose ends are woken for many items at once.
+//! Bounded queue between two stages that wakes its ends once per batch of items.
 //!
-//! In: items. Out: the same, in the order they came, each to one receiver. A receiver that found nothing is woken when a
-//! batch of items lies there, or when a sender says that it is about to wait itself ([`Sender::flush`]); a sender that found
-//! no room is woken when half of it is free. So a stage that is busy costs the next one two system calls a batch instead
-//! of two an item, and a lone item is received as soon as its sender has nothing more to do.
+//! In: items. Out: the same items in order of arrival, each to one receiver. A receiver that found nothing is woken
+//! when a batch of items is there, or when a sender announces that it is about to wait itself ([`Sender::flush`]). A
+//! sender that found no room is woken when half of the room is free. A busy stage therefore costs the next one two
+//! system calls per batch instead of two per item, and a lone item is received as soon as its sender has nothing else
+//! to do.
 //!
-//! Invariants: where each sender flushes before it waits for anything, no item lies in front of a sleeping receiver while
-//! all its senders wait (`tests/interleavings`); items nobody will receive are dropped, and so is what they hold. Never here:
-//! an order between items of two senders.
+//! Invariants: if each sender flushes before it waits for anything, no item is left in front of a sleeping receiver
+//! while all senders wait (`tests/interleavings`); items that nobody will receive are dropped, together with what they
+//! hold. Never here: an order between items of two senders.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,9 +20,9 @@ use crate::waiters::Waiters;
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Receivers wait for items.
+    /// Where receivers wait for items.
     arrived: Waiters,
-    /// Senders wait for room.
+    /// Where senders wait for room.
     freed: Waiters,
     capacity: usize,
     batch: usize,
@@ -34,28 +35,28 @@ struct State<T> {
     poked: bool,
 }
 
-/// What a receiver got.
+/// Result of a receive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<T> {
     /// The next item.
     Item(T),
-    /// Nothing, for now.
+    /// No item yet.
     Nothing,
-    /// Nothing any more: all senders are gone.
+    /// No item ever again: all senders are gone.
     Ended,
 }
 
-/// One that puts items in.
+/// Sending end. The queue ends when the last one is dropped.
 pub struct Sender<T>(Arc<Shared<T>>);
 
-/// One that takes items out.
+/// Receiving end. When the last one is dropped, items left are dropped and sends fail.
 pub struct Receiver<T>(Arc<Shared<T>>);
 
-/// Wakes receivers for somebody who sends nothing. It keeps no queue open.
+/// Wakes receivers on behalf of a thread that sends nothing. Does not keep the queue open.
 pub struct Waker<T>(Arc<Shared<T>>);
 
-/// A queue of at most `capacity` items, whose receivers sleep until `batch` of them are there. Both at least 1; a batch is at
-/// most the capacity.
+/// Creates a queue of at most `capacity` items whose receivers sleep until `batch` of them are there. Both are at least
+/// 1; a batch is at most the capacity.
 #[must_use]
 pub fn queue<T>(capacity: usize, batch: usize) -> (Sender<T>, Receiver<T>) {
     let capacity = capacity.max(1);
@@ -85,14 +86,14 @@ impl<T> Shared<T> {
 }
 
 impl<T> Sender<T> {
-    /// Puts an item in; waits while there is no room.
+    /// Enqueues an item; waits while there is no room.
     ///
     /// # Errors
-    /// Gives the item back when there is nobody to receive it.
+    /// Returns the item if no receiver is left.
     pub fn send(&self, item: T) -> Result<(), T> {
         let shared = &*self.0;
         let mut state = shared.lock();
-        // Where there is no room, a batch is there, and who waited for one is awake.
+        // A full queue holds a batch, so receivers that waited for one are already awake.
         while state.items.len() >= shared.capacity && state.receivers > 0 {
             state = shared.freed.wait(state);
         }
@@ -106,19 +107,19 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether the next item would not have to wait, if nobody else sends.
+    /// True if the next send would not wait, provided nobody else sends.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let state = self.0.lock();
         state.items.len() < self.0.capacity || state.receivers == 0
     }
 
-    /// Wakes receivers for what is there. To be called before the sender waits for anything else.
+    /// Wakes receivers for the items that are there. The sender calls this before it waits for anything else.
     pub fn flush(&self) {
         self.0.flush();
     }
 
-    /// See [`Waker`].
+    /// Returns a handle that only wakes receivers.
     #[must_use]
     pub fn waker(&self) -> Waker<T> {
         Waker(Arc::clone(&self.0))
@@ -126,12 +127,12 @@ impl<T> Sender<T> {
 }
 
 impl<T> Waker<T> {
-    /// As [`Sender::flush`].
+    /// Same as [`Sender::flush`].
     pub fn flush(&self) {
         self.0.flush();
     }
 
-    /// Ends the wait of receivers that find nothing; the next one to look waits as long as it says again.
+    /// Ends one wait of [`Receiver::recv_timeout`]: the current one, or the next that would start.
     pub fn poke(&self) {
         let mut state = self.0.lock();
         state.poked = true;
@@ -140,7 +141,7 @@ impl<T> Waker<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next item; waits for one, or for the end.
+    /// Waits for the next item; None once all senders are gone.
     #[must_use]
     pub fn recv(&self) -> Option<T> {
         let mut state = self.0.lock();
@@ -153,13 +154,13 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The next item, if it is there.
+    /// The next item if there is one, without waiting.
     #[must_use]
     pub fn try_recv(&self) -> Received<T> {
         self.take(self.0.lock()).unwrap_or(Received::Nothing)
     }
 
-    /// The next item; waits for no longer than `timeout`, and until somebody pokes.
+    /// Waits for the next item for at most `timeout`, or until a [`Waker::poke`].
     #[must_use]
     pub fn recv_timeout(&self, timeout: Duration) -> Received<T> {
         let deadline = Instant::now() + timeout;
@@ -177,7 +178,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// An item or the end; the lock again where there is neither.
+    /// An item or the end. If there is neither, returns the lock, so that the caller can wait under it.
     fn take<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> Result<Received<T>, MutexGuard<'a, State<T>>> {
         let Some(item) = state.items.pop_front() else {
             return if state.senders == 0 { Ok(Received::Ended) } else { Err(state) };

@@ -1,9 +1,9 @@
-//! A condition variable that knows who waits: to wake nobody is a system call too.
+//! Condition variable that counts its waiters, because `notify` costs a futex call even when nobody waits.
 //!
-//! In: the guard of the mutex that the condition is under, always of the same one. Out: who waits, woken. Invariant: who
-//! found the condition false and began to wait under the lock is woken by who made it true under the lock
-//! (`tests/interleavings`). Never here: the condition; a wake-up while the lock is held, where the woken would only wait
-//! for that.
+//! In: guards of the mutex that protects the condition, always the same mutex. Out: waiters, woken. Invariant: a thread
+//! that finds the condition false and starts to wait under the lock is woken by the thread that makes it true under the
+//! lock (`tests/interleavings`). Never here: the condition itself; a wake-up while the lock is held, which would make
+//! the woken thread wait for the lock.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use std::time::Duration;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, MutexGuard};
 
-/// See the module.
+/// Condition variable with a count of sleeping waiters. All methods expect guards of one and the same mutex.
 #[derive(Debug, Default)]
 pub struct Waiters {
     condvar: Condvar,
-    // Both change under the lock only.
-    /// Who waits, and nobody has woken.
+    // Both counts change under the lock only.
+    /// Waiters that nobody has woken.
     asleep: AtomicUsize,
-    /// Who was woken and does not hold the lock yet.
+    /// Waiters that were woken and do not hold the lock yet.
     woken: AtomicUsize,
 }
 
 impl Waiters {
-    /// Nobody waits.
+    /// Creates a condition variable without waiters.
     #[must_use]
     pub fn new() -> Waiters {
         Waiters::default()
     }
 
-    /// Waits to be woken, or for nothing at all: the caller looks at its condition again.
+    /// Waits until woken. Wake-ups may be spurious: the caller checks its condition again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.begins();
         let guard = self.condvar.wait(guard).unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl Waiters {
         guard
     }
 
-    /// As [`wait`](Self::wait), for no longer than `timeout`.
+    /// Like [`wait`](Self::wait), but returns after `timeout` at the latest.
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
         self.begins();
         let guard = self.condvar.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0;
@@ -45,13 +45,13 @@ impl Waiters {
         guard
     }
 
-    /// Whether anybody waits whom nobody has woken. Under the lock.
+    /// True if there is a waiter that nobody has woken. Call it under the lock.
     #[must_use]
     pub fn any(&self) -> bool {
         self.asleep.load(Ordering::Relaxed) > 0
     }
 
-    /// Lets go of the lock and wakes one of those who wait.
+    /// Releases the lock and wakes one waiter.
     pub fn wake_one<T>(&self, guard: MutexGuard<'_, T>) {
         let wakes = self.any();
         if wakes {
@@ -64,7 +64,7 @@ impl Waiters {
         }
     }
 
-    /// Lets go of the lock and wakes all who wait.
+    /// Releases the lock and wakes all waiters.
     pub fn wake_all<T>(&self, guard: MutexGuard<'_, T>) {
         let asleep = self.asleep.load(Ordering::Relaxed);
         self.asleep.store(0, Ordering::Relaxed);
@@ -79,8 +79,8 @@ impl Waiters {
         self.asleep.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Who ends without having been woken may take another's place among the woken: that one then leaves those asleep, and
-    /// both counts are right again.
+    /// A waiter that times out may consume another's wake-up count; that other one then decrements `asleep`, so both
+    /// sums stay correct.
     fn ends(&self) {
         let of = if self.woken.load(Ordering::Relaxed) > 0 { &self.woken } else { &self.asleep };
         of.fetch_sub(1, Ordering::Relaxed);
