@@ -1,6 +1,6 @@
-//! ALTER TABLE, CREATE INDEX and DROP INDEX as text.
+//! Parser of ALTER TABLE, CREATE INDEX and DROP INDEX.
 //!
-//! In: a parser behind the statement's first words. Out: the actions, in order. Never here: their effect
+//! In: a parser positioned after the statement's first words. Out: the actions, in order. Never here: their effect
 //! (`alter_effect`).
 
 use crate::create::{self, Element};
@@ -12,7 +12,7 @@ use crate::syntax::{
     AlterAction, CharsetSpec, KeyKind, PartitionAction, Position, Statement, TableName, TableOptions, TableSpec,
 };
 
-/// Behind CREATE, at `[UNIQUE|FULLTEXT|SPATIAL] INDEX`.
+/// Called after CREATE, at `[UNIQUE|FULLTEXT|SPATIAL] INDEX`.
 pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     let kind = match parser.word_upper()?.as_str() {
         "UNIQUE" => KeyKind::Unique,
@@ -35,7 +35,7 @@ pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem
     index_statement(parser, name, AlterAction::AddKey(key))
 }
 
-/// Behind DROP INDEX.
+/// Called after DROP INDEX.
 pub(crate) fn drop_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     let index_name = parser.name()?;
     parser.expect_word("ON")?;
@@ -43,14 +43,14 @@ pub(crate) fn drop_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> 
     index_statement(parser, name, AlterAction::DropKey(index_name))
 }
 
-/// The end of CREATE INDEX and DROP INDEX.
+/// Parses the end of CREATE INDEX and DROP INDEX.
 fn index_statement(parser: &mut Parser<'_>, name: TableName, action: AlterAction) -> Result<Statement, Problem> {
     let mut actions = vec![action];
     actions.extend(std::iter::from_fn(|| algorithm_or_lock(parser).transpose()).collect::<Result<Vec<_>, _>>()?);
     Ok(Statement::AlterTable { name, actions })
 }
 
-/// ALGORITHM and LOCK say how the source went about it.
+/// ALGORITHM and LOCK: how the source executed the statement.
 fn algorithm_or_lock(parser: &mut Parser<'_>) -> Result<Option<AlterAction>, Problem> {
     if !parser.is_any_word(&["ALGORITHM", "LOCK"])? {
         return Ok(None);
@@ -66,14 +66,14 @@ fn algorithm_or_lock(parser: &mut Parser<'_>) -> Result<Option<AlterAction>, Pro
     Ok(Some(action))
 }
 
-/// Behind ALTER TABLE.
+/// Called after ALTER TABLE.
 pub(crate) fn alter_table(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     let name = parser.table_name()?;
     let mut actions = Vec::new();
     while !parser.at_end()? && !parser.is_punct(b';')? {
         actions.push(action(parser)?);
         if !parser.eat_punct(b',')? {
-            // Options of one kind may follow each other without commas.
+            // Options of the same kind may follow each other without commas.
             if !parser.at_end()? && !parser.is_punct(b';')? && parser.word_upper()?.is_empty() {
                 return parser.wrong("',' or the end of the statement expected");
             }
@@ -194,7 +194,7 @@ fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     Ok(AlterAction::AddColumns { columns: table.columns, keys: table.keys, position })
 }
 
-/// Behind the word and PARTITION.
+/// Called after the verb and PARTITION.
 fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Problem> {
     no_write_to_binlog(parser)?;
     Ok(AlterAction::Partitions(match word {
@@ -210,7 +210,8 @@ fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Proble
             PartitionAction::Exchange { partition, with }
         }
         "REORGANIZE" => {
-            // Without names, for HASH and KEY: as many partitions as without PARTITIONS, one (seen on 9.7).
+            // REORGANIZE PARTITION without names, for HASH and KEY: results in one partition, as without PARTITIONS
+            // (seen on 9.7).
             if parser.at_end()? || parser.is_punct(b';')? {
                 return Ok(AlterAction::Partitions(PartitionAction::Renumber));
             }
@@ -248,7 +249,7 @@ fn names(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
     Ok(names)
 }
 
-/// Behind MODIFY or CHANGE.
+/// Called after MODIFY or CHANGE.
 fn change_column(parser: &mut Parser<'_>, renames: bool) -> Result<AlterAction, Problem> {
     let old_name = if renames { Some(parser.name()?) } else { None };
     let mut table = TableSpec::default();
@@ -307,7 +308,7 @@ fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
 }
 
 fn rename(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
-    // COLUMN, INDEX and KEY are reserved, so they cannot be the new name of the table here.
+    // COLUMN, INDEX and KEY are reserved words, so here they cannot be the new name of the table.
     let column = parser.eat_word("COLUMN")?;
     if column || parser.eat_word("INDEX")? || parser.eat_word("KEY")? {
         let from = parser.name()?;
@@ -319,7 +320,7 @@ fn rename(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     Ok(AlterAction::RenameTo(parser.table_name()?))
 }
 
-/// ALTER … inside ALTER TABLE: of an index, a check, a column.
+/// ALTER inside ALTER TABLE: of an index, a check or a column.
 fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     match parser.word_upper()?.as_str() {
         "INDEX" => {
@@ -331,7 +332,8 @@ fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         "CHECK" | "CONSTRAINT" => {
             parser.take()?;
             parser.name()?;
-            // What was enforced already would not be copied; checks are not known here.
+            // MySQL would not copy the table if the check were enforced already. Checks are not tracked, so a copy is
+            // assumed.
             let action = if parser.eat_word("NOT")? { AlterAction::Remakes } else { AlterAction::Copies };
             parser.expect_word("ENFORCED")?;
             Ok(action)
@@ -352,7 +354,7 @@ fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     }
 }
 
-/// VISIBLE or INVISIBLE.
+/// Parses VISIBLE or INVISIBLE; true for INVISIBLE.
 fn visibility(parser: &mut Parser<'_>) -> Result<bool, Problem> {
     let invisible = parser.eat_word("INVISIBLE")?;
     if !invisible {
@@ -361,7 +363,7 @@ fn visibility(parser: &mut Parser<'_>) -> Result<bool, Problem> {
     Ok(invisible)
 }
 
-/// Behind CONVERT TO.
+/// Called after CONVERT TO.
 fn convert_to(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     let mut charset = CharsetSpec::default();
     if !create::charset_option(parser, &mut charset)? {
@@ -373,8 +375,8 @@ fn convert_to(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     Ok(AlterAction::ConvertTo(charset))
 }
 
-/// Behind ORDER BY: the order rows lie in at the source says nothing here. Commas between columns belong to it as long as
-/// a column follows.
+/// Called after ORDER BY. The physical order of rows at the source has no meaning here. A comma belongs to the list as
+/// long as a column follows it.
 fn order_by(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     loop {
         parser.table_name()?;
@@ -391,7 +393,7 @@ fn order_by(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     }
 }
 
-/// Reserved words that begin an action.
+/// Reserved words that start an action.
 const ACTIONS: [&str; 9] = ["ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "FORCE", "ORDER", "RENAME", "MODIFY"];
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! Whether the source carried out an ALTER TABLE by copying the table row by row (ALGORITHM=COPY).
+//! Whether the source executed an ALTER TABLE by copying the table row by row (ALGORITHM=COPY).
 //!
-//! In: the definitions on both sides, the actions, the session's modes. Out: yes or no. Never here: what follows from it
-//! for a column (`alter_effect`): values of columns that the statement does not even name are stored anew then, under the
-//! session's `sql_mode`.
+//! In: the old and the new definition, the actions, the session's modes. Out: yes or no. Never here: the consequence
+//! for a column (`alter_effect`). A copy stores even the values of columns that the statement does not name again,
+//! under the session's `sql_mode`.
 //!
-//! Mirrors what keeps `mysql_alter_table` from working in place: `Field::is_equal` and its kin (sql/field.cc),
-//! `fill_alter_inplace_info` (sql/sql_table.cc), `check_if_supported_inplace_alter` (InnoDB). Every form of the tests
-//! below was tried on a 9.7 server. Not known here, since no event tells it: `old_alter_table=ON` (taken for OFF: with ON all
-//! but renames of the table, and what names another algorithm, would be a copy).
+//! Mirrors the conditions that keep `mysql_alter_table` from working in place: `Field::is_equal` and its overrides
+//! (sql/field.cc), `fill_alter_inplace_info` (sql/sql_table.cc), `check_if_supported_inplace_alter` (InnoDB). Every
+//! form in the tests was tried on a 9.7 server. No event carries `old_alter_table`, so it is assumed OFF. With ON,
+//! everything would be a copy except renames of the table and statements that name another algorithm.
 
 use values::ColumnType;
 use values::sort_key::{SortKeyColumn, SortKeyPlan, implemented};
@@ -18,10 +18,10 @@ use crate::define::Scope;
 use crate::syntax::{AlterAction, KeyKind, KeySpec, PartitionAction, TableOptions};
 use crate::table::{Column, ColumnDefault, GeneratedKind, IndexKind, Key, TableDef, code};
 
-/// Bytes up to which the length of a VARCHAR takes one byte.
+/// Longest VARCHAR, bytes, whose length prefix is one byte.
 const SHORT_VARCHAR_MAX: u16 = 255;
 
-/// Whether the table is copied. `origins` says of each new column which old one it was.
+/// True if the table is copied. `origins` gives for each new column the old one that it was.
 pub(crate) fn copies(
     old: &TableDef,
     new: &TableDef,
@@ -75,7 +75,7 @@ fn is_checked_foreign_key(key: &KeySpec, scope: &Scope<'_>) -> bool {
     key.kind == KeyKind::Foreign && !scope.context.no_foreign_key_checks
 }
 
-/// Other engines work in place only where no row is touched.
+/// Engines other than InnoDB work in place only if no row is touched.
 fn of_the_definition_alone(old: &TableDef, new: &TableDef, origins: &[Option<usize>], actions: &[AlterAction]) -> bool {
     let comment = |options: &TableOptions| {
         *options == TableOptions { comment: options.comment.clone(), ..TableOptions::default() }
@@ -107,7 +107,7 @@ fn of_the_definition_alone(old: &TableDef, new: &TableDef, origins: &[Option<usi
     actions.iter().all(plain) && new.columns.iter().zip(origins).all(alike)
 }
 
-/// Stored values of one type are stored values of the other: `Field::is_equal`.
+/// True if values stored under one type are also valid under the other: `Field::is_equal`.
 fn is_equal(before: &Column, column: &Column, indexed: bool) -> bool {
     let (old, new) = (&before.ty, &column.ty);
     if old.code != new.code || old.unsigned != new.unsigned {
@@ -135,8 +135,8 @@ fn is_equal(before: &Column, column: &Column, indexed: bool) -> bool {
     }
 }
 
-/// Each member's name is that of the new member in its place, as far as the new collation can tell: of the bytes, whatever
-/// character set the old ones were in (`compare_type_names`; seen on 9.7.4).
+/// True if each member has the name of the new member in its place, as far as the new collation can tell. Compares
+/// bytes, whatever character set the old ones were in (`compare_type_names`; seen on 9.7.4).
 fn has_names_of(old: &ColumnType, new: &ColumnType) -> bool {
     let ty = ColumnType { collation: new.collation, ..ColumnType::new(code::VARCHAR, u16::MAX) };
     let plan = SortKeyPlan::new(&[SortKeyColumn { ty, nullable: false, descending: false, prefix_len: None }]);
@@ -146,7 +146,7 @@ fn has_names_of(old: &ColumnType, new: &ColumnType) -> bool {
         plan.as_ref().ok()?.append_column(0, Some(&stored), &mut key).ok()?;
         Some(key)
     };
-    // Of a collation without weights here, no more is known than that most take small letters for capital ones.
+    // Weights of this collation are not implemented here. Most collations ignore case, so fold ASCII letters.
     let folds = !implemented(new.collation)
         && charset::by_id(new.collation)
             .is_some_and(|found| !found.name.ends_with("_bin") && !found.name.ends_with("_cs"));
@@ -159,13 +159,13 @@ fn has_names_of(old: &ColumnType, new: &ColumnType) -> bool {
     old.members.len() <= new.members.len() && both.all(|(old, new)| is_name(old, new))
 }
 
-/// The same type, with the same SRID or with none from here on; where one is not known, it is taken for the same.
+/// True for the same type with the same SRID, or with its SRID dropped. An unknown type counts as the same.
 fn is_same_geometry(before: &str, after: &str) -> bool {
     let without_srid = before.split(" srid ").next();
     before.is_empty() || after.is_empty() || before == after || without_srid == Some(after)
 }
 
-/// The two collations, where text of the first has the same bytes in the second.
+/// Both collations, if text of the first has the same bytes in the second.
 fn reads_as(old: &ColumnType, new: &ColumnType) -> Option<(Collation, Collation)> {
     let (from, to) = (charset::by_id(old.collation)?, charset::by_id(new.collation)?);
     let grows = from.charset == "utf8mb3" && to.charset == "utf8mb4";
@@ -176,7 +176,8 @@ fn is_indexed(table: &TableDef, column: Option<usize>) -> bool {
     table.keys.iter().any(|key| key.parts.iter().any(|part| Some(part.column) == column))
 }
 
-/// The key that rows are ordered by is gone and no new one comes, or no key is left that could be it.
+/// True if the key that orders the rows is dropped without a new candidate, or the new definition leaves no key that
+/// could serve.
 fn loses_its_clustering_key(old: &TableDef, new: &TableDef) -> bool {
     let Some(before) = old.identity_key() else { return false };
     let is_new = |key: &Key| key.id == 0 || old.keys.iter().all(|other| other.id != key.id);
@@ -192,7 +193,7 @@ fn loses_its_clustering_key(old: &TableDef, new: &TableDef) -> bool {
     !new.keys.iter().filter(|key| is_new(key)).any(|key| could_be(&key))
 }
 
-/// A FULLTEXT index that is there before and after keeps InnoDB from building the table anew in place.
+/// A FULLTEXT index present before and after prevents InnoDB from rebuilding the table in place.
 fn keeps_full_text(old: &TableDef, new: &TableDef) -> bool {
     let is_full_text = |key: &&Key| key.kind == IndexKind::FullText;
     old.keys.iter().filter(is_full_text).any(|key| new.keys.iter().any(|now| now.id == key.id))

@@ -1,10 +1,10 @@
-//! What ALTER TABLE makes of a definition, and of the rows there are.
+//! Effect of ALTER TABLE on a definition and on the stored rows.
 //!
-//! In: a definition and the actions as read. Out: the new definition, where each of its columns comes from, and whether
+//! In: a definition and the parsed actions. Out: the new definition, the origin of each of its columns, and whether
 //! stored rows can stay as they are (invariant 4). Never here: the catalog's maps, rows, ids.
 //!
-//! The order of things mirrors `mysql_prepare_alter_table` (sql/sql_table.cc): drops, then changes in place, then columns
-//! that have a new place and new columns, then keys.
+//! The order of steps mirrors `mysql_prepare_alter_table` (sql/sql_table.cc): drops, then changes in place, then moved
+//! and new columns, then keys.
 
 use values::ColumnType;
 use values::convert::{Conversion, ConvertOptions, DateRules};
@@ -24,68 +24,69 @@ use crate::syntax::{
 };
 use crate::table::{Column, ColumnDefault, GeneratedKind, Identity, OmittedValue, TableDef, code, same_name};
 
-/// Layouts a table's rows may have before they are all rewritten.
+/// Most older layouts that a table's rows may have; beyond it, all rows are rewritten.
 const OLDER_LAYOUTS_MAX: usize = 32;
 
-/// What an ALTER TABLE did.
+/// Result of an ALTER TABLE.
 pub(crate) struct Altered {
-    /// The definition, under the old id and version.
+    /// The new definition, still under the old id and version.
     pub(crate) table: TableDef,
-    /// New name of the table.
+    /// New name of the table, if it was renamed.
     pub(crate) rename_to: Option<TableName>,
-    /// Columns with a new name, for foreign keys that refer to them.
+    /// Renamed columns, old and new name, for foreign keys that reference them.
     pub(crate) renamed_columns: Vec<(String, String)>,
     pub(crate) rows: RowsEffect,
-    /// New columns that may hold other values than before although their type says the same: dates that became zero.
+    /// New columns whose values may differ from before although their type is the same: dates that became zero.
     pub(crate) revalued: Vec<usize>,
     pub(crate) partitions: Option<PartitionsEffect>,
 }
 
-/// Which rows go with a change of partitions.
+/// Which rows a change of partitions moves or deletes.
 pub(crate) enum PartitionsEffect {
-    /// All.
+    /// All rows are deleted.
     AllEmptied,
-    /// Those of these partitions.
+    /// Rows of these partitions are deleted.
     Emptied(PartitionChoice),
-    /// Those of one partition change places with the rows of another table.
+    /// Rows of one partition are exchanged with those of another table.
     Exchanged(PartitionChoice, TableName),
 }
 
-/// What becomes of the stored rows.
+/// Effect on the stored rows.
 pub(crate) enum RowsEffect {
-    /// Images look as before.
+    /// Row images remain valid as they are.
     Unchanged,
-    /// Read under the new definition: these images become older ones.
+    /// Rows stay as they are and are converted when read. This layout, that of the old definition, describes their
+    /// images.
     ReadAnew(OlderLayout),
-    /// Written anew under a new table id, each column from here.
+    /// Rows are rewritten under a new table id, with each column's values from these sources.
     Rewritten(Vec<ColumnSource>),
 }
 
 /// A column of the new definition.
 struct Draft {
     column: Column,
-    /// Position of the old column it was.
+    /// Index of the old column that it was; None for an added one.
     origin: Option<usize>,
-    /// See [`define::is_silent_timestamp`].
+    /// True if the column has no DEFAULT and satisfies [`define::is_silent_timestamp`].
     silent: bool,
 }
 
-/// The new definition while it is made.
+/// The new definition under construction.
 struct Edit<'a> {
     old: &'a TableDef,
     scope: &'a Scope<'a>,
     table: TableDef,
     columns: Vec<Draft>,
-    /// CONVERT TO.
+    /// Target of CONVERT TO.
     convert: Option<Collation>,
-    /// See [`makes_anew`].
+    /// True if any action satisfies [`makes_anew`].
     anew: bool,
-    /// Keys that columns bring along.
+    /// Keys declared with columns.
     keys: Vec<&'a KeySpec>,
     renamed: Vec<(String, String)>,
 }
 
-/// Carries out the actions of one ALTER TABLE.
+/// Applies the actions of one ALTER TABLE to a definition.
 pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) -> Result<Altered, Problem> {
     let mut edit = Edit {
         old,
@@ -117,8 +118,9 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     Ok(Altered { table, rename_to, renamed_columns: renamed, rows, revalued, partitions })
 }
 
-/// Whether the server writes the whole definition anew for this action, and with it the defaults of columns the statement
-/// does not name, from their text (seen on 9.7; the other actions it carries out without `mysql_prepare_alter_table`).
+/// True if the server rewrites the whole definition for this action, and so re-reads from their text the defaults of
+/// columns that the statement does not name (seen on 9.7; it executes the other actions without
+/// `mysql_prepare_alter_table`).
 fn makes_anew(action: &AlterAction) -> bool {
     !matches!(
         action,
@@ -170,7 +172,7 @@ impl<'a> Edit<'a> {
         charset::by_id(id).ok_or_else(|| Problem::NotSupported(format!("collation {id}")))
     }
 
-    /// The old columns in their order: dropped, changed, renamed or kept.
+    /// Goes over the old columns in order: each is dropped, changed, renamed or kept.
     fn columns_in_place(&mut self, actions: &'a [AlterAction]) -> Result<(), Problem> {
         for action in actions {
             let named = match action {
@@ -268,7 +270,8 @@ impl<'a> Edit<'a> {
     fn defined(&self, spec: &ColumnSpec) -> Result<Column, Problem> {
         let default = self.table_default()?;
         let Some(to) = self.convert else { return define::column(spec, default, self.scope) };
-        // CONVERT TO takes new and changed columns too, whatever character set they name; binary ones stay.
+        // CONVERT TO also applies to new and changed columns, whatever character set they name. Binary columns stay
+        // binary.
         let named = column_type::resolve_charset(&spec.ty.charset, default, self.scope.utf8mb4_default)?;
         let mut spec = spec.clone();
         if named.id != charset::BINARY {
@@ -286,8 +289,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Columns with a place of their own and new ones, in the order of the statement. Until its turn comes a column stands at
-    /// its old place under its new name, so that another one can go AFTER it there (seen on 9.7).
+    /// Places moved and new columns, in the order of the statement. Until its turn comes, a column keeps its old place
+    /// under its new name, so that another one can be placed AFTER it there (seen on 9.7).
     fn columns_elsewhere(&mut self, actions: &'a [AlterAction]) -> Result<(), Problem> {
         for action in actions {
             match action {
@@ -329,8 +332,9 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Whether the first column is a generated invisible primary key: it stays in front of what is placed FIRST (seen on
-    /// 9.7). As to the server, it is one by its looks (`table_has_generated_invisible_primary_key`, sql/sql_gipk.cc).
+    /// True if the first column is a generated invisible primary key, which stays in front of a column placed FIRST
+    /// (seen on 9.7). Like the server, decides by the column's properties (`table_has_generated_invisible_primary_key`,
+    /// sql/sql_gipk.cc).
     fn begins_with_generated_key(&self) -> bool {
         let Some(Column { name, ty, invisible: true, auto_increment: true, .. }) =
             self.columns.first().map(|draft| &draft.column)
@@ -370,7 +374,7 @@ impl<'a> Edit<'a> {
                     }
                 }
                 AlterAction::DropConstraint(name) => {
-                    // A name that is none of these is a check's.
+                    // A name that matches neither is that of a check.
                     table.foreign_keys.retain(|key| !same_name(&key.name, name));
                     table.keys.retain(|key| !(key.unique && same_name(&key.name, name)));
                 }
@@ -380,7 +384,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Puts the columns into the definition, and what named the old ones after them.
+    /// Puts the columns into the definition and updates the keys that refer to them.
     fn settle_columns(&mut self) -> Result<(), Problem> {
         let mut names: Vec<String> = self.columns.iter().map(|draft| draft.column.name.to_lowercase()).collect();
         names.sort_unstable();
@@ -409,7 +413,7 @@ impl<'a> Edit<'a> {
                 }
             }
         }
-        // A key without any of its columns is gone.
+        // A key that lost all of its columns is dropped.
         table.keys.retain(|key| !key.parts.is_empty() || !key.expressions.is_empty());
         for key in &mut table.foreign_keys {
             key.columns = key.columns.iter().filter_map(|column| now(*column)).collect();
@@ -461,7 +465,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// Carries out what is said of partitions: MySQL takes one such action in a statement.
+/// Applies the partition action; MySQL accepts one per statement.
 fn partition_effect(
     old: &TableDef,
     table: &mut TableDef,
@@ -544,7 +548,7 @@ fn partition_effect(
     })
 }
 
-/// Names of columns that a foreign key refers to, after the parent's columns got new names.
+/// Renames the parent columns of a foreign key after columns of the parent were renamed.
 pub(crate) fn rename_parents(columns: &mut [String], renamed: &[(String, String)]) {
     for column in columns {
         if let Some((_, to)) = renamed.iter().find(|(from, _)| same_name(from, column)) {
@@ -553,8 +557,8 @@ pub(crate) fn rename_parents(columns: &mut [String], renamed: &[(String, String)
     }
 }
 
-/// The type of a column after CONVERT TO: as many characters as before. TEXT grows or shrinks to the class that holds
-/// them (`Create_field::init_for_tmp_table` and `blob_type_from_length`; seen on 9.7).
+/// Type of a column after CONVERT TO: room for as many characters as before. TEXT grows or shrinks to the class that
+/// holds them (`Create_field::init_for_tmp_table` and `blob_type_from_length`; seen on 9.7).
 fn converted_type(ty: &ColumnType, to: Collation) -> Result<ColumnType, Problem> {
     let is_text = matches!(ty.code, code::CHAR | code::VARCHAR | code::BLOB | code::ENUM | code::SET);
     if !is_text || ty.collation == charset::BINARY {
@@ -580,15 +584,17 @@ fn converted_type(ty: &ColumnType, to: Collation) -> Result<ColumnType, Problem>
                 new.meta = blob_length_bytes(bytes / old_width * new_width);
             }
         }
-        // The names stay as bytes, whatever they say in the new character set (seen on 9.7.4: utf8mb4 'é' becomes latin1 'Ã©').
+        // Member names keep their bytes, whatever these mean in the new character set (seen on 9.7.4: utf8mb4 'é'
+        // becomes latin1 'Ã©').
         _ => {}
     }
     Ok(new)
 }
 
-/// Length bytes of a TEXT or BLOB that a column becomes by CHANGE or MODIFY beside CONVERT TO, where neither a length nor
-/// LONGTEXT is said: whatever size is named, the class follows from how long the old column's text can be, which is taken
-/// for bytes of its character set (seen on 9.7). Of numbers and times only those widths matter that leave TINYTEXT.
+/// Length bytes of a TEXT or BLOB column that comes from CHANGE or MODIFY next to CONVERT TO, with neither a length nor
+/// LONGTEXT given. Whatever size is named, the class follows from the maximum text length of the old column,
+/// interpreted as bytes of its character set (seen on 9.7). For numbers and times only the widths that exceed TINYTEXT
+/// matter.
 fn text_class(before: &Column, to: &ColumnType) -> Result<u16, Problem> {
     let charset = |collation: u16| {
         charset::by_id(collation).ok_or_else(|| Problem::NotSupported(format!("collation {collation}")))
@@ -605,11 +611,11 @@ fn text_class(before: &Column, to: &ColumnType) -> Result<u16, Problem> {
         code::CHAR | code::VARCHAR => u64::from(old.meta) / old_width,
         code::BLOB => (1u64 << (8 * old.meta.clamp(1, 4))) - 1,
         code::ENUM => members.iter().max().copied().unwrap_or(0),
-        // Commas stand between.
+        // Plus the commas between members.
         code::SET => members.iter().sum::<u64>() + members.len().saturating_sub(1) as u64,
         code::JSON | code::GEOMETRY => u64::from(u32::MAX),
         code::BIT => u64::from(old.meta),
-        // A sign, and a point where there are decimals.
+        // Plus a sign, and a point if there are decimals.
         code::DECIMAL => {
             let (precision, scale) = old.precision_and_scale();
             u64::from(precision) + u64::from(scale > 0) + u64::from(!old.unsigned)
@@ -620,7 +626,7 @@ fn text_class(before: &Column, to: &ColumnType) -> Result<u16, Problem> {
     Ok(blob_length_bytes(len / old_width * u64::from(charset(to.collation)?.mbmaxlen)))
 }
 
-/// A default in the column's new type.
+/// Converts a default to the column's new type.
 fn converted_default(old: &ColumnType, new: &ColumnType, image: &[u8]) -> ColumnDefault {
     let options = ConvertOptions { strict: true, ..ConvertOptions::default() };
     let mut out = Vec::new();
@@ -631,7 +637,7 @@ fn converted_default(old: &ColumnType, new: &ColumnType, image: &[u8]) -> Column
     }
 }
 
-/// What becomes of the rows, and [`Altered::revalued`]. `copies`: the table is copied.
+/// Effect on the rows, and [`Altered::revalued`]. `copies` is true if the source copies the table.
 fn rows_effect(
     old: &TableDef,
     new: &TableDef,
@@ -640,9 +646,9 @@ fn rows_effect(
     scope: &Scope<'_>,
 ) -> (RowsEffect, Vec<usize>) {
     let mut sources: Vec<ColumnSource> = Vec::with_capacity(origins.len());
-    // Columns that generated ones may have been computed from and whose values are others now.
+    // Names of columns whose values change and from which generated columns may have been computed.
     let mut changed: Vec<&str> = Vec::new();
-    // And those whose dates may become zero: name, old position, how.
+    // Columns whose dates may become zero: name, index of the old column, options.
     let mut dated: Vec<(&str, usize, ConvertOptions)> = Vec::new();
     for (column, origin) in new.columns.iter().zip(origins) {
         let source = match origin.and_then(|at| Some((at, old.columns.get(at)?))) {
@@ -662,7 +668,7 @@ fn rows_effect(
         };
         sources.push(source);
     }
-    // A generated column may read another one that stands in front of it.
+    // In column order, because a generated column may read another one to its left.
     for ((column, source), origin) in new.columns.iter().zip(&mut sources).zip(origins) {
         if column.generated.is_some() && origin.is_some() && changed.iter().any(|name| may_read(column, name)) {
             let what = format!("the generated column `{}` over columns of another type", column.name);
@@ -683,7 +689,8 @@ fn rows_effect(
     let same_layout = old.columns.len() == new.columns.len() && sources.iter().enumerate().all(in_place);
     let same_identity = same_identity(old, new, origins);
     let types_differ = old.columns.iter().zip(&new.columns).any(|(old, new)| old.ty != new.ty);
-    // Entries of secondary indexes are made from images read as the definition says.
+    // Any difference of types rules out unchanged rows, because entries of secondary indexes are made from images read
+    // under the definition.
     let unchanged = same_layout && !types_differ && (same_identity || old.identity == new.identity);
     if unchanged && same_order(old, new) {
         return (RowsEffect::Unchanged, Vec::new());
@@ -696,6 +703,7 @@ fn rows_effect(
         Identity::WholeImage => false,
     };
     let keyed = old.identity != Identity::WholeImage && same_keys;
+    // Rows are converted lazily if their stored keys stay valid and no conversion can fail or merge rows.
     let can_wait = !losses.contains(&Loss::Values);
     if keyed && same_identity && can_wait && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
         let layout = OlderLayout { since: old.layout_since, types: old.column_types(), to_next: sources };
@@ -704,14 +712,16 @@ fn rows_effect(
     (RowsEffect::Rewritten(sources), revalued)
 }
 
-/// Whether a generated column's expression may read the column of this name: it stands somewhere in its text.
+/// True if a generated column's expression may read the column of this name, which is the case if its text contains the
+/// name.
 fn may_read(column: &Column, name: &str) -> bool {
     let text = column.expression.to_lowercase();
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     text.is_empty() || !plain || text.contains(&name.to_lowercase())
 }
 
-/// Rows without a key have no order; rows with one keep theirs where [`same_identity`] holds.
+/// True if the key has the same directions and prefixes, so that rows keep their order where [`same_identity`] holds.
+/// Rows without a key have no order.
 fn same_order(old: &TableDef, new: &TableDef) -> bool {
     let parts = |table: &TableDef| -> Vec<(bool, Option<u32>)> {
         let key = table.identity_key();
@@ -720,13 +730,13 @@ fn same_order(old: &TableDef, new: &TableDef) -> bool {
     parts(old) == parts(new)
 }
 
-/// What a column's values may lose.
+/// What conversion of a column's values may lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loss {
     Nothing,
-    /// Dates that the session does not take become zero: no error, and no row becomes another's.
+    /// Dates that the session does not accept become zero. This raises no error, and no row becomes equal to another.
     Dates,
-    /// Anything else: it has to show at once.
+    /// Anything else, so rows must be rewritten immediately to show it.
     Values,
 }
 
@@ -747,9 +757,9 @@ fn loss_of(source: &ColumnSource, column: &Column, old: &TableDef) -> Loss {
     }
 }
 
-/// Whether what is computed from a column stays as it was.
+/// True if values computed from a column stay the same.
 fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool {
-    // In strict mode what does not fit is an error, and the statement was never logged.
+    // In strict mode a value that does not fit is an error, and the statement would not have been logged.
     let fits = |options: &ConvertOptions| match (integer_bytes(&before.ty), integer_bytes(&column.ty)) {
         (Some(old), Some(new)) if before.ty.unsigned == column.ty.unsigned => options.strict || old <= new,
         (Some(old), Some(new)) => options.strict || before.ty.unsigned && old < new,
@@ -781,7 +791,7 @@ fn from_old(
 ) -> ColumnSource {
     let computed_alike =
         before.generated == column.generated && before.ty == column.ty && before.expression == column.expression;
-    // What was computed as NULL and stored as the type's zero outside strict mode is NULL now.
+    // A value that was computed as NULL and stored as the type's zero outside strict mode now becomes NULL.
     let may_be_null_again = !before.nullable && column.nullable;
     if column.generated.is_some() && (!computed_alike || may_be_null_again) {
         let what = format!("the values of the generated column `{}`", column.name);
@@ -789,7 +799,7 @@ fn from_old(
     }
     let options = convert_options(before, dates, scope);
     let null = match before.nullable && !column.nullable {
-        // Whatever the mode, what was NULL becomes the statement's time (`do_copy_timestamp`, sql/field_conv.cc).
+        // NULL becomes the time of the statement, whatever the mode (`do_copy_timestamp`, sql/field_conv.cc).
         true if column.ty.code == code::TIMESTAMP2 => match statement_time(column, scope) {
             Some(image) => Some(image),
             None => {
@@ -797,17 +807,18 @@ fn from_old(
                 return ColumnSource::Unknown { what, column: None };
             }
         },
-        // Not the first member, as in a row that gives no value: the error value (`Field::reset`; seen on 9.7).
+        // Becomes the error value, not the first member as in a row that omits the column (`Field::reset`; seen on
+        // 9.7).
         true if !options.strict && column.ty.code == code::ENUM => Some(vec![0; usize::from(column.ty.meta)]),
-        // A virtual column's rows are not looked at, whatever the mode: what it computes as NULL reads as that value (seen on
-        // 9.7.4 with CHANGE … VIRTUAL NOT NULL).
+        // The server does not check the rows of a virtual column, whatever the mode: NULL reads as the type's zero
+        // (seen on 9.7.4 with CHANGE … VIRTUAL NOT NULL).
         true if !options.strict || column.generated == Some(GeneratedKind::Virtual) => {
             default_value::implicit(&column.ty)
         }
         _ => None,
     };
     let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
-    // In place the numbers of members stay, whatever names they have from here on.
+    // An ALTER in place keeps member numbers, whatever their new names.
     let numbers = !copies && before.ty.code == column.ty.code && matches!(column.ty.code, code::ENUM | code::SET);
     if (same || numbers) && null.is_none() {
         return ColumnSource::Kept(at);
@@ -815,12 +826,12 @@ fn from_old(
     ColumnSource::Converted { column: at, options, null }
 }
 
-/// Whether `sql_mode` makes a value that does not fit an error.
+/// True if `sql_mode` makes a value that does not fit an error.
 pub(crate) fn is_strict(scope: &Scope<'_>) -> bool {
     scope.context.sql_mode & (sql_mode::STRICT_TRANS_TABLES | sql_mode::STRICT_ALL_TABLES) != 0
 }
 
-/// The dates that a statement which copies its table does not take.
+/// Which dates a statement that copies its table rejects.
 fn date_rules(scope: &Scope<'_>) -> DateRules {
     let mode = scope.context.sql_mode;
     DateRules {
@@ -841,13 +852,13 @@ fn convert_options(before: &Column, dates: DateRules, scope: &Scope<'_>) -> Conv
     }
 }
 
-/// When the statement ran, as a value of the column.
+/// Time of the statement as a value of the column; None if it is unknown.
 fn statement_time(column: &Column, scope: &Scope<'_>) -> Option<Vec<u8>> {
     let zone = scope.context.time_zone.as_deref().and_then(default_value::offset_seconds);
     scope.context.timestamp_us.and_then(|now| default_value::now(&column.ty, now, zone))
 }
 
-/// What a new column holds in rows that were there before.
+/// Value of an added column in existing rows.
 fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
     let unknown = |what: &str| ColumnSource::Unknown { what: format!("{what} `{}`", column.name), column: None };
     if column.auto_increment {
@@ -872,7 +883,7 @@ fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
     }
 }
 
-/// Whether stored key bytes, their hash and their order stay as they are (invariant 4).
+/// True if stored key bytes, their hash and their order stay the same (invariant 4).
 fn same_identity(old: &TableDef, new: &TableDef, origins: &[Option<usize>]) -> bool {
     let (Identity::Columns(before), Identity::Columns(after)) = (&old.identity, &new.identity) else { return false };
     let origin = |column: usize| origins.get(column).copied().flatten();
@@ -886,7 +897,7 @@ fn same_identity(old: &TableDef, new: &TableDef, origins: &[Option<usize>]) -> b
     if before.len() != after.len() || !before.iter().zip(after).all(kept) || !same_order(old, new) {
         return false;
     }
-    // Key bytes stand in table order.
+    // Key bytes are stored in table order.
     let mut in_order = after.clone();
     in_order.sort_unstable();
     in_order.iter().map(|column| origin(*column)).is_sorted()

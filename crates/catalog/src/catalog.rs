@@ -1,8 +1,8 @@
 //! Snapshots of all databases and tables, and the step from one to the next.
 //!
 //! In: one statement with its context. Out: the next snapshot and the effect. Never here: text (`statement`), types
-//! (`column_type`). A snapshot is never changed: `apply` copies the maps of pointers, so a clone costs one counter
-//! and readers of an older epoch keep theirs.
+//! (`column_type`). Snapshots are immutable: `apply` copies the maps of pointers, so a clone costs one reference count,
+//! and readers of an older epoch keep their snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub use filtered::Filtered;
 pub use quarantine::Quarantined;
 pub use written::Written;
 
-/// All tables at one epoch.
+/// All tables at one epoch. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     inner: Arc<Inner>,
@@ -44,10 +44,10 @@ struct Inner {
     lower_case_table_names: u8,
     epoch: u64,
     next_table_id: u32,
-    /// By name as compared.
+    /// Keyed by folded name (see `Inner::folded`).
     databases: BTreeMap<String, Arc<Database>>,
     by_id: BTreeMap<TableId, Arc<TableDef>>,
-    /// Tables whose definition is not known, by database and name as compared, and why.
+    /// Why a table's definition is unknown, by folded database and table name.
     quarantined: BTreeMap<(String, String), String>,
     definitions: Arc<Definitions>,
 }
@@ -55,15 +55,15 @@ struct Inner {
 #[derive(Debug, Clone)]
 struct Database {
     name: String,
-    /// Its default collation; `None` where the log never said (it was there before the log began).
+    /// Default collation; `None` if the log never stated it because the database is older than the log.
     collation: Option<u16>,
-    /// By name as compared.
+    /// Keyed by folded name.
     tables: BTreeMap<String, Arc<TableDef>>,
-    /// Names, as compared, of views: they are in the tables' name space and can be renamed like tables.
+    /// Folded names of views. Views share the tables' name space and can be renamed like tables.
     views: BTreeSet<String>,
 }
 
-/// A catalog as the store keeps it.
+/// A catalog as the store keeps it, in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -75,12 +75,12 @@ struct Stored {
     next_table_id: u32,
     #[serde(rename = "databases")]
     databases: Vec<StoredDatabase>,
-    /// Database and name as compared, and why.
-    // Absent where there are none.
+    /// Folded database name, folded table name, reason.
+    // Absent if empty.
     #[serde(rename = "quarantined", default, skip_serializing_if = "Vec::is_empty")]
     quarantined: Vec<(String, String, String)>,
     /// Views, routines, triggers, events, users and grants.
-    // Absent where there are none.
+    // Absent if empty.
     #[serde(rename = "definitions", default, skip_serializing_if = "Vec::is_empty")]
     definitions: Vec<Definition>,
 }
@@ -98,8 +98,9 @@ struct StoredDatabase {
     views: BTreeSet<String>,
 }
 
-/// A catalog of store format 1, which had neither layouts nor index ids nor partitions, with what they were then; None when
-/// this is no such catalog. One of these keys alone is missed: then it was lost.
+/// Upgrades a catalog of store format 1, which had no layouts, index ids or partitions, by adding the values they stood
+/// for. None if this is no such catalog. A table that lacks only some of these keys is left alone: it lost them, and
+/// the caller's error stands.
 fn without_layouts(text: &[u8]) -> Option<Value> {
     let mut stored: Value = serde_json::from_slice(text).ok()?;
     let mut any = false;
@@ -121,63 +122,63 @@ fn without_layouts(text: &[u8]) -> Option<Value> {
     any.then_some(stored)
 }
 
-/// Keys of a table that format 1 does not have, and what stood for them, as JSON.
+/// Keys of a table that format 1 lacks, each with its implied value as JSON.
 const TABLE_KEYS_SINCE_FORMAT_2: [(&str, &str); 4] =
     [("partitioning", "null"), ("layout_since", "0"), ("older_layouts", "[]"), ("index_ids_given", "0")];
 
-/// What a statement did.
+/// Effect of one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DdlEffect {
-    /// Nothing, for this reason.
+    /// No effect, for this reason.
     NoEffect(&'static str),
-    /// Something of this kind that is neither table nor row: noted, not carried out.
+    /// The statement concerns an object of this kind, neither table nor row. It is recorded but not executed.
     Recorded(&'static str),
-    /// Tables or databases changed; the catalog's epoch grew by one.
+    /// Tables or databases changed, and the catalog's epoch grew by one.
     Changed {
-        /// New tables, TRUNCATE's fresh ones included.
+        /// New tables, including those that TRUNCATE creates.
         created: Vec<Arc<TableDef>>,
-        /// Ids whose rows are gone.
+        /// Ids whose rows are dead.
         dropped: Vec<TableId>,
-        /// Tables that keep id and rows under a new name, with other columns or other keys.
+        /// Tables that keep id and rows but have a new name, other columns or other keys.
         altered: Vec<Arc<TableDef>>,
-        /// What is to be done with stored rows, in this order, each reading what was there before the statement.
+        /// How stored rows are to be rewritten, in this order. Each reads the rows as they were before the statement.
         rewritten: Vec<Rewrite>,
     },
 }
 
-/// Rows that an ALTER TABLE turns into those of another table, or takes away.
+/// Rows that an ALTER TABLE moves into another table, or deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewrite {
-    /// The table as it was.
+    /// The table before the statement.
     pub from: Arc<TableDef>,
-    /// As it is.
+    /// The table after the statement.
     pub to: Arc<TableDef>,
-    /// For each column of `to`, where its values come from.
+    /// Origin of the values of each column of `to`.
     pub sources: Vec<ColumnSource>,
-    /// Rows of these partitions of `from` only.
+    /// Restricts the rewrite to rows of these partitions of `from`; None for all rows.
     pub only: Option<PartitionChoice>,
-    /// The rows are taken away from `to`, which is the same table, and not put into it.
+    /// True if the rows are deleted from `to`, which is the same table, instead of inserted into it.
     pub removes: bool,
-    /// The statement, secrets masked and cut to a printable length.
+    /// The statement, with secrets masked, truncated to a printable length.
     pub statement: String,
 }
 
-/// The result of [`Catalog::apply`].
+/// Result of [`Catalog::apply`].
 #[derive(Debug, Clone)]
 pub struct DdlOutcome {
-    /// The next snapshot, to be used from here on whatever the effect; its epoch grew only if `effect` is `Changed`.
+    /// The next snapshot, to be used from here on whatever the effect. Its epoch grew only if `effect` is `Changed`.
     pub catalog: Catalog,
-    /// What happened.
+    /// Effect of the statement.
     pub effect: DdlEffect,
-    /// `CREATE TABLE … START TRANSACTION`: row events of the same transaction follow this statement.
+    /// True for `CREATE TABLE … START TRANSACTION`: row events of the same transaction follow.
     pub rows_follow: bool,
 }
 
-/// Databases the server itself fills: their tables are not in the log.
+/// Databases that the server itself maintains; changes to their tables are not in the log.
 const SYSTEM_DATABASES: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
 
 impl Catalog {
-    /// An empty catalog of a source with this `lower_case_table_names`.
+    /// Creates an empty catalog for a source with this `lower_case_table_names`.
     pub fn new(lower_case_table_names: u8) -> Catalog {
         Catalog {
             inner: Arc::new(Inner {
@@ -192,10 +193,10 @@ impl Catalog {
         }
     }
 
-    /// The whole catalog as JSON, for the store's cut.
+    /// Serialises the whole catalog as JSON, for the store's cut.
     ///
     /// # Errors
-    /// Never for a catalog made here; the library's error otherwise.
+    /// Those of `serde_json`; none occurs for a catalog built here.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&Stored {
             lower_case_table_names: self.inner.lower_case_table_names,
@@ -214,10 +215,10 @@ impl Catalog {
         })
     }
 
-    /// What [`Catalog::to_json`] wrote.
+    /// Deserialises what [`Catalog::to_json`] wrote.
     ///
     /// # Errors
-    /// When it is not such a text.
+    /// If the text is not such a catalog.
     pub fn from_json(text: &[u8]) -> Result<Catalog, serde_json::Error> {
         let stored: Stored = match serde_json::from_slice(text) {
             Ok(stored) => stored,
@@ -242,7 +243,7 @@ impl Catalog {
         for database in stored.databases {
             let mut tables = BTreeMap::new();
             for mut table in database.tables {
-                // Catalogs written before indexes were kept have none.
+                // Catalogs written before indexes were stored have no index ids.
                 if table.keys.iter().any(|key| key.id == 0) {
                     index_set::give_ids(Arc::make_mut(&mut table));
                 }
@@ -257,17 +258,17 @@ impl Catalog {
         Ok(Catalog { inner: Arc::new(inner) })
     }
 
-    /// Whether both are the very same snapshot. False for equal ones made apart.
+    /// True if both are the same snapshot. False for equal snapshots built separately.
     pub fn is_same(&self, other: &Catalog) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// The id that the next new table gets.
+    /// Id of the next new table.
     pub fn next_table_id(&self) -> TableId {
         TableId(self.inner.next_table_id)
     }
 
-    /// Counts the changes; 0 is the empty catalog.
+    /// Number of changes since the empty catalog, which has epoch 0.
     pub fn epoch(&self) -> u64 {
         self.inner.epoch
     }
@@ -277,32 +278,32 @@ impl Catalog {
         self.inner.lower_case_table_names
     }
 
-    /// A table by database and name, compared as the source compares.
+    /// Finds a table by database and name, compared as the source compares them.
     pub fn table(&self, db: &str, name: &str) -> Option<&Arc<TableDef>> {
         self.inner.table(db, name)
     }
 
-    /// [`Catalog::table`] for names as a Table_map carries them.
+    /// [`Catalog::table`] for the bytes in a Table_map event; None if they are not UTF-8.
     pub fn table_bytes(&self, db: &[u8], name: &[u8]) -> Option<&Arc<TableDef>> {
         self.table(std::str::from_utf8(db).ok()?, std::str::from_utf8(name).ok()?)
     }
 
-    /// A table by its id.
+    /// Finds a table by its id.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableDef>> {
         self.inner.by_id.get(&id)
     }
 
-    /// All tables by database and name.
+    /// All tables, sorted by folded database and table name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableDef>> {
         self.inner.databases.values().flat_map(|database| database.tables.values())
     }
 
-    /// Names of all databases with their default collation, where known.
+    /// Names of all databases with their default collations, where known.
     pub fn databases(&self) -> impl Iterator<Item = (&str, Option<u16>)> {
         self.inner.databases.values().map(|database| (database.name.as_str(), database.collation))
     }
 
-    /// Foreign keys of other tables, and of the table itself, into this table.
+    /// Foreign keys that reference this table, including its own.
     pub fn children<'a>(
         &'a self,
         db: &'a str,
@@ -314,7 +315,7 @@ impl Catalog {
         )
     }
 
-    /// Takes an id that no table gets by a statement, for a table that is being copied; None when there is none left.
+    /// Reserves an id for a table that is being copied, so that no statement assigns it. None if all ids are used up.
     pub fn reserve_id(&self) -> Option<(Catalog, TableId)> {
         let id = TableId(self.inner.next_table_id);
         let mut inner = Inner::clone(&self.inner);
@@ -322,7 +323,7 @@ impl Catalog {
         Some((Catalog { inner: Arc::new(inner) }, id))
     }
 
-    /// The same catalog, whose next id is at least `next`: lower ones were given.
+    /// The same catalog with a next id of at least `next`, because lower ids have been assigned.
     #[must_use]
     pub fn with_ids_from(&self, next: TableId) -> Catalog {
         if self.inner.next_table_id >= next.0 {
@@ -333,7 +334,8 @@ impl Catalog {
         Catalog { inner: Arc::new(inner) }
     }
 
-    /// The next snapshot, in which a copied table stands in the place of the one of its name, whose id is given back.
+    /// The next snapshot, in which a copied table replaces the one of the same name; also returns the id of the
+    /// replaced table.
     #[must_use]
     pub fn with_copied(&self, table: &Arc<TableDef>) -> (Catalog, Option<TableId>) {
         let mut inner = Inner::clone(&self.inner);
@@ -348,7 +350,7 @@ impl Catalog {
         (Catalog { inner: Arc::new(inner) }, old)
     }
 
-    /// A catalog of the same source that holds nothing but one table.
+    /// A catalog of the same source that contains only this table.
     #[must_use]
     pub fn alone(&self, table: &Arc<TableDef>) -> Catalog {
         let mut inner = Inner {
@@ -364,10 +366,11 @@ impl Catalog {
         Catalog { inner: Arc::new(inner) }
     }
 
-    /// Takes one statement of the log.
+    /// Applies one statement of the log.
     ///
     /// # Errors
-    /// [`DdlError`], naming what is not carried out, not readable or at odds with this snapshot; the snapshot holds.
+    /// [`DdlError`] if the statement is unsupported, unreadable or contradicts this snapshot. This snapshot remains
+    /// valid.
     pub fn apply(&self, context: &StatementContext, sql: &[u8]) -> Result<DdlOutcome, DdlError> {
         let mut outcome = self.try_apply(context, sql).map_err(|problem| problem.with_statement(sql))?;
         if let DdlEffect::Changed { rewritten, .. } = &mut outcome.effect {
@@ -380,7 +383,7 @@ impl Catalog {
         let statement = statement::parse(context, sql)?;
         let rows_follow = matches!(&statement, Statement::CreateTable(create) if create.rows_follow);
         let unchanged = |effect| DdlOutcome { catalog: self.clone(), effect, rows_follow: false };
-        // Most statements that are not about tables end here, before anything is copied.
+        // Most statements that do not concern tables return here, before anything is copied.
         match statement {
             Statement::NoEffect(reason) => return Ok(unchanged(DdlEffect::NoEffect(reason))),
             Statement::Recorded(kind) => {
@@ -410,12 +413,12 @@ impl Catalog {
 }
 
 impl Inner {
-    /// A name as this source compares it.
+    /// A name in the form in which this source compares it.
     fn folded(&self, name: &str) -> String {
         if self.lower_case_table_names == 0 { name.to_owned() } else { name.to_lowercase() }
     }
 
-    /// Puts a table under its name; the database is made when there is none.
+    /// Inserts a table under its name and creates its database if necessary.
     fn put_table(&mut self, table: &Arc<TableDef>) {
         let (db, key) = (self.folded(&table.db), self.folded(&table.name));
         let database = self.databases.entry(db).or_insert_with(|| {
@@ -430,7 +433,7 @@ impl Inner {
         self.by_id.insert(table.id, Arc::clone(table));
     }
 
-    /// A name as this source stores it.
+    /// A name in the form in which this source stores it.
     fn stored(&self, name: &str) -> String {
         if self.lower_case_table_names == 1 { name.to_lowercase() } else { name.to_owned() }
     }
@@ -443,15 +446,15 @@ impl Inner {
     }
 }
 
-/// Whether a statement led to a new snapshot.
+/// Whether a statement produced a new snapshot.
 enum Done {
     Changed,
-    /// Only names of views changed: no new epoch.
+    /// Only names of views changed: the epoch stays.
     Views,
     Nothing(DdlEffect),
 }
 
-/// The next snapshot while a statement is carried out.
+/// The next snapshot while a statement is being executed.
 struct Change<'a> {
     inner: Inner,
     context: &'a StatementContext,
@@ -500,7 +503,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Whether filters leave the rows of the table out: then it is not here.
+    /// True if filters exclude the rows of the table; it is then not in the catalog.
     fn is_left_out(&self, name: &TableName) -> Result<bool, Problem> {
         Ok(!self.context.names.replicates(self.db_of(name)?, &name.name))
     }
@@ -509,7 +512,7 @@ impl<'a> Change<'a> {
         Ok(self.inner.table(self.db_of(name)?, &name.name).cloned())
     }
 
-    /// The table, or `Err` with what to answer: tables of the server's own databases are not known here.
+    /// The table, or `Err` with the outcome: tables of the server's own databases are not in the catalog.
     fn expect(&self, name: &TableName) -> Result<Result<Arc<TableDef>, Done>, Problem> {
         let db = self.db_of(name)?;
         match self.inner.table(db, &name.name) {
@@ -681,9 +684,11 @@ impl<'a> Change<'a> {
         Ok(done)
     }
 
-    /// The table under a new name, with the foreign keys that name it; the swap `a→t, b→a, t→b` works step by step.
+    /// Gives a table its new name and updates the foreign keys that reference it. The swap `a→t, b→a, t→b` works
+    /// because each step sees the previous one.
     fn renamed(&mut self, table: &Arc<TableDef>, to: &TableName) -> Result<TableDef, Problem> {
-        // ALTER TABLE … RENAME and RENAME TABLE take the session's database, not the table's.
+        // An unqualified new name belongs to the session's database, not the table's, in both ALTER TABLE … RENAME and
+        // RENAME TABLE.
         let db = self.inner.stored(self.db_of(to)?);
         let name = self.inner.stored(&to.name);
         if let Some(other) = self.inner.table(&db, &name)
@@ -723,7 +728,7 @@ impl<'a> Change<'a> {
         Ok(renamed)
     }
 
-    /// Puts `new` in the place of `old`, which has the same id, and reports it once.
+    /// Replaces `old` by `new`, which has the same id, and reports the table as altered once.
     fn replace(&mut self, old: &TableDef, new: TableDef) {
         let new = Arc::new(new);
         self.remove(old);
@@ -738,7 +743,8 @@ impl<'a> Change<'a> {
             if if_not_exists {
                 return Ok(Done::Nothing(DdlEffect::NoEffect("the database is already there")));
             }
-            // With filters it may be another one of the source's, or one whose DROP was left out.
+            // Under filters this may be another database of the source that is rewritten to this name, or one whose
+            // DROP was filtered out.
             if self.context.names.filters.is_empty() {
                 return Problem::disagrees(format!("database `{name}` is already there"));
             }
@@ -787,7 +793,7 @@ impl<'a> Change<'a> {
             self.rename_in_children(&old, &altered.renamed_columns);
         }
         if let Some(to) = &altered.rename_to {
-            // What changed so far must be seen by the rename, which also touches the children.
+            // The rename also updates the children, so it must start from the table as changed so far.
             new = self.renamed(&Arc::new(new), to)?;
         }
         index_set::renew_changed(&old, &mut new, &altered.revalued);
@@ -821,12 +827,12 @@ impl<'a> Change<'a> {
         Ok(Done::Changed)
     }
 
-    /// InnoDB writes the table anew, as ALTER TABLE … FORCE does, and its definition with it. Nothing of that shows in the rows
-    /// as long as the table is not copied, but in the defaults.
+    /// OPTIMIZE TABLE. InnoDB rebuilds the table and its definition, as ALTER TABLE … FORCE does. As long as the table
+    /// is not copied, this shows only in the column defaults.
     fn optimize(&mut self, names: &[TableName]) -> Result<Done, Problem> {
         let mut done = Done::Nothing(DdlEffect::NoEffect("OPTIMIZE"));
         for name in names {
-            // What is not there was not optimized, and the statement logged.
+            // A missing table was not optimized, but the statement was logged all the same.
             let Some(old) = self.find(name)?.filter(|table| table.engine.eq_ignore_ascii_case("InnoDB")) else {
                 continue;
             };
@@ -841,7 +847,8 @@ impl<'a> Change<'a> {
         Ok(done)
     }
 
-    /// Removes the rows of partitions, or exchanges them with another table's, under its fresh id (invariant 2).
+    /// Deletes the rows of partitions, or exchanges them with those of another table, which gets a fresh id (invariant
+    /// 2).
     fn change_partitions(
         &mut self,
         old: &Arc<TableDef>,
@@ -859,6 +866,8 @@ impl<'a> Change<'a> {
         self.replace(old, new);
         let Some(new) = self.inner.by_id.get(&old.id).cloned() else { return Ok(Done::Changed) };
         let kept = |table: &TableDef| (0..table.columns.len()).map(ColumnSource::Kept).collect::<Vec<_>>();
+        // The rows before the statement are the input of every rewrite, so an exchange is three of them: the
+        // partition's rows go to the fresh table, leave this table, and the other table's rows come in.
         let (only, with) = match effect {
             PartitionsEffect::AllEmptied => (None, None),
             PartitionsEffect::Emptied(choice) => (Some(choice), None),
@@ -885,7 +894,7 @@ impl<'a> Change<'a> {
         Ok(Done::Changed)
     }
 
-    /// Foreign keys of other tables follow the names of this table's columns.
+    /// Renames this table's columns in the foreign keys of other tables.
     fn rename_in_children(&mut self, parent: &TableDef, renamed: &[(String, String)]) {
         let (db, name) = (self.inner.folded(&parent.db), self.inner.folded(&parent.name));
         let refers = |inner: &Inner, key: &ForeignKey| {
@@ -906,18 +915,18 @@ impl<'a> Change<'a> {
     }
 }
 
-/// All rows of one table into another.
+/// A rewrite of all rows of one table into another.
 fn rewrite(from: &Arc<TableDef>, to: &Arc<TableDef>, sources: Vec<ColumnSource>) -> Rewrite {
     let (from, to) = (Arc::clone(from), Arc::clone(to));
     Rewrite { from, to, sources, only: None, removes: false, statement: String::new() }
 }
 
-/// The same table without rows.
+/// The same table under a new id and without rows.
 fn fresh(table: &TableDef, id: TableId) -> TableDef {
     TableDef { id, version: 1, layout_since: 0, older_layouts: Vec::new(), ..table.clone() }
 }
 
-/// CREATE TABLE … LIKE: columns and keys, no foreign keys.
+/// CREATE TABLE … LIKE: copies columns and keys, but no foreign keys.
 fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
     let mut table = TableDef { db, name, foreign_keys: Vec::new(), ..fresh(source, id) };
     table.keys.iter_mut().for_each(|key| key.generated = false);

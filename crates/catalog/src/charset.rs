@@ -1,7 +1,7 @@
-//! Character sets by name, what a CHARACTER SET or COLLATE clause means, and text from one set into another.
+//! Character sets by name, the meaning of CHARACTER SET and COLLATE clauses, and conversion of text between sets.
 //!
-//! In: names from statements, numbers from the log. Out: collations with what a type's length needs. Never here:
-//! comparison or weights (crate `values`), a guess: text that cannot be converted exactly is refused.
+//! In: names from statements, numbers from the log. Out: collations with the facts that a type's length depends on.
+//! Never here: comparison or weights (crate `values`), guesses: text that cannot be converted exactly is refused.
 
 use values::collation;
 
@@ -13,7 +13,7 @@ pub(crate) use values::collation::{BINARY, Collation, UTF8MB4_0900_AI_CI, by_id,
 #[cfg(test)]
 pub(crate) const UTF8MB3_GENERAL_CI: u16 = 33;
 
-/// The default collation of a character set; `utf8` is utf8mb3.
+/// Default collation of a character set; `utf8` means utf8mb3.
 pub(crate) fn default_collation(charset: &str) -> Option<Collation> {
     collation::charset_default(charset)
 }
@@ -23,12 +23,14 @@ pub(crate) fn binary_collation(charset: &str) -> Option<Collation> {
     if charset == "binary" { by_id(BINARY) } else { by_name(&format!("{charset}_bin")) }
 }
 
-/// Trail bytes of these sets can be quotes or backslashes: the lexer, which goes byte by byte, must not read them.
+/// True if trail bytes of this set can be quotes or backslashes. The lexer works byte by byte, so it must not read such
+/// text.
 pub(crate) fn hides_ascii(charset: &str) -> bool {
     matches!(charset, "big5" | "cp932" | "sjis" | "gbk" | "gb18030")
 }
 
-/// Bytes 0x80 to 0x9f of MySQL's latin1, which is Windows-1252 with the five holes kept as control characters.
+/// Bytes 0x80 to 0x9f of MySQL's latin1, which is Windows-1252 with its five unassigned bytes kept as control
+/// characters.
 const LATIN1_HIGH: [u16; 32] = [
     0x20ac, 0x81, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8d, 0x017d,
     0x8f, 0x90, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x9d,
@@ -56,7 +58,7 @@ fn not_converted(charset: &str) -> Problem {
     Problem::NotSupported(format!("text in character set {charset} beyond ASCII in a definition"))
 }
 
-/// Bytes in `charset` as Unicode text.
+/// Decodes bytes in `charset`.
 pub(crate) fn to_unicode(bytes: &[u8], charset: &str) -> Result<String, Problem> {
     let wide = |units: Option<Vec<char>>| units.map(String::from_iter).ok_or_else(|| not_converted(charset));
     match charset {
@@ -67,7 +69,7 @@ pub(crate) fn to_unicode(bytes: &[u8], charset: &str) -> Result<String, Problem>
         "ucs2" | "utf16" => wide(utf16_chars(bytes, u16::from_be_bytes)),
         "utf16le" => wide(utf16_chars(bytes, u16::from_le_bytes)),
         "utf32" => {
-            // MySQL pads a short last unit with zeros at its front; nobody writes that, so it is refused.
+            // MySQL left-pads a short last unit with zeros. Nobody writes that, so it is refused.
             let (units, rest) = bytes.as_chunks::<4>();
             let chars = units.iter().map(|unit| char::from_u32(u32::from_be_bytes(*unit))).collect();
             wide(if rest.is_empty() { chars } else { None })
@@ -88,7 +90,7 @@ fn utf16_chars(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<Vec<char>> {
     char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<_, _>>().ok()
 }
 
-/// Unicode text as bytes in `charset`.
+/// Encodes text in `charset`.
 pub(crate) fn from_unicode(text: &str, charset: &str) -> Result<Vec<u8>, Problem> {
     let refused = || not_converted(charset);
     match charset {
@@ -107,8 +109,8 @@ pub(crate) fn from_unicode(text: &str, charset: &str) -> Result<Vec<u8>, Problem
     }
 }
 
-/// Unicode text as bytes in `charset`, a question mark for each character that is not in it: so the server takes the names of
-/// ENUM and SET, in strict mode too (seen on 9.7).
+/// Encodes text in `charset`, with a question mark for each character not in it. The server treats ENUM and SET names
+/// this way, even in strict mode (seen on 9.7).
 pub(crate) fn from_unicode_or_question_marks(text: &str, charset: &str) -> Result<Vec<u8>, Problem> {
     from_unicode(text, charset).or_else(|_| {
         let one = |character: char| from_unicode(character.encode_utf8(&mut [0; 4]), charset);
@@ -117,7 +119,7 @@ pub(crate) fn from_unicode_or_question_marks(text: &str, charset: &str) -> Resul
     })
 }
 
-/// Bytes of one character set as the same text in another; binary takes and gives bytes as they are.
+/// Converts text from one character set to another. Bytes from or to binary are copied as they are.
 pub(crate) fn convert(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {
     let from = if from == "utf8" { "utf8mb3" } else { from };
     // The server fills bytes that are no whole characters up with zeros, which is not repeated here.

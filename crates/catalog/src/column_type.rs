@@ -1,7 +1,7 @@
-//! From the words of a type to the bytes of a Table_map.
+//! Resolution of a parsed type to the type that a Table_map event carries.
 //!
-//! In: a [`TypeSpec`] and the defaults around it. Out: the [`ColumnType`] the source's Table_map event carries for
-//! such a column, collation and members included. Never here: nullability and defaults (`define`).
+//! In: a [`TypeSpec`] and the defaults that apply to it. Out: the [`ColumnType`] that the source's Table_map event has
+//! for such a column, including collation and members. Never here: nullability and defaults (`define`).
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::error::Problem;
 use crate::syntax::{BaseType, CharsetSpec, Text, TypeSpec};
 use crate::table::{NumberDisplay, code, no_members};
 
-/// Longest VARCHAR in bytes; a longer one becomes TEXT or BLOB where sql_mode is not strict
-/// (`prepare_blob_field`, sql/sql_table.cc), and where it is strict the statement never reached the log.
+/// Longest VARCHAR, bytes. A longer one becomes TEXT or BLOB if sql_mode is not strict (`prepare_blob_field`,
+/// sql/sql_table.cc); if it is strict, the statement failed and is not in the log.
 const VARCHAR_BYTES_MAX: u64 = 65_535;
 
-/// The collation a CHARACTER SET and COLLATE clause means where `default` would hold without one.
+/// Collation that CHARACTER SET and COLLATE clauses select; `default` applies if neither is given.
 pub(crate) fn resolve_charset(
     spec: &CharsetSpec,
     default: Collation,
@@ -39,7 +39,7 @@ pub(crate) fn resolve_charset(
     Ok(base)
 }
 
-/// The type of a column whose table's default collation is `default`.
+/// Resolves the type of a column in a table with the default collation `default`.
 pub(crate) fn resolve(
     column: &str,
     spec: &TypeSpec,
@@ -53,7 +53,7 @@ pub(crate) fn resolve(
         }
         _ => charset::by_id(charset::BINARY).unwrap_or(default),
     };
-    // CHARACTER SET binary turns character types into their binary kin, but not ENUM and SET.
+    // CHARACTER SET binary turns character types into the corresponding binary types, except ENUM and SET.
     if collation.id == charset::BINARY {
         base = match base {
             BaseType::Char => BaseType::Binary,
@@ -130,7 +130,7 @@ pub(crate) fn resolve(
         }
         BaseType::Json => plain(code::JSON, 4),
         BaseType::Geometry(_) => plain(code::GEOMETRY, 4),
-        // Table maps list VECTOR among the binary strings.
+        // Table_map events treat VECTOR as a binary string.
         BaseType::Vector => of_text(code::VECTOR, 4),
         BaseType::Date => plain(code::DATE, 0),
         BaseType::Time => plain(code::TIME2, small(spec.len, 0, 6)?),
@@ -140,7 +140,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// Length bytes of the smallest BLOB type that holds `bytes`.
+/// Length bytes of the smallest BLOB type that can hold `bytes`.
 pub(crate) fn blob_length_bytes(bytes: u64) -> u16 {
     match bytes {
         0..=0xff => 1,
@@ -150,7 +150,7 @@ pub(crate) fn blob_length_bytes(bytes: u64) -> u16 {
     }
 }
 
-/// ENUM and SET names in the column's character set, trailing spaces removed.
+/// Names of ENUM and SET in the column's character set, without trailing spaces.
 fn members(names: &[Text], collation: Collation) -> Result<Arc<[Box<[u8]>]>, Problem> {
     names
         .iter()
@@ -158,7 +158,7 @@ fn members(names: &[Text], collation: Collation) -> Result<Arc<[Box<[u8]>]>, Pro
             if collation.id == charset::BINARY {
                 return Ok(name.bytes.clone().into_boxed_slice());
             }
-            // A binary literal is text of the column's own character set.
+            // A binary literal counts as text in the column's own character set.
             let from = if name.charset == "binary" { collation.charset } else { name.charset.as_str() };
             match charset::to_unicode(&name.bytes, from) {
                 Ok(text) => charset::from_unicode_or_question_marks(text.trim_end_matches(' '), collation.charset),
@@ -170,7 +170,7 @@ fn members(names: &[Text], collation: Collation) -> Result<Arc<[Box<[u8]>]>, Pro
         .collect()
 }
 
-/// What the server adds to the text of a number: the width of a type without one is that of its longest value.
+/// How the server pads a number's text. A type without a width gets that of its longest value.
 pub(crate) fn number_display(spec: &TypeSpec, ty: &ColumnType) -> NumberDisplay {
     let small = |number: u64| u16::try_from(number).unwrap_or(0);
     let zerofill_width = match spec.base {

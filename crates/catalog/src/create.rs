@@ -1,7 +1,7 @@
-//! CREATE TABLE as text: columns, keys, options.
+//! Parser of CREATE TABLE: columns, keys, options.
 //!
-//! In: a parser behind `CREATE TABLE`. Out: a [`CreateTable`] as written. Never here: lengths, character sets or
-//! identities resolved (`column_type`, `define`).
+//! In: a parser positioned after `CREATE TABLE`. Out: a [`CreateTable`] as written. Never here: lengths, character sets
+//! or identities (`column_type`, `define` resolve them).
 
 use crate::error::Problem;
 use crate::lexer::Tok;
@@ -60,23 +60,23 @@ pub(crate) fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> 
             None => column(parser, table)?,
         }
         if !parser.eat_punct(b',')? {
-            // Which column it stands with makes no difference.
+            // The check may be noted at any column; only whether there is one matters.
             table.columns.iter_mut().take(1).for_each(|column| column.checked |= checked);
             return Ok(());
         }
     }
 }
 
-/// A table element that is not a column.
+/// An element of the table that is not a column.
 pub(crate) enum Element {
     Key(KeySpec),
-    /// A CHECK constraint: the source has enforced it.
+    /// A CHECK constraint, which the source has already enforced.
     Check {
         enforced: bool,
     },
 }
 
-/// A key, foreign key or check, if one is next; also what follows ADD in ALTER TABLE.
+/// Parses a key, foreign key or check, if one is next; also used after ADD in ALTER TABLE.
 pub(crate) fn key_element(parser: &mut Parser<'_>) -> Result<Option<Element>, Problem> {
     let mut constraint = None;
     let named = parser.eat_word("CONSTRAINT")?;
@@ -190,12 +190,12 @@ fn key_options(parser: &mut Parser<'_>, key: &mut KeySpec) -> Result<(), Problem
     }
 }
 
-/// Behind FOREIGN KEY.
+/// Called after FOREIGN KEY.
 fn foreign_key(parser: &mut Parser<'_>, constraint: Option<String>) -> Result<KeySpec, Problem> {
     let index_name = if parser.is_punct(b'(')? { None } else { Some(parser.name()?) };
     let parts = key_parts(parser)?;
     let foreign = references(parser, constraint.clone(), false)?;
-    // The index takes the constraint's name first (seen on 9.7).
+    // The index is named after the constraint first, then after the index name (seen on 9.7).
     let name = constraint.or(index_name);
     Ok(KeySpec { kind: KeyKind::Foreign, name, parts, invisible: false, foreign: Some(foreign) })
 }
@@ -250,7 +250,7 @@ fn reference_action(parser: &mut Parser<'_>) -> Result<ReferenceAction, Problem>
     parser.wrong("RESTRICT, CASCADE, SET NULL, SET DEFAULT or NO ACTION expected")
 }
 
-/// `CHECK (…) [[NOT] ENFORCED]`; whether it is enforced.
+/// Parses `CHECK (…) [[NOT] ENFORCED]`; true if it is enforced.
 fn check(parser: &mut Parser<'_>) -> Result<bool, Problem> {
     parser.expect_word("CHECK")?;
     parser.parenthesised()?;
@@ -288,7 +288,7 @@ pub(crate) fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(
     Ok(())
 }
 
-/// SERIAL and SERIAL DEFAULT VALUE: NOT NULL AUTO_INCREMENT UNIQUE.
+/// SERIAL and SERIAL DEFAULT VALUE mean NOT NULL AUTO_INCREMENT UNIQUE.
 fn serial_default_value(column: &mut ColumnSpec, keys: &mut Vec<KeySpec>) {
     column.nullable = Some(false);
     column.auto_increment = true;
@@ -300,7 +300,7 @@ fn inline_key(kind: KeyKind, column: &str) -> KeySpec {
     KeySpec { kind, name: None, parts: vec![part], invisible: false, foreign: None }
 }
 
-/// One attribute behind a column's type; false if none is next.
+/// Parses one attribute after a column's type; false if none is next.
 fn column_attribute(
     parser: &mut Parser<'_>,
     column: &mut ColumnSpec,
@@ -403,7 +403,7 @@ fn column_attribute(
             let stored = !parser.eat_word("VIRTUAL")? && parser.eat_word("STORED")?;
             column.generated = Some((stored, expression));
         }
-        // Behind ALTER TABLE's columns the place follows, or what becomes of the partitions.
+        // In ALTER TABLE, a position or partition clause may follow the columns.
         "" | "FIRST" | "AFTER" | "REMOVE" | "PARTITION" => return Ok(false),
         _ => return Problem::unsupported(format!("column attribute {word} of `{}`", column.name)),
     }
@@ -422,7 +422,7 @@ pub(crate) fn default_value(parser: &mut Parser<'_>) -> Result<DefaultSpec, Prob
     Ok(DefaultSpec::Literal { value, text: parser.text_from(start) })
 }
 
-/// CURRENT_TIMESTAMP and its other names, with or without digits.
+/// Parses CURRENT_TIMESTAMP or a synonym, with or without digits.
 fn now(parser: &mut Parser<'_>) -> Result<bool, Problem> {
     if !parser.is_any_word(&["CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"])? {
         return Ok(false);
@@ -463,11 +463,11 @@ pub(crate) fn literal(parser: &mut Parser<'_>) -> Result<Literal, Problem> {
     }
 }
 
-/// `CHARACTER SET x`, `CHARSET x` or `COLLATE x`, with or without `=`; false if none is next.
+/// Parses `CHARACTER SET x`, `CHARSET x` or `COLLATE x`, with or without `=`; false if none is next.
 pub(crate) fn charset_option(parser: &mut Parser<'_>, spec: &mut CharsetSpec) -> Result<bool, Problem> {
     if parser.eat(&["CHARACTER", "SET"])? || parser.eat(&["CHAR", "SET"])? || parser.eat_word("CHARSET")? {
         parser.eat_punct(b'=')?;
-        // DEFAULT is what one gets without the option.
+        // DEFAULT means the same as omitting the option.
         spec.charset = if parser.eat_word("DEFAULT")? { None } else { Some(parser.name_or_string()?) };
     } else if parser.eat_word("COLLATE")? {
         parser.eat_punct(b'=')?;
@@ -478,7 +478,7 @@ pub(crate) fn charset_option(parser: &mut Parser<'_>, spec: &mut CharsetSpec) ->
     Ok(true)
 }
 
-/// Options behind the column list; true if START TRANSACTION is the last of them.
+/// Parses the options after the column list; true if START TRANSACTION is among them.
 fn table_options(parser: &mut Parser<'_>, options: &mut TableOptions) -> Result<bool, Problem> {
     let mut rows_follow = false;
     loop {
@@ -496,7 +496,7 @@ fn table_options(parser: &mut Parser<'_>, options: &mut TableOptions) -> Result<
     }
 }
 
-/// One table option; false if none is next.
+/// Parses one table option; false if none is next.
 pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) -> Result<bool, Problem> {
     let default = parser.eat_word("DEFAULT")?;
     if charset_option(parser, &mut options.charset)? {
@@ -559,7 +559,7 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
     Ok(true)
 }
 
-/// An option's word and value, neither of which matters here.
+/// Skips an option and its value, neither of which affects the catalog.
 fn option_value(parser: &mut Parser<'_>, word: &str) -> Result<(), Problem> {
     parser.take()?;
     parser.eat_punct(b'=')?;
@@ -571,7 +571,8 @@ fn option_value(parser: &mut Parser<'_>, word: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Everything from PARTITION on, kept as text; rows carry their partition's number, nothing here needs the rule.
+/// Parses everything from PARTITION on and returns it as text; true if START TRANSACTION is among it. The `partition`
+/// module interprets the text.
 pub(crate) fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Problem> {
     parser.expect_word("PARTITION")?;
     parser.expect_word("BY")?;
@@ -602,7 +603,7 @@ pub(crate) fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Pr
 
 fn refuse_select_word(parser: &mut Parser<'_>) -> Result<(), Problem> {
     if parser.is_any_word(&["SELECT", "AS", "WITH", "TABLE", "VALUES"])? {
-        // VALUES stands inside the partitions' parentheses only.
+        // VALUES of a partition appears only inside parentheses, which are skipped as a whole.
         return Problem::unsupported("CREATE TABLE … PARTITION BY … SELECT as statement text");
     }
     Ok(())

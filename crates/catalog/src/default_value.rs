@@ -1,7 +1,8 @@
-//! DEFAULT literals as the bytes a row image holds.
+//! Conversion of DEFAULT literals to the bytes of a row image.
 //!
-//! In: a column's type and a literal. Out: its stored bytes, length prefix included, or `None` where the server's
-//! conversion is not known exactly here: such a default is kept as text and never guessed. Never here: expressions.
+//! In: a column's type and a literal. Out: its stored bytes, length prefix included, or `None` if the server's
+//! conversion is not reproduced exactly here; such a default is kept as text and never guessed. Never here:
+//! expressions.
 
 use values::ColumnType;
 
@@ -9,18 +10,18 @@ use crate::charset;
 use crate::syntax::Literal;
 use crate::table::code;
 
-/// What the conversion of a literal needs besides the type.
+/// What the conversion of a literal depends on besides the type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiteralScope<'a> {
     /// Decimals of FLOAT(M,D) and DOUBLE(M,D).
     pub(crate) scale: Option<u64>,
     /// The session's `time_zone`.
     pub(crate) time_zone: Option<&'a str>,
-    /// `sql_mode` has TIME_TRUNCATE_FRACTIONAL.
+    /// True if `sql_mode` has TIME_TRUNCATE_FRACTIONAL.
     pub(crate) truncate_fraction: bool,
 }
 
-/// The image of `literal` (not NULL) in a column of type `ty`.
+/// Image of `literal` (not NULL) in a column of type `ty`.
 pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
     match ty.code {
         code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG => integer(ty, literal),
@@ -28,7 +29,7 @@ pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>)
         code::DECIMAL => decimal(ty, &plain_number(&number_text(literal)?)?),
         code::YEAR => year(literal).map(|byte| vec![byte]),
         code::DATE => {
-            // The time of day is rounded to whole seconds before it is left out.
+            // The time of day is rounded to whole seconds before it is dropped.
             let (date, time) = date_time(&number_text(literal)?)?;
             Some(date_image(rounded(date, time, 0, scope.truncate_fraction)?.0))
         }
@@ -47,7 +48,7 @@ pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>)
     }
 }
 
-/// The value a NOT NULL column without DEFAULT takes where sql_mode lets an INSERT leave it out.
+/// Value of a NOT NULL column without DEFAULT, where sql_mode allows an INSERT to omit it. None if there is none.
 pub(crate) fn implicit(ty: &ColumnType) -> Option<Vec<u8>> {
     Some(match ty.code {
         code::DECIMAL => decimal(ty, "0")?,
@@ -62,7 +63,7 @@ pub(crate) fn implicit(ty: &ColumnType) -> Option<Vec<u8>> {
     })
 }
 
-/// A literal as the digits or text it stands for.
+/// A literal as digits or text.
 fn number_text(literal: &Literal) -> Option<String> {
     match literal {
         Literal::Number(text) => Some(text.clone()),
@@ -77,13 +78,13 @@ fn big_endian(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// The low `len` bytes of a number, least significant first.
+/// The low `len` bytes of a number, little-endian.
 fn number_image(value: u64, len: usize) -> Vec<u8> {
     value.to_le_bytes().into_iter().take(len).collect()
 }
 
-/// A number without an exponent. One with an exponent is a double to the server: only what a double surely holds to the
-/// last digit is taken.
+/// A number rewritten without exponent. With an exponent the server makes it a double, so only digits that a double
+/// surely holds exactly are accepted.
 fn plain_number(text: &str) -> Option<String> {
     let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else { return Some(text.to_owned()) };
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| exponent.abs() <= EXPONENT_MAX)?;
@@ -101,9 +102,9 @@ fn plain_number(text: &str) -> Option<String> {
     Some(format!("{sign}{}.{fraction}", if whole.is_empty() { "0" } else { whole }))
 }
 
-/// Significant digits that a double holds whatever they are (DBL_DIG).
+/// Number of significant digits that a double always holds exactly (DBL_DIG).
 const EXACT_DIGITS: usize = 15;
-/// Larger ones are in no DECIMAL and no integer.
+/// Larger exponents exceed every DECIMAL and integer.
 const EXPONENT_MAX: i32 = 100;
 
 fn integer(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
@@ -111,7 +112,7 @@ fn integer(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let text = plain_number(&written)?;
     let (negative, digits, fraction) = decimal_parts(&text)?;
     if text != written && fraction.bytes().any(|digit| digit != b'0') {
-        // A double rounds half to even, a decimal half away from zero.
+        // A double rounds half to even, but a decimal half away from zero.
         return None;
     }
     let mut value = digits.parse::<i128>().ok()?;
@@ -126,7 +127,7 @@ fn integer(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     range.contains(&value).then(|| number_image(value as u64, ty.fixed_len().unwrap_or(0)))
 }
 
-/// Sign, digits before the point (at least one, no leading zeros but a lone one) and after it. No exponent.
+/// Sign, digits before the point (at least one, without leading zeros) and digits after it. No exponent.
 fn decimal_parts(text: &str) -> Option<(bool, String, &str)> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -144,7 +145,7 @@ fn decimal_parts(text: &str) -> Option<(bool, String, &str)> {
 fn float(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
     let text = number_text(literal)?;
     if let Some(scale) = scope.scale {
-        // The server rounds to so many decimals; only what needs no rounding is sure.
+        // The server rounds to this many decimals. Accept only values that need no rounding.
         let (_, _, fraction) = decimal_parts(&text)?;
         if u64::try_from(fraction.len()).ok()? > scale {
             return None;
@@ -164,17 +165,17 @@ fn float(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<
     value.is_finite().then(|| value.to_le_bytes().to_vec())
 }
 
-/// Bytes of one to nine decimal digits in a DECIMAL.
+/// Bytes that N decimal digits take in a DECIMAL, for N from 0 to 9.
 const DIGIT_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
-/// A DECIMAL as stored: groups of nine digits, big-endian, the first bit inverted, all bits inverted if negative
-/// (strings/decimal.cc). Digits beyond the scale round half away from zero.
+/// A DECIMAL as stored: groups of nine digits, big-endian, first bit inverted, all bits inverted if negative
+/// (strings/decimal.cc). Digits beyond the scale are rounded half away from zero.
 fn decimal(ty: &ColumnType, text: &str) -> Option<Vec<u8>> {
     let (negative, whole, fraction) = decimal_parts(text)?;
     let [precision, scale] = ty.meta.to_be_bytes().map(usize::from);
     let whole_len = precision.checked_sub(scale)?;
     let whole = if whole == "0" { "" } else { whole.as_str() };
-    // One more place in front for the carry of rounding.
+    // One extra digit in front for the carry of rounding.
     let mut digits: Vec<u8> = vec![0; (whole_len + 1).checked_sub(whole.len())?];
     digits.extend(whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0'));
     digits.resize(digits.len().max(whole_len + 1 + scale), 0);
@@ -209,7 +210,7 @@ fn decimal(ty: &ColumnType, text: &str) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// YEAR as years since 1900, 0 for 0000.
+/// YEAR as years since 1900; 0 for 0000.
 fn year(literal: &Literal) -> Option<u8> {
     let text = number_text(literal)?;
     let value = text.parse::<u16>().ok()?;
@@ -228,7 +229,7 @@ type Date = (u64, u64, u64);
 /// Hours, minutes, seconds, microseconds.
 type Time = (u64, u64, u64, u64);
 
-/// `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`, or the same as digits only; other spellings are left to the server.
+/// Parses `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`, or the same as digits only. Other forms are not interpreted.
 fn date_time(text: &str) -> Option<(Date, Time)> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
@@ -256,13 +257,14 @@ fn date_time(text: &str) -> Option<(Date, Time)> {
     checked(date, time)
 }
 
-/// The server took the default: a day that its month does not have is one under ALLOW_INVALID_DATES, which knows days up to 31.
+/// Range checks only. The server accepted the default, so a day beyond the end of its month is valid under
+/// ALLOW_INVALID_DATES, which allows days up to 31 in any month.
 fn checked(date: Date, time: Time) -> Option<(Date, Time)> {
     let (_, month, day) = date;
     (month <= 12 && day <= 31 && time.0 < 24).then_some((date, time))
 }
 
-/// A moment with so many digits of its second's fraction: rounded half up, or cut (`my_datetime_round`; seen on 9.7).
+/// A time with this many fractional digits, rounded half up or truncated (`my_datetime_round`; seen on 9.7).
 fn rounded(date: Date, time: Time, digits: u16, truncate: bool) -> Option<(Date, Time)> {
     let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(digits)?))?;
     let (hour, minute, second, micros) = time;
@@ -275,7 +277,7 @@ fn rounded(date: Date, time: Time, digits: u16, truncate: bool) -> Option<(Date,
     }
     let of_day = (hour * 3600 + minute * 60 + second) * 1_000_000 + micros - rest + unit;
     let (days, of_day) = (of_day / DAY_US, of_day % DAY_US);
-    // What is rounded up becomes a day there is: 2024-02-30 the 1st of March. The day after 2024-00-00 is not known.
+    // Rounding up yields an existing day: 2024-02-30 becomes the 1st of March. The day after 2024-00-00 is undefined.
     let date = match days_from_epoch(date) {
         Some(from) => date_of(u64::try_from(from).ok()? + days)?,
         None if days == 0 => date,
@@ -292,7 +294,7 @@ fn digits(text: &str, min: usize, max: usize) -> Option<u64> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// `HH:MM[:SS[.ffffff]]`, the hours up to three digits.
+/// Parses `HH:MM[:SS[.ffffff]]`, with hours of up to three digits.
 fn clock(text: &str) -> Option<Time> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut parts = whole.splitn(3, ':');
@@ -311,7 +313,7 @@ fn date_image((year, month, day): Date) -> Vec<u8> {
     number_image(day | month << 5 | year << 9, 3)
 }
 
-/// Microseconds as the fraction bytes of `digits` fractional digits; `None` if the server would have to round.
+/// Microseconds as the bytes of `digits` fractional digits; `None` if the server would have to round.
 fn fraction_bytes(micros: u64, digits: u16) -> Option<Vec<u8>> {
     let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(digits)?))?;
     if !micros.is_multiple_of(unit) {
@@ -345,21 +347,21 @@ fn timestamp(ty: &ColumnType, text: &str, scope: LiteralScope<'_>) -> Option<Vec
     Some(image)
 }
 
-/// Days since 1970-01-01 of a whole date.
+/// Days from 1970-01-01 to a complete date.
 fn days_from_epoch((year, month, day): Date) -> Option<i64> {
     if year == 0 || month == 0 || day == 0 {
         return None;
     }
-    // Years counted from March, so that the leap day is the last of its year.
+    // Years are counted from March, so that the leap day is the last of its year.
     let year = i64::try_from(if month > 2 { year } else { year - 1 }).ok()?;
     let month = i64::try_from((month + 9) % 12).ok()?;
     let day_of_year = (153 * month + 2) / 5 + i64::try_from(day).ok()? - 1;
     Some(365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468)
 }
 
-/// The date so many days after 1970-01-01.
+/// The date this many days after 1970-01-01.
 fn date_of(days: u64) -> Option<Date> {
-    // Years counted from March, so that the leap day is the last of its year.
+    // Years are counted from March, so that the leap day is the last of its year.
     let days = days.checked_add(719_468)?;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -371,7 +373,8 @@ fn date_of(days: u64) -> Option<Date> {
     Some((year, month, day))
 }
 
-/// CURRENT_TIMESTAMP at `now_us` in a column of this type; a local time needs the zone's offset.
+/// CURRENT_TIMESTAMP at `now_us`, µs since 1970, in a column of this type. A DATETIME is local time and needs the
+/// zone's offset in seconds.
 pub(crate) fn now(ty: &ColumnType, now_us: u64, offset: Option<i32>) -> Option<Vec<u8>> {
     let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
     let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(ty.meta)?))?;
@@ -389,7 +392,7 @@ pub(crate) fn now(ty: &ColumnType, now_us: u64, offset: Option<i32>) -> Option<V
     datetime_image(ty, date_of(local / 86_400)?, (of_day / 3600, of_day / 60 % 60, of_day % 60, micros))
 }
 
-/// `+02:00` in seconds; a named zone or SYSTEM is not known here.
+/// Offset of `+02:00` in seconds; None for a named zone or SYSTEM.
 pub(crate) fn offset_seconds(time_zone: &str) -> Option<i32> {
     if time_zone.eq_ignore_ascii_case("UTC") {
         return Some(0);
@@ -409,9 +412,9 @@ fn time(ty: &ColumnType, text: &str, truncate: bool) -> Option<Vec<u8>> {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    // Bare digits mean HHMMSS to the server: only the unmistakable zero is read here.
+    // Bare digits mean HHMMSS to the server; only 0 is unambiguous.
     let (hours, minutes, seconds, micros) = if rest == "0" { (0, 0, 0, 0) } else { clock(rest)? };
-    // Rounded away from zero, an hour's digits included.
+    // Rounds half away from zero; the carry may reach the hours.
     let unit = 10u64.checked_pow(u32::from(6u16.checked_sub(ty.meta)?))?;
     let rest = micros % unit;
     let up = if truncate || rest < unit.div_ceil(2) { 0 } else { unit };
@@ -425,7 +428,7 @@ fn time(ty: &ColumnType, text: &str, truncate: bool) -> Option<Vec<u8>> {
     for byte in &fraction {
         value = value << 8 | u64::from(*byte);
     }
-    // Whole and fraction are one signed number with the middle of its range added (sql-common/my_time.cc).
+    // Whole and fraction form one signed number, offset by the middle of its range (sql-common/my_time.cc).
     let bits = 24 + 8 * fraction.len();
     let middle = 1u64 << (bits - 1);
     let stored = if negative { middle.checked_sub(value)? } else { middle + value };
@@ -446,7 +449,7 @@ fn bit(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     Some(value.to_be_bytes().get(8 - usize::from(ty.meta.div_ceil(8))..)?.to_vec())
 }
 
-/// Text in the column's character set. SHOW CREATE TABLE writes what it cannot spell as its bytes (`0xF09F9880`).
+/// Text converted to the column's character set. SHOW CREATE TABLE writes what it cannot spell as its bytes (`0xF09F9880`).
 fn member_text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let charset = charset::by_id(ty.collation)?.charset;
     match literal {
@@ -456,7 +459,7 @@ fn member_text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     }
 }
 
-/// The 1-based position of a member; exact bytes first, then without regard to ASCII case.
+/// The 1-based number of a member; compares exact bytes first, then ignores ASCII case.
 fn member_number(ty: &ColumnType, name: &[u8]) -> Option<u64> {
     let trimmed = name.trim_ascii_end();
     let exact = ty.members.iter().position(|member| member.as_ref() == name || member.as_ref() == trimmed);
@@ -487,8 +490,9 @@ fn set(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     Some(number_image(value, usize::from(ty.meta)))
 }
 
-/// A number as the server writes it into text that has room for it: one with an exponent is a double, one with a point keeps
-/// its digits behind it (seen on 9.7.4). A double with less room has fewer digits, which is not repeated here.
+/// A number as the server writes it into text with sufficient room: as a double if it has an exponent, with all its
+/// digits if it has a point (seen on 9.7.4). With less room the server writes a double with fewer digits, which is not
+/// reproduced here.
 fn shown_number(text: &str) -> Option<String> {
     if text.contains(['e', 'E']) {
         return text.parse::<f64>().ok().filter(|value| value.is_finite()).map(values::text_of_f64);
@@ -514,7 +518,7 @@ fn text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
         Literal::Null => return None,
     };
     if ty.code == code::CHAR {
-        // CHAR travels without its padding: spaces, for BINARY zeros.
+        // Images of CHAR omit the padding: spaces, or zeros for BINARY.
         let pad: &[u8] = match collation.charset {
             "binary" => &[0],
             "ucs2" | "utf16" => &[0, b' '],

@@ -1,4 +1,4 @@
-//! From a statement's words to a table's definition.
+//! Construction of a table's definition from a parsed statement.
 //!
 //! In: a [`TableSpec`] and the defaults of database and session. Out: a [`TableDef`]. Never here: the catalog's maps.
 
@@ -22,22 +22,22 @@ use crate::table::{
     same_name,
 };
 
-/// From this version on REFERENCES at a column makes a foreign key; before, it was read and forgotten.
+/// From this version on, REFERENCES at a column creates a foreign key; earlier servers parsed and ignored it.
 const INLINE_REFERENCES_SINCE: u32 = 90_000;
 
-/// They read foreign keys and forget them.
+/// Engines that parse foreign keys and ignore them.
 const ENGINES_WITHOUT_FOREIGN_KEYS: [&str; 8] =
     ["MyISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "BLACKHOLE", "MERGE", "FEDERATED"];
 
-/// What surrounds a definition.
+/// Context of a definition.
 pub(crate) struct Scope<'a> {
     pub(crate) context: &'a StatementContext,
     pub(crate) db: &'a str,
-    /// Collation of tables that name none.
+    /// Collation of tables that do not name one.
     pub(crate) database_default: Collation,
-    /// What `CHARACTER SET utf8mb4` means.
+    /// Collation meant by `CHARACTER SET utf8mb4`.
     pub(crate) utf8mb4_default: Collation,
-    /// Names of a parent table's PRIMARY KEY columns, for REFERENCES without columns.
+    /// Looks up the names of a parent table's PRIMARY KEY columns, for REFERENCES without columns.
     pub(crate) parent_key: &'a dyn Fn(&str, &str) -> Option<Vec<String>>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
     })
 }
 
-/// See [`Column::geometry`].
+/// Content of [`Column::geometry`].
 fn geometry(spec: &ColumnSpec) -> String {
     match (spec.ty.base, spec.srid) {
         (BaseType::Geometry(name), Some(srid)) => format!("{name} srid {srid}"),
@@ -136,7 +136,7 @@ fn geometry(spec: &ColumnSpec) -> String {
     }
 }
 
-/// A DEFAULT clause as the column keeps it; None is none.
+/// A DEFAULT clause as the column stores it; `spec` is None if there is none.
 pub(crate) fn default_of(
     ty: &ColumnType,
     spec: Option<&DefaultSpec>,
@@ -152,7 +152,7 @@ pub(crate) fn default_of(
         None => ColumnDefault::None,
         Some(DefaultSpec::Now) => ColumnDefault::CurrentTimestamp,
         Some(DefaultSpec::Expression(text)) => ColumnDefault::Expression(text.clone()),
-        // A TEXT column's constant default is dropped with a warning where sql_mode is not strict.
+        // The server drops a constant default of a TEXT column with a warning if sql_mode is not strict.
         Some(DefaultSpec::Literal { value, .. }) if ty.code == code::BLOB && *value != Literal::Null => {
             ColumnDefault::None
         }
@@ -164,14 +164,14 @@ pub(crate) fn default_of(
     }
 }
 
-/// Whether a TIMESTAMP column, given that it has no DEFAULT, takes one under `explicit_defaults_for_timestamp=OFF`.
+/// True if a TIMESTAMP column without DEFAULT gets one under `explicit_defaults_for_timestamp=OFF`.
 pub(crate) fn is_silent_timestamp(column: &Column) -> bool {
     column.ty.code == code::TIMESTAMP2 && !column.nullable && !column.on_update_now && column.generated.is_none()
 }
 
-/// `explicit_defaults_for_timestamp=OFF`: the first TIMESTAMP column of the whole table, if it is NOT NULL and says nothing
-/// (`silent`), follows the clock; the other silent ones default to zero (`promote_first_timestamp_column`,
-/// sql/sql_table.cc).
+/// Defaults under `explicit_defaults_for_timestamp=OFF`: the table's first TIMESTAMP column, if it is NOT NULL without
+/// attributes (`silent`), gets CURRENT_TIMESTAMP for default and update. Other silent ones get zero
+/// (`promote_first_timestamp_column`, sql/sql_table.cc).
 pub(crate) fn promote_first_timestamp(columns: &mut [Column], silent: &[bool], scope: &Scope<'_>) {
     if scope.context.explicit_defaults_for_timestamp != Some(false) {
         return;
@@ -193,7 +193,7 @@ fn column_position(table: &TableDef, name: &str) -> Result<usize, Problem> {
         .ok_or_else(|| Problem::Disagrees(format!("table {} has no column `{name}`", table.full_name())))
 }
 
-/// Adds one key or foreign key; [`settle_keys`] must follow.
+/// Adds one key or foreign key. The caller must call [`settle_keys`] afterwards.
 pub(crate) fn add_key(table: &mut TableDef, spec: &KeySpec, scope: &Scope<'_>) -> Result<(), Problem> {
     let mut key = Key {
         id: 0,
@@ -242,21 +242,21 @@ fn key_part(table: &TableDef, column: usize, prefix_len: Option<u32>, descending
     KeyPart { column, prefix_len, descending }
 }
 
-/// The prefix of a column that a key part really has.
+/// The prefix that a key part really has; None if it covers the whole column.
 pub(crate) fn prefix_of(column: &Column, prefix_len: Option<u32>) -> Option<u32> {
     let mbmaxlen = charset::by_id(column.ty.collation).map_or(1, |collation| collation.mbmaxlen);
     identity::effective_prefix(column, prefix_len, mbmaxlen)
 }
 
-/// What the engine leaves out of a definition.
+/// Removes from a definition what its engine ignores.
 pub(crate) fn settle_engine(table: &mut TableDef) {
     if ENGINES_WITHOUT_FOREIGN_KEYS.iter().any(|engine| engine.eq_ignore_ascii_case(&table.engine)) {
         table.foreign_keys.clear();
     }
 }
 
-/// A key made for a foreign key is left out, or taken away, where another key begins with the same columns. False if
-/// the new key is the one to leave out. Mirrors `foreign_key_prefix` (sql/sql_table.cc).
+/// A key generated for a foreign key is dropped if another key starts with the same columns. Removes such keys from the
+/// table; returns false if the new key itself is superseded. Mirrors `foreign_key_prefix` (sql/sql_table.cc).
 fn drop_superseded(table: &mut TableDef, key: &Key) -> bool {
     let columns = |key: &Key| key.parts.iter().map(|part| (part.column, part.prefix_len)).collect::<Vec<_>>();
     let own = columns(key);
@@ -278,7 +278,7 @@ fn drop_superseded(table: &mut TableDef, key: &Key) -> bool {
     keep
 }
 
-/// The given name, or the first column's with a number behind it if that is taken.
+/// The given name, or the first column's, with a number appended if that is taken.
 fn key_name(table: &TableDef, key: &Key, spec: &KeySpec) -> Result<String, Problem> {
     let taken = |name: &str| table.keys.iter().any(|other| same_name(&other.name, name));
     if let Some(name) = &spec.name {
@@ -323,7 +323,7 @@ fn add_foreign_key(table: &mut TableDef, spec: &ForeignSpec, columns: Vec<usize>
     });
 }
 
-/// `table_ibfk_N`, one above the highest N in use.
+/// `table_ibfk_N`, where N is one above the highest in use.
 fn generated_foreign_name(table: &TableDef) -> String {
     let stem = format!("{}_ibfk_", table.name);
     let highest = table
@@ -335,7 +335,7 @@ fn generated_foreign_name(table: &TableDef) -> String {
     format!("{stem}{}", highest.saturating_add(1))
 }
 
-/// Renames generated constraint names with their table.
+/// Renames generated constraint names along with their table.
 pub(crate) fn rename_generated_foreign_names(table: &mut TableDef, old_name: &str) {
     let stem = format!("{old_name}_ibfk_");
     for key in &mut table.foreign_keys {
@@ -345,8 +345,8 @@ pub(crate) fn rename_generated_foreign_names(table: &mut TableDef, old_name: &st
     }
 }
 
-/// Puts keys into MySQL's order and derives what follows from them. A column of the primary key is NOT NULL, also where
-/// ALTER TABLE changes it and does not say so.
+/// Sorts keys as MySQL does and derives everything that depends on them. Columns of the primary key become NOT NULL,
+/// even if ALTER TABLE changes one without saying so.
 pub(crate) fn settle_keys(table: &mut TableDef) {
     for part in table.keys.iter().filter(|key| key.primary).flat_map(|key| &key.parts) {
         if let Some(column) = table.columns.get_mut(part.column) {
@@ -358,8 +358,9 @@ pub(crate) fn settle_keys(table: &mut TableDef) {
     table.hidden_columns = table.keys.iter().map(|key| key.expressions.len()).sum();
     index_set::give_ids(table);
 }
-/// What becomes of a column's default when the server makes a definition from another one (ALTER TABLE, CREATE TABLE …
-/// LIKE): it reads it from its text, which shows six digits of a FLOAT without decimals. 16777216 becomes 16777200.
+/// Reproduces the change of a column's default when the server derives a definition from another one (ALTER TABLE,
+/// CREATE TABLE … LIKE). It re-reads the default from its text, which shows six digits of a FLOAT without decimals:
+/// 16777216 becomes 16777200.
 pub(crate) fn read_default_anew(column: &mut Column) {
     if column.ty.code != code::FLOAT || column.display.decimals.is_some() {
         return;

@@ -1,7 +1,7 @@
-//! Views, routines, triggers, events, users and grants: what the log, or the initial copy, said of them last.
+//! Views, routines, triggers, events, users and grants, as last stated by the log or the initial copy.
 //!
-//! In: their statements with context. Out: for each object its text, the settings it was made under, the transaction.
-//! Never here: what any of it does; tables.
+//! In: their statements with context. Out: for each object its text, the session settings it was created under, and the
+//! transaction. Never here: the effect of any of them; tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use crate::lexer::Tok;
 use crate::parser::Parser;
 use crate::syntax::TableName;
 
-/// Tokens looked at for what a CREATE creates.
+/// Most tokens to read before it is clear what a CREATE creates.
 const ATTRIBUTE_TOKENS_MAX: usize = 64;
-/// Later statements kept of an object; of equal ones the last is kept, so that only ever new ones come to this.
+/// Most later statements kept per object. Of equal texts only the last is kept, so only statements that keep changing
+/// reach the limit; the oldest is then dropped.
 const LATER_MAX: usize = 1000;
 
-/// Kinds of objects, in an order in which they can be made again.
+/// Kinds of objects, in an order in which they can be created again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DefinitionKind {
-    /// CREATE USER, CREATE ROLE, and what changes and grants are theirs.
+    /// CREATE USER, CREATE ROLE, and later changes and grants.
     #[serde(rename = "user")]
     User,
     /// CREATE FUNCTION.
@@ -44,7 +45,7 @@ pub enum DefinitionKind {
 }
 
 impl DefinitionKind {
-    /// As MySQL calls it.
+    /// MySQL's keyword for this kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,68 +59,69 @@ impl DefinitionKind {
     }
 }
 
-/// A statement as it was.
+/// A statement with the session settings it ran under.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Its text. That of users and grants may hold what passwords are checked against.
+    /// Text of the statement. For users and grants it may contain password hashes.
     #[serde(rename = "text")]
     pub text: String,
-    /// Its transaction; empty without GTIDs. Of what the initial copy brought: empty, it is of the copy's GTID set.
+    /// GTID of its transaction; empty without GTIDs. Also empty for a definition from the initial copy, which belongs
+    /// to the copy's GTID set.
     #[serde(rename = "gtid")]
     pub gtid: String,
-    /// The session's default database, under its name here.
+    /// The session's default database, by its name on this replica.
     #[serde(rename = "default_db")]
     pub default_db: String,
-    /// `sql_mode`, by name.
+    /// `sql_mode` as a list of names.
     #[serde(rename = "sql_mode")]
     pub sql_mode: String,
-    /// `character_set_client`; empty where not known.
+    /// `character_set_client`; empty if unknown.
     #[serde(rename = "client_charset")]
     pub client_charset: String,
-    /// `collation_connection`; empty where not known.
+    /// `collation_connection`; empty if unknown.
     #[serde(rename = "connection_collation")]
     pub connection_collation: String,
-    /// The database's default collation; empty where not known.
+    /// Default collation of the database; empty if unknown.
     #[serde(rename = "database_collation")]
     pub database_collation: String,
-    /// `time_zone`; empty where not known.
+    /// `time_zone`; empty if unknown.
     #[serde(rename = "time_zone")]
     pub time_zone: String,
 }
 
-/// An object.
+/// One object other than a table or database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// What it is.
+    /// Kind of the object.
     #[serde(rename = "kind")]
     pub kind: DefinitionKind,
-    /// Its database under its name here; empty for users.
+    /// Its database, by its name on this replica; empty for users.
     #[serde(rename = "db")]
     pub db: String,
-    /// Its name; of users `name@host`.
+    /// Its name; `name@host` for users.
     #[serde(rename = "name")]
     pub name: String,
-    /// Of a trigger: its table.
+    /// Database and name of a trigger's table; None for other kinds.
     #[serde(rename = "table", deserialize_with = "Option::deserialize")]
     pub table: Option<(String, String)>,
-    /// The statement that made it; none for one that was there before the log began.
+    /// Statement that created it; None if it is older than the log.
     #[serde(rename = "made", deserialize_with = "Option::deserialize")]
     pub made: Option<Recorded>,
-    /// What changed it since: ALTER, GRANT, REVOKE. Of equal texts the last.
+    /// Statements that changed it since: ALTER, GRANT, REVOKE. Of equal texts only the last is kept.
     #[serde(rename = "later")]
     pub later: Vec<Recorded>,
 }
 
-/// By kind, database and name as compared.
+/// Kind, folded database name, folded object name.
 type Key = (DefinitionKind, String, String);
 
-/// All of them at one place in the log.
+/// All definitions at one place in the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Definitions {
     all: BTreeMap<Key, Arc<Definition>>,
 }
 
-/// What a statement does to such objects.
+/// Effect of a statement on definitions.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Made {
@@ -128,7 +130,7 @@ pub(crate) enum Change {
         name: String,
         table: Option<(String, String)>,
     },
-    /// ALTER; with the new name where it gets one.
+    /// ALTER; `renamed` is the new name if it has one.
     Altered {
         kind: DefinitionKind,
         db: String,
@@ -147,7 +149,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// None for a statement of another kind, or one that cannot be read: it stays what it is, "recorded".
+    /// None if the statement concerns other objects or cannot be parsed; it then counts as recorded and nothing more.
     pub(crate) fn of(context: &StatementContext, sql: &[u8]) -> Option<Change> {
         let mut parser = Parser::new(context, sql);
         read(&mut parser, context).ok().flatten()
@@ -197,7 +199,7 @@ fn read(parser: &mut Parser<'_>, context: &StatementContext) -> Result<Option<Ch
     }
 }
 
-/// Behind CREATE, ALTER or DROP.
+/// Called after CREATE, ALTER or DROP.
 fn object(parser: &mut Parser<'_>, context: &StatementContext, verb: &str) -> Result<Option<Change>, Problem> {
     let mut loadable = false;
     for _ in 0..ATTRIBUTE_TOKENS_MAX {
@@ -240,7 +242,7 @@ fn of_kind(
         return Ok(Some(Change::Gone { kind, names }));
     }
     let (db, name) = qualified(parser, context)?;
-    // ALTER VIEW says everything anew.
+    // ALTER VIEW is excluded because it redefines the view completely.
     if verb == "ALTER" && kind != DefinitionKind::View {
         let mut renamed = None;
         if kind == DefinitionKind::Event {
@@ -264,11 +266,11 @@ fn of_kind(
         table = Some(qualified(parser, context)?);
     }
     if kind == DefinitionKind::Function && (loadable || !parser.is_punct(b'(')?) {
-        // From a library, without a database: nothing that could be made again from here.
+        // A loadable function comes from a library and has no database, so nothing here could create it again.
         return Ok(None);
     }
     let db = match &table {
-        // A trigger is where its table is.
+        // A trigger belongs to its table's database.
         Some((of, _)) => of.clone(),
         None => db,
     };
@@ -284,11 +286,11 @@ fn people(parser: &mut Parser<'_>, verb: &str) -> Result<Option<Change>, Problem
     }))
 }
 
-/// A list of accounts, each perhaps followed by how it is identified.
+/// Parses a list of accounts, each optionally followed by its authentication.
 fn users(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
     let mut names = vec![user(parser)?];
     loop {
-        // Up to the next comma; options of the whole statement hold none outside strings.
+        // Skip to the next comma. Options of the whole statement contain commas only inside strings.
         while !parser.is_punct(b',')? {
             if parser.eat(&["IDENTIFIED", "WITH"])? {
                 continue;
@@ -304,7 +306,7 @@ fn users(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
     }
 }
 
-/// An account as `name@host`.
+/// Parses an account and returns it as `name@host`.
 fn user(parser: &mut Parser<'_>) -> Result<String, Problem> {
     let start = parser.place()?;
     match parser.peek()? {
@@ -342,7 +344,7 @@ fn unquoted(text: &str) -> String {
 }
 
 impl Recorded {
-    /// A statement of the log.
+    /// Records a statement of the log.
     pub(crate) fn of(context: &StatementContext, sql: &[u8], database_collation: Option<u16>) -> Recorded {
         let collation = |id: Option<u16>| id.and_then(charset::by_id);
         let client = collation(context.collation_client).map_or("utf8mb4", |collation| collation.charset);
@@ -378,7 +380,7 @@ impl Definitions {
         definitions
     }
 
-    /// Takes a statement; true when it changed something.
+    /// Applies a statement; true if it changed anything.
     pub(crate) fn take(&mut self, change: Change, recorded: &Recorded, folded: &dyn Fn(&str) -> String) -> bool {
         let user = |name: &str| key(DefinitionKind::User, "", name, folded);
         match change {
@@ -434,19 +436,19 @@ impl Definitions {
         true
     }
 
-    /// DROP DATABASE.
+    /// DROP DATABASE: removes everything in the database.
     pub(crate) fn database_gone(&mut self, folded_db: &str) {
         self.all.retain(|(kind, db, _), _| *kind == DefinitionKind::User || db != folded_db);
     }
 
-    /// DROP TABLE: its triggers go with it.
+    /// DROP TABLE: removes the table's triggers.
     pub(crate) fn table_gone(&mut self, db: &str, name: &str, folded: &dyn Fn(&str) -> String) {
         let of = (folded(db), folded(name));
         let is_of = |one: &Definition| one.table.as_ref().is_some_and(|(db, name)| (folded(db), folded(name)) == of);
         self.all.retain(|_, one| !is_of(one));
     }
 
-    /// RENAME TABLE, of tables and views: triggers go with their table.
+    /// RENAME TABLE of a table or view. Triggers follow their table.
     pub(crate) fn table_renamed(&mut self, from: (&str, &str), to: (&str, &str), folded: &dyn Fn(&str) -> String) {
         let of = (folded(from.0), folded(from.1));
         for one in self.all.values_mut() {
@@ -472,13 +474,13 @@ impl Definition {
     }
 }
 
-/// Of an object that was there before the log began.
+/// An object that is older than the log.
 fn unknown(kind: DefinitionKind, db: &str, name: &str) -> Arc<Definition> {
     let (db, name) = (db.to_owned(), name.to_owned());
     Arc::new(Definition { kind, db, name, table: None, made: None, later: Vec::new() })
 }
 
-/// Names of routines and events have no case anywhere, those of users always.
+/// Names of routines and events are never case-sensitive; those of users always are.
 fn key(kind: DefinitionKind, db: &str, name: &str, folded: &dyn Fn(&str) -> String) -> Key {
     let name = match kind {
         DefinitionKind::User => name.to_owned(),
@@ -488,7 +490,7 @@ fn key(kind: DefinitionKind, db: &str, name: &str, folded: &dyn Fn(&str) -> Stri
     (kind, folded(db), name)
 }
 
-/// Bits of `sql_mode` (sql/system_variables.h), as SET takes them.
+/// Bits of `sql_mode` (sql/system_variables.h) with the names that SET accepts.
 const SQL_MODES: [(u32, &str); 22] = [
     (0, "REAL_AS_FLOAT"),
     (1, "PIPES_AS_CONCAT"),
@@ -515,7 +517,7 @@ const SQL_MODES: [(u32, &str); 22] = [
 ];
 
 fn sql_mode_names(bits: u64) -> String {
-    // Gone since 8.0, and refused by SET.
+    // Removed in 8.0; SET rejects it.
     let gone = |name: &str| name == "NO_AUTO_CREATE_USER";
     let names = SQL_MODES.iter().filter(|(bit, name)| bits >> bit & 1 == 1 && !gone(name));
     names.map(|(_, name)| *name).collect::<Vec<_>>().join(",")

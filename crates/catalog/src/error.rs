@@ -1,12 +1,12 @@
-//! What can be wrong with a statement.
+//! Errors of the catalog.
 
 use crate::lexer::LexError;
 
-/// Why a statement could not be taken into the catalog. Every variant carries the statement with secrets masked and
-/// cut to a printable length; the caller adds position and GTID.
+/// Why a statement could not be applied to the catalog. Every variant carries the statement, with secrets masked and
+/// truncated to a printable length. The caller adds position and GTID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DdlError {
-    /// A statement, clause or value this version does not carry out (exit code 6).
+    /// A statement, clause or value that this version does not support (exit code 6).
     #[error("not supported: {what}; statement: {statement}")]
     NotSupported {
         /// The clause, by its words.
@@ -14,7 +14,7 @@ pub enum DdlError {
         /// The statement, masked.
         statement: String,
     },
-    /// Text that does not read as the statement it begins as.
+    /// The text cannot be parsed as the statement that its first words announce.
     #[error("cannot read the statement at byte {at}: {what}; statement: {statement}")]
     Syntax {
         /// What was expected or is wrong.
@@ -24,8 +24,8 @@ pub enum DdlError {
         /// The statement, masked.
         statement: String,
     },
-    /// The statement disagrees with the catalog: a table that should be there is not, or the reverse. The catalog
-    /// does not hold the source's state at this place.
+    /// The statement contradicts the catalog: a table is missing that should exist, or the reverse. So the catalog does
+    /// not match the source's state at this position.
     #[error("the statement disagrees with the catalog: {what}; statement: {statement}")]
     Disagrees {
         /// What is missing or already there.
@@ -35,7 +35,7 @@ pub enum DdlError {
     },
 }
 
-/// [`DdlError`] before the statement is added.
+/// A [`DdlError`] before the statement's text is added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
     NotSupported(String),

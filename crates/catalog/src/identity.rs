@@ -1,13 +1,13 @@
-//! MySQL's order of keys, and which of them identifies a row.
+//! MySQL's order of keys, and the choice of the key that identifies a row.
 //!
 //! In: a table's columns and keys. Out: keys sorted as the source sorts them, the [`Identity`]. Never here: names
-//! (`define`). Mirrors `sort_keys` (sql/sql_table.cc) and the choice of a key in place of a missing PRIMARY
-//! (sql/dd_table_share.cc); both were checked on a 9.7 server with `binlog_row_image=MINIMAL`, whose before images
-//! hold exactly the columns chosen there.
+//! (`define`). Mirrors `sort_keys` (sql/sql_table.cc) and the choice of a key when PRIMARY is missing
+//! (sql/dd_table_share.cc). Both were checked on a 9.7 server with `binlog_row_image=MINIMAL`, whose before images
+//! contain exactly the columns chosen there.
 
 use crate::table::{Column, GeneratedKind, Identity, IndexKind, Key, KeyPart, code};
 
-/// Sorts keys as the source does; keys of one class keep their order.
+/// Sorts keys as the source does: primary, unique, others. The sort is stable.
 pub(crate) fn sort_keys(keys: &mut [Key], columns: &[Column]) {
     keys.sort_by_key(|key| {
         let full_text = key.kind == IndexKind::FullText;
@@ -28,7 +28,7 @@ fn is_nullable(columns: &[Column], part: KeyPart) -> bool {
     columns.get(part.column).is_none_or(|column| column.nullable)
 }
 
-/// The identity that follows from keys in MySQL's order.
+/// Identity that results from keys in MySQL's order.
 pub(crate) fn identity(keys: &[Key], columns: &[Column]) -> Identity {
     match identifying_key(keys, columns) {
         Some(key) => Identity::Columns(key.parts.iter().map(|part| part.column).collect()),
@@ -36,7 +36,7 @@ pub(crate) fn identity(keys: &[Key], columns: &[Column]) -> Identity {
     }
 }
 
-/// The key the identity comes from.
+/// The key that provides the identity; None if no key qualifies.
 pub(crate) fn identifying_key<'a>(keys: &'a [Key], columns: &[Column]) -> Option<&'a Key> {
     let qualifies = |key: &&Key| {
         key.primary
@@ -53,8 +53,8 @@ pub(crate) fn identifying_key<'a>(keys: &'a [Key], columns: &[Column]) -> Option
     keys.iter().find(qualifies)
 }
 
-/// A prefix that covers the longest value is no prefix: MySQL drops it (CHAR and VARCHAR), or treats the key as
-/// whole all the same (TINYBLOB and TINYTEXT, whose 255 bytes an index can hold).
+/// A prefix that covers the longest value is not a prefix. MySQL drops it for CHAR and VARCHAR, and treats the key as
+/// covering the whole column for TINYBLOB and TINYTEXT, whose 255 bytes fit in an index.
 pub(crate) fn effective_prefix(column: &Column, prefix_len: Option<u32>, mbmaxlen: u8) -> Option<u32> {
     let asked = prefix_len?;
     let bytes = u64::from(asked).saturating_mul(u64::from(mbmaxlen));

@@ -1,23 +1,24 @@
-//! Secondary indexes that are kept: their ids, and the sort keys of a row in each of them.
+//! Secondary indexes that the store keeps: their ids, and a row's sort key in each of them.
 //!
-//! In: a table's definition, once; full row images. Out: for each kept index the bytes its entries are ordered by;
-//! whether a change of a row changes any. Never here: an index whose values are not in row images (full text, spatial,
-//! expressions and with them multi-valued ones, virtual columns), an index id given twice under one table id.
+//! In: a table's definition, once; full row images. Out: for each kept index the sort keys of its entries; whether a
+//! change of a row changes any of them. Never here: an index whose values are not in row images (full-text, spatial,
+//! expressions including multi-valued ones, virtual columns); an index id reused under one table id.
 //!
-//! The key that identifies rows is not among them: the rows themselves stand in its order ([`crate::KeyOrder`]).
+//! The key that identifies rows is not included, because the rows themselves are stored in its order
+//! ([`crate::KeyOrder`]).
 
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
 use values::{RowLayout, ValueError};
 
 use crate::table::{GeneratedKind, Identity, IndexKind, Key, TableDef};
 
-/// MySQL's limit for the columns of a key.
+/// MySQL's limit of columns in a key.
 const PARTS_MAX: usize = 16;
 
-/// Why an index is not kept.
+/// Why the store does not keep an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
-    /// It is the key that identifies rows: they stand in its order themselves.
+    /// It is the identifying key, in whose order the rows themselves are stored.
     #[error("it identifies the rows, which stand in its order themselves")]
     Identifies,
     /// FULLTEXT.
@@ -26,45 +27,45 @@ pub enum NotKept {
     /// SPATIAL.
     #[error("a SPATIAL index is not kept")]
     Spatial,
-    /// An expression part, multi-valued ones included.
+    /// A part is an expression; includes multi-valued indexes.
     #[error("an index with an expression is not kept: its values are not in the log")]
     Expression,
-    /// A part that is a virtual column.
+    /// A part is a virtual column.
     #[error("an index with a virtual column is not kept")]
     VirtualColumn,
-    /// All 65,535 index ids of the table were given.
+    /// All 65,535 index ids of the table are used up.
     #[error("the table has had more than 65,535 indexes")]
     NoId,
-    /// A column type that no row image holds.
+    /// A column has a type that no row image can contain.
     #[error("a column's type is not known")]
     UnknownType,
 }
 
-/// The kept secondary indexes of one definition of a table.
+/// The secondary indexes that the store keeps for one definition of a table.
 #[derive(Debug)]
 pub struct IndexSet {
     indexes: Vec<Index>,
     layout: RowLayout,
-    /// Columns of any of them that can change while the row's identity stays.
+    /// Columns of any index that can change while the row's identity stays.
     watched: Box<[bool]>,
-    /// The places behind the last watched and the last indexed column.
+    /// One past the last watched column; `columns_end` is one past the last indexed column.
     watched_end: usize,
     columns_end: usize,
 }
 
-/// One of them.
+/// One kept index.
 #[derive(Debug)]
 pub struct Index {
     id: u16,
     name: String,
     unique: bool,
     plan: SortKeyPlan,
-    /// The columns in key order.
+    /// Column positions in key order.
     columns: Vec<usize>,
 }
 
 impl Index {
-    /// Its id under the table's.
+    /// Its id, unique under the table's id.
     #[must_use]
     pub fn id(&self) -> u16 {
         self.id
@@ -76,13 +77,13 @@ impl Index {
         &self.name
     }
 
-    /// No two rows alike in it, NULLs aside.
+    /// True if no two rows may have equal keys, NULLs aside.
     #[must_use]
     pub fn is_unique(&self) -> bool {
         self.unique
     }
 
-    /// How its sort keys are made; also tells whether they are in MySQL's order.
+    /// How its sort keys are made, and whether they sort in MySQL's order.
     #[must_use]
     pub fn plan(&self) -> &SortKeyPlan {
         &self.plan
@@ -90,7 +91,7 @@ impl Index {
 }
 
 impl IndexSet {
-    /// The kept indexes of a table; `None` when there are none.
+    /// The kept indexes of a table; `None` if there are none.
     #[must_use]
     pub fn of(table: &TableDef) -> Option<IndexSet> {
         let indexes: Vec<Index> = table.keys.iter().filter_map(|key| kept(table, key).ok()).collect();
@@ -113,29 +114,29 @@ impl IndexSet {
         Some(IndexSet { indexes, layout: RowLayout::new(&table.column_types()), watched, watched_end, columns_end })
     }
 
-    /// Why a key of the table is not among the kept ones; `None`: it is.
+    /// Why a key of the table is not kept; `None` if it is.
     #[must_use]
     pub fn why_not(table: &TableDef, key: &Key) -> Option<NotKept> {
         kept(table, key).err()
     }
 
-    /// All of them, by id.
+    /// All kept indexes, in the order of the table's keys.
     #[must_use]
     pub fn indexes(&self) -> &[Index] {
         &self.indexes
     }
 
-    /// The one with this id.
+    /// Finds an index by its id.
     #[must_use]
     pub fn index(&self, id: u16) -> Option<&Index> {
         self.indexes.iter().find(|index| index.id == id)
     }
 
-    /// Whether two images of one row, whose identity stays, have the same sort keys in every index, as far as the stored
-    /// bytes tell.
+    /// True if two images of one row, with the same identity, have equal sort keys in every index, judging by the
+    /// stored bytes.
     ///
     /// # Errors
-    /// An image does not fit the definition.
+    /// If an image does not fit the definition.
     #[inline]
     pub fn is_same(&self, old: &[u8], new: &[u8]) -> Result<bool, ValueError> {
         if self.watched_end == 0 {
@@ -151,8 +152,8 @@ impl IndexSet {
         Ok(true)
     }
 
-    /// Whether an image that holds only the columns whose bit is set in `present` may change a sort key of a row whose
-    /// identity stays.
+    /// True if an update image with only the columns whose bit is set in `present` may change a sort key, given that
+    /// the row's identity stays.
     #[must_use]
     #[inline]
     pub fn may_change(&self, present: &[u8]) -> bool {
@@ -163,7 +164,7 @@ impl IndexSet {
     /// Appends the sort key of a row in one index.
     ///
     /// # Errors
-    /// The image does not fit the definition; `out` then holds a part.
+    /// If the image does not fit the definition; `out` then holds a partial key.
     pub fn append(&self, index: &Index, image: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         let mut values = [None; PARTS_MAX];
         let mut walk = Walk::new(&self.layout, image)?;
@@ -179,11 +180,12 @@ impl IndexSet {
         index.plan.append(values.into_iter().take(index.columns.len()), out)
     }
 
-    /// As `append`; false, and nothing appended, where the image has NULL in a column that takes none: it was written before
-    /// an ALTER TABLE took NULL away, which gave the index another id. Under that id it never had an entry.
+    /// Like `append`, but returns false and appends nothing if the image has NULL in a NOT NULL column. Such an image
+    /// was written before an ALTER TABLE removed NULL and so gave the index another id; under the new id the row never
+    /// had an entry.
     ///
     /// # Errors
-    /// As `append`, but for this.
+    /// Those of `append`, except for NULL.
     pub fn append_if_it_can(&self, index: &Index, image: &[u8], out: &mut Vec<u8>) -> Result<bool, ValueError> {
         let start = out.len();
         match self.append(index, image, out) {
@@ -196,11 +198,11 @@ impl IndexSet {
         }
     }
 
-    /// Appends the sort keys of a row in all indexes that it can be in (`append_if_it_can`): each as id (2 bytes), length
-    /// (2 bytes), bytes; read back by [`remembered`].
+    /// Appends the row's sort keys in all indexes that can contain it (`append_if_it_can`). Each is stored as id (2
+    /// bytes), length (2 bytes) and key; [`remembered`] reads them.
     ///
     /// # Errors
-    /// As `append`.
+    /// Those of `append`.
     pub fn append_all(&self, image: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         for index in &self.indexes {
             out.extend_from_slice(&index.id.to_le_bytes());
@@ -210,7 +212,7 @@ impl IndexSet {
                 out.truncate(at - 2);
                 continue;
             }
-            // Keys of up to 3,072 bytes have sort keys below 64 KiB.
+            // MySQL's keys have up to 3,072 bytes; their sort keys stay below 64 KiB.
             let len = u16::try_from(out.len() - at - 2).map_err(|_| ValueError::BeyondLimits { what: "a sort key" })?;
             if let Some(slot) = out.get_mut(at..at + 2) {
                 slot.copy_from_slice(&len.to_le_bytes());
@@ -220,7 +222,7 @@ impl IndexSet {
     }
 }
 
-/// The sort key in the index `id` among those that [`IndexSet::append_all`] wrote.
+/// Finds the sort key in the index `id` among those that [`IndexSet::append_all`] wrote.
 #[must_use]
 pub fn remembered(mut all: &[u8], id: u16) -> Option<&[u8]> {
     while let Some((head, rest)) = all.split_first_chunk::<4>() {
@@ -234,7 +236,7 @@ pub fn remembered(mut all: &[u8], id: u16) -> Option<&[u8]> {
     None
 }
 
-/// Goes through a full image column by column.
+/// Iterates over the columns of a full image.
 struct Walk<'a> {
     layout: &'a RowLayout,
     image: &'a [u8],
@@ -250,7 +252,7 @@ impl<'a> Walk<'a> {
         Ok(Walk { layout, image, nulls: image.get(..at).ok_or(cut_off)?, column: 0, at })
     }
 
-    /// The next column's stored bytes; `None` for NULL.
+    /// Stored bytes of the next column; `None` for NULL.
     #[inline]
     fn next(&mut self) -> Result<Option<&'a [u8]>, ValueError> {
         let column = self.column;
@@ -295,7 +297,7 @@ fn kept(table: &TableDef, key: &Key) -> Result<Index, NotKept> {
     }
 }
 
-/// Gives keys without an id the next ones of their table.
+/// Assigns the table's next ids to keys without one. Keys keep id 0 once the ids are used up.
 pub(crate) fn give_ids(table: &mut TableDef) {
     for key in table.keys.iter_mut().filter(|key| key.id == 0) {
         if let Some(id) = table.index_ids_given.checked_add(1) {
@@ -305,13 +307,14 @@ pub(crate) fn give_ids(table: &mut TableDef) {
     }
 }
 
-/// What decides whether entries of an index stay what they are.
+/// Everything that determines the entries of an index; None if the index is not kept.
 fn entries_of(table: &TableDef, key: &Key) -> Option<Vec<SortKeyColumn>> {
     kept(table, key).ok().and_then(|_| table.sort_key_columns(key))
 }
 
-/// Gives a new id to every key whose entries are not what they were under its old one: its columns have another type,
-/// collation, direction or may be NULL now, or is among the `revalued` ones, or it began or ceased to be kept.
+/// Assigns a new id to every key whose entries may differ from those under its old id. That is the case if a column
+/// changed its type, collation, direction or nullability or is among the `revalued` ones, or if the index started or
+/// ceased to be kept.
 pub(crate) fn renew_changed(old: &TableDef, new: &mut TableDef, revalued: &[usize]) {
     let entries: Vec<_> = new.keys.iter().map(|key| entries_of(new, key)).collect();
     let changed = |key: &Key, now: &Option<Vec<SortKeyColumn>>| {
@@ -368,7 +371,7 @@ mod tests {
     #[test]
     fn a_catalog_without_index_ids_gets_them() {
         let catalog = catalog(&["CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY b (b))"]);
-        // As store format 1 had it.
+        // As in store format 1.
         let mut old: serde_json::Value = serde_json::from_slice(&catalog.to_json().unwrap()).unwrap();
         let table = old.pointer_mut("/databases/0/tables/0").unwrap().as_object_mut().unwrap();
         for name in ["partitioning", "layout_since", "older_layouts", "index_ids_given"] {

@@ -1,7 +1,8 @@
-//! Where a row stands on disk.
+//! Order of a table's rows on disk.
 //!
-//! In: a table's definition and stored key bytes. Out: the bytes that rows of the table are ordered by, and the secondary
-//! indexes kept beside them. Never here: the identity of a row, which is its stored key bytes alone (invariant 9).
+//! In: a table's definition and stored key bytes. Out: the sort key by which rows of the table are ordered, and the
+//! secondary indexes stored beside them. Never here: the identity of a row, which is its stored key bytes alone
+//! (invariant 9).
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use values::{RowLayout, ValueError};
 use crate::index_set::IndexSet;
 use crate::table::{Identity, TableDef};
 
-/// How the rows of a table are ordered in the store.
+/// How the store orders the rows of a table.
 #[derive(Debug, Clone)]
 pub struct KeyOrder {
     keyless: bool,
@@ -23,14 +24,14 @@ pub struct KeyOrder {
 struct Sorted {
     plan: SortKeyPlan,
     layout: RowLayout,
-    /// The identifying columns in table order, the order of stored key bytes.
+    /// The identifying columns in table order, which is the order of stored key bytes.
     stored: Vec<usize>,
-    /// For each column in key order its place in `stored`.
+    /// For each column in key order, its index in `stored`.
     key_order: Vec<usize>,
 }
 
 impl KeyOrder {
-    /// The order of a table's rows.
+    /// Returns the order of a table's rows.
     #[must_use]
     pub fn of(table: &TableDef) -> KeyOrder {
         let indexes = IndexSet::of(table).map(Arc::new);
@@ -47,29 +48,30 @@ impl KeyOrder {
         KeyOrder { keyless: false, sorted: sorted().map(Arc::new), indexes }
     }
 
-    /// Rows are a multiset of whole images: they have no order.
+    /// True if rows are a multiset of whole images, without an order.
     #[must_use]
     pub fn is_keyless(&self) -> bool {
         self.keyless
     }
 
-    /// Whether the order is MySQL's order of the key. Without, a reader gets no order from it.
+    /// True if the order is MySQL's order of the key. Otherwise readers must not rely on it.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.sorted.as_ref().is_some_and(|sorted| sorted.plan.is_ordered())
     }
 
-    /// The secondary indexes that are kept; `None`: there are none.
+    /// Secondary indexes that the store keeps; `None` if there are none.
     #[must_use]
     #[inline]
     pub fn indexes(&self) -> Option<&Arc<IndexSet>> {
         self.indexes.as_ref()
     }
 
-    /// Appends the front of the sort keys of all rows whose first key columns have these stored values, in key order.
+    /// Appends the common prefix of the sort keys of all rows whose first key columns have these stored values, in key
+    /// order.
     ///
     /// # Errors
-    /// The table has no key; as [`SortKeyPlan::append`].
+    /// If the table has no ordered key; otherwise those of [`SortKeyPlan::append`].
     pub fn append_values<'a>(
         &self,
         values: impl IntoIterator<Item = Option<&'a [u8]>>,
@@ -81,7 +83,7 @@ impl KeyOrder {
         }
     }
 
-    /// Appends the sort key of stored key bytes; nothing where they do not fit the definition.
+    /// Appends the sort key of stored key bytes; appends nothing if they do not fit the definition.
     pub fn append(&self, key: &[u8], out: &mut Vec<u8>) {
         let Some(sorted) = &self.sorted else { return };
         let from = out.len();
@@ -93,7 +95,7 @@ impl KeyOrder {
 
 impl Sorted {
     fn append(&self, key: &[u8], out: &mut Vec<u8>) -> Option<()> {
-        // Most keys have few columns.
+        // Room for 16 parts: MySQL's limit of columns in a key.
         let mut parts: [&[u8]; 16] = [&[]; 16];
         let mut rest = key;
         for (place, column) in self.stored.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Rows written under earlier definitions of their table, read under a later one.
+//! Conversion of rows written under earlier definitions of their table.
 //!
-//! In: what an ALTER TABLE did to each column, a row image with the version of the definition it was written under. Out:
-//! the image under a later definition. Never here: a guess: a column whose value is not known is an error.
+//! In: what an ALTER TABLE did to each column; a row image with the version of the definition it was written under.
+//! Out: the image under a later definition. Never here: guesses; a column with an unknown value is an error.
 //!
-//! A layout is what row images look like: the columns' types in order. Names, defaults and keys are no part of it.
+//! A layout is the format of row images: the columns' types in order. Names, defaults and keys are not part of it.
 
 use serde::{Deserialize, Serialize};
 use values::convert::{Conversion, ConvertOptions};
@@ -11,52 +11,52 @@ use values::{ColumnType, OFFSET_NULL, RowLayout, ValueError};
 
 use crate::table::TableDef;
 
-/// Where the value of a column comes from in a row written under the layout before.
+/// Origin of a column's value in a row written under the previous layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnSource {
-    /// The stored bytes, or NULL, of the column at this position.
+    /// Stored bytes, or NULL, of the previous layout's column at this position.
     #[serde(rename = "Kept")]
     Kept(usize),
-    /// The value of an older column, converted.
+    /// Value of a previous column, converted.
     #[serde(rename = "Converted")]
     Converted {
-        /// Its position.
+        /// Position of that column in the previous layout.
         #[serde(rename = "column")]
         column: usize,
-        /// How.
+        /// Conversion options.
         #[serde(rename = "options")]
         options: ConvertOptions,
-        /// What NULL becomes; None: it stays NULL.
+        /// Replacement for NULL as stored bytes; None if NULL stays NULL.
         #[serde(rename = "null", deserialize_with = "Option::deserialize")]
         null: Option<Vec<u8>>,
     },
-    /// The bytes of a generated column, as [`ColumnSource::Kept`], where what it reads is not changed by its conversion;
-    /// not known else.
+    /// Bytes of a generated column, as with [`ColumnSource::Kept`], provided that conversion does not change the
+    /// columns it reads; unknown otherwise.
     #[serde(rename = "KeptWhile")]
     KeptWhile {
-        /// Its position.
+        /// Position of the generated column in the previous layout.
         #[serde(rename = "column")]
         column: usize,
-        /// Positions of what it reads, with the conversions.
+        /// Positions of the columns that it reads, with their conversions.
         #[serde(rename = "same")]
         same: Vec<(usize, ConvertOptions)>,
-        /// What is not known.
+        /// What is unknown if one of them changes, for messages.
         #[serde(rename = "what")]
         what: String,
     },
-    /// These stored bytes in every row.
+    /// The same stored bytes in every row.
     #[serde(rename = "Constant")]
     Constant(Vec<u8>),
     /// NULL in every row.
     #[serde(rename = "Null")]
     Null,
-    /// Not known, for this reason; NULL in rows where the column at this position, if one is given, is NULL.
+    /// Unknown, for this reason. NULL in rows where the column at this position, if any, is NULL.
     #[serde(rename = "Unknown")]
     Unknown {
-        /// What is not known.
+        /// What is unknown, for messages.
         #[serde(rename = "what")]
         what: String,
-        /// The older column.
+        /// Position of that column in the previous layout.
         #[serde(rename = "column", deserialize_with = "Option::deserialize")]
         column: Option<usize>,
     },
@@ -65,18 +65,18 @@ pub enum ColumnSource {
 /// A layout that stored rows may still have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OlderLayout {
-    /// The first version of the definition with this layout.
+    /// First version of the definition with this layout.
     #[serde(rename = "since")]
     pub since: u32,
-    /// Types of its columns, in order.
+    /// Types of the columns, in order.
     #[serde(rename = "types")]
     pub types: Vec<ColumnType>,
-    /// For each column of the next layout, where it comes from.
+    /// Origin of each column of the next layout.
     #[serde(rename = "to_next")]
     pub to_next: Vec<ColumnSource>,
 }
 
-/// One column of the new image.
+/// How one column of the new image is made.
 #[derive(Debug, Clone)]
 enum Step {
     Kept(usize),
@@ -92,7 +92,7 @@ enum Step {
     },
     Constant(Vec<u8>),
     Null,
-    /// NULL in the column, where there is one, becomes this value or stays NULL.
+    /// If `column` is given and NULL, the value is `null`, or NULL if that is None. Otherwise it is unknown.
     Unknown {
         what: String,
         column: Option<usize>,
@@ -100,14 +100,14 @@ enum Step {
     },
 }
 
-/// Images of one layout turned into images of the next.
+/// Converts images of one layout to the next.
 #[derive(Debug, Clone)]
 pub struct RowConversion {
     from: RowLayout,
     steps: Vec<Step>,
 }
 
-/// Buffers that conversions work in, kept from row to row.
+/// Scratch buffers of conversions, reused from row to row.
 #[derive(Debug, Default)]
 pub struct ConversionBuffers {
     offsets: Vec<(u32, u32)>,
@@ -116,8 +116,8 @@ pub struct ConversionBuffers {
 }
 
 impl RowConversion {
-    /// From images of `from` to images of `to`, whose columns come from `sources`. A conversion that is not known becomes
-    /// [`ColumnSource::Unknown`].
+    /// Builds the conversion from images of `from` to images of `to`, whose columns come from `sources`. An unsupported
+    /// conversion is treated as [`ColumnSource::Unknown`].
     #[must_use]
     pub fn new(from: &[ColumnType], to: &[ColumnType], sources: &[ColumnSource]) -> RowConversion {
         let step = |(source, to): (&ColumnSource, &ColumnType)| match source {
@@ -152,7 +152,7 @@ impl RowConversion {
     /// Appends the new image of a row.
     ///
     /// # Errors
-    /// The image does not fit its layout, or a value's conversion is not known; `out` then holds a part.
+    /// If the image does not fit its layout, or a value is unknown; `out` then holds a partial image.
     pub fn append(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>, out: &mut Vec<u8>) -> Result<(), ValueError> {
         self.from.walk_offsets(image, offsets)?;
         let stored = |column: usize| match offsets.get(column) {
@@ -201,23 +201,23 @@ impl RowConversion {
     }
 }
 
-/// Appends a value; true for NULL.
+/// Appends a value; true for NULL, which appends nothing.
 fn put(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(value.unwrap_or_default());
     value.is_none()
 }
 
-/// Reads rows of any version of a table's definition as rows of one of them.
+/// Reads rows of any version of a table's definition as rows of one version.
 #[derive(Debug, Clone, Default)]
 pub struct RowVersions {
-    /// The first version with the layout that rows are read as.
+    /// First version whose layout is the one rows are read as.
     since: u32,
-    /// Oldest first, each with the step to the next.
+    /// Older layouts, oldest first: first version, and conversion to the next layout.
     older: Vec<(u32, RowConversion)>,
 }
 
 impl RowVersions {
-    /// For reading rows as this definition has them.
+    /// Builds a reader of rows under this definition.
     #[must_use]
     pub fn of(table: &TableDef) -> RowVersions {
         let types = table.column_types();
@@ -229,17 +229,17 @@ impl RowVersions {
         RowVersions { since: table.layout_since, older: table.older_layouts.iter().zip(nexts).map(step).collect() }
     }
 
-    /// Whether an image of this version is read as it is.
+    /// True if an image of this version needs no conversion.
     #[inline]
     #[must_use]
     pub fn is_current(&self, version: u32) -> bool {
         version >= self.since
     }
 
-    /// An image written under `version` as the definition has it now.
+    /// Converts an image written under `version` to the current layout.
     ///
     /// # Errors
-    /// The image does not fit the layout of its version, or a value's conversion is not known.
+    /// If the image does not fit the layout of its version, or a value is unknown.
     #[inline]
     pub fn read<'a>(
         &self,

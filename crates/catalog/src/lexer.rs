@@ -1,13 +1,13 @@
-//! Statement text to tokens, one at a time.
+//! Lexer for statement text, one token at a time.
 //!
-//! In: the bytes of one statement in the client's character set, its `sql_mode`, the source's version. Out: tokens
-//! with their place in the text. Never here: keywords (every bare word is a [`Tok::Word`]; the parsers know which
-//! words mean something where), conversion between character sets, panics.
+//! In: the bytes of one statement in the client's character set, its `sql_mode`, the source's version. Out: tokens with
+//! their offsets. Never here: keywords (every bare word is a [`Tok::Word`]; the parsers know which words have a meaning
+//! where), conversion between character sets, panics.
 
 use crate::sql_mode;
 
-/// Version assumed where the log does not say: the newest this crate was tested against. Comments of the form
-/// `/*!99999 … */` stay comments.
+/// Server version assumed if the log does not state one: the newest that this crate was tested against. Comments such
+/// as `/*!99999 … */` remain comments.
 pub(crate) const SERVER_VERSION_DEFAULT: u32 = 90_799;
 
 /// One token.
@@ -15,40 +15,40 @@ pub(crate) const SERVER_VERSION_DEFAULT: u32 = 90_799;
 pub(crate) enum Tok {
     /// A bare word: keyword or identifier, as written.
     Word(Vec<u8>),
-    /// An identifier in backticks, or in double quotes under ANSI_QUOTES; doubled quotes undone.
+    /// An identifier in backticks, or in double quotes under ANSI_QUOTES, with doubled quotes resolved.
     Quoted(Vec<u8>),
-    /// A string, escapes undone; `introducer` is the character set of `_utf8mb4'…'`, or `utf8mb3` for `N'…'`.
+    /// A string with escapes resolved; `introducer` is the character set of `_utf8mb4'…'`, or `utf8mb3` for `N'…'`.
     Str { bytes: Vec<u8>, introducer: Option<String> },
-    /// A number without sign, as written.
+    /// A number as written, without its sign.
     Number(String),
     /// `0x…`, `x'…'`, `0b…` or `b'…'` as bytes, most significant first.
     Bytes { bytes: Vec<u8>, introducer: Option<String> },
-    /// `@x`, `@@x`.
+    /// `@x` or `@@x`.
     Variable,
-    /// One other byte.
+    /// Any other byte.
     Punct(u8),
     /// End of the statement.
     End,
 }
 
-/// A token and where it stands.
+/// A token and its byte range in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) tok: Tok,
-    /// First byte.
+    /// Offset of the first byte.
     pub(crate) start: usize,
     /// One past the last byte.
     pub(crate) end: usize,
 }
 
-/// What the text violates, with the byte where.
+/// What is wrong with the text, and at which byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LexError {
     pub(crate) what: &'static str,
     pub(crate) at: usize,
 }
 
-/// Reads tokens from one statement.
+/// Produces the tokens of one statement.
 #[derive(Debug, Clone)]
 pub(crate) struct Lexer<'a> {
     sql: &'a [u8],
@@ -56,11 +56,11 @@ pub(crate) struct Lexer<'a> {
     ansi_quotes: bool,
     backslash_escapes: bool,
     server_version: u32,
-    /// Inside `/*! … */`: the next `*/` closes it.
+    /// Inside `/*! … */`, which the next `*/` closes.
     in_version_comment: bool,
-    /// The last token was a `.` right after a name: what follows is a name even if it starts with a digit.
+    /// The last token was a `.` directly after a name, so the next one is a name even if it starts with a digit.
     after_dot: bool,
-    /// The last token was a name and ends here.
+    /// End of the last token if it was a name.
     name_end: Option<usize>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn byte(&self, ahead: usize) -> u8 {
-        // NUL inside a statement is an ordinary unknown byte to every caller, so it may stand for "no more".
+        // Every caller treats NUL as an ordinary unknown byte, so it can also mean the end of the text.
         self.at.checked_add(ahead).and_then(|at| self.sql.get(at)).copied().unwrap_or(0)
     }
 
@@ -99,7 +99,7 @@ impl<'a> Lexer<'a> {
         Err(LexError { what, at: self.at.min(self.sql.len()) })
     }
 
-    /// Blanks and comments; enters and leaves version comments.
+    /// Skips blanks and comments; enters and leaves version comments.
     fn skip_blank(&mut self) -> Result<(), LexError> {
         loop {
             match self.rest() {
@@ -134,7 +134,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `/*!` text `*/` is executed; `/*!NNNNN` or `/*!NNNNNN` only by servers of that version or newer.
+    /// `/*! … */` is executed; `/*!NNNNN` and `/*!NNNNNN` only by servers of at least that version.
     fn enter_version_comment(&mut self) -> Result<(), LexError> {
         let digits = self.rest().iter().skip(3).take(6).take_while(|byte| byte.is_ascii_digit()).count();
         let used = if digits >= 5 { digits } else { 0 };
@@ -147,7 +147,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The next token. After [`Tok::End`] it keeps returning it.
+    /// Returns the next token; [`Tok::End`] again and again at the end.
     pub(crate) fn next_token(&mut self) -> Result<Token, LexError> {
         let after_dot = std::mem::take(&mut self.after_dot);
         let name_end = self.name_end.take();
@@ -197,7 +197,7 @@ impl<'a> Lexer<'a> {
         Tok::Word(self.slice(start, self.at).to_vec())
     }
 
-    /// A word, or what a word introduces: `_charset'…'`, `N'…'`, `x'…'`, `b'…'`.
+    /// Reads a word, or the literal that it introduces: `_charset'…'`, `N'…'`, `x'…'`, `b'…'`.
     fn word_or_prefixed(&mut self) -> Result<Tok, LexError> {
         let start = self.at;
         match (self.byte(0), self.byte(1)) {
@@ -246,7 +246,7 @@ impl<'a> Lexer<'a> {
         }))
     }
 
-    /// Text between `quote` and `quote`, doubled quotes undone.
+    /// Reads text enclosed in `quote`, with doubled quotes resolved.
     fn quoted(&mut self, quote: u8) -> Result<Vec<u8>, LexError> {
         self.at += 1;
         let mut text = Vec::new();
@@ -303,7 +303,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The digits of `x'…'` or `b'…'`, standing at the quote.
+    /// Reads the digits of `x'…'` or `b'…'`, starting at the quote.
     fn quoted_digits(&mut self, radix: u32) -> Result<Vec<u8>, LexError> {
         self.at += 1;
         let start = self.at;
@@ -321,7 +321,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `0x41`, `0b01`, a number, or a name that starts with a digit.
+    /// Reads `0x41`, `0b01`, a number, or a name that starts with a digit.
     fn number_or_word(&mut self) -> Result<Tok, LexError> {
         let start = self.at;
         let word_len = self.rest().iter().take_while(|byte| is_word_byte(**byte)).count();
@@ -384,7 +384,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// `1e5`, `1e+5`, `12E-3`: a number although letters follow the digits.
+/// True for `1e5`, `1e+5`, `12E-3`: a number although letters follow the digits.
 fn exponent_follows(text: &[u8]) -> bool {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     match text.get(digits..) {
@@ -397,7 +397,7 @@ fn exponent_follows(text: &[u8]) -> bool {
     }
 }
 
-/// Digits of base 2 or 16 as bytes, most significant first; `None` for another character.
+/// Packs digits of base 2 or 16 into bytes, most significant first; `None` if a character is not a digit.
 fn packed_digits(digits: &[u8], radix: u32) -> Option<Vec<u8>> {
     let per_byte = if radix == 16 { 2 } else { 8 };
     let mut bytes = Vec::with_capacity(digits.len() / per_byte + 1);
@@ -412,7 +412,7 @@ fn packed_digits(digits: &[u8], radix: u32) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The character sets MySQL knows; `_name` before a literal is an introducer for these only.
+/// True for character sets that MySQL knows; only for these is `_name` before a literal an introducer.
 fn is_introducer(name: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(|name| crate::charset::default_collation(name).is_some())
 }

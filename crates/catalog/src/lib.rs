@@ -1,9 +1,10 @@
-//! The versioned catalog: what every table looked like at each place in the log.
+//! Versioned catalog: the definition of every table at each place in the log.
 //!
 //! In: DDL statements as Query events carry them, each with its context, in log order. Out: immutable snapshots
-//! ([`Catalog`]) with table definitions whose column types are those of the source's Table_map events, row identities
-//! (invariant 4), and what each statement did ([`DdlEffect`]). Never here: rows, I/O, a guess: a statement that is not
-//! fully understood is refused with its reason, and text from the log is never trusted to end, to nest or to be text.
+//! ([`Catalog`]) with table definitions, whose column types are those of the source's Table_map events, and with row
+//! identities (invariant 4); and the effect of each statement ([`DdlEffect`]). Never here: rows, I/O, guesses. A
+//! statement that is not fully understood is refused with the reason. Text from the log is hostile: it may be
+//! truncated, deeply nested or not text at all.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod alter;

@@ -1,24 +1,24 @@
-//! Statement text without its secrets, for messages and logs (invariant 19).
+//! Statement text without secrets, for messages and logs (invariant 19).
 //!
-//! In: any statement. Out: its text up to the first string that may be a secret. Never here: a secret passed on. The
-//! search works on raw text, because how strings end depends on an `sql_mode` that is not known where messages are
-//! made: from the first suspicious quote on everything goes.
+//! In: any statement. Out: its text up to the first literal that may be a secret. Never here: a secret in the output.
+//! The search works on raw text because the end of a string depends on an `sql_mode` that is unknown where messages are
+//! made, so everything after the first suspicious quote is hidden.
 
 use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok};
 
-/// Longest statement shown in a message, in bytes.
+/// Longest statement shown in a message, bytes.
 const SHOWN_BYTES_MAX: usize = 2_000;
 
-/// What stands for the hidden part.
+/// Replacement for the hidden part.
 const HIDDEN: &str = "'***' …";
 
-/// Words a secret follows, at whatever distance.
+/// Words that announce a secret, at whatever distance.
 const SECRET_WORDS: [&[u8]; 6] =
     [b"IDENTIFIED", b"PASSWORD", b"AUTH_STRING", b"AUTHENTICATION", b"CONNECTION", b"SECRET"];
 
-/// The statement up to the first literal that may be a secret, which with all behind it becomes `'***' …`. In
-/// statements about tables, where a column may well be called `password`, only a literal right behind such a word
-/// counts; in all others every literal behind it.
+/// The statement up to the first literal that may be a secret; the literal and everything after it become `'***' …`. In
+/// statements about tables, where a column may well be called `password`, only a literal directly after such a word
+/// counts. In all others, any literal after it does.
 pub fn masked(sql: &str) -> String {
     let bytes = sql.as_bytes();
     let mut words = (0..bytes.len()).filter_map(|at| {
@@ -42,7 +42,7 @@ fn starts_with_word(text: &[u8], word: &[u8]) -> bool {
     text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
 }
 
-/// Where a string, hexadecimal or bit literal begins.
+/// True where a string, hexadecimal or bit literal starts.
 fn is_literal(text: &[u8]) -> bool {
     matches!(
         text,
@@ -54,13 +54,13 @@ fn first_literal(text: &[u8]) -> Option<usize> {
     (0..text.len()).find(|at| text.get(*at..).is_some_and(is_literal))
 }
 
-/// Only blanks, `=` and `(` may stand between.
+/// Finds a literal separated from the word only by blanks, `=` and `(`.
 fn literal_right_behind(text: &[u8]) -> Option<usize> {
     let gap = text.iter().take_while(|byte| byte.is_ascii_whitespace() || b"=(".contains(byte)).count();
     text.get(gap..).is_some_and(is_literal).then_some(gap)
 }
 
-/// The first words, whatever comments stand before them.
+/// Judges by the first words, skipping comments.
 fn is_about_table(sql: &[u8]) -> bool {
     let mut lexer = Lexer::new(sql, 0, SERVER_VERSION_DEFAULT);
     for _ in 0..3 {
@@ -76,9 +76,9 @@ fn is_about_table(sql: &[u8]) -> bool {
     false
 }
 
-/// `masked`, cut to a length a message can hold.
+/// `masked`, truncated to a length that fits in a message.
 pub(crate) fn printable(sql: &[u8]) -> String {
-    // A word cut in two announces nothing, and what it would announce is cut off with it.
+    // Truncation may split a word that announces a secret, but then the secret is cut off, too.
     let head = sql.get(..SHOWN_BYTES_MAX).unwrap_or(sql);
     let mut text = masked(&String::from_utf8_lossy(head));
     if head.len() < sql.len() && !text.ends_with('…') {
@@ -105,7 +105,7 @@ mod tests {
             "/*!80000 CREATE USER u IDENTIFIED BY 'secret' */",
             "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (USER 'r', PASSWORD 'secret')",
             "create table t (a int) engine=federated connection='mysql://u:secret@h/d/t'",
-            // Read under another sql_mode, these strings end elsewhere.
+            // Under another sql_mode, these strings end elsewhere.
             r"CREATE USER 'a\'@'%' IDENTIFIED BY 'secret'",
             r"CREATE USER u IDENTIFIED BY 'a\', v IDENTIFIED BY 'secret'",
             "CREATE USER \"it's\" IDENTIFIED BY 'secret'",

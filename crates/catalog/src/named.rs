@@ -1,7 +1,7 @@
-//! Which tables a statement is about, though it may not be understood otherwise.
+//! Tables that a statement concerns, even if it is not understood otherwise.
 //!
-//! In: one statement with its context. Out: its kind and the tables it names as its objects. Never here: an error (what
-//! cannot be told is [`Named::Other`]), a guess from text inside a string.
+//! In: one statement with its context. Out: its kind, and the tables that it names as its objects. Never here: errors
+//! (anything unclear is [`Named::Other`]), guesses from text inside strings.
 
 use crate::context::StatementContext;
 use crate::error::Problem;
@@ -9,32 +9,32 @@ use crate::lexer::Tok;
 use crate::parser::Parser;
 use crate::syntax::TableName;
 
-/// Database and table, as written; the default database where none is.
+/// Database and table as written; the session's default database if none is given.
 pub type NamedTable = (String, String);
 
-/// What a statement is about.
+/// Which tables a statement concerns, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
-    /// ALTER TABLE, CREATE INDEX, DROP INDEX or TRUNCATE of this table, which keeps its name and is the only one changed.
+    /// ALTER TABLE, CREATE INDEX, DROP INDEX or TRUNCATE. The table keeps its name and is the only one changed.
     Changes(NamedTable),
-    /// CREATE TABLE of this one, perhaps LIKE another.
+    /// CREATE TABLE of the first, possibly LIKE the second.
     Creates(NamedTable, Option<NamedTable>),
     /// DROP TABLE of these.
     Drops(Vec<NamedTable>),
-    /// RENAME TABLE of these, in this order, and what they are called then.
+    /// RENAME TABLE: pairs of old and new name, in order.
     Renames(Vec<(NamedTable, NamedTable)>),
-    /// ALTER TABLE … RENAME TO: the table, which may be changed otherwise too, and what it is called then.
+    /// ALTER TABLE … RENAME TO: old and new name. The table may be changed otherwise, too.
     Moves(NamedTable, NamedTable),
-    /// ALTER TABLE … EXCHANGE PARTITION: rows of both tables change places.
+    /// ALTER TABLE … EXCHANGE PARTITION: the two tables exchange rows.
     Exchanges(NamedTable, NamedTable),
     /// DROP DATABASE.
     DropsDatabase(String),
-    /// Something else, or not to be told.
+    /// Anything else, or unclear.
     Other,
 }
 
 impl Named {
-    /// Reads as much of a statement as it takes.
+    /// Parses as much of the statement as necessary.
     #[must_use]
     pub fn of(context: &StatementContext, sql: &[u8]) -> Named {
         let mut parser = Parser::new(context, sql);
@@ -75,7 +75,7 @@ fn name(parser: &mut Parser<'_>, db: &str) -> Result<NamedTable, Problem> {
     Ok((own.unwrap_or_else(|| db.to_owned()), name))
 }
 
-/// Behind ALTER TABLE and the name: whether it gives the table another name, or rows of it to another one.
+/// Called after ALTER TABLE and the name: finds a RENAME TO or EXCHANGE PARTITION among the actions.
 fn alters(parser: &mut Parser<'_>, db: &str, table: NamedTable) -> Result<Named, Problem> {
     loop {
         let (renames, exchanges) = match parser.take()? {
@@ -146,7 +146,7 @@ fn creates(parser: &mut Parser<'_>, db: &str) -> Result<Named, Problem> {
     Ok(Named::Creates(table, like))
 }
 
-/// Behind INDEX: its name, perhaps its type, ON, the table.
+/// Called after INDEX: skips the index's name and type up to ON and the table.
 fn index(parser: &mut Parser<'_>, db: &str) -> Result<Named, Problem> {
     parser.name()?;
     while !parser.eat_word("ON")? {

@@ -1,8 +1,8 @@
-//! A cursor over a statement's tokens.
+//! Cursor over a statement's tokens.
 //!
-//! In: tokens of the [`Lexer`], read only as far as asked (a statement is classified without reading its end). Out:
+//! In: tokens of the [`Lexer`], read only as far as needed (a statement is classified without reading its end). Out:
 //! names as UTF-8, literals as bytes with their character set, raw text of expressions. Never here: the meaning of a
-//! statement, recursion (nesting is counted, so hostile depth costs nothing).
+//! statement; recursion (nesting is counted, so hostile depth is harmless).
 
 use std::collections::VecDeque;
 
@@ -12,27 +12,27 @@ use crate::error::Problem;
 use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token};
 use crate::syntax::{TableName, Text};
 
-/// The cursor.
+/// The cursor, with lookahead.
 #[derive(Debug)]
 pub(crate) struct Parser<'a> {
     sql: &'a [u8],
     lexer: Lexer<'a>,
     ahead: VecDeque<Token>,
-    /// End of the last token taken.
+    /// End offset of the last token taken.
     taken_to: usize,
     /// Name of `character_set_client`.
     client_charset: &'static str,
-    /// Name of the character set of `collation_connection`, where the event says one.
+    /// Character set of `collation_connection`, if the event has one.
     connection_charset: Option<&'static str>,
     sql_mode: u64,
     names: Option<SourceNames>,
 }
 
-/// An expression's tokens in one spelling, whatever the session's modes and the writer's spaces, comments, case of names
-/// and quotes around them; brackets around the whole are left out. The source prints most expressions anew and this does
-/// not undo: equal texts mean the same, different ones may.
+/// An expression's tokens in a canonical spelling, independent of the session's modes and of the writer's spaces,
+/// comments, quoting and case of names, without brackets around the whole. The source reprints most expressions, which
+/// this does not undo. So equal texts mean the same, but different ones may, too.
 pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, Problem> {
-    // Text inside a statement was made UTF-8 when it was taken out.
+    // Text taken out of a statement has already been converted to UTF-8.
     let context = StatementContext { collation_client: None, collation_connection: None, ..context.clone() };
     let mut parser = Parser::new(&context, text.as_bytes());
     let mut tokens = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, 
     Ok(tokens.join(" "))
 }
 
-/// Whether the first token opens a bracket that the last one closes.
+/// True if the last token closes the bracket that the first one opens.
 fn is_in_brackets(tokens: &[String]) -> bool {
     let mut depth = 0usize;
     let closed = tokens.iter().position(|token| {
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The token `ahead` places on, not taken.
+    /// Returns the token `ahead` places further without taking it.
     pub(crate) fn peek_at(&mut self, ahead: usize) -> Result<&Tok, Problem> {
         self.fill(ahead + 1)?;
         Ok(self.ahead.get(ahead).map_or(&Tok::End, |token| &token.tok))
@@ -111,19 +111,19 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// First byte of the next token.
+    /// Offset of the next token.
     pub(crate) fn place(&mut self) -> Result<usize, Problem> {
         self.fill(1)?;
         Ok(self.ahead.front().map_or(self.sql.len(), |token| token.start))
     }
 
-    /// A syntax error at the next token.
+    /// Returns a syntax error at the next token.
     pub(crate) fn wrong<T>(&mut self, what: impl Into<String>) -> Result<T, Problem> {
         let at = self.place()?;
         Err(Problem::Syntax { what: what.into(), at })
     }
 
-    /// Text from byte `start` to the end of the last token taken, for people.
+    /// Text from byte `start` to the end of the last token taken, for messages and storage.
     pub(crate) fn text_from(&self, start: usize) -> String {
         String::from_utf8_lossy(self.sql.get(start..self.taken_to).unwrap_or_default()).into_owned()
     }
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         Ok(false)
     }
 
-    /// Takes these words if they are next, all or none.
+    /// Takes these words if all of them are next; otherwise takes none.
     pub(crate) fn eat(&mut self, words: &[&str]) -> Result<bool, Problem> {
         for (ahead, word) in words.iter().enumerate() {
             if !self.is_word_at(ahead, word)? {
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
         if self.eat_punct(punct)? { Ok(()) } else { self.wrong(format!("'{}' expected", char::from(punct))) }
     }
 
-    /// The next word in capitals, for messages and for matching on keywords; empty if it is no bare word.
+    /// The next word in upper case, for messages and keyword matching; empty if the next token is not a bare word.
     pub(crate) fn word_upper(&mut self) -> Result<String, Problem> {
         Ok(match self.peek()? {
             Tok::Word(word) => String::from_utf8_lossy(word).to_ascii_uppercase(),
@@ -194,14 +194,14 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// An identifier, as UTF-8.
+    /// Takes an identifier and returns it as UTF-8.
     pub(crate) fn name(&mut self) -> Result<String, Problem> {
         match self.peek()? {
             Tok::Word(_) | Tok::Quoted(_) => {}
             _ => return self.wrong("a name expected"),
         }
         match self.take()? {
-            // Names are utf8mb3 at the source: what is not in it becomes a question mark (seen on 9.7).
+            // Names are utf8mb3 at the source; other characters become question marks (seen on 9.7).
             Tok::Word(bytes) | Tok::Quoted(bytes) => {
                 let name = self.utf8(bytes)?;
                 Ok(if name.is_ascii() { name } else { name.replace(|letter| letter > '\u{ffff}', "?") })
@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `name`, or a string where MySQL's grammar takes either (character sets, engines).
+    /// Takes a `name`, or a string where MySQL's grammar allows either (character sets, engines).
     pub(crate) fn name_or_string(&mut self) -> Result<String, Problem> {
         match self.peek()? {
             Tok::Str { .. } => self.string_utf8(),
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `table`, `db.table` or `.table`.
+    /// Takes `table`, `db.table` or `.table`.
     pub(crate) fn table_name(&mut self) -> Result<TableName, Problem> {
         self.eat_punct(b'.')?;
         let first = self.name()?;
@@ -229,7 +229,7 @@ impl<'a> Parser<'a> {
         Ok(TableName { db: None, name: first })
     }
 
-    /// A database by the name it has here.
+    /// Takes a database's name and applies the rewrite rules.
     pub(crate) fn database_name(&mut self) -> Result<String, Problem> {
         let name = self.name()?;
         Ok(self.renamed(name))
@@ -246,16 +246,16 @@ impl<'a> Parser<'a> {
         charset::to_unicode(&bytes, self.client_charset)
     }
 
-    /// A string as it stands in a comment or an option.
+    /// Takes a string in a comment or an option and returns it as UTF-8.
     pub(crate) fn string_utf8(&mut self) -> Result<String, Problem> {
         let text = self.string()?;
-        // Comments are for people: what is not text there is shown as well as can be.
+        // Comments are for people, so invalid text is shown as well as possible.
         let charset = text.charset.as_str();
         Ok(charset::to_unicode(&text.bytes, charset)
             .unwrap_or_else(|_| String::from_utf8_lossy(&text.bytes).into_owned()))
     }
 
-    /// A string literal (adjacent ones join), or a hexadecimal or bit literal where text is due.
+    /// Takes a string literal (adjacent ones are joined), or a hexadecimal or bit literal where text is expected.
     pub(crate) fn string(&mut self) -> Result<Text, Problem> {
         let mut text = match self.peek()? {
             Tok::Str { .. } | Tok::Bytes { .. } => match self.take()? {
@@ -278,9 +278,9 @@ impl<'a> Parser<'a> {
         Ok(text)
     }
 
-    /// A string that is a value: what has no introducer goes through the character set of `collation_connection`, which
-    /// leaves a question mark for each character it lacks (`text_literal`, sql/sql_yacc.yy; seen on 9.7): defaults, and the
-    /// names of ENUM and SET. Comments do not.
+    /// Takes a string that is a value: a default, or a name of ENUM or SET. Without an introducer it is converted to
+    /// the character set of `collation_connection`, with a question mark for each missing character (`text_literal`,
+    /// sql/sql_yacc.yy; seen on 9.7). Comments are not converted.
     pub(crate) fn value(&mut self) -> Result<Text, Problem> {
         let plain = matches!(self.peek()?, Tok::Str { introducer: None, .. });
         let text = self.string()?;
@@ -296,7 +296,7 @@ impl<'a> Parser<'a> {
         Ok(Text { bytes, charset: connection.to_owned() })
     }
 
-    /// An unsigned integer.
+    /// Takes an unsigned integer, decimal or hexadecimal.
     pub(crate) fn unsigned(&mut self) -> Result<u64, Problem> {
         let value = match self.peek()? {
             Tok::Number(text) => text.parse().ok(),
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes a balanced `( … )` and gives the text inside, untouched.
+    /// Takes a balanced `( … )` and returns the text inside unchanged.
     pub(crate) fn parenthesised(&mut self) -> Result<String, Problem> {
         self.expect_punct(b'(')?;
         let start = self.taken_to;
@@ -336,7 +336,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes everything up to the end.
+    /// Takes everything to the end of the statement.
     pub(crate) fn rest(&mut self) -> Result<String, Problem> {
         let start = self.place()?;
         while self.take()? != Tok::End {}
@@ -361,7 +361,7 @@ impl<'a> Parser<'a> {
         self.client_charset
     }
 
-    /// Any of these `sql_mode` bits is set.
+    /// True if any of these `sql_mode` bits is set.
     pub(crate) fn has_mode(&self, bits: u64) -> bool {
         self.sql_mode & bits != 0
     }

@@ -1,10 +1,11 @@
-//! Partitions: what PARTITION BY says, and in which partition a row lies.
+//! Partitioning: the PARTITION BY clause, and the partition of a row.
 //!
-//! In: the text behind PARTITION BY, a row's image. Out: the partitions by name, a row's partition by position. Never
-//! here: a guess: a rule that is not understood, or a value whose place is not known, is an error when a row asks.
+//! In: the text after PARTITION BY; row images. Out: the partitions by name; a row's partition by position. Never here:
+//! guesses. A rule that is not understood, or a value that cannot be placed, is an error once a row's partition is
+//! needed.
 //!
-//! Rows are placed by the rule and not by the number their event carries: rows of an initial copy carry none, and numbers
-//! change with every ADD, DROP and REORGANIZE PARTITION.
+//! Rows are placed by the rule, not by the partition number in their event: rows of an initial copy have none, and
+//! numbers change with every ADD, DROP and REORGANIZE PARTITION.
 
 use serde::{Deserialize, Serialize};
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
@@ -20,18 +21,18 @@ use crate::partition_hash::{self, ColumnHash, KeyHash};
 use crate::syntax::Literal;
 use crate::table::{Identity, TableDef, code};
 
-/// What PARTITION BY says.
+/// A parsed PARTITION BY clause, with later changes to the partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partitioning {
-    /// The rule.
+    /// How rows are assigned to partitions.
     #[serde(rename = "rule")]
     pub rule: PartitionRule,
-    /// In order.
+    /// The partitions, in order.
     #[serde(rename = "partitions")]
     pub partitions: Vec<Partition>,
 }
 
-/// How a row finds its partition.
+/// How the partition of a row is determined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionRule {
     /// RANGE (expression).
@@ -55,19 +56,19 @@ pub enum PartitionRule {
     /// KEY (columns).
     #[serde(rename = "Key")]
     Key {
-        /// None: those of the key that identifies rows.
+        /// Names of the columns; if empty, those of the key that identifies rows.
         #[serde(rename = "columns")]
         columns: Vec<String>,
-        /// LINEAR KEY.
+        /// True for LINEAR KEY.
         #[serde(rename = "linear")]
         linear: bool,
     },
-    /// What is not understood: by its words.
+    /// A rule that is not understood, as text.
     #[serde(rename = "Other")]
     Other(String),
 }
 
-/// An expression over one column, as far as it is computed here.
+/// An expression over one column. Only the forms named here are evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionExpression {
     /// An integer column.
@@ -82,7 +83,7 @@ pub enum PartitionExpression {
     /// UNIX_TIMESTAMP(column), of a TIMESTAMP.
     #[serde(rename = "UnixTimestamp")]
     UnixTimestamp(String),
-    /// Anything else, by its text.
+    /// Any other expression, as text.
     #[serde(rename = "Other")]
     Other(String),
 }
@@ -93,7 +94,7 @@ pub struct Partition {
     /// Its name.
     #[serde(rename = "name")]
     pub name: String,
-    /// LESS THAN: one bound a column. IN: a list of such.
+    /// For LESS THAN, one tuple with a bound per column. For IN, a list of tuples.
     #[serde(rename = "values")]
     pub values: Vec<Vec<BoundValue>>,
 }
@@ -107,27 +108,27 @@ pub enum BoundValue {
     /// NULL.
     #[serde(rename = "Null")]
     Null,
-    /// A whole number.
+    /// An integer.
     #[serde(rename = "Number")]
     Number(i64),
     /// Text, in UTF-8.
     #[serde(rename = "Text")]
     Text(String),
-    /// Not understood, by its text.
+    /// A value that is not understood, as text.
     #[serde(rename = "Other")]
     Other(String),
 }
 
-/// Rows of some partitions only.
+/// A subset of a table's partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionChoice {
-    /// The rule and its partitions when the statement came.
+    /// The rule and its partitions before the statement.
     pub partitioning: Partitioning,
-    /// Positions of the chosen ones.
+    /// Positions of the chosen partitions.
     pub chosen: Vec<usize>,
 }
 
-/// Reads the text behind PARTITION BY. None: it is not understood.
+/// Parses the text after PARTITION BY; None if it is not understood.
 pub(crate) fn parse(context: &StatementContext, text: &str) -> Option<Partitioning> {
     let mut parser = Parser::new(context, text.as_bytes());
     let parsed = partitioning(&mut parser).ok()?;
@@ -154,7 +155,7 @@ fn partitioning(parser: &mut Parser<'_>) -> Result<Partitioning, Problem> {
     Ok(Partitioning { rule, partitions })
 }
 
-/// MySQL's own limit.
+/// MySQL's limit of partitions per table.
 const PARTITIONS_MAX: u64 = 8192;
 
 fn numbered(number: usize) -> Partition {
@@ -206,7 +207,7 @@ fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
     }
 }
 
-/// `(column)`, `(FUNCTION(column))`, or something else in parentheses.
+/// Parses `(column)`, `(FUNCTION(column))`, or any other expression in parentheses.
 fn expression(parser: &mut Parser<'_>) -> Result<PartitionExpression, Problem> {
     let is_name = |tok: &Tok| matches!(tok, Tok::Word(_) | Tok::Quoted(_));
     if is_name(parser.peek_at(1)?) && *parser.peek_at(2)? == Tok::Punct(b')') {
@@ -237,7 +238,7 @@ fn expression(parser: &mut Parser<'_>) -> Result<PartitionExpression, Problem> {
     Ok(PartitionExpression::Other(parser.parenthesised()?))
 }
 
-/// `(PARTITION name [VALUES …] [options] [(SUBPARTITION …)], …)`.
+/// Parses `(PARTITION name [VALUES …] [options] [(SUBPARTITION …)], …)`.
 pub(crate) fn definitions(parser: &mut Parser<'_>) -> Result<Vec<Partition>, Problem> {
     parser.expect_punct(b'(')?;
     let mut partitions = Vec::new();
@@ -313,7 +314,7 @@ fn bound(parser: &mut Parser<'_>) -> Result<BoundValue, Problem> {
     })
 }
 
-/// The numbers of `YYYY-MM-DD…`.
+/// Year, month and day of `YYYY-MM-DD…`.
 fn date(text: &str) -> Option<(i64, i64, i64)> {
     let mut parts = text.split([' ', 'T']).next()?.split('-');
     let mut part = || parts.next()?.parse::<i64>().ok();
@@ -329,13 +330,13 @@ fn days(text: &str) -> Option<i64> {
     date(text).and_then(|(year, month, day)| to_days(year, month, day))
 }
 
-/// `calc_daynr` (sql-common/my_time.cc): days since year 0.
+/// Days since year 0, as `calc_daynr` computes them (sql-common/my_time.cc).
 fn to_days(year: i64, month: i64, day: i64) -> Option<i64> {
     if year == 0 || month == 0 || day == 0 {
         return None;
     }
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    // Days since 0000-03-01, which is day 60 of year 0.
+    // The formula counts from 0000-03-01, which is day 60 of year 0.
     Some(
         365 * year + year.div_euclid(4) - year.div_euclid(100)
             + year.div_euclid(400)
@@ -346,7 +347,7 @@ fn to_days(year: i64, month: i64, day: i64) -> Option<i64> {
 }
 
 impl Partitioning {
-    /// Positions of partitions by name.
+    /// Positions of the partitions with these names.
     pub(crate) fn positions(&self, names: &[String]) -> Result<Vec<usize>, Problem> {
         let position = |name: &String| {
             let found = self.partitions.iter().position(|partition| partition.name.eq_ignore_ascii_case(name));
@@ -355,7 +356,7 @@ impl Partitioning {
         names.iter().map(position).collect()
     }
 
-    /// More partitions of a rule that numbers them.
+    /// Appends partitions with generated names, for HASH and KEY.
     pub(crate) fn add_numbered(&mut self, count: u64) {
         for _ in 0..count.min(PARTITIONS_MAX) {
             self.partitions.push(numbered(self.partitions.len()));
@@ -363,7 +364,7 @@ impl Partitioning {
     }
 }
 
-/// Finds the partition of rows.
+/// Determines the partition of rows of one table.
 #[derive(Debug, Clone)]
 pub struct PartitionFinder {
     layout: RowLayout,
@@ -374,9 +375,9 @@ pub struct PartitionFinder {
 enum FinderKind {
     /// By a number computed from one column.
     Number { column: usize, ty: ColumnType, compute: Compute, by: ByNumber },
-    /// By the hash of columns, in their order in the table.
+    /// By a hash over columns, in table order.
     Key { columns: Vec<(usize, ColumnHash)>, linear: bool, count: u64 },
-    /// By columns' order: the sort key of each.
+    /// By comparing the sort key of each column.
     Columns { columns: Vec<(usize, SortKeyPlan)>, range: bool, bounds: Vec<Vec<Vec<Bound>>> },
 }
 
@@ -390,7 +391,7 @@ enum Compute {
 
 #[derive(Debug, Clone)]
 enum ByNumber {
-    /// None is MAXVALUE.
+    /// Upper bounds; None for MAXVALUE.
     Range(Vec<Option<i64>>),
     List(Vec<Vec<Option<i64>>>),
     Hash(usize),
@@ -400,15 +401,15 @@ enum ByNumber {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Bound {
     Max,
-    /// The sort key of the value.
+    /// Sort key of the bound.
     At(Vec<u8>),
 }
 
 impl PartitionFinder {
-    /// For rows as this definition has them, placed by these partitions.
+    /// Builds a finder for row images of this definition and these partitions.
     ///
     /// # Errors
-    /// What of the rule is not known here.
+    /// Names what is not understood about the rule.
     pub fn new(table: &TableDef, partitioning: &Partitioning) -> Result<PartitionFinder, String> {
         let kind = match &partitioning.rule {
             PartitionRule::Range(expression)
@@ -424,10 +425,10 @@ impl PartitionFinder {
         Ok(PartitionFinder { layout: RowLayout::new(&table.column_types()), kind })
     }
 
-    /// The position of the row's partition.
+    /// Returns the position of the row's partition.
     ///
     /// # Errors
-    /// The image does not fit the definition, or no partition takes the row.
+    /// If the image does not fit the definition, or no partition accepts the row.
     pub fn find(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>) -> Result<usize, String> {
         self.layout.walk_offsets(image, offsets).map_err(|error| error.to_string())?;
         let stored = |column: usize| match offsets.get(column) {
@@ -487,7 +488,7 @@ fn append_key<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let value = value.next().flatten().flatten();
-    // NULL stands in front of everything; a value has a byte before it.
+    // NULL sorts first: its key is empty, and every value's key starts with a byte.
     let Some(value) = value else { return Ok(()) };
     out.push(1);
     plan.append(std::iter::once(Some(value)), out).map_err(|error| error.to_string())
@@ -505,7 +506,7 @@ fn by_key(table: &TableDef, of: &Partitioning, names: &[String], linear: bool) -
         Identity::WholeImage if names.is_empty() => return Err("the partitions of rows placed by no KEY".to_owned()),
         _ => names.iter().map(|name| Ok(position(table, name)?.0)).collect::<Result<Vec<_>, String>>()?,
     };
-    // Whatever the order they are named in (seen on 9.7).
+    // Columns are hashed in table order, whatever order the clause names (seen on 9.7).
     places.sort_unstable();
     let column = |at: &usize| {
         let column = table.columns.get(*at).ok_or("a column that the table does not have")?;
@@ -589,7 +590,7 @@ fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<F
 }
 
 impl Compute {
-    /// None is NULL.
+    /// Computes the number of a stored value; None means NULL.
     fn of(self, ty: &ColumnType, stored: &[u8]) -> Result<Option<i128>, String> {
         let not_known = || Err(format!("the partitions of rows placed by a column of type {}", ty.name()));
         let little = stored.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
@@ -625,10 +626,10 @@ impl Compute {
 }
 
 impl ByNumber {
-    /// An unsigned BIGINT does not fit into an i64, and bounds are compared with it as what they are.
+    /// Values are i128, because an unsigned BIGINT exceeds i64 and must be compared by its true value.
     fn find(&self, value: Option<i128>) -> Option<usize> {
         match self {
-            // NULL is below every number.
+            // NULL is less than every number.
             ByNumber::Range(bounds) => bounds.iter().position(|bound| match (value, bound) {
                 (Some(value), Some(bound)) => value < i128::from(*bound),
                 (None, _) | (_, None) => true,
@@ -641,7 +642,8 @@ impl ByNumber {
                 usize::try_from(partition_hash::linear(value.unwrap_or(0) as u64, count)).ok()
             }
             ByNumber::Hash(count) => {
-                // Taken for a signed one, whatever the column is (`get_part_id_hash`, sql/sql_partition.cc; seen on 9.7).
+                // MySQL interprets the value as signed, whatever the column's type (`get_part_id_hash`,
+                // sql/sql_partition.cc; seen on 9.7).
                 let value = (value.unwrap_or(0) as i64).unsigned_abs();
                 usize::try_from(value % u64::try_from(*count).ok().filter(|count| *count > 0)?).ok()
             }
@@ -703,7 +705,7 @@ mod tests {
 
     #[test]
     fn days_as_the_server_counts_them() {
-        // SELECT TO_DAYS(…) on 9.7.
+        // From SELECT TO_DAYS(…) on 9.7.
         for (date, number) in
             [("0001-01-01", 366), ("1970-01-01", 719_528), ("2024-02-29", 739_310), ("9999-12-31", 3_652_424)]
         {

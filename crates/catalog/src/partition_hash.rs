@@ -1,7 +1,7 @@
-//! PARTITION BY KEY: the hash that the server makes of the columns' values.
+//! PARTITION BY KEY: the server's hash of the columns' values.
 //!
-//! In: columns as the definition has them, stored values. Out: the 32-bit hash. Never here: a type or collation whose hash was
-//! not compared with where a server puts such rows (all here were, on 9.7.4); ALGORITHM = 1, which 5.1 had.
+//! In: columns of a definition, stored values. Out: the 32-bit hash. Never here: a type or collation whose result was
+//! not compared with where a server places such rows (all supported ones were, on 9.7.4); ALGORITHM = 1, from 5.1.
 //!
 //! Mirrors `get_part_id_key` (sql/sql_partition.cc) and the `hash_sort` of each collation.
 
@@ -10,10 +10,10 @@ use values::{ColumnType, collation};
 
 use crate::table::code;
 
-/// latin1_swedish_ci: numbers are hashed as if their bytes were text in it.
+/// latin1_swedish_ci, as whose text the bytes of numbers are hashed.
 const OF_NUMBERS: u16 = 8;
 
-/// Single-byte collations in which two bytes may weigh as one.
+/// Single-byte collations in which a sequence of two bytes may have one weight.
 const NOT_BYTE_BY_BYTE: &[&str] =
     &["latin1_german2_ci", "latin2_czech_cs", "cp1250_czech_cs", "tis620_thai_ci", "tis620_thai_bin"];
 
@@ -21,30 +21,30 @@ const NOT_BYTE_BY_BYTE: &[&str] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ColumnHash {
     prefix_len: usize,
-    /// CHAR and BINARY: bytes that fill the value up.
+    /// For CHAR and BINARY: the length to which values are padded, and the padding byte.
     filled: Option<(usize, u8)>,
     way: Way,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Byte by byte.
+    /// The bytes themselves.
     Bytes,
-    /// As `Bytes`, spaces at the end left out.
+    /// Like `Bytes`, without trailing spaces.
     TrimmedBytes,
-    /// The weights of a collation, spaces at the end left out; of two bytes the higher one first.
+    /// Weights of a collation, without trailing spaces; the high byte of a 16-bit weight first.
     Weights(u16),
-    /// As `Weights`, the lower one first.
+    /// Like `Weights`, with the low byte first.
     LowFirst(u16),
-    /// The weights of a collation of UCA 9.0.0, two bytes at once.
+    /// Weights of a UCA 9.0.0 collation, two bytes at a time.
     Uca900(u16),
 }
 
 impl ColumnHash {
-    /// Of values of this type.
+    /// Returns how values of this type are hashed.
     ///
     /// # Errors
-    /// Their hash is not known here.
+    /// If their hash is not implemented.
     pub(crate) fn of(ty: &ColumnType) -> Result<ColumnHash, String> {
         let not_known = |what: &str| Err(format!("the partitions of rows placed by KEY over {what}"));
         let way = match ty.code {
@@ -83,7 +83,7 @@ fn way_of_text(found: collation::Collation) -> Option<Way> {
     }
 }
 
-/// The hash of a row: the values of the columns in their order in the table.
+/// Hash state of a row. Values are added in table order of the columns.
 pub(crate) struct KeyHash {
     first: u64,
     second: u64,
@@ -96,10 +96,10 @@ impl KeyHash {
         KeyHash { first: 1, second: 4, value: Vec::new(), weights: Vec::new() }
     }
 
-    /// Adds a column's stored value.
+    /// Adds a column's stored value; None for NULL.
     ///
     /// # Errors
-    /// The weights of its text are not known.
+    /// If the collation's weights are not implemented.
     pub(crate) fn add(&mut self, column: &ColumnHash, stored: Option<&[u8]>) -> Result<(), String> {
         let Some(stored) = stored else {
             self.first ^= self.first << 1 | 1;
@@ -131,7 +131,7 @@ impl KeyHash {
             }
             Way::Uca900(collation) => {
                 weigh(collation, &value)?;
-                // FNV-1a over weights in place of bytes.
+                // FNV-1a over weights instead of bytes.
                 self.first ^= 0xcbf2_9ce4_8422_2325;
                 for weight in weights.as_chunks::<2>().0 {
                     self.first ^= u64::from(u16::from_be_bytes(*weight));
@@ -161,7 +161,7 @@ fn without_spaces_at_the_end(text: &[u8]) -> &[u8] {
     text.get(..len).unwrap_or(&[])
 }
 
-/// The partition of a hash under LINEAR (`get_part_id_from_linear_hash`, sql/sql_partition.cc).
+/// Partition of a hash under LINEAR (`get_part_id_from_linear_hash`, sql/sql_partition.cc).
 pub(crate) fn linear(hash: u64, count: u64) -> u64 {
     let mask = count.next_power_of_two() - 1;
     let part = hash & mask;

@@ -1,12 +1,12 @@
-//! The bytes that identify a row, found in its full image.
+//! Stored key bytes: the bytes of a full image that identify its row.
 //!
-//! In: a table's definition, full row images (null bitmap over all columns, stored values). Out: the key as a range of
-//! the image, or put together in the caller's buffer. Never here: a row of some columns only, an allocation per row.
+//! In: a table's definition; full row images (null bitmap over all columns, stored values). Out: the key, as a range of
+//! the image or assembled in the caller's buffer. Never here: images with only some columns, an allocation per row.
 //!
-//! The key is the stored bytes of the identifying columns in **table** order, one behind the other; of a keyless table
-//! the whole image with the null bits behind the last column cleared. A JSON value is identified by its printed text
-//! (invariant 21), because a copy has no documents: in a keyless table with JSON columns the key is the image with texts
-//! in the documents' place, whichever of the two forms the image has.
+//! The key consists of the stored bytes of the identifying columns in **table** order, concatenated. For a keyless
+//! table it is the whole image, with the unused null bits after the last column cleared. A JSON value is identified by
+//! its printed text (invariant 21), because a copy has no binary documents. In a keyless table with JSON columns the
+//! key is therefore the image with texts instead of documents, whichever form the image has.
 
 use values::binary_protocol::comparable_image;
 use values::{ColumnType, OFFSET_NULL, RowLayout, ValueError, type_code};
@@ -15,37 +15,37 @@ use crate::table::{Identity, TableDef};
 
 const NULL_IN_KEY: ValueError = ValueError::Invalid { what: "NULL in a column of the identifying key" };
 
-/// Where a key was found.
+/// Where a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// These bytes of the image.
+    /// A range of the image.
     Image {
-        /// First byte.
+        /// Offset of the first byte.
         start: usize,
-        /// Bytes.
+        /// Length in bytes.
         len: usize,
     },
-    /// Appended to the buffer the caller gave.
+    /// Appended to the caller's buffer.
     Built,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Plan {
-    /// The first columns: the bytes right behind the null bitmap. `len` when all are of fixed size.
+    /// The first columns, so the key directly follows the null bitmap. `len` is known if all have a fixed size.
     Leading { len: Option<usize> },
-    /// Columns elsewhere.
+    /// Columns elsewhere in the image.
     Columns,
-    /// No key.
+    /// A keyless table.
     WholeImage,
-    /// No key, and JSON columns.
+    /// A keyless table with JSON columns.
     WholeImageWithJson,
 }
 
-/// Finds the identifying key in full images of one table version.
+/// Extracts the identifying key from full images of one version of a table.
 #[derive(Debug, Clone)]
 pub struct RowKey {
     plan: Plan,
-    /// The identifying columns in table order.
+    /// Identifying columns in table order.
     columns: Vec<usize>,
     types: Vec<ColumnType>,
     layout: RowLayout,
@@ -55,7 +55,7 @@ pub struct RowKey {
 }
 
 impl RowKey {
-    /// For the images of this definition.
+    /// Prepares extraction for images of this definition.
     #[must_use]
     pub fn new(table: &TableDef) -> RowKey {
         let types = table.column_types();
@@ -80,23 +80,23 @@ impl RowKey {
         RowKey { plan, columns, bitmap_len: types.len().div_ceil(8), unused_null_bits, layout, types }
     }
 
-    /// Walks images of this table.
+    /// Layout of this table's images.
     #[must_use]
     pub fn layout(&self) -> &RowLayout {
         &self.layout
     }
 
-    /// Whether whole images identify rows, so that equal rows are copies of one another.
+    /// True if whole images identify rows, so that equal rows are indistinguishable.
     #[must_use]
     pub fn is_whole_image(&self) -> bool {
         matches!(self.plan, Plan::WholeImage | Plan::WholeImageWithJson)
     }
 
-    /// Finds the key of `image`, which is one row and nothing else. What must be put together is appended to `built`;
-    /// `offsets` is scratch.
+    /// Finds the key of `image`, which must be exactly one row. A key that must be assembled is appended to `built`;
+    /// `offsets` is scratch space.
     ///
     /// # Errors
-    /// The image does not fit the definition; `built` may then hold a part.
+    /// If the image does not fit the definition; `built` may then hold a partial key.
     pub fn find(
         &self,
         image: &[u8],
@@ -114,10 +114,10 @@ impl RowKey {
         }
     }
 
-    /// The key's bytes, with `built` emptied before and `offsets` as scratch.
+    /// Like [`RowKey::find`], but returns the key's bytes. Clears `built` first.
     ///
     /// # Errors
-    /// As [`RowKey::find`].
+    /// Those of [`RowKey::find`].
     pub fn bytes<'a>(
         &self,
         image: &'a [u8],

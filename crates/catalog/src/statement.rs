@@ -1,8 +1,8 @@
-//! What kind of statement this is, and the short ones in full.
+//! Classification of statements, and parsing of the short ones.
 //!
 //! In: a parser at the first token. Out: a [`Statement`], or the problem with the clause named. Never here: the
-//! catalog's state. Statements that cannot touch a table's definition or rows are known by their first words only,
-//! so that their text, however strange, never stops replay.
+//! catalog's state. Statements that cannot affect a table's definition or rows are recognised by their first words
+//! alone, so that their text, however unusual, never stops replay.
 
 use crate::charset;
 use crate::context::StatementContext;
@@ -12,10 +12,10 @@ use crate::parser::Parser;
 use crate::syntax::{CharsetSpec, Statement, TableName};
 use crate::{alter, create};
 
-/// Tokens looked at to find what a CREATE with DEFINER, ALGORITHM or SQL SECURITY creates.
+/// Most tokens to read before it is clear what a CREATE with DEFINER, ALGORITHM or SQL SECURITY creates.
 const CREATE_ATTRIBUTE_TOKENS_MAX: usize = 64;
 
-/// Reads one statement.
+/// Parses one statement.
 pub(crate) fn parse(context: &StatementContext, sql: &[u8]) -> Result<Statement, Problem> {
     let mut parser = Parser::new(context, sql);
     while parser.eat_punct(b';')? {}
@@ -28,7 +28,7 @@ pub(crate) fn parse(context: &StatementContext, sql: &[u8]) -> Result<Statement,
     }
     match first.as_str() {
         "SET" => return set(&mut parser),
-        // It is logged whatever came of it, also where it names what cannot be read here.
+        // OPTIMIZE is logged whatever its result, so names that cannot be parsed are not an error.
         "OPTIMIZE" => return Ok(optimize(&mut parser).unwrap_or(Statement::NoEffect("OPTIMIZE"))),
         "CREATE" | "DROP" | "ALTER" | "RENAME" => {
             if let Some(recorded) = recorded_object(&mut parser)? {
@@ -89,7 +89,7 @@ fn optimize(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     Ok(Statement::Optimize(table_names(parser)?))
 }
 
-/// SET reaches the log for passwords and roles only.
+/// The only SET statements in the log concern passwords, roles and resource groups.
 fn set(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     if parser.is_word_at(1, "PASSWORD")? {
         return Ok(Statement::Recorded("user"));
@@ -103,7 +103,7 @@ fn set(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     Problem::unsupported("SET as statement text")
 }
 
-/// CREATE, DROP, ALTER and RENAME of things that are neither tables nor databases.
+/// CREATE, DROP, ALTER and RENAME of objects other than tables and databases.
 fn recorded_object(parser: &mut Parser<'_>) -> Result<Option<Statement>, Problem> {
     for ahead in 1..CREATE_ATTRIBUTE_TOKENS_MAX {
         let word = match parser.peek_at(ahead)? {
@@ -131,7 +131,7 @@ fn recorded_object(parser: &mut Parser<'_>) -> Result<Option<Statement>, Problem
             "OR" | "REPLACE" | "DEFINER" | "ALGORITHM" | "SQL" | "SECURITY" | "JSON" | "RELATIONAL" | "DUALITY" => {
                 continue;
             }
-            // A word that is no attribute is either the value of one, or this is nothing known.
+            // A word that is not an attribute is the value of one. Directly after the verb it is unknown.
             _ if ahead > 1 => continue,
             _ => return Ok(None),
         };
@@ -140,7 +140,7 @@ fn recorded_object(parser: &mut Parser<'_>) -> Result<Option<Statement>, Problem
     Ok(None)
 }
 
-/// The names of a view statement whose word VIEW is `ahead` tokens on.
+/// Parses the names in a view statement whose word VIEW is `ahead` tokens further.
 fn view(parser: &mut Parser<'_>, ahead: usize) -> Result<Statement, Problem> {
     let creates = parser.is_word("CREATE")?;
     let drops = parser.is_word("DROP")?;
@@ -159,7 +159,7 @@ fn view(parser: &mut Parser<'_>, ahead: usize) -> Result<Statement, Problem> {
 
 fn create_object(parser: &mut Parser<'_>) -> Result<Statement, Problem> {
     if parser.eat(&["TEMPORARY", "TABLE"])? {
-        // Temporary tables are the session's own; with row logging their rows are never in the log.
+        // A temporary table belongs to its session; with row-based logging its rows are never in the log.
         parser.rest()?;
         return Ok(Statement::NoEffect("temporary table"));
     }

@@ -1,4 +1,4 @@
-//! Statements as read, before the catalog gives them meaning.
+//! Parsed statements, before the catalog resolves them.
 
 use crate::partition::Partition;
 
@@ -9,7 +9,7 @@ pub(crate) struct TableName {
     pub(crate) name: String,
 }
 
-/// Text with the character set its bytes are in.
+/// Bytes of a text and the name of their character set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub(crate) enum Statement {
     /// OPTIMIZE TABLE.
     Optimize(Vec<TableName>),
     Recorded(&'static str),
-    /// Views share the tables' name space, so their names are kept.
+    /// Views share the tables' name space, so the catalog keeps their names.
     CreateView(TableName),
     DropView(Vec<TableName>),
     CreateTable(Box<CreateTable>),
@@ -57,7 +57,7 @@ pub(crate) struct CreateTable {
     pub(crate) name: TableName,
     pub(crate) if_not_exists: bool,
     pub(crate) body: CreateBody,
-    /// `START TRANSACTION` stood at the end: row events follow in the same transaction.
+    /// True if `START TRANSACTION` ends the statement: row events of the same transaction follow.
     pub(crate) rows_follow: bool,
 }
 
@@ -80,20 +80,20 @@ pub(crate) struct TableOptions {
     pub(crate) comment: Option<String>,
     pub(crate) engine: Option<String>,
     pub(crate) partition_by: Option<String>,
-    /// ROW_FORMAT or KEY_BLOCK_SIZE is among them.
+    /// True if ROW_FORMAT or KEY_BLOCK_SIZE is given.
     pub(crate) row_format: bool,
 }
 
-/// `CHARACTER SET` and `COLLATE` as far as given.
+/// `CHARACTER SET` and `COLLATE` clauses; None if not given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct CharsetSpec {
     pub(crate) charset: Option<String>,
     pub(crate) collation: Option<String>,
-    /// The attribute BINARY: the `_bin` collation of the character set.
+    /// True for the attribute BINARY: the `_bin` collation of the character set.
     pub(crate) binary: bool,
 }
 
-/// The words for a type, before lengths and character sets are resolved.
+/// Name of a type, before lengths and character sets are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BaseType {
     TinyInt,
@@ -109,13 +109,14 @@ pub(crate) enum BaseType {
     VarChar,
     Binary,
     VarBinary,
-    /// TEXT, BLOB with the length bytes their name gives; 0 for plain ones, which a length may change.
+    /// TEXT and BLOB with the length bytes that their name implies; 0 for plain TEXT and BLOB, whose size a length can
+    /// change.
     Text(u8),
     Blob(u8),
     Enum,
     Set,
     Json,
-    /// With the name of its type, as the server prints it.
+    /// With the subtype's name as the server prints it.
     Geometry(&'static str),
     Vector,
     Date,
@@ -156,7 +157,7 @@ pub(crate) enum DefaultSpec {
 pub(crate) struct ColumnSpec {
     pub(crate) name: String,
     pub(crate) ty: TypeSpec,
-    /// `NULL` or `NOT NULL` as given last, AUTO_INCREMENT counting as NOT NULL.
+    /// The last `NULL` or `NOT NULL` given; AUTO_INCREMENT counts as NOT NULL.
     pub(crate) nullable: Option<bool>,
     pub(crate) default: Option<DefaultSpec>,
     pub(crate) on_update_now: bool,
@@ -166,7 +167,7 @@ pub(crate) struct ColumnSpec {
     pub(crate) generated: Option<(bool, String)>,
     pub(crate) comment: String,
     pub(crate) srid: Option<u64>,
-    /// An enforced CHECK stands with it.
+    /// True if the column has an enforced CHECK.
     pub(crate) checked: bool,
 }
 
@@ -189,7 +190,7 @@ pub(crate) enum PartSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeySpec {
     pub(crate) kind: KeyKind,
-    /// The index's name; for a foreign key, the name its index would take.
+    /// Name of the index; for a foreign key, the name that its index would get.
     pub(crate) name: Option<String>,
     pub(crate) parts: Vec<PartSpec>,
     pub(crate) invisible: bool,
@@ -203,11 +204,11 @@ pub(crate) struct ForeignSpec {
     pub(crate) parent_columns: Vec<String>,
     pub(crate) on_delete: crate::table::ReferenceAction,
     pub(crate) on_update: crate::table::ReferenceAction,
-    /// Written at the column: counts only from 9.0 on.
+    /// Written at the column; creates a foreign key only from 9.0 on.
     pub(crate) inline: bool,
 }
 
-/// Where ALTER TABLE puts a column.
+/// Position of a column in ALTER TABLE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Position {
     First,
@@ -217,7 +218,7 @@ pub(crate) enum Position {
 /// One action of ALTER TABLE, CREATE INDEX or DROP INDEX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AlterAction {
-    /// ADD COLUMN, with the keys its attributes make.
+    /// ADD COLUMN, with the keys that its attributes create.
     AddColumns {
         columns: Vec<ColumnSpec>,
         keys: Vec<KeySpec>,
@@ -235,7 +236,7 @@ pub(crate) enum AlterAction {
         from: String,
         to: String,
     },
-    /// None: DROP DEFAULT.
+    /// `default` is None for DROP DEFAULT.
     ColumnDefault {
         name: String,
         default: Option<DefaultSpec>,
@@ -248,7 +249,7 @@ pub(crate) enum AlterAction {
     DropKey(String),
     DropPrimaryKey,
     DropForeignKey(String),
-    /// DROP CONSTRAINT: a key, a foreign key or a check, whichever has the name.
+    /// DROP CONSTRAINT: drops the key, foreign key or check of this name.
     DropConstraint(String),
     RenameKey {
         from: String,
@@ -259,24 +260,24 @@ pub(crate) enum AlterAction {
         invisible: bool,
     },
     RenameTo(TableName),
-    /// CONVERT TO CHARACTER SET; the defaults of the database where neither is given.
+    /// CONVERT TO CHARACTER SET; the database's defaults apply if neither clause is given.
     ConvertTo(CharsetSpec),
-    /// Table options: those that a definition here holds.
+    /// Table options, only those that a definition contains.
     Options(TableOptions),
     Partitions(PartitionAction),
-    /// ALGORITHM=COPY, and clauses that the server carries out in no other way. See `alter_algorithm`.
+    /// ALGORITHM=COPY, and clauses that the server can only execute by copying. See `alter_algorithm`.
     Copies,
-    /// ALGORITHM=INPLACE or INSTANT and LOCK=NONE: the server copies no table then, it refuses the statement.
+    /// ALGORITHM=INPLACE or INSTANT and LOCK=NONE: the server refuses the statement rather than copy the table.
     InPlace,
-    /// FORCE: rows are written anew with the bytes they have, where the engine can.
+    /// FORCE: the engine rewrites the rows without changing their bytes, if it can.
     Rebuilds,
-    /// Changes what is not kept here (a CHECK, files of partitions); the server makes the definition anew.
+    /// Changes something not tracked here (a CHECK, files of partitions), but makes the server rewrite the definition.
     Remakes,
-    /// Says nothing about rows or definitions: named for messages.
+    /// Has no effect on rows or definitions.
     Nothing,
 }
 
-/// What ALTER TABLE does with partitions.
+/// An action of ALTER TABLE on partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PartitionAction {
     /// PARTITION BY, as text.
@@ -286,7 +287,7 @@ pub(crate) enum PartitionAction {
     /// ADD PARTITION PARTITIONS n.
     AddNumbered(u64),
     Drop(Vec<String>),
-    /// None: all.
+    /// None for ALL.
     Truncate(Option<Vec<String>>),
     Exchange {
         partition: String,
@@ -297,7 +298,7 @@ pub(crate) enum PartitionAction {
         partitions: Vec<String>,
         into: Vec<Partition>,
     },
-    /// REORGANIZE PARTITION without more: the default number of partitions.
+    /// REORGANIZE PARTITION without names: resets to the default number of partitions.
     Renumber,
     /// COALESCE PARTITION n.
     Coalesce(u64),

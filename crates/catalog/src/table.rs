@@ -1,7 +1,7 @@
-//! A table's definition: what the decoder, the store and readers ask.
+//! A table's definition, as used by the decoder, the store and readers.
 //!
-//! In: nothing; built by `define` from a statement. Out: columns with the types the source's Table_map events carry,
-//! keys in MySQL's order, the identity of a row. Never here: text of statements, rows.
+//! In: nothing; `define` builds definitions from statements. Out: columns with the types in the source's Table_map
+//! events, keys in MySQL's order, the identity of a row. Never here: text of statements, rows.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use values::sort_key::SortKeyColumn;
 use crate::layout::OlderLayout;
 use crate::partition::Partitioning;
 
-/// Names one table's rows for ever: TRUNCATE, DROP and re-creation give a new one, none is used twice.
+/// Identifies one table's rows for ever. TRUNCATE, DROP and re-creation give a new id; none is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TableId(pub u32);
 
@@ -23,60 +23,61 @@ impl std::fmt::Display for TableId {
     }
 }
 
-/// One table at one epoch.
+/// Definition of one table at one epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDef {
-    /// Fresh at CREATE and TRUNCATE, and where an ALTER TABLE writes all rows anew; else kept.
+    /// New at CREATE and TRUNCATE, and when an ALTER TABLE rewrites all rows; kept otherwise.
     #[serde(rename = "id")]
     pub id: TableId,
-    /// Counts the definitions under this id, from 1.
+    /// Number of the definition under this id, from 1.
     #[serde(rename = "version")]
     pub version: u32,
-    /// Database, as stored by the source.
+    /// Database name as the source stores it.
     #[serde(rename = "db")]
     pub db: String,
-    /// Name, as stored by the source.
+    /// Table name as the source stores it.
     #[serde(rename = "name")]
     pub name: String,
-    /// In table order, the order of row images. Hidden columns of functional indexes are not among them.
+    /// Columns in table order, the order of row images. Excludes the hidden columns of functional indexes.
     #[serde(rename = "columns")]
     pub columns: Vec<Column>,
-    /// In MySQL's internal order: PRIMARY, unique without NULL, unique with NULL, unique with prefixes, others, full text.
+    /// Keys in MySQL's internal order: PRIMARY, unique without NULL, unique with NULL, unique with prefixes, others,
+    /// full-text.
     #[serde(rename = "keys")]
     pub keys: Vec<Key>,
-    /// What tells one row from another.
+    /// How rows are told apart.
     #[serde(rename = "identity")]
     pub identity: Identity,
-    /// Collation of columns that name none.
+    /// Collation of columns that do not name one.
     #[serde(rename = "default_collation")]
     pub default_collation: u16,
-    /// The table's comment.
+    /// Comment of the table.
     #[serde(rename = "comment")]
     pub comment: String,
-    /// Engine as named, else `InnoDB`.
+    /// Storage engine as named, or `InnoDB` if none was.
     #[serde(rename = "engine")]
     pub engine: String,
-    /// Text after PARTITION BY as it was last given, if any; `partitioning` has what was done to the partitions since.
+    /// Text after PARTITION BY as last given, if any. Later changes to the partitions are in `partitioning` only.
     #[serde(rename = "partition_by", deserialize_with = "Option::deserialize")]
     pub partition_by: Option<String>,
-    /// The partitions. None: there are none, or the text is not understood.
+    /// The partitions; None if there are none or the text is not understood.
     #[serde(rename = "partitioning", deserialize_with = "Option::deserialize")]
     pub partitioning: Option<Partitioning>,
-    /// Keys into other tables.
+    /// Foreign keys that reference other tables.
     #[serde(rename = "foreign_keys")]
     pub foreign_keys: Vec<ForeignKey>,
-    /// Number of hidden columns MySQL adds for functional index parts. Their bits can be seen set behind the visible
-    /// columns' bits in the bitmaps of rows events; they must be ignored.
+    /// Number of hidden columns that MySQL adds for functional index parts. Their bits may be set after those of the
+    /// visible columns in the bitmaps of rows events, and must be ignored.
     #[serde(rename = "hidden_columns")]
     pub hidden_columns: usize,
-    /// The first version whose rows' images look as `columns` say.
+    /// First version under which row images have the layout of `columns`.
     #[serde(rename = "layout_since")]
     pub layout_since: u32,
-    /// What images of rows written under earlier versions look like, oldest first: such rows may be in the store.
+    /// Layouts of images written under earlier versions, oldest first. The store may still contain such rows.
     #[serde(rename = "older_layouts")]
     pub older_layouts: Vec<OlderLayout>,
-    /// Index ids given under this table id so far: 1 to this. None is given twice.
+    /// Number of index ids assigned under this table id: 1 to this. None is reused.
     #[serde(rename = "index_ids_given")]
     pub index_ids_given: u16,
 }
@@ -85,60 +86,60 @@ pub struct TableDef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Name as written; compared without regard to case.
+    /// Name as written; comparison ignores case.
     #[serde(rename = "name")]
     pub name: String,
-    /// The type, exactly as the source's Table_map carries it.
+    /// Type exactly as in the source's Table_map event.
     #[serde(rename = "ty")]
     pub ty: ColumnType,
-    /// May hold NULL.
+    /// True if the column may be NULL.
     #[serde(rename = "nullable")]
     pub nullable: bool,
-    /// How the server prints a number here; no part of the log.
+    /// How the server prints a number of this column; not part of the log.
     #[serde(rename = "display")]
     pub display: NumberDisplay,
-    /// Left out of `SELECT *`.
+    /// True if `SELECT *` omits the column.
     #[serde(rename = "invisible")]
     pub invisible: bool,
     /// AUTO_INCREMENT.
     #[serde(rename = "auto_increment")]
     pub auto_increment: bool,
-    /// GENERATED ALWAYS AS, with its kind.
+    /// Kind of a GENERATED ALWAYS AS column; None for others.
     #[serde(rename = "generated", deserialize_with = "Option::deserialize")]
     pub generated: Option<GeneratedKind>,
-    /// What a generated column is computed by, its tokens in one spelling; empty for another, and where a catalog
-    /// of an earlier version of this program did not keep it. Equal texts compute the same, different ones may.
-    // Absent where it is empty.
+    /// Expression of a generated column in canonical spelling; empty for other columns, and in catalogs of earlier
+    /// versions of this program, which did not keep it. Equal texts compute the same; different ones may, too.
+    // Absent if empty.
     #[serde(rename = "expression", default, skip_serializing_if = "String::is_empty")]
     pub expression: String,
-    /// What a row that does not name the column gets.
+    /// Value in rows that do not name the column.
     #[serde(rename = "default")]
     pub default: ColumnDefault,
-    /// ON UPDATE CURRENT_TIMESTAMP.
+    /// True for ON UPDATE CURRENT_TIMESTAMP.
     #[serde(rename = "on_update_now")]
     pub on_update_now: bool,
-    /// The column's comment.
+    /// Comment of the column.
     #[serde(rename = "comment")]
     pub comment: String,
-    /// Which type of GEOMETRY, with its SRID where it has one: `point srid 4326`; empty for other columns, and where a
-    /// catalog of an earlier version of this program did not keep it.
-    // Absent where it is empty.
+    /// Subtype of a GEOMETRY column with its SRID, if any: `point srid 4326`. Empty for other columns, and in catalogs
+    /// of earlier versions of this program, which did not keep it.
+    // Absent if empty.
     #[serde(rename = "geometry", default, skip_serializing_if = "String::is_empty")]
     pub geometry: String,
 }
 
-/// What ZEROFILL and FLOAT(M,D) add to the text of a number.
+/// Effect of ZEROFILL and of FLOAT(M,D) on the text of a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumberDisplay {
-    /// Zeros go before the digits up to this many characters; 0: none do.
+    /// Characters to which the number is padded with leading zeros; 0 for no padding.
     #[serde(rename = "zerofill_width")]
     pub zerofill_width: u16,
-    /// FLOAT(M,D), DOUBLE(M,D): always so many decimals.
+    /// Fixed number of decimals for FLOAT(M,D) and DOUBLE(M,D).
     #[serde(rename = "decimals", deserialize_with = "Option::deserialize")]
     pub decimals: Option<u8>,
 }
 
-/// How a generated column is kept by the source. Row images hold both kinds.
+/// How the source keeps a generated column. Row images contain both kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GeneratedKind {
     /// Computed when read.
@@ -152,42 +153,43 @@ pub enum GeneratedKind {
 /// A column's DEFAULT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnDefault {
-    /// No DEFAULT: NULL where nullable, else the type's implicit value.
+    /// No DEFAULT: NULL for a nullable column, otherwise the type's implicit value.
     #[serde(rename = "None")]
     None,
-    /// DEFAULT NULL; the same as none where a primary key made the column NOT NULL later.
+    /// DEFAULT NULL. Equivalent to no DEFAULT if a primary key made the column NOT NULL later.
     #[serde(rename = "Null")]
     Null,
-    /// A constant, as its bytes stand in a row image.
+    /// A constant, as its bytes in a row image.
     #[serde(rename = "Image")]
     Image(Vec<u8>),
-    /// An expression, or a constant whose image is not known here. The source writes expression values into every
-    /// image; a row that leaves such a column out cannot be completed.
+    /// An expression, or a constant whose image cannot be computed here. The source writes values of expressions into
+    /// every image; a row that omits such a column cannot be completed.
     #[serde(rename = "Expression")]
     Expression(String),
-    /// CURRENT_TIMESTAMP; the source writes its value into every image.
+    /// CURRENT_TIMESTAMP. The source writes its value into every image.
     #[serde(rename = "CurrentTimestamp")]
     CurrentTimestamp,
 }
 
-/// The value of a column an INSERT's image leaves out (`binlog_row_image=MINIMAL`).
+/// Value of a column that an INSERT's image omits (`binlog_row_image=MINIMAL`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OmittedValue {
     /// NULL.
     Null,
-    /// These bytes, as in a row image.
+    /// These stored bytes, as in a row image.
     Image(Vec<u8>),
-    /// Not known here: the table is copied again, or replay stops.
+    /// Unknown: the table must be copied again, or replay stops.
     Unknown,
 }
 
-/// What tells one row of a table from another (invariant 4).
+/// How rows of a table are told apart (invariant 4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Identity {
-    /// These columns, by position, in key order: PRIMARY, else the first UNIQUE key in MySQL's order that qualifies.
+    /// Positions of these columns, in key order: those of PRIMARY, otherwise of the first qualifying UNIQUE key in
+    /// MySQL's order.
     #[serde(rename = "Columns")]
     Columns(Vec<usize>),
-    /// No such key: rows are a multiset of whole images.
+    /// No qualifying key: rows are a multiset of whole images.
     #[serde(rename = "WholeImage")]
     WholeImage,
 }
@@ -196,36 +198,37 @@ pub enum Identity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Names its entries in the store under this table's id; 0: none were left to give. See `index_set`.
+    /// Identifies the index's entries in the store under this table's id; 0 if the ids were used up. See `index_set`.
     #[serde(rename = "id")]
     pub id: u16,
-    /// `PRIMARY` for the primary key.
+    /// Name; `PRIMARY` for the primary key.
     #[serde(rename = "name")]
     pub name: String,
-    /// No two rows alike (NULLs aside). True for the primary key.
+    /// True if no two rows may have equal keys, NULLs aside. True for the primary key.
     #[serde(rename = "unique")]
     pub unique: bool,
-    /// The PRIMARY KEY.
+    /// True for the PRIMARY KEY.
     #[serde(rename = "primary")]
     pub primary: bool,
     /// BTREE, FULLTEXT or SPATIAL.
     #[serde(rename = "kind")]
     pub kind: IndexKind,
-    /// Hidden from the source's optimizer.
+    /// True if the source's optimizer ignores it.
     #[serde(rename = "invisible")]
     pub invisible: bool,
-    /// Made by MySQL for a foreign key; goes when a key that serves as well is added.
+    /// True if MySQL created it for a foreign key. Such a key is dropped when another one that serves the purpose is
+    /// added.
     #[serde(rename = "generated")]
     pub generated: bool,
-    /// The column parts. Expression parts are not columns of the row image: see `expressions`.
+    /// Parts that are columns. For expressions, which are not in row images, see `expressions`.
     #[serde(rename = "parts")]
     pub parts: Vec<KeyPart>,
-    /// Texts of expression parts with their place among all parts; such a key cannot be kept from row images alone.
+    /// Texts of expression parts with their positions among all parts. Such an index cannot be built from row images.
     #[serde(rename = "expressions")]
     pub expressions: Vec<(usize, String)>,
 }
 
-/// The index's structure.
+/// Structure of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// Ordered.
@@ -245,10 +248,10 @@ pub struct KeyPart {
     /// Position in [`TableDef::columns`].
     #[serde(rename = "column")]
     pub column: usize,
-    /// Only the first so many characters (bytes for binary columns); `None` is the whole column.
+    /// Length of the indexed prefix in characters (bytes for binary columns); `None` for the whole column.
     #[serde(rename = "prefix_len", deserialize_with = "Option::deserialize")]
     pub prefix_len: Option<u32>,
-    /// DESC.
+    /// True for DESC.
     #[serde(rename = "descending")]
     pub descending: bool,
 }
@@ -257,33 +260,33 @@ pub struct KeyPart {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForeignKey {
-    /// Given, or generated as `table_ibfk_N`.
+    /// Name as given, or generated as `table_ibfk_N`.
     #[serde(rename = "name")]
     pub name: String,
     /// Positions of the referencing columns.
     #[serde(rename = "columns")]
     pub columns: Vec<usize>,
-    /// Referenced database.
+    /// Name of the referenced database.
     #[serde(rename = "parent_db")]
     pub parent_db: String,
-    /// Referenced table.
+    /// Name of the referenced table.
     #[serde(rename = "parent_table")]
     pub parent_table: String,
     /// Names of the referenced columns.
     #[serde(rename = "parent_columns")]
     pub parent_columns: Vec<String>,
-    /// ON DELETE.
+    /// Action on DELETE of the parent.
     #[serde(rename = "on_delete")]
     pub on_delete: ReferenceAction,
-    /// ON UPDATE.
+    /// Action on UPDATE of the parent.
     #[serde(rename = "on_update")]
     pub on_update: ReferenceAction,
 }
 
-/// What a foreign key does when the parent changes.
+/// What a foreign key does when the parent row changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ReferenceAction {
-    /// NO ACTION, also when nothing is said.
+    /// NO ACTION, the default.
     #[default]
     #[serde(rename = "NoAction")]
     NoAction,
@@ -302,30 +305,30 @@ pub enum ReferenceAction {
 }
 
 impl ReferenceAction {
-    /// Changes child rows by itself: CASCADE and SET NULL.
+    /// True if it changes child rows itself: CASCADE and SET NULL.
     pub fn changes_children(self) -> bool {
         matches!(self, ReferenceAction::Cascade | ReferenceAction::SetNull)
     }
 }
 
 impl TableDef {
-    /// Position of a column, its name compared without regard to case.
+    /// Position of a column by name; comparison ignores case.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| same_name(&column.name, name))
     }
 
-    /// A key by name, compared without regard to case.
+    /// Finds a key by name; comparison ignores case.
     pub fn key(&self, name: &str) -> Option<&Key> {
         self.keys.iter().find(|key| same_name(&key.name, name))
     }
 
-    /// The key that identifies rows; its columns are those of [`TableDef::identity`]. `None` where the whole image does.
+    /// The key that identifies rows, whose columns are those of [`TableDef::identity`]. `None` if the whole image does.
     pub fn identity_key(&self) -> Option<&Key> {
         crate::identity::identifying_key(&self.keys, &self.columns)
     }
 
-    /// What [`values::sort_key::SortKeyPlan::new`] needs for one of this table's keys, in key order. `None` for keys that
-    /// have no order or whose values are not in row images: full text, spatial, with an expression.
+    /// Arguments of [`values::sort_key::SortKeyPlan::new`] for one of this table's keys, in key order. `None` for keys
+    /// without an order or whose values are not in row images: full-text, spatial, or with an expression.
     pub fn sort_key_columns(&self, key: &Key) -> Option<Vec<SortKeyColumn>> {
         if key.kind != IndexKind::Ordered || !key.expressions.is_empty() {
             return None;
@@ -344,7 +347,7 @@ impl TableDef {
             .collect()
     }
 
-    /// The columns' types in table order.
+    /// Types of the columns in table order.
     pub fn column_types(&self) -> Vec<ColumnType> {
         self.columns.iter().map(|column| column.ty.clone()).collect()
     }
@@ -354,14 +357,14 @@ impl TableDef {
         format!("`{}`.`{}`", self.db, self.name)
     }
 
-    /// What the source's Table_map event for this table carries: type bytes and the metadata block, raw.
+    /// Type bytes and raw metadata block of the source's Table_map event for this table.
     pub fn expected_table_map(&self) -> (Vec<u8>, Vec<u8>) {
         expected_table_map(self)
     }
 
-    /// Compares with a Table_map: `types` are its type bytes, `metas` its columns through
-    /// [`ColumnType::from_table_map`], with collations filled in where the event's optional metadata has them.
-    /// On a mismatch the text shows both sides.
+    /// Compares the definition with a Table_map event. `types` are the event's type bytes; `metas` its columns decoded
+    /// by [`ColumnType::from_table_map`], with collations from the optional metadata, if any. The error text shows both
+    /// sides.
     pub fn matches(&self, types: &[u8], metas: &[ColumnType]) -> Result<(), String> {
         let same = self.columns.len() == metas.len()
             && self.columns.len() == types.len()
@@ -412,13 +415,13 @@ impl TableDef {
 }
 
 impl Column {
-    /// The value of this column in a row whose image leaves it out.
+    /// Value of this column in a row whose image omits it.
     pub fn omitted_value(&self) -> OmittedValue {
         match &self.default {
             ColumnDefault::Image(bytes) => OmittedValue::Image(bytes.clone()),
             ColumnDefault::None if self.generated.is_some() => OmittedValue::Unknown,
             ColumnDefault::None | ColumnDefault::Null if self.nullable => OmittedValue::Null,
-            // A primary key made a column with DEFAULT NULL one that is NOT NULL: no DEFAULT is left of it.
+            // DEFAULT NULL became void when a primary key made the column NOT NULL.
             ColumnDefault::None | ColumnDefault::Null => {
                 crate::default_value::implicit(&self.ty).map_or(OmittedValue::Unknown, OmittedValue::Image)
             }
@@ -427,13 +430,13 @@ impl Column {
     }
 }
 
-/// Columns and keys are compared without regard to case.
+/// Compares names of columns and keys, ignoring case.
 pub(crate) fn same_name(left: &str, right: &str) -> bool {
     left.eq_ignore_ascii_case(right)
         || (!(left.is_ascii() && right.is_ascii()) && left.to_lowercase() == right.to_lowercase())
 }
 
-/// Type codes of enum_field_types (include/field_types.h) as [`ColumnType::code`] holds them.
+/// Type codes of enum_field_types (include/field_types.h), as in [`ColumnType::code`].
 pub(crate) mod code {
     pub(crate) const TINY: u8 = 1;
     pub(crate) const SHORT: u8 = 2;
@@ -459,7 +462,7 @@ pub(crate) mod code {
     pub(crate) const GEOMETRY: u8 = 255;
 }
 
-/// The type byte a Table_map carries: ENUM and SET travel as STRING with their real type in the metadata.
+/// Type byte in a Table_map event. ENUM and SET appear as STRING, with their real type in the metadata.
 fn table_map_type(ty: &ColumnType) -> u8 {
     match ty.code {
         code::ENUM | code::SET => code::CHAR,
@@ -467,7 +470,7 @@ fn table_map_type(ty: &ColumnType) -> u8 {
     }
 }
 
-/// The type bytes and the raw metadata block the source's Table_map carries for a table.
+/// Type bytes and raw metadata block of the source's Table_map event for a table.
 pub fn expected_table_map(table: &TableDef) -> (Vec<u8>, Vec<u8>) {
     let mut types = Vec::with_capacity(table.columns.len());
     let mut metadata = Vec::new();
@@ -476,7 +479,7 @@ pub fn expected_table_map(table: &TableDef) -> (Vec<u8>, Vec<u8>) {
         let [high, low] = ty.meta.to_be_bytes();
         types.push(table_map_type(ty));
         match ty.code {
-            // The two highest bits of a length above 255 are folded, inverted, into the real type's byte.
+            // The two highest bits of a length above 255 are stored, inverted, in the byte of the real type.
             code::CHAR => metadata.extend_from_slice(&[code::CHAR ^ (high << 4), low]),
             code::ENUM | code::SET => metadata.extend_from_slice(&[ty.code, low]),
             code::VARCHAR => metadata.extend_from_slice(&[low, high]),
@@ -497,7 +500,7 @@ pub fn expected_table_map(table: &TableDef) -> (Vec<u8>, Vec<u8>) {
     (types, metadata)
 }
 
-/// Shares one empty member list among all columns that are neither ENUM nor SET.
+/// Empty member list, for all columns other than ENUM and SET.
 pub(crate) fn no_members() -> Arc<[Box<[u8]>]> {
     Arc::from(Vec::new())
 }

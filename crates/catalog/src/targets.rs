@@ -1,7 +1,8 @@
-//! Which tables a statement that changes rows may write to.
+//! Tables that a statement which changes rows may write to.
 //!
-//! In: INSERT, REPLACE, UPDATE, DELETE or LOAD as text. Out: tables it may write (of several joined ones all, though some are
-//! only read), and what it calls. Never here: what it does to rows; what triggers and foreign keys do besides.
+//! In: INSERT, REPLACE, UPDATE, DELETE or LOAD as text. Out: the tables it may write (all of several joined ones,
+//! although some are only read), and the functions it calls. Never here: its effect on rows; additional effects of
+//! triggers and foreign keys.
 
 use crate::context::StatementContext;
 use crate::error::Problem;
@@ -10,15 +11,15 @@ use crate::named::NamedTable;
 use crate::parser::Parser;
 use crate::syntax::TableName;
 
-/// See the module.
+/// Tables and functions found in one statement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Targets {
     pub(crate) tables: Vec<NamedTable>,
-    /// Names with an opening bracket behind them: functions, stored ones among them.
+    /// Names followed by an opening bracket: functions, including stored ones.
     pub(crate) calls: Vec<String>,
 }
 
-/// None for a statement of another kind, or one whose tables cannot be told.
+/// None for a statement of another kind, or one whose tables are unclear.
 pub(crate) fn targets(context: &StatementContext, sql: &[u8]) -> Option<Targets> {
     let mut parser = Parser::new(context, sql);
     if !parser.is_any_word(&["INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"]).ok()? {
@@ -69,7 +70,8 @@ fn read(parser: &mut Parser<'_>, context: &StatementContext, found: &mut Targets
         }
         "DELETE" => {
             modifiers(parser, &["LOW_PRIORITY", "QUICK", "IGNORE"])?;
-            // DELETE FROM t …; DELETE FROM a, b USING refs; DELETE a, b FROM refs: names before the references may be aliases.
+            // DELETE FROM t …; DELETE FROM a, b USING refs; DELETE a, b FROM refs. Names before the references may be
+            // aliases.
             let ahead = parser.eat_word("FROM")?;
             let end = ["WHERE", "ORDER", "LIMIT", "RETURNING"];
             let from = if ahead { "USING" } else { "FROM" };
@@ -109,7 +111,7 @@ fn table(parser: &mut Parser<'_>, context: &StatementContext, found: &mut Target
     Ok(())
 }
 
-/// From an opening bracket to its closing one.
+/// Skips from an opening bracket to its closing one.
 fn skip_brackets(parser: &mut Parser<'_>) -> Result<(), Problem> {
     let mut depth = 0usize;
     loop {
@@ -123,7 +125,7 @@ fn skip_brackets(parser: &mut Parser<'_>) -> Result<(), Problem> {
     }
 }
 
-/// Table references up to one of these words outside brackets.
+/// Collects table references up to one of these words outside brackets.
 fn references(
     parser: &mut Parser<'_>,
     context: &StatementContext,
@@ -138,7 +140,7 @@ fn references(
         }
         if parser.eat_punct(b'(')? {
             if parser.is_any_word(&["SELECT", "WITH", "VALUES", "TABLE"])? || !table_due {
-                // A subquery, a condition or column list: nothing in it is written.
+                // A subquery, condition or column list: nothing in it is written.
                 skip_open(parser)?;
                 table_due = false;
             } else {
@@ -161,7 +163,7 @@ fn references(
             continue;
         }
         if table_due && !parser.is_any_word(&["LATERAL", "JSON_TABLE"])? {
-            // DELETE t.* FROM: only a name of one that follows.
+            // In DELETE t.* FROM, this only names one of the tables that follow.
             let all_of = |parser: &mut Parser<'_>, at: usize| -> Result<bool, Problem> {
                 Ok(*parser.peek_at(at)? == Tok::Punct(b'.') && *parser.peek_at(at + 1)? == Tok::Punct(b'*'))
             };
@@ -177,7 +179,7 @@ fn references(
     }
 }
 
-/// As `skip_brackets`, behind the opening one.
+/// Like `skip_brackets`, but starts after the opening one.
 fn skip_open(parser: &mut Parser<'_>) -> Result<(), Problem> {
     let mut depth = 1usize;
     while depth > 0 {

@@ -1,7 +1,7 @@
-//! The words of a column's type.
+//! Parser of column types.
 //!
-//! In: a parser at the type. Out: a [`TypeSpec`] as written, and whether it was SERIAL. Never here: what lengths and
-//! character sets amount to (`column_type`).
+//! In: a parser at the type. Out: a [`TypeSpec`] as written, and whether it was SERIAL. Never here: the meaning of
+//! lengths and character sets (`column_type`).
 
 use crate::error::Problem;
 use crate::parser::Parser;
@@ -22,7 +22,7 @@ impl TypeSpec {
     }
 }
 
-/// Reads a type with its length, sign and character set attributes.
+/// Parses a type with its length, sign and character set attributes.
 pub(crate) fn column_type(parser: &mut Parser<'_>) -> Result<(TypeSpec, bool), Problem> {
     let word = parser.word_upper()?;
     if word.is_empty() {
@@ -73,7 +73,7 @@ fn base_type(parser: &mut Parser<'_>, word: &str) -> Result<Option<BaseType>, Pr
         "INT" | "INTEGER" | "INT4" => BaseType::Int,
         "BIGINT" | "INT8" => BaseType::BigInt,
         "DECIMAL" | "DEC" | "NUMERIC" | "FIXED" => BaseType::Decimal,
-        // REAL is DOUBLE unless sql_mode has REAL_AS_FLOAT: settled by the caller.
+        // REAL means DOUBLE unless sql_mode has REAL_AS_FLOAT; the caller decides.
         "FLOAT" | "FLOAT4" | "REAL" => BaseType::Float,
         "DOUBLE" => {
             parser.eat_word("PRECISION")?;
@@ -145,7 +145,7 @@ fn varying_or(parser: &mut Parser<'_>, base: BaseType) -> Result<BaseType, Probl
     Ok(if parser.eat_word("VARYING")? { BaseType::VarChar } else { base })
 }
 
-/// `(n)` or `(n, m)`.
+/// Parses an optional `(n)` or `(n, m)`.
 fn lengths(parser: &mut Parser<'_>, spec: &mut TypeSpec) -> Result<(), Problem> {
     if parser.eat_punct(b'(')? {
         spec.len = Some(parser.unsigned()?);
@@ -167,7 +167,7 @@ fn members(parser: &mut Parser<'_>, spec: &mut TypeSpec) -> Result<(), Problem> 
     }
 }
 
-/// CHARACTER SET x, ASCII, UNICODE, BYTE and BINARY, in either order.
+/// Parses CHARACTER SET x, ASCII, UNICODE, BYTE and BINARY, in any order.
 fn charset_attributes(parser: &mut Parser<'_>, spec: &mut CharsetSpec) -> Result<(), Problem> {
     loop {
         if parser.eat_word("BINARY")? {

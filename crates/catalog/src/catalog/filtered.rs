@@ -1,19 +1,20 @@
-//! What replication filters make of a statement.
+//! Effect of replication filters on a statement.
 //!
-//! In: a statement with its context, whose `names` hold the filters. Out: whether it is carried out, or what it does
-//! here in its stead. Never here: a statement's own effect; rows.
+//! In: a statement with its context, whose `names` hold the filters. Out: whether it is executed, or what it does here
+//! instead. Never here: a statement's own effect; rows.
 //!
 //! MySQL decides about a statement as a whole: by the session's default database, then by the tables it changes
-//! (`base::filters`). That decision is taken over. What MySQL does not look at is whether the tables concerned are those
-//! whose rows are replicated, and its replica then holds a table that nobody keeps current, or stops at the next row. Here a
-//! table is in the catalog only while its rows are replicated, so:
-//! - what a statement that is carried out does to other tables is left out;
-//! - a CREATE, ALTER or TRUNCATE that is left out although the rows of its table are replicated puts the table in
-//!   quarantine, until it is copied; a DROP that is left out leaves the table, as it does on MySQL's replica;
-//! - a rename into a replicated name of a table that is not here puts the new name in quarantine, one the other way round
-//!   takes the table away; each pair of names counts for itself.
+//! (`base::filters`). That decision is adopted here. MySQL does not check whether the rows of the tables concerned are
+//! replicated, so its replica may end up with a table that nothing keeps current, or stop at the next row. Here a table
+//! is in the catalog only while its rows are replicated. Therefore:
 //!
-//! Databases are made and given their default collations whatever the filters say, for tables to come.
+//! - An executed statement has no effect on tables whose rows are not replicated.
+//! - A filtered-out CREATE, ALTER or TRUNCATE of a table whose rows are replicated puts the table in quarantine until
+//!   it is copied. A filtered-out DROP keeps the table, as on MySQL's replica.
+//! - A rename to a replicated name of a table that is not in the catalog puts the new name in quarantine. A rename from
+//!   a replicated to an unreplicated name removes the table. Each pair of names is decided separately.
+//!
+//! Databases are created, and get their default collations, whatever the filters say, because tables may follow.
 
 use crate::context::StatementContext;
 use crate::named::{Named, NamedTable};
@@ -23,41 +24,41 @@ use crate::table::TableId;
 
 use super::{Catalog, Change, Inner};
 
-/// What filters make of a statement.
+/// Effect of the filters on a statement.
 #[derive(Debug, Clone)]
 pub enum Filtered {
-    /// It is to be carried out.
+    /// The statement is executed.
     Replicated,
-    /// It is left out.
+    /// The statement is filtered out.
     LeftOut,
-    /// It is left out, but not without effect.
+    /// The statement is filtered out, but has an effect all the same.
     Instead {
         /// The next snapshot.
         catalog: Catalog,
-        /// Ids whose rows are gone.
+        /// Ids whose rows are dead.
         dropped: Vec<TableId>,
-        /// Tables must be copied: they were put in quarantine for this reason.
+        /// Why tables were put in quarantine and must be copied; None if none were.
         copies: Option<String>,
     },
 }
 
-/// What a statement names as its objects.
+/// Objects that a statement names.
 #[derive(Debug, PartialEq, Eq)]
 enum Objects {
-    /// Tables it changes, in its order.
+    /// Tables it changes, in the statement's order.
     Changed(Vec<NamedTable>),
-    /// Tables or views it drops, or a view it makes.
+    /// Tables or views it drops, or a view it creates.
     Gone(Vec<NamedTable>),
     Renamed {
         pairs: Vec<(NamedTable, NamedTable)>,
-        /// It changes the table besides.
+        /// True if it also changes the table otherwise.
         altered: bool,
     },
-    /// Two tables exchange rows.
+    /// Two tables that exchange rows.
     Exchanged([NamedTable; 2]),
-    /// CREATE or ALTER DATABASE, by its name here.
+    /// CREATE or ALTER DATABASE, by the name on this replica.
     DatabaseMade(String),
-    /// DROP DATABASE, by the source's name.
+    /// DROP DATABASE, by the name on the source.
     DatabaseGone(String),
     Nothing,
 }
@@ -101,7 +102,7 @@ impl Objects {
         }
     }
 
-    /// Of a statement that is not understood.
+    /// Objects of a statement that cannot be parsed.
     fn named(context: &StatementContext, sql: &[u8]) -> Objects {
         match Named::of(context, sql) {
             Named::Changes(table) | Named::Creates(table, _) => Objects::Changed(vec![table]),
@@ -116,7 +117,7 @@ impl Objects {
 }
 
 impl Catalog {
-    /// What the filters in `context` make of a statement.
+    /// Effect of the filters in `context` on a statement.
     #[must_use]
     pub fn filter(&self, context: &StatementContext, sql: &[u8]) -> Filtered {
         let names = &context.names;
@@ -149,7 +150,7 @@ impl Catalog {
                 Ok(outcome) => Filtered::Instead { catalog: outcome.catalog, dropped: Vec::new(), copies: None },
                 Err(_) => Filtered::LeftOut,
             },
-            // MySQL does not rewrite it: the tables here are left, as on its replica.
+            // MySQL does not rewrite the name in DROP DATABASE, so its replica keeps the tables. So do we.
             Objects::DatabaseGone(name) => {
                 let is_here = self.inner.databases.contains_key(&self.inner.folded(&name));
                 let own = names.database(&name) == name;
@@ -160,7 +161,7 @@ impl Catalog {
         }
     }
 
-    /// These tables are to be copied.
+    /// Quarantines these tables until they are copied.
     fn copies(&self, tables: &[NamedTable], why: &str) -> Filtered {
         let mut inner = Inner::clone(&self.inner);
         let mut dropped = Vec::new();
@@ -170,7 +171,7 @@ impl Catalog {
         inner.instead(dropped, (!tables.is_empty()).then(|| why.to_owned()))
     }
 
-    /// A DROP that is left out: what is in quarantine has nothing to be copied from any more.
+    /// A filtered-out DROP: quarantined tables leave quarantine, because there is nothing left to copy them from.
     fn without_quarantined(&self, tables: &[NamedTable]) -> Filtered {
         if !tables.iter().any(|(db, name)| self.is_quarantined(db, name)) {
             return Filtered::LeftOut;

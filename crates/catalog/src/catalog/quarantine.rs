@@ -1,7 +1,8 @@
-//! Tables whose definition is not known since a statement that could not be interpreted (invariant 23).
+//! Quarantine: tables whose definition is unknown because a statement could not be interpreted (invariant 23).
 //!
-//! Such a table is not in the catalog: nothing can be read under a definition that is not its own. Its name is kept
-//! here until a copy stands in its place, or it is dropped.
+//! In: the names of such tables, and later statements about them. Out: the next snapshot. Such a table is not in the
+//! catalog, so that nothing is read under a wrong definition. Its name stays in quarantine until a copy replaces the
+//! table or it is dropped. Never here: the copy.
 
 use std::sync::Arc;
 
@@ -12,31 +13,31 @@ use super::{Catalog, Change, Inner};
 use crate::syntax::{Statement, TableName};
 use crate::table::TableId;
 
-/// What a statement does where tables are quarantined.
+/// What a statement does when tables are quarantined.
 #[derive(Debug, Clone)]
 pub enum Quarantined {
-    /// It does not concern them: it is to be carried out.
+    /// The statement does not concern quarantined tables: execute it normally.
     NotConcerned,
-    /// Carried out as far as there is anything to do: the next snapshot, and ids whose rows are gone.
+    /// The statement is done: the next snapshot, and the ids whose rows are dead.
     Done(Catalog, Vec<TableId>),
-    /// It concerns them and others in a way that cannot be told apart.
+    /// The statement concerns quarantined and other tables in a way that cannot be separated; the reason.
     Refused(String),
 }
 
 impl Catalog {
-    /// Tables whose definition is not known: database, name (as compared) and why.
+    /// Tables in quarantine: folded database name, folded table name, reason.
     pub fn quarantined(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.inner.quarantined.iter().map(|((db, name), why)| (db.as_str(), name.as_str(), why.as_str()))
     }
 
-    /// Whether the definition of this table is not known.
+    /// True if the table is in quarantine.
     #[must_use]
     pub fn is_quarantined(&self, db: &str, name: &str) -> bool {
         !self.inner.quarantined.is_empty() && self.inner.quarantined.contains_key(&self.inner.name_key(db, name))
     }
 
-    /// The next snapshot, in which nothing is known of a table but that its rows must be copied. With the id whose rows
-    /// are gone, where there was one.
+    /// The next snapshot, in which this table is quarantined until it is copied. Also returns the table's id, if it had
+    /// one; its rows are dead.
     #[must_use]
     pub fn with_quarantined(&self, table: &NamedTable, why: &str) -> (Catalog, Option<TableId>) {
         let mut inner = Inner::clone(&self.inner);
@@ -45,8 +46,8 @@ impl Catalog {
         (Catalog { inner: Arc::new(inner) }, old)
     }
 
-    /// The next snapshot behind a statement that is not understood, in which the tables it changes are quarantined; with
-    /// the ids whose rows are gone. None where it does not say which tables those are.
+    /// The next snapshot after a statement that is not understood: the tables it changes are quarantined. Also returns
+    /// the ids whose rows are dead. None if the statement does not tell which tables it changes.
     #[must_use]
     pub fn with_unknown(&self, named: &Named, why: &str) -> Option<(Catalog, Vec<TableId>)> {
         let mut inner = Inner::clone(&self.inner);
@@ -60,7 +61,7 @@ impl Catalog {
         Some((Catalog { inner: Arc::new(inner) }, gone.into_iter().flatten().collect()))
     }
 
-    /// What a statement does to quarantined tables.
+    /// Applies a statement to quarantined tables.
     #[must_use]
     pub fn apply_to_quarantined(&self, context: &StatementContext, sql: &[u8]) -> Quarantined {
         if self.inner.quarantined.is_empty() {
@@ -70,9 +71,9 @@ impl Catalog {
         let mut inner = Inner::clone(&self.inner);
         let mut gone = Vec::new();
         match Named::of(context, sql) {
-            // The copy brings what it does.
+            // The copy will include the change.
             Named::Changes(table) if concerned(&table) => {}
-            // With IF NOT EXISTS; the source would not log it otherwise.
+            // This has IF NOT EXISTS; otherwise the source would not have logged it.
             Named::Creates(table, _) if concerned(&table) => {}
             Named::Creates(table, Some(like)) if concerned(&like) => {
                 gone.extend(inner.quarantine(&table, "made LIKE a table that is quarantined"));
@@ -95,11 +96,11 @@ impl Catalog {
                     }
                 }
             }
-            // What else it changes, the copy brings.
+            // The copy will include its other changes.
             Named::Moves(from, to) if concerned(&from) => {
                 inner.rename_quarantined(&from, &to);
             }
-            // Which rows the other table has now is not known either.
+            // The other table's rows are unknown now, too.
             Named::Exchanges(left, right) if concerned(&left) || concerned(&right) => {
                 for table in [left, right].iter().filter(|table| !concerned(table)) {
                     gone.extend(
@@ -110,7 +111,7 @@ impl Catalog {
             Named::DropsDatabase(db) => {
                 let db = inner.folded(&db);
                 inner.quarantined.retain(|(of, _), _| *of != db);
-                // The database itself, and what else is in it, is the catalog's matter.
+                // The catalog handles the database itself and its other objects.
                 return match (Catalog { inner: Arc::new(inner) }).apply(context, sql) {
                     Ok(outcome) => {
                         let dropped = match outcome.effect {
@@ -131,12 +132,13 @@ impl Catalog {
         Quarantined::Done(Catalog { inner: Arc::new(inner) }, gone)
     }
 
-    /// Whether a chain of renames begins at a quarantined table.
+    /// True if any rename starts from a quarantined table.
     fn touched_by(&self, pairs: &[(NamedTable, NamedTable)]) -> bool {
         pairs.iter().any(|(from, _)| self.is_quarantined(&from.0, &from.1))
     }
 
-    /// Whether the name of a quarantined table stands in an ALTER TABLE that does more than change one table.
+    /// True if the text is an ALTER TABLE that contains the name of a quarantined table. Only for statements that
+    /// change more than one table.
     fn names_one(&self, sql: &[u8]) -> bool {
         let text = String::from_utf8_lossy(sql).to_lowercase();
         text.contains("alter") && self.quarantined().any(|(_, name, _)| text.contains(&name.to_lowercase()))
@@ -155,7 +157,7 @@ impl Inner {
         old
     }
 
-    /// Gives a quarantined table another name; false where there is none of this one.
+    /// Renames a quarantined table; false if there is none of this name.
     fn rename_quarantined(&mut self, from: &NamedTable, to: &NamedTable) -> bool {
         let (from, to) = (self.name_key(&from.0, &from.1), self.name_key(&to.0, &to.1));
         match self.quarantined.remove(&from) {
@@ -164,7 +166,7 @@ impl Inner {
         }
     }
 
-    /// The next snapshot behind a rename of one table or view that is not quarantined.
+    /// The next snapshot after renaming one table or view that is not quarantined.
     fn renamed_one(&self, context: &StatementContext, from: &NamedTable, to: &NamedTable) -> Result<Inner, String> {
         let name = |(db, name): &NamedTable| TableName { db: Some(db.clone()), name: name.clone() };
         let mut change = Change::new(context, self);
@@ -174,7 +176,7 @@ impl Inner {
         }
     }
 
-    /// Takes a table out of the snapshot; its id.
+    /// Removes a table from the snapshot and returns its id.
     pub(super) fn take_table(&mut self, db: &str, name: &str) -> Option<TableId> {
         let id = self.table(db, name)?.id;
         self.by_id.remove(&id);

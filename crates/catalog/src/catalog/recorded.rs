@@ -1,7 +1,7 @@
-//! What the catalog keeps of objects that are neither tables nor databases.
+//! Definitions that the catalog keeps of objects other than tables and databases.
 //!
-//! In: statements that are carried out or recorded. Out: the definitions as of then. Never here: a new epoch: no row is read
-//! under them.
+//! In: statements that are executed or recorded. Out: the definitions after them. Never here: a new epoch, because no
+//! row is read under these definitions.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::syntax::{AlterAction, Statement, TableName};
 use super::{Catalog, Inner};
 
 impl Catalog {
-    /// Views, routines, triggers, events, users and grants, in an order in which they can be made again.
+    /// Views, routines, triggers, events, users and grants, in an order in which they can be created again.
     pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
         self.inner.definitions.all()
     }
 
-    /// The next snapshot, which holds these besides: the initial copy's.
+    /// The next snapshot with additional definitions, from the initial copy.
     #[must_use]
     pub fn with_definitions(&self, more: Vec<Definition>) -> Catalog {
         let mut inner = Inner::clone(&self.inner);
@@ -27,7 +27,7 @@ impl Catalog {
         Catalog { inner: Arc::new(inner) }
     }
 
-    /// The next snapshot behind a statement that is recorded; None where it names no object that is kept.
+    /// The next snapshot after a recorded statement; None if the statement names no object that is kept.
     pub(super) fn recorded(&self, context: &StatementContext, sql: &[u8]) -> Option<Catalog> {
         let change = DefinitionChange::of(context, sql)?;
         let mut inner = Inner::clone(&self.inner);
@@ -49,7 +49,7 @@ impl Inner {
         Arc::make_mut(&mut self.definitions).take(change, &recorded, &move |name| folded(lower, name));
     }
 
-    /// What a statement about tables, views or databases does to such objects.
+    /// Updates the definitions for a statement about tables, views or databases.
     pub(super) fn follow(&mut self, context: &StatementContext, sql: &[u8], statement: &Statement) {
         let lower = self.lower_case_table_names;
         let folded = move |name: &str| folded(lower, name);
@@ -88,9 +88,11 @@ impl Inner {
         }
     }
 
-    /// Why nobody can tell what a statement writes to that changes this table, or calls these functions.
+    /// Why the tables written cannot be determined if a statement changes this table or calls these functions; None if
+    /// they can.
     pub(super) fn writes_besides(&self, db: &str, name: &str, calls: &[String]) -> Option<String> {
         let of = self.name_key(db, name);
+        // A trigger of the table or a called function may write to any table.
         self.definitions.all().find_map(|one| {
             let is_its = one.table.as_ref().is_some_and(|(db, name)| self.name_key(db, name) == of);
             let called = one.kind == DefinitionKind::Function

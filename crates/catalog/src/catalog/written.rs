@@ -1,7 +1,7 @@
-//! Statements of a row log that change rows as text (invariant 19): pt-table-checksum writes this way.
+//! Statements in a row-based log that change rows as text (invariant 19), as pt-table-checksum writes them.
 //!
-//! In: a statement with its context. Out: the tables here that it may have changed. Never here: its effect, which nobody can
-//! know: these tables are copied.
+//! In: a statement with its context. Out: the tables of this catalog that it may have changed. Never here: the
+//! statement's effect, which cannot be known; the tables are copied instead.
 
 use crate::context::StatementContext;
 use crate::named::NamedTable;
@@ -9,21 +9,21 @@ use crate::targets::targets;
 
 use super::{Catalog, is_system};
 
-/// What a statement that changes rows may have written.
+/// Tables that a statement may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
-    /// Tables that are here, as they are called here; none for those of the server's own databases.
+    /// Tables of this catalog, by their names here. Excludes those of the server's own databases.
     Tables(Vec<NamedTable>),
-    /// These only, which are neither here nor in quarantine: the session's temporary tables, what filters leave out, or
-    /// tables made before the log began.
+    /// Tables that are neither in the catalog nor in quarantine: temporary tables of the session, tables that filters
+    /// exclude, or tables older than the log.
     Absent(Vec<NamedTable>),
-    /// Perhaps any, for this reason.
+    /// Possibly any table, for this reason.
     Unknown(String),
 }
 
 impl Catalog {
-    /// The tables here that a statement may have changed by itself, with those that foreign keys change then; None for
-    /// what is no INSERT, REPLACE, UPDATE, DELETE or LOAD that can be read.
+    /// The tables that a statement may have changed directly or through foreign keys. None if it is not a readable
+    /// INSERT, REPLACE, UPDATE, DELETE or LOAD.
     #[must_use]
     pub fn written(&self, context: &StatementContext, sql: &[u8]) -> Option<Written> {
         let found = targets(context, sql)?;
@@ -51,7 +51,7 @@ impl Catalog {
         Some(if here.is_empty() && !absent.is_empty() { Written::Absent(absent) } else { Written::Tables(here) })
     }
 
-    /// Adds a table and those whose rows its foreign keys may change.
+    /// Adds a table, and the tables whose rows its foreign keys may change.
     fn with_children(&self, table: NamedTable, tables: &mut Vec<NamedTable>) {
         let mut due = vec![table];
         while let Some((db, name)) = due.pop() {
