@@ -1,8 +1,9 @@
 //! Fail points, for tests only: the process kills itself (SIGKILL) in a named phase.
 //!
-//! In: the variable SLIPSTREAM_FAILPOINT, `die_at=PHASE:NUMBER` or `die_at=PHASE:NUMBER+MICROSECONDS` (other fail points may
-//! stand beside it, separated by `;`): at the NUMBER-th time the phase is entered, or so long after. Out: nothing, or the
-//! end. Never here: a look at the environment more than once; a call per row. Without the variable a phase costs one load.
+//! In: the variable SLIPSTREAM_FAILPOINT, `die_at=PHASE:NUMBER` or `die_at=PHASE:NUMBER+MICROSECONDS`, possibly among
+//! other fail points separated by `;`. Kills when the phase is entered for the NUMBER-th time, or that long after. Out:
+//! nothing, or the end. Never here: more than one look at the environment; a call per row. Without the variable, a
+//! phase costs one load.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,29 +12,29 @@ use std::time::Duration;
 /// Environment variable with fail points, `name=value` separated by `;`.
 pub const VARIABLE: &str = "SLIPSTREAM_FAILPOINT";
 
-/// What the program is doing when it enters.
+/// Phase of the program at which it can be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Rows of a copy go into the store.
+    /// Rows of a copy are written to the store.
     Copy,
     /// Received bytes are about to be appended to the relay log.
     Receive,
-    /// A sealed generation is visible and its cut begins.
+    /// A sealed generation is visible and its cut starts.
     Cut,
-    /// The relay log is durable; rows and record of the cut are sorted and ingested.
+    /// The relay log is durable; the rows and the record of the cut are sorted and ingested.
     Ingest,
-    /// A step of compaction begins.
+    /// A compaction step starts.
     Compaction,
-    /// The relay log is about to be purged behind a cut.
+    /// The relay log is about to be purged after a cut.
     Purge,
-    /// A piece that changes the catalog was sequenced, and no worker has it.
+    /// A piece that changes the catalog has been sequenced, and no worker has received it yet.
     Ddl,
-    /// Rows of a table that is copied again go into the store, or it is about to be put in its place.
+    /// Rows of a table that is copied again are written to the store, or the copy is about to replace the table.
     Recopy,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Phase; 8] = [
         Phase::Copy,
         Phase::Receive,
@@ -45,7 +46,7 @@ impl Phase {
         Phase::Recopy,
     ];
 
-    /// As the variable names it.
+    /// Name in the variable.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +65,7 @@ impl Phase {
 #[derive(Debug)]
 struct Plan {
     phase: Phase,
-    /// Entries to come, the last one included.
+    /// Entries left until death, the fatal one included.
     left: AtomicU64,
     after: Duration,
 }
@@ -81,14 +82,14 @@ impl Plan {
         })
     }
 
-    /// Whether this entry is the one.
+    /// Counts an entry; true if it is the fatal one.
     fn is_due(&self, phase: Phase) -> bool {
         let less = |left: u64| left.checked_sub(1);
         phase == self.phase && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) == Ok(1)
     }
 }
 
-/// The program enters a phase.
+/// Announces that the program enters a phase. May not return.
 pub fn enter(phase: Phase) {
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
     let plan = PLAN.get_or_init(|| Plan::parse(&std::env::var(VARIABLE).ok()?));
@@ -112,7 +113,7 @@ fn die(plan: &Plan) {
         std::thread::sleep(after);
         kill();
     };
-    // A test that waits for the death says so when there is none.
+    // If the thread cannot be started, the test that waits for the death reports it.
     let _ = std::thread::Builder::new().name("fail-point".into()).spawn(later);
 }
 

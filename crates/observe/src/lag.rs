@@ -1,38 +1,41 @@
-//! Lag of each transaction: from its commit on the source to its visibility here, clock difference taken off.
+//! Lag of each transaction, from its commit on the source to its visibility here, corrected for the clock difference.
+//!
+//! In: lags of a batch of transactions. Out: percentiles over the run, over the last seconds and over parts of a
+//! measurement. Never here: a clock; a lock per transaction.
 
 use std::sync::{Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// A week. A larger lag counts as a week in the percentiles; the maximum stays exact.
+/// A week, µs. A larger lag counts as a week in the percentiles; the maximum stays exact.
 const LAG_US_MAX: u64 = 7 * 24 * 3600 * 1_000_000;
 
-/// The running second, and ten complete ones before it.
+/// The current second and the ten complete ones before it.
 const SLOTS: usize = 11;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// Percentiles of the lag in microseconds.
+/// Percentiles of the lag, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LagSummary {
-    /// Transactions measured.
+    /// Number of transactions measured.
     #[serde(rename = "transactions")]
     pub transactions: u64,
-    /// Half of them were visible sooner.
+    /// Median.
     #[serde(rename = "p50_us")]
     pub p50_us: u64,
-    /// 90 %.
+    /// 90th percentile.
     #[serde(rename = "p90_us")]
     pub p90_us: u64,
-    /// 99 %.
+    /// 99th percentile.
     #[serde(rename = "p99_us")]
     pub p99_us: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     #[serde(rename = "p999_us")]
     pub p999_us: u64,
-    /// The slowest, exactly.
+    /// Maximum, exact.
     #[serde(rename = "max_us")]
     pub max_us: u64,
 }
@@ -40,40 +43,40 @@ pub struct LagSummary {
 /// One transaction that became visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LagSample {
-    /// From its commit to its visibility, microseconds.
+    /// Time from its commit to its visibility, µs.
     pub lag_us: u64,
-    /// Rows it changed.
+    /// Number of rows it changed.
     pub rows: u64,
 }
 
-/// How a measurement is divided: see [`LagMeter::divide`].
+/// How [`LagMeter::divide`] divides a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LagDivision {
-    /// A transaction of so many rows or more is a large one.
+    /// Number of rows from which a transaction counts as large.
     pub large_rows: u64,
-    /// Transactions of the measurement, large ones included: its parts are thirds of that.
+    /// Number of transactions in the measurement, large ones included; its thirds are thirds of that.
     pub transactions: u64,
 }
 
-/// Lag of a divided measurement.
+/// Lag in the parts of a divided measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LagParts {
-    /// Of all transactions below the limit of rows: those that have nothing to do with a large one but to come behind it.
+    /// Small transactions, whose lag a large one affects only if they come after it.
     #[serde(rename = "small")]
     pub small: LagSummary,
-    /// Of those in the first third of the log.
+    /// Small transactions in the first third of the log.
     #[serde(rename = "small_first_third")]
     pub small_first_third: LagSummary,
-    /// Of those in the last third.
+    /// Small transactions in the last third.
     #[serde(rename = "small_last_third")]
     pub small_last_third: LagSummary,
-    /// Of the others.
+    /// Large transactions.
     #[serde(rename = "large")]
     pub large: LagSummary,
 }
 
-/// Histograms over the whole run and over the last complete seconds. One lock, taken once a batch.
+/// Histograms over the whole run and over the last complete seconds. One lock, taken once per batch.
 #[derive(Debug)]
 pub struct LagMeter {
     state: Mutex<State>,
@@ -82,11 +85,11 @@ pub struct LagMeter {
 #[derive(Debug)]
 struct State {
     overall: Slot,
-    /// Slot of second s at s modulo SLOTS.
+    /// Second s is in slot s modulo SLOTS.
     seconds: Vec<(u64, Slot)>,
-    /// The last transaction's lag and the moment it was recorded.
+    /// Lag of the last transaction, and when it was recorded, both µs.
     last: Option<(u64, u64)>,
-    /// Only while somebody asked for it.
+    /// Present only after `divide`.
     divided: Option<Box<Divided>>,
 }
 
@@ -112,7 +115,7 @@ impl Divided {
 
 #[derive(Debug)]
 struct Slot {
-    /// None only if the library refused the constant bounds; a test shows that it does not.
+    /// None only if the library refused the constant bounds, which a test rules out.
     histogram: Option<Histogram<u64>>,
     max_us: u64,
 }
@@ -138,7 +141,7 @@ impl Slot {
 
     fn merge(&mut self, other: &Slot) {
         if let (Some(histogram), Some(other)) = (&mut self.histogram, &other.histogram) {
-            // Same bounds on both sides: cannot fail.
+            // Cannot fail, because the bounds are equal.
             let _ = histogram.add(other);
         }
         self.max_us = self.max_us.max(other.max_us);
@@ -165,14 +168,14 @@ impl Default for LagMeter {
 }
 
 impl LagMeter {
-    /// With nothing recorded.
+    /// Creates a meter with nothing recorded.
     #[must_use]
     pub fn new() -> LagMeter {
         let seconds = (0..SLOTS).map(|_| (0, Slot::new())).collect();
         LagMeter { state: Mutex::new(State { overall: Slot::new(), seconds, last: None, divided: None }) }
     }
 
-    /// Records the lags of a batch that became visible at `now_us` (wall clock, microseconds).
+    /// Records the lags of a batch that became visible at `now_us` (wall clock, µs since 1970).
     pub fn record(&self, samples: &[LagSample], now_us: u64) {
         let Some(last) = samples.last() else { return };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +199,7 @@ impl LagMeter {
         }
     }
 
-    /// Forgets all that was recorded: what follows is measured on its own.
+    /// Discards everything recorded so far, so that what follows is measured on its own.
     pub fn clear(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.overall.clear();
@@ -205,7 +208,7 @@ impl LagMeter {
         state.divided = None;
     }
 
-    /// Forgets all that was recorded, and keeps what follows divided as well.
+    /// Discards everything recorded so far and also records what follows by parts.
     pub fn divide(&self, division: LagDivision) {
         self.clear();
         let (large, thirds) = (Slot::new(), [Slot::new(), Slot::new(), Slot::new()]);
@@ -213,7 +216,7 @@ impl LagMeter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).divided = Some(Box::new(divided));
     }
 
-    /// What was recorded since [`LagMeter::divide`]; None when that was not asked for.
+    /// Lag by parts since [`LagMeter::divide`]; None if that was not called.
     #[must_use]
     pub fn parts(&self) -> Option<LagParts> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,13 +231,13 @@ impl LagMeter {
         })
     }
 
-    /// Over the whole run.
+    /// Lag over the whole run.
     #[must_use]
     pub fn overall(&self) -> LagSummary {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).overall.summary()
     }
 
-    /// Over the last 1 to 10 complete seconds before `now_us`.
+    /// Lag over the last 1 to 10 complete seconds before `now_us` (µs since 1970).
     #[must_use]
     pub fn last_seconds(&self, seconds: u64, now_us: u64) -> LagSummary {
         let this_second = now_us / SECOND_US;
@@ -249,7 +252,7 @@ impl LagMeter {
         merged.summary()
     }
 
-    /// Lag of the transaction that became visible last, with the moment it did.
+    /// Lag of the last visible transaction, and when it became visible (µs since 1970).
     #[must_use]
     pub fn last(&self) -> Option<(u64, u64)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last
@@ -321,7 +324,7 @@ mod tests {
         assert_eq!((parts.small_last_third.transactions, parts.small_last_third.p50_us), (3, 200));
         assert_eq!((parts.large.transactions, parts.large.max_us), (1, 50_000));
         assert_eq!(meter.overall().transactions, 9, "what came before was forgotten");
-        // More than was announced belongs to the last third.
+        // Transactions beyond the announced number belong to the last third.
         record(&meter, &[400], 0);
         assert_eq!(meter.parts().unwrap().small_last_third.max_us, 400);
         meter.clear();

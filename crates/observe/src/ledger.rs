@@ -1,35 +1,36 @@
-//! The event ledger: nothing of the log is passed over in silence.
+//! Event ledger: no event of the log is passed over in silence.
 //!
+//! In: counts per event type and category, merged once per batch. Out: snapshots, and which types do not balance.
 //! Invariant: per event type, seen = applied + control + recorded + filtered + already executed + superseded by copy +
-//! skipped by operator + refused, once nothing is in flight.
+//! skipped by operator + refused, once nothing is in flight. Never here: an event's content.
 //!
-//! What is cut is checked while later events are in flight, so there are two pages: those of one generation are counted on
-//! one page, those of the next on the other. At most two generations are ever in flight.
+//! A generation is checked before its cut, while later events are in flight. Therefore generations count alternately on
+//! two pages; at most two generations are ever in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
-/// What became of an event. `Seen` is the sum of the others.
+/// Fate of an event. `Seen` is the sum of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Category {
-    /// Read from the relay log by split.
+    /// Read from the relay log by the splitter.
     #[serde(rename = "seen")]
     Seen = 0,
-    /// Took part in a transaction that was applied; counted by the apply workers.
+    /// Part of a transaction that was applied; counted by the apply workers.
     #[serde(rename = "applied")]
     Applied = 1,
-    /// Steers reading only: format description, rotate, heartbeat, previous GTIDs.
+    /// Affects only reading: format description, rotate, heartbeat, previous GTIDs.
     #[serde(rename = "control")]
     Control = 2,
-    /// A statement kept on record because it changes nothing that Slipstream holds (users, views, triggers).
+    /// Recorded only, because it changes nothing that Slipstream stores (users, views, triggers).
     #[serde(rename = "recorded")]
     Recorded = 3,
-    /// Left out by a filter the operator set.
+    /// Excluded by a filter that the operator set.
     #[serde(rename = "filtered")]
     Filtered = 4,
-    /// Its GTID was in gtid_executed already.
+    /// Its GTID was already in gtid_executed.
     #[serde(rename = "already_executed")]
     AlreadyExecuted = 5,
     /// Its table was copied at a later point of the log.
@@ -38,13 +39,13 @@ pub enum Category {
     /// Its GTID was named in `slipstream skip`.
     #[serde(rename = "skipped_by_operator")]
     SkippedByOperator = 7,
-    /// Not supported or wrong: replay stopped at it.
+    /// Unsupported or wrong; replay stopped at it.
     #[serde(rename = "refused")]
     Refused = 8,
 }
 
 impl Category {
-    /// All of them, in the order they are shown.
+    /// All categories, in the order they are shown.
     pub const ALL: [Category; CATEGORIES] = [
         Category::Seen,
         Category::Applied,
@@ -60,21 +61,22 @@ impl Category {
 
 const CATEGORIES: usize = 9;
 
-/// Type codes below this have a row of their own. MySQL's go up to 42; MariaDB's start at 160 and are refused.
+/// Type codes below this have their own row. MySQL's go up to 42; MariaDB's start at 160 and are refused.
 const TYPES: usize = 64;
 
-/// The row that counts every type code from 63 up.
+/// Row that counts all type codes from 63 up.
 pub const OTHER_EVENT_TYPES: u8 = (TYPES - 1) as u8;
 
 fn row_of(event_type: u8) -> usize {
     usize::from(event_type.min(OTHER_EVENT_TYPES))
 }
 
-/// Counts of one thread, merged into the `Ledger` once a batch, so that workers never share a cache line per event.
+/// Counts of one thread, merged into the `Ledger` once per batch, so that workers do not contend for a cache line per
+/// event.
 #[derive(Clone, Debug)]
 pub struct LedgerBatch {
     counts: [[u64; CATEGORIES]; TYPES],
-    /// One bit per row that holds a count: a merge touches only those.
+    /// One bit per row with a count, so that a merge visits only those.
     touched: u64,
 }
 
@@ -85,13 +87,13 @@ impl Default for LedgerBatch {
 }
 
 impl LedgerBatch {
-    /// With all counts zero.
+    /// Creates a batch with all counts zero.
     #[must_use]
     pub fn new() -> LedgerBatch {
         LedgerBatch { counts: [[0; CATEGORIES]; TYPES], touched: 0 }
     }
 
-    /// Counts `events` more of a type in a category.
+    /// Adds `events` events of a type to a category.
     #[inline]
     pub fn add(&mut self, event_type: u8, category: Category, events: u64) {
         let row = row_of(event_type);
@@ -101,14 +103,14 @@ impl LedgerBatch {
         self.touched |= 1 << row;
     }
 
-    /// Whether nothing was counted since the last merge.
+    /// True if nothing was counted since the last merge.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.touched == 0
     }
 
-    /// Counts everything that `events` holds under `from` again under `category`, type by type: for a transaction
-    /// whose fate is decided as a whole after its events were counted.
+    /// Counts everything that `events` has under `from` again under `category`, type by type. For a transaction whose
+    /// fate is decided as a whole after its events were counted.
     pub fn add_all_as(&mut self, events: &LedgerBatch, from: Category, category: Category) {
         for (row, counts) in events.counts.iter().enumerate() {
             let count = counts.get(from as usize).copied().unwrap_or(0);
@@ -122,15 +124,15 @@ impl LedgerBatch {
 /// Where the events of a generation are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Page {
-    /// The first generation's, the third's, and so on.
+    /// Page of the first generation, the third, and so on.
     #[default]
     Left,
-    /// The second generation's, and so on.
+    /// Page of the second generation, the fourth, and so on.
     Right,
 }
 
 impl Page {
-    /// The page of the generations before and after.
+    /// Page of the previous and the next generation.
     #[must_use]
     pub fn other(self) -> Page {
         match self {
@@ -142,12 +144,12 @@ impl Page {
 
 type Counts = [[AtomicU64; CATEGORIES]; TYPES];
 
-/// Process-wide counts. Shared by reference; every method takes `&self`.
+/// Counts of the whole process. All methods take `&self`.
 #[derive(Debug)]
 pub struct Ledger {
     left: Counts,
     right: Counts,
-    /// Of earlier runs.
+    /// Counts of earlier runs.
     restored: Counts,
 }
 
@@ -158,7 +160,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// With all counts zero.
+    /// Creates a ledger with all counts zero.
     #[must_use]
     pub fn new() -> Ledger {
         let counts = || std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)));
@@ -172,7 +174,7 @@ impl Ledger {
         }
     }
 
-    /// Takes over a thread's counts and leaves its batch empty.
+    /// Adds a thread's counts and clears its batch.
     pub fn merge(&self, page: Page, batch: &mut LedgerBatch) {
         let counts = self.counts(page);
         let mut touched = batch.touched;
@@ -189,7 +191,7 @@ impl Ledger {
         batch.touched = 0;
     }
 
-    /// Adds the counts of an earlier run, read back from the data folder.
+    /// Adds the counts of earlier runs, as read from the data folder.
     pub fn restore(&self, earlier: &LedgerSnapshot) {
         for row in &earlier.rows {
             for (category, count) in row.counts.by_category() {
@@ -201,20 +203,20 @@ impl Ledger {
         }
     }
 
-    /// All rows that hold a count. `name` gives MySQL's name of a type code. Outcomes are read before `seen`, so a
-    /// snapshot taken while events are in flight never shows more outcomes than events seen.
+    /// All rows with a count, over all runs. `name` maps a type code to MySQL's name. Outcomes are read before `seen`,
+    /// so a snapshot taken while events are in flight never shows more outcomes than events seen.
     #[must_use]
     pub fn snapshot(&self, name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
         LedgerSnapshot::of(&[&self.left, &self.right, &self.restored], name)
     }
 
-    /// As [`snapshot`](Self::snapshot), of what was counted since the start.
+    /// Like [`snapshot`](Self::snapshot), but without the counts of earlier runs.
     #[must_use]
     pub fn of_this_run(&self, name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
         LedgerSnapshot::of(&[&self.left, &self.right], name)
     }
 
-    /// As [`snapshot`](Self::snapshot), of one page.
+    /// Like [`snapshot`](Self::snapshot), but for one page.
     #[must_use]
     pub fn page(&self, page: Page, name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
         LedgerSnapshot::of(&[self.counts(page)], name)
@@ -225,6 +227,7 @@ impl LedgerSnapshot {
     fn of(pages: &[&Counts], name: impl Fn(u8) -> &'static str) -> LedgerSnapshot {
         let mut rows = Vec::new();
         for index in 0..TYPES {
+            // In reverse order, so that the outcomes are read before `Seen`.
             let mut counts = LedgerCounts::default();
             for (at, category) in Category::ALL.iter().enumerate().rev() {
                 let cells = pages.iter().filter_map(|page| page.get(index)?.get(at));
@@ -244,37 +247,37 @@ impl LedgerSnapshot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LedgerCounts {
-    /// See `Category::Seen`.
+    /// Events under `Category::Seen`.
     #[serde(rename = "seen")]
     pub seen: u64,
-    /// See `Category::Applied`.
+    /// Events under `Category::Applied`.
     #[serde(rename = "applied")]
     pub applied: u64,
-    /// See `Category::Control`.
+    /// Events under `Category::Control`.
     #[serde(rename = "control")]
     pub control: u64,
-    /// See `Category::Recorded`.
+    /// Events under `Category::Recorded`.
     #[serde(rename = "recorded")]
     pub recorded: u64,
-    /// See `Category::Filtered`.
+    /// Events under `Category::Filtered`.
     #[serde(rename = "filtered")]
     pub filtered: u64,
-    /// See `Category::AlreadyExecuted`.
+    /// Events under `Category::AlreadyExecuted`.
     #[serde(rename = "already_executed")]
     pub already_executed: u64,
-    /// See `Category::SupersededByCopy`.
+    /// Events under `Category::SupersededByCopy`.
     #[serde(rename = "superseded_by_copy")]
     pub superseded_by_copy: u64,
-    /// See `Category::SkippedByOperator`.
+    /// Events under `Category::SkippedByOperator`.
     #[serde(rename = "skipped_by_operator")]
     pub skipped_by_operator: u64,
-    /// See `Category::Refused`.
+    /// Events under `Category::Refused`.
     #[serde(rename = "refused")]
     pub refused: u64,
 }
 
 impl LedgerCounts {
-    /// Every category with its count, in the order they are shown.
+    /// All categories with their counts, in the order they are shown.
     #[must_use]
     pub fn by_category(&self) -> [(Category, u64); CATEGORIES] {
         [
@@ -304,54 +307,54 @@ impl LedgerCounts {
         } = count;
     }
 
-    /// Events whose fate is decided: the sum of all categories but `seen`.
+    /// Number of events with a decided fate: the sum of all categories except `seen`.
     #[must_use]
     pub fn accounted(&self) -> u64 {
         self.by_category().iter().filter(|(category, _)| *category != Category::Seen).map(|(_, count)| count).sum()
     }
 
-    /// Events seen whose fate is open: in flight, or lost.
+    /// Number of events seen without a decided fate: in flight, or lost. Negative if some were counted twice.
     #[must_use]
     pub fn in_flight(&self) -> i128 {
         i128::from(self.seen) - i128::from(self.accounted())
     }
 }
 
-/// One event type's line of the ledger.
+/// The ledger's row for one event type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerRow {
-    /// MySQL's type code; 63 stands for every code from 63 up.
+    /// MySQL's type code; 63 means any code from 63 up.
     #[serde(rename = "event_type")]
     pub event_type: u8,
-    /// MySQL's name of it, as mysqlbinlog prints it.
+    /// MySQL's name of the type, as mysqlbinlog prints it.
     #[serde(rename = "name")]
     pub name: String,
-    /// The counts.
+    /// Counts by category.
     #[serde(flatten)]
     pub counts: LedgerCounts,
 }
 
-/// The ledger at one moment. Serialises to what `status --json` shows and what is kept across restarts.
+/// The ledger at one moment. Serialises to the form in `status --json` and on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSnapshot {
-    /// One per event type seen, by type code.
+    /// One row per event type seen, ordered by type code.
     #[serde(rename = "rows")]
     pub rows: Vec<LedgerRow>,
 }
 
 impl LedgerSnapshot {
-    /// Whether every event seen is accounted for, type by type. True only when nothing is in flight.
+    /// True if every event seen is accounted for, type by type. False while events are in flight.
     #[must_use]
     pub fn balanced(&self) -> bool {
         self.unbalanced().next().is_none()
     }
 
-    /// The event types whose counts do not add up.
+    /// Event types whose counts do not balance.
     pub fn unbalanced(&self) -> impl Iterator<Item = &LedgerRow> {
         self.rows.iter().filter(|row| row.counts.in_flight() != 0)
     }
 
-    /// All types together.
+    /// Sums over all types.
     #[must_use]
     pub fn totals(&self) -> LedgerCounts {
         let mut totals = LedgerCounts::default();

@@ -1,8 +1,8 @@
-//! What the program knows about itself, and how it says it.
+//! What the program measures about itself, and how it reports it.
 //!
-//! In: counts and times that the stages hand over once a batch. Out: the event ledger, lag histograms, rates, facts of
-//! the process, and the `StatusReport` as text or JSON. Never here: threads, sockets, knowledge of events beyond their
-//! type code, a lock taken per row or per transaction.
+//! In: counts and times that the stages hand over once per batch. Out: the event ledger, lag histograms, rates, facts
+//! about the process, and the `StatusReport` as text or JSON. Never here: threads, sockets, knowledge of events beyond
+//! their type code, a lock per row or per transaction.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -1,29 +1,33 @@
-//! Facts of this process from /proc: memory, CPU time by thread, folder sizes. What cannot be read is zero.
+//! Facts about this process from /proc: memory, CPU time per thread name, folder sizes.
+//!
+//! In: files of /proc and of a folder. Out: bytes and microseconds. Never here: an error; whatever cannot be read is
+//! zero.
 
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Linux gives process times in 1/100 s to user space, whatever the kernel's own tick is (USER_HZ).
+/// Linux reports process times to user space in 1/100 s, whatever the kernel's own tick (USER_HZ).
 const US_PER_TICK: u64 = 10_000;
 
-/// Folders below this depth are not walked: the data folder has two levels.
+/// Maximum depth of a folder walk; the data folder has two levels.
 const FOLDER_DEPTH_MAX: u32 = 16;
 
-/// CPU time of all threads of one name.
+/// CPU time of all threads with the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadCpu {
-    /// Thread name, at most 15 bytes; trailing numbers (`apply-3`) are taken off to join threads of one stage.
+    /// Thread name, at most 15 bytes; a trailing number (`apply-3`) is removed, so that threads of one stage are
+    /// summed.
     #[serde(rename = "name")]
     pub name: String,
-    /// How many threads of that name live now.
+    /// Number of live threads with this name.
     #[serde(rename = "threads")]
     pub threads: u32,
-    /// CPU time in microseconds.
+    /// CPU time, µs.
     #[serde(rename = "cpu_us")]
     pub cpu_us: u64,
-    /// Time in which they could have run and no core was free, microseconds; 0 where the kernel does not count it.
+    /// Time spent runnable without a free core, µs; 0 if the kernel does not report it.
     #[serde(rename = "core_wait_us", default)]
     pub core_wait_us: u64,
 }
@@ -35,19 +39,19 @@ pub struct ProcessFacts {
     /// Resident memory, bytes.
     #[serde(rename = "rss_bytes")]
     pub rss_bytes: u64,
-    /// Its highest value so far, bytes.
+    /// Highest resident memory so far, bytes.
     #[serde(rename = "rss_peak_bytes")]
     pub rss_peak_bytes: u64,
-    /// CPU time of the whole process, ended threads included, microseconds.
+    /// CPU time of the whole process, including threads that have ended, µs.
     #[serde(rename = "cpu_us")]
     pub cpu_us: u64,
-    /// CPU time by thread name, largest first.
+    /// CPU time per thread name, largest first.
     #[serde(rename = "threads")]
     pub threads: Vec<ThreadCpu>,
 }
 
 impl ProcessFacts {
-    /// As they are now.
+    /// Reads the current values.
     #[must_use]
     pub fn read() -> ProcessFacts {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -65,8 +69,8 @@ fn status_bytes(status: &str, field: &str) -> u64 {
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0).saturating_mul(1024)
 }
 
-/// Name and user + system time in microseconds from a `stat` line. The name stands in parentheses and may hold any byte,
-/// so the last closing one ends it.
+/// Name, and user plus system time in µs, from a `stat` line. The name is in parentheses and may contain any byte, so
+/// the last closing one ends it.
 fn parse_stat(text: &str) -> Option<(String, u64)> {
     let (before, after) = text.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -86,7 +90,7 @@ fn thread_times() -> Vec<ThreadCpu> {
         else {
             continue;
         };
-        // schedstat counts nanoseconds where the kernel keeps it; stat only hundredths of a second.
+        // schedstat, if the kernel provides it, counts nanoseconds; stat only hundredths of a second.
         let schedstat = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
         let mut exact_us = schedstat.split_whitespace().map(|ns| ns.parse::<u64>().map_or(0, |ns| ns / 1000));
         let cpu_us = exact_us.next().filter(|us| *us > 0).unwrap_or(ticks_us);
@@ -106,7 +110,7 @@ fn thread_times() -> Vec<ThreadCpu> {
     by_name
 }
 
-/// Bytes of all files below a folder; links are not followed. Files that vanish while it is walked count as nothing.
+/// Bytes of all files below a folder. Does not follow links; files that vanish during the walk count as zero.
 #[must_use]
 pub fn folder_bytes(folder: &Path) -> u64 {
     folder_bytes_below(folder, 0)
@@ -142,7 +146,7 @@ mod tests {
     fn this_process_has_memory_and_named_threads() {
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("apply-12".to_owned()).spawn(move || receiver.recv()).unwrap();
-        // The name is set by the thread itself: poll for it.
+        // The thread sets its name itself, so poll for it.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
         let facts = loop {
             let facts = ProcessFacts::read();

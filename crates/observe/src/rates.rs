@@ -1,4 +1,6 @@
 //! Work done per second.
+//!
+//! In: amounts of work, once per batch. Out: totals and rates. Never here: a clock; a lock per transaction.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,22 +8,22 @@ use serde::{Deserialize, Serialize};
 
 const SLOTS: usize = 11;
 const SECOND_US: u64 = 1_000_000;
-/// Seconds, the running one included, that tell how fast work goes just now.
+/// Seconds, including the current one, over which the current speed is measured.
 const SPEED_SECONDS: u64 = 5;
-/// A speed over less than this says little, microseconds.
+/// Shortest time from which a speed is computed, µs; over less it means little.
 const SPEED_US_MIN: u64 = SECOND_US / 5;
 
-/// Amounts of replayed work.
+/// An amount of replayed work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Work {
-    /// Transactions made visible.
+    /// Number of transactions made visible.
     #[serde(rename = "transactions")]
     pub transactions: u64,
-    /// Row changes in them.
+    /// Number of row changes in them.
     #[serde(rename = "rows")]
     pub rows: u64,
-    /// Their bytes in the log.
+    /// Bytes that they take in the log.
     #[serde(rename = "bytes")]
     pub bytes: u64,
 }
@@ -34,22 +36,22 @@ impl Work {
     }
 }
 
-/// Per second.
+/// Work per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RateSample {
-    /// Transactions a second.
+    /// Transactions per second.
     #[serde(rename = "transactions_per_s")]
     pub transactions_per_s: f64,
-    /// Row changes a second.
+    /// Row changes per second.
     #[serde(rename = "rows_per_s")]
     pub rows_per_s: f64,
-    /// Bytes of log a second.
+    /// Bytes of log per second.
     #[serde(rename = "bytes_per_s")]
     pub bytes_per_s: f64,
 }
 
-/// Totals of the run and per-second amounts of the last eleven seconds. One lock, taken once a batch.
+/// Totals of the run, and amounts of each of the last eleven seconds. One lock, taken once per batch.
 #[derive(Debug, Default)]
 pub struct RateMeter {
     state: Mutex<State>,
@@ -63,21 +65,21 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Second {
-    /// Since 1970.
+    /// Seconds since 1970.
     number: u64,
-    /// When its first batch was finished, microseconds.
+    /// When the first batch in it was finished, µs since 1970.
     first_us: u64,
     amount: Work,
 }
 
 impl RateMeter {
-    /// With nothing counted.
+    /// Creates a meter with nothing counted.
     #[must_use]
     pub fn new() -> RateMeter {
         RateMeter::default()
     }
 
-    /// Counts a batch finished at `now_us` (wall clock, microseconds).
+    /// Counts a batch finished at `now_us` (wall clock, µs since 1970).
     pub fn add(&self, work: Work, now_us: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.total.add(work);
@@ -90,13 +92,13 @@ impl RateMeter {
         }
     }
 
-    /// Since the start.
+    /// Total since the start.
     #[must_use]
     pub fn total(&self) -> Work {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).total
     }
 
-    /// Mean over the last 1 to 10 complete seconds before `now_us`.
+    /// Mean over the last 1 to 10 complete seconds before `now_us` (µs since 1970).
     #[must_use]
     pub fn last_seconds(&self, seconds: u64, now_us: u64) -> RateSample {
         let seconds = seconds.clamp(1, SLOTS as u64 - 1);
@@ -116,8 +118,8 @@ impl RateMeter {
         }
     }
 
-    /// Bytes a second just now: over the last five seconds, or since the first batch in them. None when there was none, or
-    /// it is too short ago to tell.
+    /// Current speed in bytes per second: over the last five seconds, or since the first batch in them. None if there
+    /// was no batch or the first one is too recent.
     #[must_use]
     pub fn bytes_per_s_now(&self, now_us: u64) -> Option<f64> {
         let this_second = now_us / SECOND_US;
@@ -154,14 +156,14 @@ mod tests {
         let meter = RateMeter::new();
         let batch = |bytes| Work { bytes, ..Work::default() };
         assert_eq!(meter.bytes_per_s_now(100 * SECOND_US), None);
-        // Idle before, then 1000 bytes every 100 ms from 100.5 s on.
+        // Idle until 100.5 s, then 1000 bytes every 100 ms.
         for step in 0..30 {
             meter.add(batch(1000), 100 * SECOND_US + 500_000 + step * 100_000);
         }
         let at = |now_us| meter.bytes_per_s_now(now_us).unwrap();
         assert!((at(103 * SECOND_US + 500_000) - 10_000.0).abs() < 1.0);
         assert_eq!(meter.bytes_per_s_now(100 * SECOND_US + 500_001), None, "too short");
-        // A stall shows, and in the end nothing is known.
+        // A stall lowers the speed until it is unknown.
         assert!(at(104 * SECOND_US + 900_000) < 7_000.0);
         assert_eq!(meter.bytes_per_s_now(109 * SECOND_US), None);
     }

@@ -1,21 +1,24 @@
-//! The status report as text for people: short lines, aligned, in MySQL's words.
+//! Renders the status report as text for people: short aligned lines with MySQL's terms.
+//!
+//! In: a `StatusReport`. Out: text. Never here: control characters from a server, which could steer the reader's
+//! terminal.
 
 use std::fmt::Write as _;
 
 use crate::ledger::{Category, LedgerSnapshot};
 use crate::status::{Backlog, ConnectionState, StatusReport};
 
-/// Width of the label column: the longest is Retrieved_Gtid_Set.
+/// Width of the label column; the longest label is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
 
-/// Width of the event names: the longest of MySQL's is Transaction_payload.
+/// Width of the column of event names; MySQL's longest is Transaction_payload.
 const EVENT: usize = 22;
 
-/// GTID sets above this are cut in the text form; `--json` has them whole.
+/// Longer GTID sets are truncated in the text form, characters; `--json` has them whole.
 const GTID_TEXT_MAX: usize = 600;
 
 impl Backlog {
-    /// One line.
+    /// The backlog in one line.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("{} transactions, {}", count_text(self.transactions), bytes_text(self.bytes));
@@ -27,7 +30,7 @@ impl Backlog {
 }
 
 impl StatusReport {
-    /// What `slipstream status` prints.
+    /// Text that `slipstream status` prints.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -241,7 +244,7 @@ fn gtid_text(set: &str) -> String {
     format!("{start}... ({} characters; whole in --json)", set.len())
 }
 
-/// Event types down, the categories that hold a count across.
+/// Event types as rows; as columns, the categories with a count.
 fn render_ledger(ledger: &LedgerSnapshot, text: &mut String) {
     let totals = ledger.totals();
     let used: Vec<Category> = totals
@@ -287,7 +290,7 @@ fn heading(category: Category) -> &'static str {
     }
 }
 
-/// `1,234,567`.
+/// A count with separators: `1,234,567`.
 #[must_use]
 pub fn count_text(count: u64) -> String {
     let digits = count.to_string();
@@ -319,7 +322,7 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// A span of time in the unit that fits: `850 us`, `12.3 ms`, `4.56 s`, `3 min 20 s`, `2 h 05 min`, `3 d 04 h`.
+/// A duration in a suitable unit: `850 us`, `12.3 ms`, `4.56 s`, `3 min 20 s`, `2 h 05 min`, `3 d 04 h`.
 #[must_use]
 pub fn duration_text(span_us: u64) -> String {
     let seconds = span_us / 1_000_000;
@@ -333,7 +336,7 @@ pub fn duration_text(span_us: u64) -> String {
     }
 }
 
-/// Cut, not rounded: a lag just below a limit must not print as the limit.
+/// Truncates instead of rounding, so that a lag just below a limit is not printed as the limit.
 fn three_digits(value: f64) -> String {
     if value < 10.0 {
         format!("{:.2}", (value * 100.0).floor() / 100.0)

@@ -1,5 +1,8 @@
-//! Everything `slipstream status` shows, as one value: what the running replica sends over its socket, what
-//! `--json` prints, what the text form is rendered from.
+//! Status report: everything that `slipstream status` shows, in one value. The running replica sends it over its
+//! socket, `--json` prints it, and the text form is rendered from it.
+//!
+//! In: values that the replica collects. Out: JSON, exchanged with older and newer programs, so fields have pinned
+//! names and defaults. Never here: measuring.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,23 +14,23 @@ use crate::rates::{RateSample, Work};
 /// State of the connection to the source; MySQL's Replica_IO_Running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConnectionState {
-    /// Not connected and not trying.
+    /// Neither connected nor trying to connect.
     #[default]
     #[serde(rename = "stopped")]
     Stopped,
     /// Trying to connect, for the first time or again.
     #[serde(rename = "connecting")]
     Connecting,
-    /// Receiving.
+    /// Connected and receiving.
     #[serde(rename = "connected")]
     Connected,
-    /// The source is a file or an index of files.
+    /// The source is a log file or an index of log files.
     #[serde(rename = "files")]
     Files,
 }
 
 impl ConnectionState {
-    /// As SHOW REPLICA STATUS prints Replica_IO_Running.
+    /// Value that SHOW REPLICA STATUS prints for Replica_IO_Running.
     #[must_use]
     pub fn as_mysql(self) -> &'static str {
         match self {
@@ -41,14 +44,14 @@ impl ConnectionState {
 /// State of replay; MySQL's Replica_SQL_Running and Replica_SQL_Running_State.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReplayState {
-    /// The program does not run.
+    /// The program is not running.
     #[default]
     #[serde(rename = "stopped")]
     Stopped,
-    /// Copying the source's tables into an empty store; the detail says how far.
+    /// Copying the source's tables into an empty store; the detail shows the progress.
     #[serde(rename = "copying")]
     Copying,
-    /// Reading the kept relay log after a start.
+    /// Reading the existing relay log after a start.
     #[serde(rename = "recovering")]
     Recovering,
     /// Replaying.
@@ -57,10 +60,10 @@ pub enum ReplayState {
     /// Everything received is visible; waiting for the source.
     #[serde(rename = "caught_up")]
     CaughtUp,
-    /// Paused by the operator; receiving goes on.
+    /// Paused by the operator; receiving continues.
     #[serde(rename = "paused")]
     Paused,
-    /// Finishing the running transactions to stop.
+    /// Finishing transactions in progress in order to stop.
     #[serde(rename = "stopping")]
     Stopping,
     /// Stopped by an error; see the last error.
@@ -69,7 +72,7 @@ pub enum ReplayState {
 }
 
 impl ReplayState {
-    /// As SHOW REPLICA STATUS prints Replica_SQL_Running.
+    /// Value that SHOW REPLICA STATUS prints for Replica_SQL_Running.
     #[must_use]
     pub fn as_mysql(self) -> &'static str {
         match self {
@@ -78,7 +81,7 @@ impl ReplayState {
         }
     }
 
-    /// One sentence for people.
+    /// Short description for people.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -98,34 +101,34 @@ impl ReplayState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceReport {
-    /// As configured, without its password.
+    /// URI as configured, without the password.
     #[serde(rename = "uri")]
     pub uri: String,
     /// State of the connection.
     #[serde(rename = "state")]
     pub state: ConnectionState,
-    /// The source's `version`, empty before the first connection.
+    /// Server version of the source; empty before the first connection.
     #[serde(rename = "server_version")]
     pub server_version: String,
-    /// The source's server_id.
+    /// server_id of the source.
     #[serde(rename = "server_id")]
     pub server_id: u32,
-    /// The source's server_uuid.
+    /// server_uuid of the source.
     #[serde(rename = "server_uuid")]
     pub server_uuid: String,
-    /// TLS version and cipher; none on an open connection.
+    /// TLS version and cipher; None on an unencrypted connection.
     #[serde(rename = "tls")]
     pub tls: Option<String>,
-    /// Whether the source waits for our acknowledgements.
+    /// True if the source waits for our acknowledgements.
     #[serde(rename = "semi_sync")]
     pub semi_sync: bool,
-    /// Since when connected, or trying to; UTC.
+    /// Since when it has been connected, or trying to connect; UTC.
     #[serde(rename = "since")]
     pub since: Option<String>,
-    /// Connections made again since the start.
+    /// Number of reconnects since the start.
     #[serde(rename = "reconnects")]
     pub reconnects: u64,
-    /// When the last event or heartbeat came; UTC.
+    /// When the last event or heartbeat arrived; UTC.
     #[serde(rename = "last_received")]
     pub last_received: Option<String>,
 }
@@ -134,125 +137,126 @@ pub struct SourceReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GtidReport {
-    /// In the relay log; MySQL's Retrieved_Gtid_Set.
+    /// GTIDs in the relay log; MySQL's Retrieved_Gtid_Set.
     #[serde(rename = "retrieved")]
     pub retrieved: String,
-    /// Visible to readers; MySQL's Executed_Gtid_Set.
+    /// GTIDs visible to readers; MySQL's Executed_Gtid_Set.
     #[serde(rename = "executed")]
     pub executed: String,
-    /// Named by `slipstream skip` and not yet met.
+    /// GTIDs named in `slipstream skip` that have not occurred yet.
     #[serde(rename = "to_skip")]
     pub to_skip: String,
 }
 
-/// Places in the logs, `file:offset`.
+/// Positions in the logs, as `file:offset`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PositionReport {
-    /// End of what was received, in the source's log; Source_Log_File and Read_Source_Log_Pos.
+    /// Received up to here, in the source's log; Source_Log_File and Read_Source_Log_Pos.
     #[serde(rename = "source_received")]
     pub source_received: Option<String>,
-    /// End of what is visible, in the source's log; Relay_Source_Log_File and Exec_Source_Log_Pos.
+    /// Visible up to here, in the source's log; Relay_Source_Log_File and Exec_Source_Log_Pos.
     #[serde(rename = "source_executed")]
     pub source_executed: Option<String>,
     /// End of the relay log.
     #[serde(rename = "relay_received")]
     pub relay_received: Option<String>,
-    /// End of what is visible, in the relay log; Relay_Log_File and Relay_Log_Pos.
+    /// Visible up to here, in the relay log; Relay_Log_File and Relay_Log_Pos.
     #[serde(rename = "relay_executed")]
     pub relay_executed: Option<String>,
-    /// The watermark: sequence number of the last visible transaction.
+    /// Watermark: sequence number of the last visible transaction.
     #[serde(rename = "watermark")]
     pub watermark: u64,
 }
 
-/// Lag by the source's commit timestamps, the clock difference taken off.
+/// Lag relative to the source's commit timestamps, corrected for the clock difference.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LagReport {
-    /// Now: 0 when all the source has committed is visible, else the age of the oldest commit not yet visible, as far
-    /// as it is known; none when not connected or not replaying (MySQL's NULL).
+    /// Current lag, µs. 0 if everything that the source committed is visible; otherwise the age of the oldest commit
+    /// not yet visible, as far as it is known. None if not connected or not replaying (MySQL's NULL).
     #[serde(rename = "current_us")]
     pub current_us: Option<u64>,
-    /// Of every transaction since the start.
+    /// Lag over all transactions since the start.
     #[serde(rename = "overall")]
     pub overall: LagSummary,
-    /// Of the last complete second.
+    /// Lag in the last complete second.
     #[serde(rename = "last_1s")]
     pub last_1s: LagSummary,
-    /// Of the last ten.
+    /// Lag in the last ten complete seconds.
     #[serde(rename = "last_10s")]
     pub last_10s: LagSummary,
-    /// The source's clock minus ours, already taken off all figures above.
+    /// Source's clock minus ours, µs; all figures above are already corrected for it.
     #[serde(rename = "clock_difference_us")]
     pub clock_difference_us: Option<i64>,
-    /// Half the round trip of that measurement: its error at most.
+    /// Maximum error of that difference, µs: half the round trip of its measurement.
     #[serde(rename = "clock_error_us")]
     pub clock_error_us: Option<u64>,
-    /// When it was measured; UTC.
+    /// When the difference was measured; UTC.
     #[serde(rename = "clock_measured")]
     pub clock_measured: Option<String>,
 }
 
-/// Received and not yet visible.
+/// Work that has been received but is not yet visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Backlog {
-    /// Transactions.
+    /// Number of transactions.
     #[serde(rename = "transactions")]
     pub transactions: u64,
     /// Bytes of relay log.
     #[serde(rename = "bytes")]
     pub bytes: u64,
-    /// How long until all of it and what comes meanwhile is visible, at the speeds of the last five seconds, microseconds;
-    /// none when replay is less than a second behind or does not get nearer.
+    /// Time until all of it is visible, including what arrives meanwhile, µs, at the speeds of the last five seconds.
+    /// None if replay lags by less than a second or does not catch up.
     #[serde(rename = "catch_up_us")]
     pub catch_up_us: Option<u64>,
 }
 
 impl Backlog {
-    /// See [`Backlog::catch_up_us`]: for so many bytes of backlog, bytes replayed and bytes received a second.
+    /// Computes [`Backlog::catch_up_us`] from bytes of backlog, bytes replayed per second and bytes received per
+    /// second.
     #[must_use]
     pub fn catch_up_us_of(bytes: u64, replayed_per_s: f64, received_per_s: f64) -> Option<u64> {
         let nearer_per_s = replayed_per_s - received_per_s;
-        // Beyond a year it is noise.
+        // More than a year is noise.
         let seconds = Some(bytes as f64 / nearer_per_s).filter(|_| nearer_per_s > 0.0)?;
         (seconds < 3.2e7).then_some((seconds * 1e6) as u64)
     }
 }
 
-/// Work per second, and in all.
+/// Work per second, and in total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RatesReport {
-    /// In the last complete second.
+    /// Rate in the last complete second.
     #[serde(rename = "last_1s")]
     pub last_1s: RateSample,
-    /// Mean of the last ten.
+    /// Mean rate over the last ten complete seconds.
     #[serde(rename = "last_10s")]
     pub last_10s: RateSample,
-    /// Since the start.
+    /// Total since the start.
     #[serde(rename = "total")]
     pub total: Work,
 }
 
-/// The error that stopped replay or the connection last.
+/// The last error that stopped replay or the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorReport {
-    /// When; UTC.
+    /// When it occurred; UTC.
     #[serde(rename = "at")]
     pub at: String,
-    /// The exit code it stands for.
+    /// Exit code for it.
     #[serde(rename = "exit")]
     pub exit: u8,
-    /// MySQL's error number where it has one (1236, 1032, ...).
+    /// MySQL's error number, if it has one (1236, 1032, ...).
     #[serde(rename = "number")]
     pub number: Option<u32>,
     /// What happened, with position and GTID.
     #[serde(rename = "text")]
     pub text: String,
-    /// The command that leads on.
+    /// Command that resolves it.
     #[serde(rename = "way_on")]
     pub way_on: Option<String>,
 }
@@ -261,34 +265,34 @@ pub struct ErrorReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoreReport {
-    /// Sequence number of the newest durable cut: a restart replays what follows it.
+    /// Sequence number of the newest durable cut, after which a restart replays.
     #[serde(rename = "last_cut")]
     pub last_cut: u64,
-    /// When this process took its last cut; UTC.
+    /// When this process made its last cut; UTC.
     #[serde(rename = "last_cut_at")]
     pub last_cut_at: Option<String>,
-    /// Cuts since the start.
+    /// Number of cuts since the start.
     #[serde(rename = "cuts")]
     pub cuts: u64,
-    /// Generations that wait to be cut.
+    /// Number of sealed generations that wait for their cut.
     #[serde(rename = "sealed_generations")]
     pub sealed_generations: u64,
-    /// Bytes of the tree's files.
+    /// Bytes in the tree's files.
     #[serde(rename = "tree_bytes")]
     pub tree_bytes: u64,
-    /// Bytes of rows that cuts wrote since the start.
+    /// Bytes of rows written by cuts since the start.
     #[serde(rename = "written_bytes")]
     pub written_bytes: u64,
-    /// Bytes that compaction has yet to merge.
+    /// Bytes that compaction still has to merge.
     #[serde(rename = "compaction_debt_bytes")]
     pub compaction_debt_bytes: u64,
-    /// Sorted runs that they stand in; a range read looks into each.
+    /// Number of sorted runs that contain them; a range read looks into each.
     #[serde(rename = "compaction_debt_runs")]
     pub compaction_debt_runs: u64,
-    /// Sorted runs in level 0.
+    /// Number of sorted runs in level 0.
     #[serde(rename = "l0_runs")]
     pub l0_runs: u64,
-    /// Steps of compaction since the start.
+    /// Number of compaction steps since the start.
     #[serde(rename = "compactions")]
     pub compactions: u64,
 }
@@ -300,19 +304,19 @@ pub struct MemoryReport {
     /// Resident memory of the process.
     #[serde(rename = "rss_bytes")]
     pub rss_bytes: u64,
-    /// Its highest value so far.
+    /// Highest resident memory so far.
     #[serde(rename = "rss_peak_bytes")]
     pub rss_peak_bytes: u64,
-    /// Held by the store's generations.
+    /// Memory of the store's generations.
     #[serde(rename = "store_bytes")]
     pub store_bytes: u64,
-    /// Held by work in the queues.
+    /// Memory of work in the queues.
     #[serde(rename = "queue_bytes")]
     pub queue_bytes: u64,
-    /// Bound of the queues.
+    /// Limit of the queues.
     #[serde(rename = "queue_limit_bytes")]
     pub queue_limit_bytes: u64,
-    /// `--memory`: bound of the whole process.
+    /// Limit of the whole process, `--memory`.
     #[serde(rename = "limit_bytes")]
     pub limit_bytes: u64,
 }
@@ -321,124 +325,124 @@ pub struct MemoryReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskReport {
-    /// All files of the data folder.
+    /// All files in the data folder.
     #[serde(rename = "folder_bytes")]
     pub folder_bytes: u64,
-    /// The relay log's part.
+    /// The relay log's share of them.
     #[serde(rename = "relay_log_bytes")]
     pub relay_log_bytes: u64,
-    /// Free in that file system.
+    /// Free space in the file system of the data folder.
     #[serde(rename = "free_bytes")]
     pub free_bytes: Option<u64>,
 }
 
-/// Replay as a whole.
+/// Replay and the tables it maintains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReplayReport {
     /// State of replay.
     #[serde(rename = "state")]
     pub state: ReplayState,
-    /// What it waits for, if anything.
+    /// What replay waits for, if anything.
     #[serde(rename = "detail")]
     pub detail: String,
-    /// Transactions that one thread applied because they need rows of several lanes.
+    /// Number of transactions that one thread applied because they need rows of several lanes.
     #[serde(rename = "barriers")]
     pub barriers: u64,
-    /// Tables held.
+    /// Number of tables in the store.
     #[serde(rename = "tables")]
     pub tables: u64,
-    /// Rows held.
+    /// Number of rows in the store.
     #[serde(rename = "rows")]
     pub rows: u64,
-    /// How far the copy of one table is that runs beside replay; empty when there is none.
+    /// Progress of the table copy that runs next to replay; empty if there is none.
     #[serde(rename = "table_copy")]
     pub table_copy: String,
-    /// Tables copied again since the start.
+    /// Number of tables copied again since the start.
     #[serde(rename = "tables_copied")]
     pub tables_copied: u64,
-    /// Of them because a statement could not be interpreted.
+    /// How many of those because a statement could not be interpreted.
     #[serde(rename = "tables_copied_by_itself")]
     pub tables_copied_by_itself: u64,
-    /// Tables that cannot be read before they are copied, and why.
+    /// Tables that cannot be read until they are copied, each with the reason.
     #[serde(rename = "quarantined")]
     pub quarantined: Vec<String>,
 }
 
-/// All of it.
+/// The whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusReport {
     /// Version of Slipstream.
     #[serde(rename = "version")]
     pub version: String,
-    /// When this was taken; UTC.
+    /// When the report was made; UTC.
     #[serde(rename = "at")]
     pub at: String,
-    /// Whether a replica runs on the folder.
+    /// True if a replica is running on the folder.
     #[serde(rename = "running")]
     pub running: bool,
-    /// Its process id.
+    /// Process id of the replica.
     #[serde(rename = "pid")]
     pub pid: Option<u32>,
-    /// For how long it runs, microseconds.
+    /// Time since its start, µs.
     #[serde(rename = "uptime_us")]
     pub uptime_us: u64,
-    /// The data folder.
+    /// Path of the data folder.
     #[serde(rename = "data")]
     pub data: String,
-    /// This replica's server_id.
+    /// server_id of this replica.
     #[serde(rename = "server_id")]
     pub server_id: u32,
-    /// This replica's server_uuid.
+    /// server_uuid of this replica.
     #[serde(rename = "server_uuid")]
     pub server_uuid: String,
     /// The source and the connection to it.
     #[serde(rename = "source")]
     pub source: SourceReport,
-    /// Replay as a whole.
+    /// Replay and the tables it maintains.
     #[serde(rename = "replay")]
     pub replay: ReplayReport,
-    /// GTID sets.
+    /// GTID sets received, executed and to be skipped.
     #[serde(rename = "gtid")]
     pub gtid: GtidReport,
-    /// Places in the logs.
+    /// Positions in the logs.
     #[serde(rename = "position")]
     pub position: PositionReport,
-    /// Lag.
+    /// Lag, current and by percentiles.
     #[serde(rename = "lag")]
     pub lag: LagReport,
-    /// Received and not yet visible.
+    /// Work that has been received but is not yet visible.
     #[serde(rename = "backlog")]
     pub backlog: Backlog,
-    /// Work per second.
+    /// Work per second, and in total.
     #[serde(rename = "rates")]
     pub rates: RatesReport,
-    /// The last error.
+    /// The last error, if any.
     #[serde(rename = "last_error")]
     pub last_error: Option<ErrorReport>,
-    /// What became of every event.
+    /// Fate of every event.
     #[serde(rename = "ledger")]
     pub ledger: LedgerSnapshot,
     /// The store on disk.
     #[serde(rename = "store")]
     pub store: StoreReport,
-    /// Memory.
+    /// Memory in bytes.
     #[serde(rename = "memory")]
     pub memory: MemoryReport,
-    /// Disk.
+    /// Disk space in bytes.
     #[serde(rename = "disk")]
     pub disk: DiskReport,
-    /// CPU time of the process, ended threads included, microseconds.
+    /// CPU time of the process, including threads that have ended, µs.
     #[serde(rename = "cpu_us")]
     pub cpu_us: u64,
-    /// CPU time by stage.
+    /// CPU time per stage.
     #[serde(rename = "threads")]
     pub threads: Vec<ThreadCpu>,
 }
 
 impl StatusReport {
-    /// Why this replica must not count as fresh enough for `--max-lag`; none if it is.
+    /// Why this replica does not meet `--max-lag`, given in µs; None if it does.
     #[must_use]
     pub fn lag_above(&self, lag_us_max: u64) -> Option<String> {
         match self.lag.current_us {
@@ -454,7 +458,7 @@ impl StatusReport {
         }
     }
 
-    /// One JSON document, indented.
+    /// The report as one indented JSON document.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()

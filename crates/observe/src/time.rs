@@ -1,15 +1,15 @@
-//! Wall-clock moments as microseconds since 1970 and as the text mysqld's log uses.
+//! Wall-clock times as microseconds since 1970 and in the text form of mysqld's log.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Now, in microseconds since 1970-01-01 UTC; 0 when the clock stands before that.
+/// Current time, µs since 1970-01-01 UTC; 0 if the clock is set before that.
 #[must_use]
 pub fn now_us() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// `2026-11-21T08:00:00.123456Z`. A moment outside of what a calendar holds is printed as its number.
+/// Formats a time, µs since 1970, as `2026-11-21T08:00:00.123456Z`. A time beyond the calendar is printed as a number.
 #[must_use]
 pub fn utc_text(moment_us: u64) -> String {
     let stamp = i64::try_from(moment_us).ok().and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
