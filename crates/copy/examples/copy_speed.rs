@@ -1,5 +1,5 @@
-//! How fast a source can be copied when nothing is done with its rows: `copy_speed URL [connections] [table…]`.
-//! Prints the plan, the progress each second, the report, a hash of all rows that does not depend on their order.
+//! Measures how fast a source can be copied if its rows are not processed: `copy_speed URL [connections] [table…]`.
+//! Prints the plan, the progress every half second, the report, and an order-independent hash of all rows.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;

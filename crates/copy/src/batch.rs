@@ -1,13 +1,16 @@
-//! Rows on their way to the sink.
+//! Batches of rows on their way to the sink.
+//!
+//! In: rows as the encoder writes them. Out: images and identifying keys, borrowed. Never here: an allocation per row
+//! once a batch has grown.
 
 use catalog::{KeyPlace, RowKey};
 use values::ValueError;
 
-/// Some rows of one table: images back to back, each with its identifying key.
+/// Rows of one table: their images concatenated, and each one's identifying key.
 #[derive(Clone, Debug, Default)]
 pub struct RowBatch {
     images: Vec<u8>,
-    /// Keys that are no range of their image, back to back.
+    /// Keys that are not a range of their image, concatenated.
     keys: Vec<u8>,
     rows: Vec<Row>,
     offsets: Vec<(u32, u32)>,
@@ -15,11 +18,11 @@ pub struct RowBatch {
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// In `images`.
+    /// Offset in `images`.
     start: usize,
-    /// In `images`.
+    /// Offset in `images`.
     end: usize,
-    /// In `images`, or in `keys`.
+    /// Offset in `images`, or in `keys` if `key_built`.
     key_start: usize,
     key_len: usize,
     key_built: bool,
@@ -32,7 +35,7 @@ impl RowBatch {
         self.rows.len()
     }
 
-    /// True without rows.
+    /// True if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -44,7 +47,7 @@ impl RowBatch {
         self.images.len()
     }
 
-    /// All images, back to back.
+    /// All images, concatenated.
     #[must_use]
     pub fn images(&self) -> &[u8] {
         &self.images
@@ -59,7 +62,7 @@ impl RowBatch {
         })
     }
 
-    /// Empties it; its memory stays.
+    /// Removes all rows but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.images.clear();
         self.keys.clear();

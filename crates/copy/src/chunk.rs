@@ -1,12 +1,11 @@
-//! Cutting a table into ranges of its identifying key, so that several connections share it.
+//! Division of a table into ranges of its identifying key, so that several connections can share it.
 //!
-//! In: a table's definition, values of key columns as the source prints them. Out: SQL that finds the end of the next
-//! range and SQL that reads it. Never here: I/O, a comparison made by us: the source orders its keys, by its
-//! collations.
+//! In: a table's definition; values of key columns as the source prints them. Out: SQL that finds the end of the next
+//! range, and SQL that reads the range. Never here: I/O; comparison of keys, which the source orders by its collations.
 //!
-//! A range is `after < key <= upto`, in the order the index has, over the longest run of leading key columns whose
-//! values can be written as exact literals. The predicate is the OR form that MySQL's range optimizer turns into one
-//! interval; a row constructor would not be.
+//! A range is `after < key <= upto` in index order, over the longest run of leading key columns whose values can be
+//! written as exact literals. The predicate has the OR form, which MySQL's range optimizer turns into one interval; it
+//! would not do so with a row constructor.
 
 use catalog::{Identity, Key, TableDef};
 use client::session::{quoted, quoted_text};
@@ -14,14 +13,14 @@ use values::{ColumnType, collation, type_code as t};
 
 use crate::definitions::Name;
 
-/// How a value is asked for and written back.
+/// How a value is selected and written back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Literal {
     /// Digits.
     Number,
     /// Temporal values, in quotes.
     Quoted,
-    /// Bytes in hexadecimal, with the character set's introducer where they are text.
+    /// Bytes in hexadecimal, with the character set's introducer if they are text.
     Hex(String),
 }
 
@@ -32,7 +31,7 @@ struct Column {
     literal: Literal,
 }
 
-/// The key columns that ranges of a table are made of.
+/// The key columns by which a table is divided.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyRanges {
     table: String,
@@ -40,21 +39,22 @@ pub(crate) struct KeyRanges {
     columns: Vec<Column>,
 }
 
-/// Literals of the columns of a range's end.
+/// End of a range: one literal per column.
 pub(crate) type Bound = Vec<String>;
 
-/// Which side of a bound.
+/// Side of a bound on which rows lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// Behind it.
+    /// After the bound.
     After,
-    /// Up to it, itself included.
+    /// Up to and including the bound.
     UpTo,
 }
 
 impl KeyRanges {
-    /// `name` is what the source calls it. None for a table that must be read whole: no key, or one that begins with a column whose values cannot be
-    /// written back exactly (floating point, ENUM, SET, BIT, a prefix, an unknown collation).
+    /// Returns how to divide a table; `name` is its name on the source. None if it must be read as a whole: it has no
+    /// key, or one whose first column has values that cannot be written back exactly (floating point, ENUM, SET, BIT, a
+    /// prefix, an unknown collation).
     pub(crate) fn of(table: &TableDef, name: &Name) -> Option<KeyRanges> {
         let key = identifying_key(table)?;
         let mut columns = Vec::new();
@@ -67,12 +67,12 @@ impl KeyRanges {
         (!columns.is_empty()).then(|| KeyRanges { table: name, index: quoted(&key.name), columns })
     }
 
-    /// ` FORCE INDEX (…)`: the key's own order, whatever statistics say.
+    /// ` FORCE INDEX (…)`, to read in key order whatever the statistics say.
     pub(crate) fn hint(&self) -> String {
         format!(" FORCE INDEX ({})", self.index)
     }
 
-    /// Asks for the key of the row that is `rows` rows behind `after`; no row when fewer are left.
+    /// Query for the key of the row `rows` rows after `after`; returns no row if fewer are left.
     pub(crate) fn bound_query(&self, after: Option<&Bound>, rows: u64) -> String {
         let selected: Vec<String> = (self.columns.iter())
             .map(|column| match column.literal {
@@ -94,7 +94,7 @@ impl KeyRanges {
         )
     }
 
-    /// The answer to `bound_query` as literals; None when it does not have the expected form.
+    /// Converts the answer to `bound_query` to literals; None if it does not have the expected form.
     pub(crate) fn bound(&self, values: &[Option<Vec<u8>>]) -> Option<Bound> {
         if values.len() != self.columns.len() {
             return None;
@@ -115,7 +115,7 @@ impl KeyRanges {
         self.columns.iter().zip(values).map(literal).collect()
     }
 
-    /// ` WHERE …` for the rows behind `after` up to `upto`; nothing for all rows.
+    /// ` WHERE …` for the rows after `after` up to `upto`; empty for all rows.
     pub(crate) fn condition(&self, after: Option<&Bound>, upto: Option<&Bound>) -> String {
         let sides = [(after, Side::After), (upto, Side::UpTo)];
         let terms: Vec<String> =
@@ -161,7 +161,7 @@ fn literal_of(ty: &ColumnType) -> Option<Literal> {
         t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG | t::YEAR | t::DECIMAL => Literal::Number,
         t::DATE | t::TIME2 | t::DATETIME2 | t::TIMESTAMP2 => Literal::Quoted,
         t::CHAR | t::VARCHAR if ty.collation == collation::BINARY => Literal::Hex(String::new()),
-        // The literal takes the column's collation: a column's is stronger than a literal's.
+        // The comparison uses the column's collation, because a column takes precedence over a literal.
         t::CHAR | t::VARCHAR => Literal::Hex(format!("_{} ", collation::by_id(ty.collation)?.charset)),
         _ => return None,
     })

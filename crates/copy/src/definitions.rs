@@ -1,18 +1,23 @@
-//! The source's catalog at exactly the snapshot's moment.
+//! The source's catalog at exactly the snapshot's moment, G.
 //!
-//! In: a connection inside the snapshot, one outside of it. Out: databases, views, tables and their definitions at G.
+//! In: a connection inside the snapshot, and one outside. Out: databases, views, tables and their definitions at G.
+//! Never here: rows.
 //!
-//! Invariant: a definition taken is the one at G. Inside a snapshot information_schema shows the dictionary as of the
-//! snapshot (its tables are InnoDB's), while SHOW CREATE TABLE shows today's definition. Every DDL statement on a table
-//! sets its CREATE_TIME, and a renamed table keeps its own: a table whose CREATE_TIME outside the snapshot is still
-//! that of the snapshot had no DDL in between, nor was another put in its place. CREATE_TIME counts seconds, so a
-//! snapshot taken in the very second of a table's last DDL is no good for this: it is taken again (`Listed::fresh`). It
-//! is the second in which the statement began (seen on 9.7), on a source that is itself a replica the second in which
-//! it began on the first server; and the lock may have kept a statement waiting that began in the same second as the
-//! one before it. So the columns' names are compared too: no value can stand under another column's name. What could
-//! slip through then is a change of keys or defaults; replay stops where the log has it. And two tables of the same
-//! columns, made in the same second, that RENAME TABLE exchanges under the snapshot: nothing an account without PROCESS
-//! can ask for tells them apart; replay stops at the first row that is not there, and `verify` shows it.
+//! Invariant: an accepted definition is the one at G. Inside a snapshot, information_schema shows the dictionary as of
+//! the snapshot (its tables are InnoDB's), but SHOW CREATE TABLE shows the current definition. Every DDL statement on a
+//! table sets its CREATE_TIME, and a rename keeps it. So if a table's CREATE_TIME outside the snapshot equals the one
+//! inside, no DDL came in between, nor was another table renamed to its name.
+//!
+//! CREATE_TIME has a resolution of one second. A snapshot taken in the same second as a table's last DDL is therefore
+//! useless and is retaken (`Listed::fresh`). The value is the second in which the statement started (seen on 9.7); on a
+//! source that is itself a replica, the second in which it started on the first server. The lock may also have delayed
+//! a statement that started in the same second as the one before it. Column names are therefore compared, too, so that
+//! no value can end up under another column's name.
+//!
+//! Two cases could still slip through. One is a change of keys or defaults; replay stops where the log has it. The
+//! other is a RENAME TABLE under the snapshot that swaps two tables with the same columns and created in the same
+//! second. Nothing that an account without PROCESS may query distinguishes them; replay stops at the first missing row,
+//! and `verify` shows it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,26 +31,26 @@ use values::collation;
 use crate::error::{CopyError, at_table};
 use crate::members::spell_members;
 
-/// Schemas that are the server's own.
+/// SQL condition that excludes the server's own schemas.
 pub(crate) const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
-/// Database and table, as the source calls them.
+/// Database and table, by their names on the source.
 pub(crate) type Name = (String, String);
 
-/// What information_schema says of a base table.
+/// Facts about a base table from information_schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub engine: String,
-    /// CREATE_TIME: see the module.
+    /// CREATE_TIME; see the module.
     pub created: String,
-    /// Its last DDL was in the second the list was made for, or later.
+    /// True if its last DDL was in the second for which the list was made, or later.
     pub fresh: bool,
 }
 
 /// All databases, tables and views as one connection sees them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
-    /// With the default collation's name.
+    /// With the name of the default collation.
     pub databases: Vec<(String, String)>,
     pub tables: BTreeMap<Name, Listed>,
     pub views: Vec<Name>,
@@ -84,7 +89,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The names the filter means.
+    /// Names of the tables that the filter selects.
     pub(crate) fn wanted(&self, filter: &TableFilter, lower_case_table_names: u8) -> Result<Vec<Name>, CopyError> {
         let place = |(db, table): &Name| {
             let here = filter.filters.place_of(db, table, lower_case_table_names)?;
@@ -99,7 +104,7 @@ impl Listing {
         Ok(self.tables.keys().filter(wanted).cloned().collect())
     }
 
-    /// Which of `names` are not the same tables, with the same definitions, in `later`.
+    /// Those of `names` that are missing from `later` or have changed.
     pub(crate) fn changed(&self, later: &Listing, names: &[Name]) -> Vec<Name> {
         let created = |listing: &Listing, name: &Name| listing.tables.get(name).map(|table| table.created.clone());
         names.iter().filter(|name| created(self, name) != created(later, name)).cloned().collect()
@@ -110,17 +115,16 @@ impl Listing {
     }
 }
 
-/// Column names as a GROUP_CONCAT of information_schema.COLUMNS gives them: in hexadecimal, so that commas delimit
-/// them.
+/// Column names as GROUP_CONCAT of information_schema.COLUMNS, in hexadecimal so that commas can only be separators.
 const COLUMN_NAMES: &str = "GROUP_CONCAT(HEX(COLUMN_NAME) ORDER BY ORDINAL_POSITION)";
 
-/// A definition's column names in the form of `COLUMN_NAMES`.
+/// Column names of a definition in the form of `COLUMN_NAMES`.
 fn column_names(table: &TableDef) -> String {
     let hex = |name: &str| name.bytes().fold(String::new(), |text, byte| text + &format!("{byte:02X}"));
     table.columns.iter().map(|column| hex(&column.name)).collect::<Vec<_>>().join(",")
 }
 
-/// Whether the table of this name is still the one of the definition: None when there is none of the name.
+/// True if the table of this name still has this definition; None if there is no such table.
 pub(crate) fn is_unchanged(
     connection: &mut Connection,
     name: &Name,
@@ -136,7 +140,7 @@ pub(crate) fn is_unchanged(
     Ok((!result.rows.is_empty()).then(same))
 }
 
-/// The tables among `names` whose definitions in the catalog have other columns than information_schema says here.
+/// Those of `names` whose definitions in the catalog have other columns than this connection's information_schema.
 pub(crate) fn with_other_columns(
     connection: &mut Connection,
     catalog: &Catalog,
@@ -169,7 +173,7 @@ pub(crate) fn estimates(connection: &mut Connection) -> client::Result<HashMap<N
     Ok(rows.map(|row| ((text(&result, row, 0), text(&result, row, 1)), (number(row, 2), number(row, 3)))).collect())
 }
 
-/// SHOW CREATE TABLE; None when the table is not there (any more).
+/// SHOW CREATE TABLE; None if the table does not exist (any more).
 pub(crate) fn show_create(connection: &mut Connection, name: &Name) -> Result<Option<Vec<u8>>, CopyError> {
     let sql = format!("SHOW CREATE TABLE {}.{}", quoted(&name.0), quoted(&name.1));
     match connection.query(&sql) {
@@ -190,10 +194,10 @@ pub(crate) fn show_create(connection: &mut Connection, name: &Name) -> Result<Op
     }
 }
 
-/// What SHOW CREATE TABLE said; None for a table that is gone.
+/// Result of SHOW CREATE TABLE; None if the table is gone.
 pub(crate) type Definition = (Name, Option<Vec<u8>>);
 
-/// The definitions of `names`, each connection asking for a part of them.
+/// Reads the definitions of `names`; each connection reads a share.
 pub(crate) fn read_definitions(readers: &mut [Connection], names: &[Name]) -> Result<Vec<Definition>, CopyError> {
     let share = names.len().div_ceil(readers.len().max(1)).max(1);
     std::thread::scope(|scope| {
@@ -216,7 +220,7 @@ pub(crate) fn read_definitions(readers: &mut [Connection], names: &[Name]) -> Re
     })
 }
 
-/// The session SHOW CREATE TABLE was asked in.
+/// Context of the session that ran SHOW CREATE TABLE.
 fn context(db: &str, names: &SourceNames, server_version: Option<u32>) -> StatementContext {
     StatementContext {
         default_db: names.database(db).to_owned(),
@@ -230,12 +234,12 @@ fn context(db: &str, names: &SourceNames, server_version: Option<u32>) -> Statem
     }
 }
 
-/// The definition, under its name here, of a table of the source.
+/// Definition of a table, given its name on the source.
 pub(crate) fn definition_here<'a>(catalog: &'a Catalog, names: &SourceNames, name: &Name) -> Option<&'a Arc<TableDef>> {
     catalog.table(names.database(&name.0), &name.1)
 }
 
-/// The definition of one table alone.
+/// Adds the definition of one table to a catalog.
 pub(crate) fn define(
     catalog: &Catalog,
     names: &SourceNames,
@@ -255,7 +259,7 @@ fn undefined(name: &Name, reason: String) -> CopyError {
     CopyError::Definition { table: format!("{}.{}", quoted(&name.0), quoted(&name.1)), reason }
 }
 
-/// All databases, then the tables, then the views.
+/// Builds the catalog from all databases, then the tables, then the views.
 pub(crate) fn build_catalog(
     listing: &Listing,
     definitions: &[(Name, Vec<u8>)],
@@ -282,7 +286,7 @@ pub(crate) fn build_catalog(
     Ok(catalog)
 }
 
-/// Whether two definitions are the same but for their ids.
+/// True if two definitions are equal except for id and version.
 pub(crate) fn same_definition(left: &TableDef, right: &TableDef) -> bool {
     TableDef { id: right.id, version: right.version, ..left.clone() } == *right
 }

@@ -1,11 +1,12 @@
-//! Why a copy's threads read no further.
+//! Why a copy's threads stop reading.
 //!
-//! In: word that the copy is to end, or that its snapshot is too old. Out: both. Invariant: who sees that it ends because
-//! of its age sees that it is too old (`tests/interleavings`): else a copy to be tried again would be told as stopped.
+//! In: a request to end the copy, or the fact that its snapshot is too old. Out: both flags. Invariant: a thread that
+//! sees the copy end because of its snapshot's age also sees that it is too old (`tests/interleavings`); otherwise a
+//! copy that should be retried would be reported as stopped. Never here: the error itself.
 
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module.
+/// Flags shared by a copy's threads.
 #[derive(Default)]
 pub(crate) struct Ending {
     ending: AtomicBool,
@@ -13,12 +14,13 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// A failure, or somebody asked for it.
+    /// Ends the copy because of a failure or on request.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::Release);
     }
 
-    /// The snapshot is too old.
+    /// Ends the copy because the snapshot is too old.
+    // Before `end`, whose release store publishes it.
     pub(crate) fn expire(&self) {
         self.expired.store(true, Ordering::Relaxed);
         self.end();

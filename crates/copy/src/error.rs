@@ -1,179 +1,179 @@
-//! Why a copy cannot be made.
+//! Errors of a copy.
 
 use client::ClientError;
 use values::ValueError;
 
-/// Why a copy cannot be made. Whatever the sink was given of a copy that ends with one of these is worth nothing, but
-/// for the tables listed as done in [`CopyError::SnapshotTooOld`].
+/// Why a copy cannot be made. Everything given to the sink must then be discarded, except for the tables listed as done
+/// in [`CopyError::SnapshotTooOld`].
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The source could not be reached or refused.
+    /// The source was unreachable, or refused the connection or a query.
     #[error("{server}: {error}")]
     Source {
-        /// Which server.
+        /// Address of the server.
         server: String,
         /// What happened.
         error: ClientError,
     },
-    /// The account may not do what a copy takes.
+    /// The account lacks privileges that a copy needs.
     #[error("the account {account} misses the privileges {} for the copy; fix: {}", .missing.join(", "), source::copy_check::grant_statement(.missing, .account))]
     Privileges {
-        /// Quoted, as in GRANT.
+        /// Account, quoted as in GRANT.
         account: String,
-        /// The privileges' names.
+        /// Names of the missing privileges.
         missing: Vec<String>,
     },
-    /// The source runs without GTIDs: there is no set that names the snapshot.
+    /// The source runs without GTIDs, so no GTID set identifies the snapshot.
     #[error("{server} has no GTIDs (gtid_mode=ON is needed)")]
     NoGtids {
-        /// Which server.
+        /// Address of the server.
         server: String,
     },
-    /// The read lock could not be had.
+    /// The read lock could not be acquired.
     #[error(
         "{server}: no moment for consistent snapshots within {seconds} s: {reason}; nothing was copied. Try when no long \
          statement runs, let writers wait longer (--lock-wait), or copy without a lock (--copy-lock=none)"
     )]
     NoLock {
-        /// Which server.
+        /// Address of the server.
         server: String,
-        /// How long it was tried.
+        /// How long it was tried, s.
         seconds: u64,
-        /// What stood in the way.
+        /// What prevented it.
         reason: String,
     },
-    /// Prepared XA transactions (invariant 22): the GTID set holds them, the snapshot does not see their rows.
+    /// Prepared XA transactions (invariant 22). The GTID set includes them, but the snapshot does not see their rows.
     #[error(
         "prepared XA transactions stay open on the source: {}; their rows would be lost. End each with XA COMMIT or XA \
          ROLLBACK and its identifier, then copy again", .xids.join("; ")
     )]
     PreparedXa {
-        /// As XA COMMIT takes them.
+        /// Their identifiers as XA COMMIT takes them.
         xids: Vec<String>,
     },
-    /// A table was asked for that is not there.
+    /// A requested table does not exist.
     #[error("no table {0} on the source")]
     NoSuchTable(String),
-    /// A table whose definition is not understood.
+    /// A table's definition is not supported.
     #[error("{table}: its definition is not supported: {reason}")]
     Definition {
-        /// Quoted.
+        /// Name of the table, quoted.
         table: String,
-        /// What is not understood.
+        /// What is not supported.
         reason: String,
     },
-    /// Tables whose rows no snapshot holds, too large to be read while writers wait.
+    /// Tables in engines without snapshots are too large to be read while writers wait.
     #[error(
         "tables in engines without snapshots hold about {bytes} bytes, more than the {limit} that are read while writers \
          wait: {}; change them (ALTER TABLE … ENGINE=InnoDB) or leave them out", .tables.join(", ")
     )]
     NoSnapshot {
-        /// Quoted, with the engine.
+        /// Names of the tables, quoted, with their engines.
         tables: Vec<String>,
-        /// As the source estimates them, or as read so far.
+        /// Their bytes, as estimated by the source or as read so far.
         bytes: u64,
-        /// `CopyOptions::locked_bytes_max`.
+        /// The limit, bytes: `CopyOptions::locked_bytes_max`.
         limit: u64,
     },
-    /// Tables whose rows are not their own.
+    /// A table that only shows rows of other tables.
     #[error("{table}: engine {engine} holds no rows of its own; leave the table out or change it")]
     NoRowsOfItsOwn {
-        /// Quoted.
+        /// Name of the table, quoted.
         table: String,
-        /// MRG_MYISAM or FEDERATED.
+        /// Its engine: MRG_MYISAM or FEDERATED.
         engine: String,
     },
-    /// Tables that a copy without a lock cannot make exact: their rows have no key.
+    /// Tables that a copy without a lock cannot make exact because their rows have no key.
     #[error(
         "without a lock (--copy-lock=none) tables without a key cannot be copied: {}; give each a PRIMARY KEY, leave them \
          out, or grant RELOAD", .tables.join(", ")
     )]
     NeedsKeys {
-        /// Quoted.
+        /// Names of the tables, quoted.
         tables: Vec<String>,
     },
-    /// A copy without a lock needs whole rows in the log.
+    /// A copy without a lock needs full row images in the log.
     #[error("without a lock (--copy-lock=none) the source must log whole rows, but {what}; fix: {fix}")]
     NeedsFullImages {
-        /// Which setting is in the way.
+        /// The setting that prevents them.
         what: String,
-        /// The statement that helps.
+        /// Statement that changes the setting.
         fix: String,
     },
-    /// Definitions changed each time between the snapshot and the moment they were read.
+    /// Each time, DDL changed definitions between the snapshot and the moment they were read.
     #[error("tables were changed by DDL again and again while the copy began: {}; copy when it is done", .tables.join(", "))]
     Changing {
-        /// Quoted.
+        /// Names of the tables, quoted.
         tables: Vec<String>,
     },
-    /// DDL changed a table before it was wholly read (MySQL's error 1412 and its like): copy again.
+    /// DDL changed a table before it was read completely (MySQL's error 1412 and similar): retry the copy.
     #[error("`{db}`.`{table}` was changed by DDL while it was being copied ({reason}); the copy must be made anew")]
     TableChanged {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
-        /// The source's answer, or what differs.
+        /// The source's error, or the difference.
         reason: String,
     },
-    /// DDL dropped or renamed a table before it was wholly read: copy again.
+    /// DDL dropped or renamed a table before it was read completely: retry the copy.
     #[error("`{db}`.`{table}` was dropped or renamed while it was being copied; the copy must be made anew")]
     TableVanished {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
     },
-    /// A table that cannot be read.
+    /// A table cannot be read.
     #[error("`{db}`.`{table}` cannot be read: {error}")]
     Table {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
         /// The source's answer.
         error: ClientError,
     },
-    /// A row of the source that does not fit its table's definition.
+    /// A row from the source does not fit its table's definition.
     #[error("`{db}`.`{table}`: a row does not fit its table's definition: {error}")]
     Row {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
-        /// What is wrong with it.
+        /// What is wrong with the row.
         error: ValueError,
     },
-    /// The snapshots reached their greatest age before everything was copied.
+    /// The snapshots reached their maximum age before everything was copied.
     #[error(
         "the snapshots are {limit_s} s old, the limit (--snapshot-max), and {} of {} tables are not copied yet; raise the \
          limit or --copy-rate, or use more connections", .remaining.len(), .remaining.len() + .done.len()
     )]
     SnapshotTooOld {
-        /// The limit in seconds.
+        /// Maximum age, s.
         limit_s: u64,
-        /// Tables whose `table_done` was called: their rows are whole, as of the plan's GTID set.
+        /// Tables for which `table_done` was called: their rows are complete as of the plan's GTID set.
         done: Vec<(String, String)>,
-        /// The other ones.
+        /// All other tables.
         remaining: Vec<(String, String)>,
     },
     /// The sink failed.
     #[error("`{db}`.`{table}`: its rows cannot be kept: {reason}")]
     Sink {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
-        /// The sink's words.
+        /// The sink's message.
         reason: String,
     },
-    /// The stop flag was raised.
+    /// The copy was stopped on request.
     #[error("the copy was stopped")]
     Stopped,
 }
 
 impl CopyError {
-    /// True when the same copy, made anew, may well succeed: DDL came in between, or the connection failed.
+    /// True if a retry of the same copy may well succeed, because DDL interfered or the connection failed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -184,7 +184,7 @@ impl CopyError {
     }
 }
 
-/// ER_TABLE_DEF_CHANGED, ER_BAD_FIELD_ERROR, ER_KEY_DOES_NOT_EXITS: the table is another than it was.
+/// ER_TABLE_DEF_CHANGED, ER_BAD_FIELD_ERROR, ER_KEY_DOES_NOT_EXITS: the table has changed.
 const CHANGED: [u16; 3] = [1412, 1054, 1176];
 /// ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
 const VANISHED: [u16; 2] = [1146, 1049];

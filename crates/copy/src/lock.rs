@@ -1,17 +1,21 @@
-//! The moment of the copy: all snapshots open at one GTID set, behind a lock of milliseconds (invariants 22 to 24).
+//! The moment of the copy: all snapshots opened at one GTID set, under a lock of milliseconds (invariants 22 to 24).
 //!
-//! In: connections, how long writers may be kept waiting. Out: open snapshots, G, and what was read under the lock.
-//! Invariants: between FLUSH TABLES WITH READ LOCK and UNLOCK TABLES nothing commits, so the snapshots of all
-//! connections and gtid_executed are of one moment; no XA transaction is prepared then; the lock is released whatever
-//! happens (in the end by the connection's going).
+//! In: connections, and how long writers may be kept waiting. Out: open snapshots, G, and what was read under the lock.
+//! Invariants: nothing commits between FLUSH TABLES WITH READ LOCK and UNLOCK TABLES, so the snapshots of all
+//! connections and gtid_executed belong to one moment; no XA transaction is prepared at that moment; the lock is
+//! released whatever happens (in the worst case because the connection closes). Never here: reading of definitions or
+//! rows, other than what `under_lock` does.
 //!
-//! The lock is asked for politely. While a statement is seen that runs longer than `lock_wait`, it is not asked for at
-//! all: the statement would hold it off while it holds off every writer, and (seen on 9.7) the tables the statement
-//! uses stay closed to newcomers until it ends, long after our try is over. LOCK INSTANCE FOR BACKUP is tried before,
-//! where the account may: behind DDL it waits without keeping writers waiting. It is let go again and taken anew under
-//! the read lock: taken the other way round it makes a deadlock with ALTER TABLE, which the ALTER may lose (seen on
-//! 9.7). A try takes 100 ms at first, `lock_wait` at most, see `source::polite_lock`. Pauses between tries double from 100 ms to 2 s and are spread at random, so that several copies do not step in
-//! line.
+//! The lock is requested politely. While a statement has been running for longer than `lock_wait`, it is not requested
+//! at all: the statement would block it while it blocks every writer, and (seen on 9.7) the tables that the statement
+//! uses stay closed to new statements until it ends, long after our attempt is over.
+//!
+//! LOCK INSTANCE FOR BACKUP is tried first, if the account may, because it waits for DDL without blocking writers. It
+//! is then released and acquired again under the read lock. In the opposite order it deadlocks with ALTER TABLE, and
+//! the ALTER may be the victim (seen on 9.7).
+//!
+//! An attempt takes 100 ms at first and `lock_wait` at most, see `source::polite_lock`. Pauses between attempts double
+//! from 100 ms to 2 s, with random jitter so that several copies do not stay in step.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -30,27 +34,27 @@ use crate::options::CopyOptions;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 /// ER_DBACCESS_DENIED_ERROR and ER_SPECIFIC_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: [u16; 2] = [1044, 1227];
-/// First and longest pause between two tries.
+/// First and longest pause between two attempts.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How long a sleep may make the stop flag wait.
+/// Longest time for which a sleep ignores the stop flag.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
 /// Connections to one source.
 pub(crate) struct Sessions {
-    /// For messages.
+    /// Address for messages.
     pub server: String,
-    /// Each has, after `freeze`, a transaction open that sees the same rows.
+    /// After `freeze`, each has an open transaction, and all see the same rows.
     pub readers: Vec<Connection>,
-    /// Takes the locks, and sees the present.
+    /// Takes the locks; sees current data.
     pub control: Connection,
 }
 
-/// What keeps rows from changing while snapshots are opened.
+/// Which lock keeps rows from changing while snapshots are opened.
 pub(crate) enum ReadLock {
     /// FLUSH TABLES WITH READ LOCK.
     All,
-    /// LOCK TABLES … READ of one table: other tables' transactions go on, and the GTID set tells exactly which of this
-    /// table's the snapshots see.
+    /// LOCK TABLES … READ of one table. Transactions on other tables continue, and the GTID set tells exactly which of
+    /// this table's transactions the snapshots see.
     Table(String, String),
 }
 
@@ -67,31 +71,31 @@ impl ReadLock {
     }
 }
 
-/// The moment all snapshots see.
+/// The moment that all snapshots see.
 pub(crate) struct Moment<T> {
     pub executed: GtidSet,
-    /// The source's clock then, to the second.
+    /// The source's clock at that moment, to the second.
     pub now: String,
     pub opened: Instant,
     pub lock_wait_us: u64,
-    /// Since when LOCK INSTANCE FOR BACKUP is held.
+    /// When LOCK INSTANCE FOR BACKUP was acquired, if it is held.
     pub backup_since: Option<Instant>,
-    /// What `under_lock` gave.
+    /// Result of `under_lock`.
     pub taken: T,
 }
 
-/// LOCK INSTANCE FOR BACKUP.
+/// Outcome of LOCK INSTANCE FOR BACKUP.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InstanceLock {
-    /// Since then.
+    /// Held since then.
     Held(Instant),
-    /// DDL held it off.
+    /// Blocked by DDL.
     Busy,
-    /// The account misses BACKUP_ADMIN.
+    /// The account lacks BACKUP_ADMIN.
     NotAllowed,
 }
 
-/// What one lock brought; nothing is taken where XA transactions are prepared.
+/// Result of one lock; `taken` is None if XA transactions are prepared.
 struct Frozen<T> {
     executed: GtidSet,
     now: String,
@@ -101,15 +105,15 @@ struct Frozen<T> {
     taken: Option<T>,
 }
 
-/// How trying goes.
+/// State of the attempts, with their limits.
 pub(crate) struct Patience<'a> {
     pub options: &'a CopyOptions,
     pub stop: &'a AtomicBool,
     pub begun: Instant,
     pub pause: Duration,
-    /// Locks asked for.
+    /// Number of lock requests.
     pub tries: u32,
-    /// How long writers may have waited for one of them.
+    /// Longest time for which one of them may have kept writers waiting, µs.
     pub longest_try_us: u64,
 }
 
@@ -118,10 +122,10 @@ impl<'a> Patience<'a> {
         Patience { options, stop, begun: Instant::now(), pause: BACK_OFF.0, tries: 0, longest_try_us: 0 }
     }
 
-    /// Waits before the next try.
+    /// Waits before the next attempt.
     ///
     /// # Errors
-    /// `give_up` when the time allowed is over.
+    /// `give_up` if the allowed time is over, or [`CopyError::Stopped`].
     pub(crate) fn back_off(&mut self, give_up: impl FnOnce() -> CopyError) -> Result<(), CopyError> {
         let jitter = (random() % 1000) as u32;
         let pause = self.pause / 2 + self.pause / 2000 * jitter;
@@ -162,8 +166,8 @@ impl Sessions {
         CopyError::Source { server: self.server.clone(), error }
     }
 
-    /// Opens all snapshots at one moment; `under_lock` runs on `control` while writers wait. LOCK INSTANCE FOR BACKUP
-    /// stays, where it could be had: `release_backup_lock` when the definitions are read.
+    /// Opens all snapshots at one moment and runs `under_lock` on `control` while writers wait. LOCK INSTANCE FOR
+    /// BACKUP stays held if it could be acquired; call `unlock_instance` once the definitions are read.
     pub(crate) fn freeze<T>(
         &mut self,
         patience: &mut Patience<'_>,
@@ -177,13 +181,13 @@ impl Sessions {
         let done = self.control.exec(&set);
         self.at(done)?;
         loop {
-            // Not worth a lock while this is known to be no good moment.
+            // While XA transactions are prepared, a lock would be useless.
             let xids = self.prepared_xa()?;
             if !xids.is_empty() {
                 patience.back_off(|| CopyError::PreparedXa { xids })?;
                 continue;
             }
-            // It holds off no lock but those of its own tables.
+            // LOCK TABLES only waits for, and blocks, statements on its own table.
             let long = if lock.of_all() { self.long_statement(seconds)? } else { None };
             if let Some(statement) = long {
                 patience.back_off(|| self.no_lock(seconds_allowed, &statement))?;
@@ -223,15 +227,15 @@ impl Sessions {
         }
     }
 
-    /// One try. The first reader is idle until the lock is had.
+    /// Makes one attempt. The first reader, idle until the lock is held, observes it.
     fn try_lock(&mut self, tries: &mut LockTries, lock: &ReadLock) -> Result<LockTry, CopyError> {
         let Some(beside) = self.readers.first_mut() else { unreachable!("a copy has a connection that reads") };
         let tried = tries.lock(&mut self.control, beside, &lock.statement());
         self.at(tried)
     }
 
-    /// A moment without a lock: a GTID set, and nothing prepared that is in it. A transaction that is prepared and
-    /// ended between the two questions makes replay stop at its XA COMMIT: it is not missed in silence.
+    /// Determines a moment without a lock: a GTID set that contains no prepared transaction. A transaction that is
+    /// prepared and ended between the two queries makes replay stop at its XA COMMIT, so it is not missed silently.
     pub(crate) fn mark<T>(&mut self, patience: &mut Patience<'_>, taken: T) -> Result<Moment<T>, CopyError> {
         loop {
             let before = self.prepared_xa()?;
@@ -252,19 +256,19 @@ impl Sessions {
         self.at(executed)?.ok_or_else(|| CopyError::NoGtids { server: self.server.clone() })
     }
 
-    /// Everything that happens while writers wait.
+    /// Everything that is done while writers wait.
     fn snapshot<T>(
         &mut self,
         under_lock: &mut impl FnMut(&mut Connection) -> Result<T, CopyError>,
     ) -> Result<Frozen<T>, CopyError> {
         let backup_since = match self.lock_instance()? {
             InstanceLock::Held(since) => Some(since),
-            // Nobody can hold it off now but another backup tool.
+            // Under the read lock, only another backup tool can block it.
             InstanceLock::Busy | InstanceLock::NotAllowed => None,
         };
         let opened = Instant::now();
         let (readers, control) = (&mut self.readers, &mut self.control);
-        // Side by side: the lock lasts as long as the slowest, not as long as all.
+        // In parallel, so that the lock lasts as long as the slowest one instead of the sum.
         let (snapshots, facts) = std::thread::scope(|scope| {
             let opening: Vec<_> = (readers.iter_mut())
                 .map(|reader| scope.spawn(|| reader.exec("START TRANSACTION WITH CONSISTENT SNAPSHOT").map(|_| ())))
@@ -279,7 +283,7 @@ impl Sessions {
         self.at(snapshots)?;
         let (executed, now) = self.at(facts)?;
         let executed = executed.ok_or_else(|| CopyError::NoGtids { server: self.server.clone() })?;
-        // After the GTID set: a PREPARE that is in it is seen here, because no XA COMMIT can come in between.
+        // After reading the GTID set: a PREPARE in the set is visible here, because no XA COMMIT can come in between.
         let xids = self.prepared_xa()?;
         let taken = if xids.is_empty() { Some(under_lock(&mut self.control)?) } else { None };
         Ok(Frozen { executed, now, opened, backup_since, xids, taken })
@@ -289,7 +293,7 @@ impl Sessions {
         CopyError::NoLock { server: self.server.clone(), seconds, reason: reason.to_owned() }
     }
 
-    /// Identifiers of prepared XA transactions as XA COMMIT takes them.
+    /// Identifiers of prepared XA transactions, as XA COMMIT takes them.
     fn prepared_xa(&mut self) -> Result<Vec<String>, CopyError> {
         let answer = self.control.query("XA RECOVER CONVERT XID");
         let result = self.at(answer)?;
@@ -303,8 +307,8 @@ impl Sessions {
         Ok((0..result.rows.len()).map(|row| name(row).unwrap_or_else(|| "(unreadable)".into())).collect())
     }
 
-    /// A statement of somebody else that has been running for longer than `seconds`. Without the PROCESS privilege only
-    /// our account's own are seen.
+    /// Finds somebody else's statement that has been running for more than `seconds`. Without the PROCESS privilege,
+    /// only statements of our own account are visible.
     fn long_statement(&mut self, seconds: u64) -> Result<Option<String>, CopyError> {
         let answer = self.control.query("SHOW PROCESSLIST");
         let list = self.at(answer)?;
@@ -338,7 +342,7 @@ impl Sessions {
         }
     }
 
-    /// Lets DDL go on. Without the lock it does nothing.
+    /// Releases LOCK INSTANCE FOR BACKUP, so that DDL continues. Does nothing if it is not held.
     pub(crate) fn unlock_instance(&mut self) -> Result<(), CopyError> {
         match self.control.exec("UNLOCK INSTANCE") {
             Err(error) if error.server_code().is_some_and(|code| ACCESS_DENIED.contains(&code)) => Ok(()),

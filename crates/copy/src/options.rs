@@ -1,64 +1,64 @@
-//! How to copy.
+//! Options of a copy.
 
 use std::time::Duration;
 
 use source::TableFilter;
 
-/// How the rows come to belong to a GTID set (`--copy-lock`).
+/// How the rows are assigned to a GTID set (`--copy-lock`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyLock {
-    /// FLUSH TABLES WITH READ LOCK for milliseconds: all rows are of one GTID set. Where it is not to be had within
-    /// `lock_timeout`, as `None` if all tables can be copied so.
+    /// FLUSH TABLES WITH READ LOCK for milliseconds: all rows belong to one GTID set. If it cannot be acquired within
+    /// `lock_timeout`, same as `None`, provided that all tables can be copied that way.
     #[default]
     Auto,
-    /// LOCK TABLES … READ of the one table that the filter names, for milliseconds: all its rows, and they alone, are of
-    /// one GTID set. What is copied must be one table.
+    /// LOCK TABLES … READ of one table for milliseconds: all rows of this table, and no others, belong to one GTID set.
+    /// The filter must name exactly one table.
     Table,
-    /// No lock, for accounts without RELOAD: rows are of some moment while the copy ran, and replay from the plan's
-    /// GTID set on makes them exact; see the crate's text.
+    /// No lock, for accounts without RELOAD: each row is from some moment during the copy, and replay from the plan's
+    /// GTID set makes them exact; see the crate's documentation.
     None,
 }
 
-/// What becomes of a table that DDL changes while it is being copied, or that is not done when the snapshots are too old.
+/// Treatment of a table that DDL changes during the copy, or that is not done when the snapshots are too old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsettled {
-    /// The copy ends with [`crate::CopyError::TableChanged`], [`crate::CopyError::TableVanished`],
+    /// The copy fails with [`crate::CopyError::TableChanged`], [`crate::CopyError::TableVanished`],
     /// [`crate::CopyError::Changing`] or [`crate::CopyError::SnapshotTooOld`].
     #[default]
     End,
-    /// It is not copied and stands in [`crate::CopyReport::unsettled`]; the caller copies it at another GTID set.
+    /// The table is skipped and listed in [`crate::CopyReport::unsettled`]; the caller copies it at another GTID set.
     LeaveOut,
 }
 
-/// How to copy.
+/// Options of a copy.
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
-    /// See [`CopyLock`].
+    /// How the rows are assigned to a GTID set.
     pub lock: CopyLock,
-    /// Which tables.
+    /// Which tables to copy.
     pub tables: TableFilter,
-    /// Connections that read at a time (`--copy-connections`); at least 1. One more asks questions beside them.
+    /// Number of connections that read in parallel (`--copy-connections`); at least 1. One more runs other queries.
     pub connections: usize,
-    /// Bytes of row images a second that all connections together read at most (`--copy-rate`); None: no limit.
+    /// Limit in bytes of row images per second, over all connections (`--copy-rate`); None for no limit.
     pub rate_bytes_per_second: Option<u64>,
-    /// How long one try for the lock may keep writers waiting (`--lock-wait`); the first tries take 100 ms.
+    /// How long one lock request may keep writers waiting (`--lock-wait`); the first attempts take 100 ms.
     pub lock_wait: Duration,
-    /// How long to go on trying to find a moment for the snapshots; without a lock, and behind tries for one, the same
-    /// once more.
+    /// How long to look for a moment for the snapshots. A copy without a lock that follows failed attempts gets the
+    /// same time again.
     pub lock_timeout: Duration,
-    /// How old the snapshots may become (`--snapshot-max`): the source keeps every old row version as long. Without a
-    /// lock there is one for each range of a table, and no limit.
+    /// Maximum age of the snapshots (`--snapshot-max`): the source must keep every old row version for this long.
+    /// Without a lock, each range of a table has its own snapshot, and there is no limit.
     pub snapshot_max: Duration,
-    /// What a table that cannot be copied at this GTID set does to the copy.
+    /// Treatment of tables that cannot be copied at this GTID set.
     pub unsettled: Unsettled,
-    /// Bytes of row images handed to the sink at a time, about.
+    /// Approximate bytes of row images per call of the sink.
     pub batch_bytes: usize,
-    /// Bytes of a table that one connection reads at a time, about; larger tables are shared among connections.
+    /// Approximate bytes of a table that one connection reads at a time; larger tables are shared among connections.
     pub chunk_bytes: u64,
-    /// Rows that one connection reads at a time, at least.
+    /// Minimum number of rows that one connection reads at a time.
     pub chunk_rows_min: u64,
-    /// Bytes of all tables in engines without snapshots (MyISAM, MEMORY, …), as the source estimates them, that are
-    /// read while writers wait. With more than this the copy is refused.
+    /// Limit in bytes, as estimated by the source, of all tables in engines without snapshots (MyISAM, MEMORY, …),
+    /// which are read while writers wait. Beyond it the copy is refused.
     pub locked_bytes_max: u64,
 }
 
@@ -76,7 +76,7 @@ impl Default for CopyOptions {
             batch_bytes: 1 << 20,
             chunk_bytes: 16 << 20,
             chunk_rows_min: 1000,
-            // Read in less than 100 ms at 50 MB/s.
+            // Takes less than 100 ms at 50 MB/s.
             locked_bytes_max: 4 << 20,
         }
     }

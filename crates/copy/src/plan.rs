@@ -1,4 +1,6 @@
-//! What will be copied.
+//! Plan of a copy: which tables, as of which GTID set.
+//!
+//! In: what preparation found. Out: facts for the caller, and a text for the log. Never here: rows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,76 +11,76 @@ use catalog::{Catalog, TableDef};
 use crate::UnsettledTable;
 use crate::options::CopyLock;
 
-/// What will be copied, and as of when.
+/// Which tables are copied, and as of when.
 #[derive(Clone, Debug)]
 pub struct CopyPlan {
-    /// How the rows come to belong to `executed`; [`CopyLock::None`] also where the lock that was wanted could not be had.
+    /// How the rows are assigned to `executed`; also [`CopyLock::None`] if the requested lock could not be acquired.
     pub lock: CopyLock,
-    /// G: the GTIDs of everything the snapshots see, and nothing else. Without a lock ([`crate::CopyLock::None`]):
-    /// where replay must begin; the rows may hold some of what follows.
+    /// G: the GTIDs of exactly what the snapshots see. Without a lock ([`crate::CopyLock::None`]), the set at which
+    /// replay must start; the rows may include some of what follows.
     pub executed: GtidSet,
-    /// Definitions at G of every table that is copied, all databases with their default collations, names of views.
+    /// Definitions at G of all tables that are copied, all databases with their default collations, and names of views.
     pub catalog: Catalog,
-    /// What is copied, the largest first.
+    /// Tables to copy, largest first.
     pub tables: Vec<PlannedTable>,
-    /// Tables that DDL kept from having a definition at `executed`; not in `catalog` ([`crate::Unsettled::LeaveOut`]).
+    /// Tables without a definition at `executed` because of DDL; not in `catalog` ([`crate::Unsettled::LeaveOut`]).
     pub unsettled: Vec<UnsettledTable>,
-    /// Tables that the filter leaves out: database and name at the source.
+    /// Tables that the filter excludes: database and name on the source.
     pub left_out: Vec<(String, String)>,
-    /// For how long writers on the source were held off at most: the longest try, from the moment the read lock was
-    /// asked for to its release, µs.
+    /// Longest time for which writers on the source may have been blocked, µs: the longest attempt, from the lock
+    /// request to its release.
     pub lock_us: u64,
-    /// The time until the lock was granted in the last try, µs.
+    /// Time until the lock was granted in the last attempt, µs.
     pub lock_wait_us: u64,
-    /// For how long DDL on the source was held off by LOCK INSTANCE FOR BACKUP, µs; None without the privilege for it.
+    /// Time for which LOCK INSTANCE FOR BACKUP blocked DDL on the source, µs; None without the privilege for it.
     pub backup_lock_us: Option<u64>,
-    /// How often a lock was asked for.
+    /// Number of lock requests.
     pub lock_tries: u32,
-    /// What was found out about the source.
+    /// Facts about the source.
     pub source: SourceFacts,
-    /// What is worth knowing.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
-/// A table to be copied.
+/// A table to copy.
 #[derive(Clone, Debug)]
 pub struct PlannedTable {
-    /// Its definition at G; its id is the catalog's.
+    /// Its definition at G; the id is the catalog's.
     pub def: Arc<TableDef>,
-    /// Rows, as the source's statistics estimate them.
+    /// Number of rows, as estimated by the source's statistics.
     pub rows_estimated: u64,
-    /// Bytes on the source's disk without secondary indexes, as its statistics estimate them.
+    /// Bytes on the source's disk without secondary indexes, as estimated by its statistics.
     pub bytes_estimated: u64,
 }
 
-/// The source of a copy.
+/// Facts about the source of a copy.
 #[derive(Clone, Debug)]
 pub struct SourceFacts {
-    /// Address without the password.
+    /// Address, without the password.
     pub server: String,
-    /// E.g. `9.7.4`.
+    /// Server version, such as `9.7.4`.
     pub version: String,
-    /// `@@server_uuid`.
+    /// `@@server_uuid`, if it could be parsed.
     pub server_uuid: Option<Uuid>,
     /// `@@lower_case_table_names`.
     pub lower_case_table_names: u8,
 }
 
 impl CopyPlan {
-    /// Rows of all tables, estimated.
+    /// Estimated rows of all tables.
     #[must_use]
     pub fn rows_estimated(&self) -> u64 {
         self.tables.iter().map(|table| table.rows_estimated).sum()
     }
 
-    /// Bytes of all tables, estimated.
+    /// Estimated bytes of all tables.
     #[must_use]
     pub fn bytes_estimated(&self) -> u64 {
         self.tables.iter().map(|table| table.bytes_estimated).sum()
     }
 }
 
-/// A few lines for the log.
+/// Text of a few lines for the log.
 impl fmt::Display for CopyPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let set = self.executed.to_string().replace('\n', "");

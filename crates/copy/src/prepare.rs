@@ -1,4 +1,7 @@
-//! From connect options to open snapshots and a plan.
+//! Preparation of a copy: from connect options to open snapshots and a plan.
+//!
+//! In: how to reach the source, options, a stop flag. Out: a [`SourceCopy`]. Invariant: if preparation fails, the
+//! source is left as it was. Never here: rows, except those of tables without snapshots.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,17 +32,17 @@ use crate::{CopyReport, CopySink, UnsettledTable};
 const SNAPSHOT_ENGINES: [&str; 2] = ["INNODB", "ROCKSDB"];
 /// Engines that show other tables' rows.
 const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
-/// Times that a snapshot is thrown away because DDL came between it and the reading of the definitions.
+/// Number of attempts at a snapshot when DDL comes between the snapshot and reading the definitions.
 const DDL_TRIES: u32 = 5;
-/// CREATE_TIME counts seconds: so long after a table's last DDL the next one can be told from it.
+/// CREATE_TIME has a resolution of one second; this long after a table's last DDL, the next one has a different value.
 const FRESH: Duration = Duration::from_millis(1100);
-/// A commit is visible a moment before its GTID is in gtid_executed: one stage of the same group commit later. No
-/// server takes this long between the two.
+/// A commit becomes visible slightly before its GTID is in gtid_executed, one stage of the same group commit earlier.
+/// No server takes this long between the two.
 const SETTLE: Duration = Duration::from_secs(1);
-/// What `locked_bytes_max` may be exceeded by while reading: it is held against estimates, which are rough.
+/// Factor by which reading may exceed `locked_bytes_max`, because the check before it uses rough estimates.
 const LOCKED_BYTES_FACTOR: u64 = 4;
 
-/// A copy whose snapshots are open. Dropped, it leaves nothing on the source.
+/// A copy with open snapshots. Dropping it leaves nothing on the source.
 pub struct SourceCopy {
     plan: CopyPlan,
     sessions: Sessions,
@@ -49,9 +52,9 @@ pub struct SourceCopy {
 }
 
 impl SourceCopy {
-    /// Opens snapshots of one moment on all connections and works out what to copy. Takes seconds on a busy source;
-    /// writers wait for milliseconds of it. Where the lock is not to be had, and all tables can be copied without,
-    /// that is done: [`CopyPlan::lock`] tells. `stop` ends it early.
+    /// Opens snapshots of one moment on all connections and plans the copy. Takes seconds on a busy source, but blocks
+    /// writers for milliseconds only. If the lock cannot be acquired and all tables can be copied without it, prepares
+    /// a copy without a lock; see [`CopyPlan::lock`]. `stop` ends it early.
     ///
     /// # Errors
     /// [`CopyError`]; the source is left as it was.
@@ -88,7 +91,7 @@ impl SourceCopy {
             let exact = |mut connection: Connection| -> client::Result<Connection> {
                 // The names of 4096 columns in hexadecimal fit.
                 connection.exec("SET SESSION sql_quote_show_create = 1, group_concat_max_len = 4194304")?;
-                // Since 8.0.30.
+                // Exists since 8.0.30; older servers reject it.
                 match connection.exec("SET SESSION show_gipk_in_create_table_and_information_schema = ON") {
                     Err(error) if error.server_code().is_none() => return Err(error),
                     _ => {}
@@ -120,7 +123,7 @@ impl SourceCopy {
         Err(CopyError::Changing { tables: last })
     }
 
-    /// What will be copied.
+    /// The plan of this copy.
     #[must_use]
     pub fn plan(&self) -> &CopyPlan {
         &self.plan
@@ -132,10 +135,11 @@ impl SourceCopy {
         self.opened.elapsed()
     }
 
-    /// Reads everything into the sink. `progress` is made from this copy's plan; `stop` ends it early.
+    /// Reads everything into the sink. `progress` must come from this copy's plan; `stop` ends it early.
     ///
     /// # Errors
-    /// [`CopyError`]: nothing the sink was given counts, but for what [`CopyError::SnapshotTooOld`] names.
+    /// [`CopyError`]. Everything given to the sink must then be discarded, except for what
+    /// [`CopyError::SnapshotTooOld`] lists.
     pub fn run(self, sink: &dyn CopySink, progress: &Progress, stop: &AtomicBool) -> Result<CopyReport, CopyError> {
         let SourceCopy { plan, sessions, jobs, options, opened } = self;
         let run = Run {
@@ -171,7 +175,7 @@ impl SourceCopy {
     }
 }
 
-/// The GTIDs of everything the rows may hold.
+/// GTIDs of everything that the rows may contain.
 fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError> {
     Patience::new(run.options, stop).sleep(SETTLE)?;
     let mut control = run.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -182,7 +186,7 @@ fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError>
     }
 }
 
-/// How names of the source become names here.
+/// Maps names on the source to names on this replica.
 fn names_of(facts: &SourceFacts, options: &CopyOptions) -> SourceNames {
     SourceNames { filters: Arc::clone(&options.tables.filters), lower_case_table_names: facts.lower_case_table_names }
 }
@@ -219,10 +223,10 @@ fn check_privileges(sessions: &mut Sessions, lock: CopyLock) -> Result<(), CopyE
     if missing.is_empty() { Ok(()) } else { Err(CopyError::Privileges { account, missing }) }
 }
 
-/// What one try for the snapshots brought.
+/// Outcome of one attempt at the snapshots.
 enum Attempt {
     Ready(Box<Found>),
-    /// DDL changed these in between.
+    /// DDL changed these tables in between.
     Changed(Vec<Name>),
 }
 
@@ -231,20 +235,20 @@ struct Found {
     listing: Listing,
     names: Vec<Name>,
     catalog: catalog::Catalog,
-    /// Without a definition, and not in the catalog.
+    /// Tables without a definition; not in the catalog.
     unsettled: Vec<Name>,
     backup_lock_us: Option<u64>,
 }
 
 impl Found {
-    /// Leaves out tables that DDL changes.
+    /// Excludes tables that DDL changed.
     fn leave_out(&mut self, changed: Vec<Name>) {
         self.names.retain(|name| !changed.contains(name));
         self.unsettled.extend(changed);
     }
 }
 
-/// With `Unsettled::LeaveOut` tables that DDL changed are left out, and it is ready.
+/// Makes one attempt. With `Unsettled::LeaveOut`, tables that DDL changed are excluded instead of failing the attempt.
 fn try_once(
     sessions: &mut Sessions,
     facts: &SourceFacts,
@@ -258,7 +262,7 @@ fn try_once(
     let before = sessions.at(before)?;
     let wanted = before.wanted(&options.tables, lower)?;
     if wanted.iter().any(|name| before.tables.get(name).is_some_and(|table| table.fresh)) {
-        // The lock may be for nothing.
+        // A lock taken now would probably be useless.
         patience.sleep(FRESH)?;
     }
     if options.lock == CopyLock::None {
@@ -280,7 +284,7 @@ fn try_once(
         Ok(defined) => defined,
         Err(changed) => return Ok(Attempt::Changed(changed)),
     };
-    // What had no snapshot under the lock must be what was listed before it.
+    // Tables read under the lock must be the ones that were listed before it.
     let taken: HashSet<&Name> = moment.taken.iter().map(|((name, _), _)| name).collect();
     let not_taken = |name: &&Name| {
         let engine = listing.tables.get(*name).map_or("", |table| &table.engine);
@@ -304,7 +308,8 @@ fn try_once(
     Ok(Attempt::Ready(Box::new(found)))
 }
 
-/// As `try_once`, without a lock: a mark in the log, then definitions that were the same before it and are after it.
+/// Like `try_once`, but without a lock: takes a mark in the log, then definitions that are the same before and after
+/// it.
 fn try_unlocked(
     sessions: &mut Sessions,
     facts: &SourceFacts,
@@ -319,7 +324,7 @@ fn try_unlocked(
     let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
     let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);
     let mut changed = before.changed(&listing, &names);
-    // Dropped meanwhile: replay would not know what the log drops.
+    // Dropped meanwhile: the log will drop a table that replay does not know.
     let gone = |name: &&Name| !listing.tables.contains_key(*name);
     changed.extend(before.wanted(&patience.options.tables, facts.lower_case_table_names)?.iter().filter(gone).cloned());
     changed.extend(names.iter().filter(|name| fresh(name)).cloned());
@@ -369,7 +374,7 @@ fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
     Ok(())
 }
 
-/// Definitions that are asked for.
+/// Definitions to read.
 struct Defining {
     listing: Listing,
     names: Vec<Name>,
@@ -377,16 +382,16 @@ struct Defining {
     version: Option<u32>,
 }
 
-/// Definitions that are had.
+/// Definitions read.
 struct Defined {
     listing: Listing,
     names: Vec<Name>,
     catalog: catalog::Catalog,
-    /// Tables that DDL changed, in neither.
+    /// Tables that DDL changed; in neither `names` nor `catalog`.
     unsettled: Vec<Name>,
 }
 
-/// The catalog at the snapshot, or which tables DDL changed since.
+/// The catalog at the snapshot, or the tables that DDL has changed since.
 fn read_catalog<T>(
     sessions: &mut Sessions,
     facts: &SourceFacts,
@@ -403,7 +408,8 @@ fn read_catalog<T>(
     let mut fresh: Vec<Name> = names.iter().filter(fresh).cloned().collect();
     if !fresh.is_empty() {
         if moment.backup_since.is_some() {
-            // DDL waits: let the second pass, and the next one of these tables can be told from the last.
+            // DDL is blocked, so wait for the end of the second; the next DDL on these tables will then have a
+            // different time.
             patience.sleep(FRESH)?;
             fresh.clear();
         } else if unsettled == Unsettled::End {
@@ -416,8 +422,8 @@ fn read_catalog<T>(
     define_all(sessions, defining, fresh, unsettled)
 }
 
-/// The definitions of the tables as the listing has them, or which of them are others by now. With
-/// `Unsettled::LeaveOut` those are left out, and `changed` from the begin.
+/// The definitions of all tables in the listing, or those tables that have changed since. With `Unsettled::LeaveOut`,
+/// changed tables, including `changed` from the start, are excluded instead.
 fn define_all(
     sessions: &mut Sessions,
     defining: Defining,
@@ -427,7 +433,7 @@ fn define_all(
     let Defining { listing, mut names, source_names, version } = defining;
     let mut left_out = Vec::new();
     loop {
-        // Each time round there is one name less at least.
+        // Terminates, because each iteration removes at least one name.
         names.retain(|name| !changed.contains(name));
         left_out.append(&mut changed);
         match define(sessions, &listing, &names, &source_names, version)? {
@@ -474,7 +480,7 @@ fn has_snapshot(engine: &str) -> bool {
     SNAPSHOT_ENGINES.iter().any(|known| known.eq_ignore_ascii_case(engine))
 }
 
-/// The tables to be read under the lock.
+/// Tables that must be read under the lock.
 fn without_snapshots(
     sessions: &mut Sessions,
     listing: &Listing,
@@ -500,7 +506,7 @@ fn without_snapshots(
     Ok(names)
 }
 
-/// Reads tables without snapshots into memory, at most `limit` bytes, while writers wait.
+/// Reads tables without snapshots into memory while writers wait; fails beyond `limit` bytes.
 fn take_rows(
     control: &mut Connection,
     names: &[Name],

@@ -1,4 +1,7 @@
-//! How far a copy is: counters that reading threads move and anybody may look at, and their text.
+//! Progress of a copy: counters that reading threads update and anybody may read, and their text.
+//!
+//! In: rows and bytes handed to the sink. Out: totals, estimates, lines for people. Never here: a lock; values may be
+//! slightly out of step with each other.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -9,29 +12,29 @@ use crate::plan::CopyPlan;
 
 const BAR_CHARS: usize = 20;
 
-/// Where a table is.
+/// State of a table's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableState {
-    /// Not begun.
+    /// Not started.
     Waiting,
     /// Being read.
     Copying,
-    /// All rows are with the sink.
+    /// The sink has all rows.
     Done,
     /// Not copied ([`crate::Unsettled::LeaveOut`]).
     LeftOut,
 }
 
-/// One table's counters.
+/// Counters of one table.
 #[derive(Debug)]
 pub struct TableProgress {
-    /// Database.
+    /// Database of the table, by its name on this replica.
     pub db: String,
-    /// Table.
+    /// Name of the table.
     pub table: String,
-    /// As the source's statistics have it.
+    /// Rows, as estimated by the source's statistics.
     pub rows_estimated: u64,
-    /// As the source's statistics have it.
+    /// Bytes, as estimated by the source's statistics.
     pub bytes_estimated: u64,
     rows: AtomicU64,
     bytes: AtomicU64,
@@ -39,17 +42,17 @@ pub struct TableProgress {
 }
 
 impl TableProgress {
-    /// Rows handed to the sink.
+    /// Number of rows handed to the sink.
     pub fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// Bytes of their images.
+    /// Bytes of the images handed to the sink.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// See [`TableState`].
+    /// State of the table's copy.
     pub fn state(&self) -> TableState {
         match self.state.load(Ordering::Relaxed) {
             0 => TableState::Waiting,
@@ -68,7 +71,7 @@ impl TableProgress {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The part done, 0 to 1. Estimates may be wrong: a table that is not done is never wholly done.
+    /// Fraction done, 0 to 1. Estimates may be too low, so it stays below 1 until the table is done.
     pub fn fraction(&self) -> f64 {
         match self.state() {
             TableState::Waiting => 0.0,
@@ -78,10 +81,10 @@ impl TableProgress {
     }
 }
 
-/// See the module. Shared by reference or in an `Arc`.
+/// Counters of all tables of a copy. Shared by reference or in an `Arc`.
 #[derive(Debug)]
 pub struct Progress {
-    /// In the plan's order.
+    /// One per table, in the plan's order.
     pub tables: Vec<TableProgress>,
     begun: OnceLock<Instant>,
 }
@@ -89,22 +92,22 @@ pub struct Progress {
 /// Sums over all tables at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// Tables wholly copied.
+    /// Number of tables copied completely.
     pub tables_done: usize,
-    /// All tables.
+    /// Number of tables.
     pub tables: usize,
-    /// Rows handed to the sink.
+    /// Number of rows handed to the sink.
     pub rows: u64,
-    /// All rows: counted where a table is done, else estimated.
+    /// Total number of rows: counted for tables that are done, estimated for others.
     pub rows_expected: u64,
     /// Bytes of images handed to the sink.
     pub bytes: u64,
-    /// The part done, 0 to 1, tables counting by their estimated bytes.
+    /// Fraction done, 0 to 1, with tables weighted by their estimated bytes.
     pub fraction: f64,
 }
 
 impl Progress {
-    /// For the tables of a plan.
+    /// Creates the counters for the tables of a plan.
     #[must_use]
     pub fn new(plan: &CopyPlan) -> Progress {
         let tables = plan.tables.iter().map(|table| TableProgress {
@@ -123,12 +126,12 @@ impl Progress {
         let _ = self.begun.set(Instant::now());
     }
 
-    /// Since reading rows began; zero before.
+    /// Time since reading started; zero before.
     pub fn elapsed(&self) -> Duration {
         self.begun.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Sums at this moment.
+    /// Current sums.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { tables: self.tables.len(), ..Totals::default() };
         let (mut weight, mut done) = (0.0, 0.0);
@@ -139,7 +142,7 @@ impl Progress {
             let finished = table.state() == TableState::Done;
             totals.tables_done += usize::from(finished);
             totals.rows_expected += if finished { rows } else { table.rows_estimated.max(rows) };
-            // An empty table costs something too.
+            // An empty table takes some time, too.
             let bytes = table.bytes_estimated as f64 + 1024.0;
             weight += bytes;
             done += bytes * table.fraction();
@@ -148,12 +151,12 @@ impl Progress {
         totals
     }
 
-    /// Time left at the speed so far; None while nothing can be said.
+    /// Remaining time at the average speed so far; None while it is too early for an estimate.
     pub fn eta(&self) -> Option<Duration> {
         eta(self.totals().fraction, self.elapsed())
     }
 
-    /// One line: bar, tables, rows, bytes, speed, time left.
+    /// One line: bar, tables, rows, bytes, speed, remaining time.
     pub fn line(&self) -> String {
         let (totals, elapsed) = (self.totals(), self.elapsed());
         let filled = (totals.fraction * BAR_CHARS as f64) as usize;
@@ -172,7 +175,7 @@ impl Progress {
         )
     }
 
-    /// A line for each table that is being copied, at most `lines_max`.
+    /// One line for each table being copied, at most `lines_max`.
     pub fn table_lines(&self, lines_max: usize) -> String {
         let mut out = String::new();
         let copying = self.tables.iter().filter(|table| table.state() == TableState::Copying);
@@ -196,7 +199,7 @@ fn eta(fraction: f64, elapsed: Duration) -> Option<Duration> {
     if fraction >= 1.0 {
         return Some(Duration::ZERO);
     }
-    // Sooner it would be a guess.
+    // Too early for an estimate.
     (fraction > 0.001).then(|| elapsed.mul_f64(((1.0 - fraction) / fraction).min(1e6)))
 }
 
@@ -206,7 +209,7 @@ fn duration_text(duration: Duration) -> String {
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// With one decimal, in steps of 1000 as disks and networks are sold.
+/// One decimal, in powers of 1000, as sizes of disks and speeds of networks are given.
 fn bytes_text(bytes: f64) -> String {
     let mut value = bytes;
     for unit in ["B", "kB", "MB", "GB"] {
@@ -244,7 +247,7 @@ mod tests {
         first.set(TableState::Copying);
         first.add(50, 5_000_000);
         assert_eq!(progress.table_lines(9), "  d.t100  50%  rows 50/100  5.0 MB\n");
-        // More rows than the source thought.
+        // More rows than the source estimated.
         first.add(150, 15_000_000);
         assert_eq!(first.fraction(), 0.99);
         assert_eq!(progress.totals().rows_expected, 250);

@@ -1,16 +1,18 @@
-//! A limit on bytes a second, shared by all connections.
+//! Limit on bytes per second, shared by all connections.
+//!
+//! In: bytes read, and the time. Out: how long to pause. Never here: a sleep.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How far reading may run ahead after a pause.
+/// How far reading may run ahead of the limit after a pause.
 const BURST: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// Token bucket that stores the time by which everything admitted so far is paid for.
 #[derive(Debug)]
 pub(crate) struct Rate {
     bytes_per_second: u64,
-    /// When everything let through so far is paid for.
+    /// When everything admitted so far is paid for.
     paid: Mutex<Instant>,
 }
 
@@ -19,7 +21,7 @@ impl Rate {
         Rate { bytes_per_second: bytes_per_second.max(1), paid: Mutex::new(now) }
     }
 
-    /// How long who has read `bytes` must wait before going on.
+    /// How long a thread that has read `bytes` must pause.
     pub(crate) fn pause(&self, bytes: u64, now: Instant) -> Duration {
         let cost = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +43,7 @@ mod tests {
         assert_eq!(rate.pause(500, start), Duration::from_secs(1));
         let later = start + Duration::from_secs(1);
         assert_eq!(rate.pause(100, later), Duration::from_millis(100));
-        // A long rest gives no more than the burst.
+        // A long pause earns no more than the burst.
         let much_later = start + Duration::from_secs(60);
         assert_eq!(rate.pause(100, much_later), Duration::ZERO);
         assert_eq!(rate.pause(1000, much_later), Duration::from_secs(1));

@@ -1,10 +1,10 @@
 //! The source's views, routines, triggers, events, users and grants, for the catalog of the initial copy.
 //!
-//! In: a connection, how names become names here. Out: their SHOW CREATE texts with the settings they were made under, and
-//! a line for what could not be read. Never here: an error for a privilege that is missing.
+//! In: a connection, and the mapping of names. Out: their SHOW CREATE texts with the settings they were created under,
+//! and a note for each that could not be read. Never here: an error for a missing privilege.
 //!
-//! They are read once the snapshots are open, as they are then: what changed after the copy's GTID set comes again from
-//! the log, in its order.
+//! They are read after the snapshots are opened, in their current state. Changes after the copy's GTID set come again
+//! from the log, in order.
 
 use catalog::{Definition, DefinitionKind, Recorded, SourceNames};
 use client::session::quoted;
@@ -13,18 +13,18 @@ use source::copy_check::{Needed, missing_privileges};
 
 use crate::definitions::NOT_SYSTEM;
 
-/// What it takes to see all of them.
+/// Privileges needed to see all of them.
 const PRIVILEGES: &[Needed] =
     &[("SHOW VIEW", &[]), ("SHOW_ROUTINE", &["SELECT"]), ("TRIGGER", &[]), ("EVENT", &[]), ("SELECT", &[])];
 
-/// What was read, and what could not be.
+/// Definitions that were read, and notes on those that were not.
 #[derive(Default)]
 pub(crate) struct Definitions {
     pub all: Vec<Definition>,
     pub notes: Vec<String>,
 }
 
-/// How an object's SHOW CREATE is asked for, and which of its columns is what.
+/// An object for SHOW CREATE.
 struct Shown {
     kind: DefinitionKind,
     db: String,
@@ -32,7 +32,7 @@ struct Shown {
     table: Option<(String, String)>,
 }
 
-/// Asks the source. `names` says which databases and tables are replicated.
+/// Reads all definitions. `names` says which databases and tables are replicated.
 ///
 /// # Errors
 /// The connection fails.
@@ -114,7 +114,7 @@ fn list(connection: &mut Connection, names: &SourceNames) -> client::Result<Vec<
     Ok(all)
 }
 
-/// None where the account may not see the text.
+/// None if the account may not see the text.
 fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> Option<Definition> {
     let column = |name: &str| result.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
     let of = |name: &str| column(name).and_then(|at| result.text(0, at)).unwrap_or_default();

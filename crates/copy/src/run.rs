@@ -1,13 +1,14 @@
-//! Reading all tables, several connections at a time.
+//! Reading of all tables over several connections.
 //!
-//! In: open snapshots, a plan, a sink. Out: every row once, in batches; each table told done once, after its last row.
-//! Invariants: no two ranges of a table overlap and together they hold every key; a table is only told done when its
-//! definition was seen unchanged after its last row was read and while the metadata lock of that reading was held.
+//! In: open snapshots, a plan, a sink. Out: every row once, in batches; each table reported done once, after its last
+//! row. Invariants: ranges of a table do not overlap and together contain every key; a table is reported done only if
+//! its definition was seen unchanged after its last row was read, while the metadata lock of that read was held. Never
+//! here: a metadata lock held for longer than one range.
 //!
-//! A connection takes the next table nobody has begun; when there is none left it helps with one that is being read.
-//! The end of the next range is asked for by whoever takes the range, so a table of any key splits evenly whatever the
-//! gaps in it. After each range the connection goes back to its savepoint: that gives the metadata lock back, so DDL on
-//! the source never waits longer than for one range.
+//! A connection takes the next table that nobody has started; if there is none, it joins one that is being read.
+//! Whoever takes a range first queries its end, so a table is divided evenly whatever the gaps in its key. After each
+//! range the connection rolls back to its savepoint, which releases the metadata lock, so DDL on the source waits for
+//! one range at most.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,17 +29,17 @@ use crate::rate::Rate;
 use crate::table_reader::TableReader;
 use crate::{CopySink, SAVEPOINT, UnsettledTable};
 
-/// How often the stop flag and the snapshots' age are looked at.
+/// Interval of checks of the stop flag and the snapshots' age.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
-/// Rows of a range at most, whatever the estimates say.
+/// Most rows of a range, whatever the estimates say.
 const RANGE_ROWS_MAX: u64 = 1_000_000;
-/// A table with up to this many times the rows of a range is read in one.
+/// A table with at most this many ranges is read as a whole.
 const WHOLE_RANGES: u64 = 2;
 
-/// Rows read while the lock was held, of a table without snapshots.
+/// Rows of a table without snapshots, read while the lock was held.
 pub(crate) type TakenRows = (Name, Vec<RowBatch>);
 
-/// What the next range of a table begins behind.
+/// Where the next range of a table starts.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Begin,
@@ -46,7 +47,7 @@ enum Next {
     Nothing,
 }
 
-/// A table's reading.
+/// The reading of one table.
 pub(crate) struct Job {
     pub reader: TableReader,
     pub name: Name,
@@ -54,13 +55,13 @@ pub(crate) struct Job {
     pub created: String,
     ranges: Option<KeyRanges>,
     range_rows: u64,
-    /// Its rows, read already.
+    /// Its rows, if they were read under the lock.
     taken: Option<Vec<RowBatch>>,
     next: Mutex<Next>,
-    /// Ranges being read, and 1 while `next` is not `Nothing`.
+    /// Number of ranges being read, plus 1 while `next` is not `Nothing`.
     open: Countdown,
     rows: AtomicU64,
-    /// Why it is not copied.
+    /// Why the table is not copied.
     unsettled: Mutex<Option<String>>,
 }
 
@@ -75,7 +76,7 @@ impl Job {
         let def: &TableDef = &reader.def;
         let row_bytes = (bytes_estimated / rows_estimated.max(1)).max(1);
         let range_rows = (options.chunk_bytes / row_bytes).max(options.chunk_rows_min.max(1)).min(RANGE_ROWS_MAX);
-        // Never the whole of a table that is large by either measure.
+        // A table that is large by either measure is never read as a whole.
         let bytes_small = options.chunk_bytes.max(range_rows.saturating_mul(row_bytes)).saturating_mul(WHOLE_RANGES);
         let small = rows_estimated <= range_rows * WHOLE_RANGES && bytes_estimated <= bytes_small;
         Job {
@@ -96,7 +97,7 @@ impl Job {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next range: what follows SELECT … FROM table. None when there is none left.
+    /// Takes the next range, as SQL to append to SELECT … FROM table. None if none is left.
     fn take_range(&self, connection: &mut Connection) -> Result<Option<String>, CopyError> {
         let mut next = self.next();
         let after = match std::mem::replace(&mut *next, Next::Nothing) {
@@ -121,7 +122,7 @@ impl Job {
         Ok(Some(range))
     }
 
-    /// Reads no further, and is never done.
+    /// Stops reading the table, which will never be done.
     fn leave_out(&self, progress: &TableProgress, why: &str) {
         *self.next() = Next::Nothing;
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +135,7 @@ impl Job {
     }
 }
 
-/// What all threads share.
+/// State shared by all threads of a run.
 pub(crate) struct Run<'a> {
     pub server: String,
     pub jobs: Vec<Job>,
@@ -143,14 +144,14 @@ pub(crate) struct Run<'a> {
     pub stop: &'a AtomicBool,
     pub options: &'a CopyOptions,
     pub rate: Option<Rate>,
-    /// Sees the present.
+    /// Sees current data.
     pub control: Mutex<Connection>,
     /// When the snapshots were opened.
     pub opened: Instant,
     pub state: RunState,
 }
 
-/// Counts a thread out, also when it panics: who watches must not wait for it.
+/// Decrements the number of running threads, even on panic, because `watch` waits for it.
 struct Leaving<'a, 'r>(&'a Run<'r>);
 
 impl Drop for Leaving<'_, '_> {
@@ -163,21 +164,21 @@ impl Drop for Leaving<'_, '_> {
     }
 }
 
-/// How it goes.
+/// Progress and outcome of a run.
 #[derive(Default)]
 pub(crate) struct RunState {
     next_job: AtomicUsize,
-    /// Ranges read.
+    /// Number of ranges read.
     pub ranges: AtomicU64,
     failure: Mutex<Option<CopyError>>,
-    /// A thread failed, the flag was raised or time is over: all end.
+    /// Set when a thread failed, the flag was raised or time ran out: all threads end.
     ending: Ending,
     running: Mutex<usize>,
     ended: Condvar,
 }
 
 impl Run<'_> {
-    /// Reads everything; ends with the first error.
+    /// Reads everything; fails with the first error.
     pub(crate) fn run(&self, readers: Vec<Connection>) -> Result<(), CopyError> {
         self.progress.begin();
         let mut interrupters = Vec::new();
@@ -212,7 +213,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tables that are not copied.
+    /// Tables that were not copied.
     pub(crate) fn unsettled(&self) -> Vec<UnsettledTable> {
         let of = |job: &Job| {
             let why = self.lock(&job.unsettled).clone()?;
@@ -222,7 +223,7 @@ impl Run<'_> {
         self.jobs.iter().filter_map(of).collect()
     }
 
-    /// Looks at the stop flag and the clock until all threads have ended.
+    /// Watches the stop flag and the clock until all threads have ended.
     fn watch(&self, interrupters: &[Interrupter]) {
         let mut running = self.lock(&self.state.running);
         while *running > 0 {
@@ -235,7 +236,7 @@ impl Run<'_> {
                 self.state.ending.expire();
             }
             if self.lock(&self.state.failure).is_some() || self.state.ending.is_expired() {
-                // A thread may wait in a read for rows that nobody needs any more.
+                // Unblocks threads that wait in a read for rows nobody needs any more.
                 interrupters.iter().for_each(Interrupter::shutdown);
             }
             running = match self.state.ended.wait_timeout(running, WATCH_EVERY) {
@@ -253,7 +254,7 @@ impl Run<'_> {
         CopyError::Source { server: self.server.clone(), error }
     }
 
-    /// The first failure is the one told; what follows from ending the others is not.
+    /// Keeps the first failure only; later ones result from ending the other threads.
     fn fail(&self, error: CopyError) {
         let mut failure = self.lock(&self.state.failure);
         if failure.is_none() {
@@ -278,7 +279,7 @@ impl Run<'_> {
         if self.state.ending.is_ending() { Err(CopyError::Stopped) } else { Ok(()) }
     }
 
-    /// One connection's work.
+    /// Body of one reading thread.
     fn work(&self, connection: &mut Connection) -> Result<(), CopyError> {
         let mut batch = RowBatch::default();
         if self.options.lock != CopyLock::None {
@@ -301,7 +302,7 @@ impl Run<'_> {
                     if self.options.unsettled == Unsettled::LeaveOut =>
                 {
                     job.leave_out(progress, &error.to_string());
-                    // What is left of the reading, and its metadata lock.
+                    // Discards the rest of the result and releases its metadata lock.
                     connection.exec(&self.end_of_range()).map_err(|error| self.source(error))?;
                 }
                 outcome => outcome?,
@@ -309,7 +310,7 @@ impl Run<'_> {
         }
     }
 
-    /// What ends the reading of a range. Without a lock each range has a snapshot of its own.
+    /// Statement that ends the reading of a range. Without a lock, each range has its own snapshot.
     fn end_of_range(&self) -> String {
         match self.options.lock {
             CopyLock::Auto | CopyLock::Table => format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}"),
@@ -343,12 +344,13 @@ impl Run<'_> {
             self.check_ending()?;
             let read = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch));
             if let Err(CopyError::Row { .. } | CopyError::Sink { .. }) = &read {
-                // Columns that changed places may not fit, nor rows of another table: then the reason is the change.
+                // Rows may not fit because columns were reordered or another table took the name; then report the
+                // change instead.
                 self.check_unchanged(job)?;
             }
             let rows = read?;
             job.rows.fetch_add(rows, Ordering::Relaxed);
-            // The metadata lock of the reading is still held: what is true now was true while the rows were read.
+            // The metadata lock of the read is still held, so what is true now was true while the rows were read.
             self.check_unchanged(job)?;
             connection.exec(&end).map_err(|error| self.source(error))?;
             self.state.ranges.fetch_add(1, Ordering::Relaxed);
@@ -379,8 +381,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the table the rows came from is the one of the plan: an in-place ALTER, or a table renamed into its
-    /// place, need not be an error when reading.
+    /// Checks that the rows came from the table in the plan. An in-place ALTER, or another table renamed to its name,
+    /// need not raise an error when reading.
     fn check_unchanged(&self, job: &Job) -> Result<(), CopyError> {
         let (db, table) = &job.name;
         let def = &job.reader.def;
@@ -396,9 +398,9 @@ impl Run<'_> {
         }
     }
 
-    /// One range less; with the last one the table is done.
+    /// Counts a range as done; after the last one the table is done.
     fn range_done(&self, job: &Job, progress: &TableProgress) -> Result<(), CopyError> {
-        // The range at which a table is left out never ends.
+        // The range at which a table is excluded is never counted, so such a table is not reported done.
         if job.open.done() {
             let rows = job.rows.load(Ordering::Relaxed);
             self.sink.table_done(&job.reader.def, rows).map_err(|reason| sink_failed(&job.name, reason))?;

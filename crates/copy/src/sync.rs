@@ -1,4 +1,3 @@
-//! What this crate's lock-free parts are made of. `tests/interleavings` compiles the same files over loom's types, under
-//! the same path.
+//! Atomics of this crate. `tests/interleavings` compiles the same files over loom's types, under the same path.
 
 pub(crate) use std::sync::atomic;

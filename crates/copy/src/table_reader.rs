@@ -1,4 +1,7 @@
-//! Rows of one table as a connection's snapshot sees them, turned into images.
+//! Reads rows of one table in a connection's snapshot and converts them to images.
+//!
+//! In: a connection, a table's definition, the end of the SELECT. Out: batches of images with keys. Never here: more
+//! than one batch in memory.
 
 use std::sync::Arc;
 
@@ -12,23 +15,23 @@ use crate::batch::RowBatch;
 use crate::definitions::Name;
 use crate::error::{CopyError, at_table};
 
-/// Rows of a batch at most: each costs its place in a list besides its bytes.
+/// Most rows in a batch, because each takes list space besides its bytes.
 const BATCH_ROWS_MAX: usize = 32_768;
 
-/// Reads one table.
+/// Reader of one table.
 #[derive(Debug)]
 pub(crate) struct TableReader {
     pub def: Arc<TableDef>,
-    /// What the source calls it.
+    /// Name on the source.
     pub name: Name,
     key: RowKey,
     types: Vec<ColumnType>,
-    /// Every column by name, invisible and generated ones too.
+    /// SELECT of all columns by name, including invisible and generated ones.
     select: String,
     batch_bytes: usize,
 }
 
-/// Takes a full batch; it is emptied afterwards.
+/// Receives a full batch, which is cleared afterwards.
 pub(crate) type EachBatch<'a> = &'a mut dyn FnMut(&RowBatch) -> Result<(), CopyError>;
 
 impl TableReader {
@@ -48,8 +51,8 @@ impl TableReader {
         CopyError::Row { db: self.name.0.clone(), table: self.name.1.clone(), error }
     }
 
-    /// Reads the rows that `rest` (an index hint, a condition) leaves and gives their number. The last batch may be
-    /// small, an empty one is never handed on.
+    /// Reads the rows that `rest` (an index hint, a condition) selects and returns their number. The last batch may be
+    /// small; an empty one is never passed on.
     pub(crate) fn read(
         &self,
         connection: &mut Connection,
