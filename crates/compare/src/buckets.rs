@@ -1,24 +1,25 @@
-//! Checksums of a table's rows, cell by cell.
+//! Checksums of a table's rows, per cell.
 //!
-//! In: rows with their identifying key. Out: per cell the rows, the sum of their hashes and their bytes; equal cells
-//! hold equal multisets of rows. A row's cell comes from its key alone, so that a changed row changes one cell.
+//! In: rows with their identifying key. Out: per cell the number of rows, the sum of their hashes, and their bytes;
+//! cells with equal sums contain equal multisets of rows. Invariant: a row's cell depends on its key alone, so that a
+//! changed row changes one cell. Never here: the rows themselves.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-/// Cells of a table: enough that a differing one of 100 M rows holds 1,500, at 3 MiB a side.
+/// Number of cells per table. A differing cell of 100 M rows contains 1,500 of them; one side takes 3 MiB.
 pub(crate) const CELLS: usize = 1 << 16;
 
-/// Rows a chunk of the report has on average.
+/// Average number of rows per chunk of the report.
 const ROWS_PER_CHUNK: u64 = 1000;
 
-/// What the rows of one cell add up to.
+/// Sums over the rows of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Rows, copies counted.
+    /// Number of rows, duplicates included.
     pub rows: u64,
-    /// Bytes of their images, copies counted.
+    /// Bytes of their images, duplicates included.
     pub bytes: u64,
-    /// Wrapping sum of their 128-bit hashes, copies counted.
+    /// Wrapping sum of their 128-bit hashes, duplicates included.
     pub hashes: u128,
 }
 
@@ -42,13 +43,13 @@ impl Default for Checksums {
     }
 }
 
-/// The cell of a row.
+/// Index of a row's cell.
 pub(crate) fn cell_of(key: &[u8]) -> usize {
     xxh3_64(key) as usize % CELLS
 }
 
 impl Checksums {
-    /// Takes `copies` equal rows. Both sides must give the same bytes for the same row.
+    /// Adds `copies` equal rows. Both sides must pass the same bytes for the same row.
     pub fn add(&mut self, key: &[u8], image: &[u8], copies: u64) {
         let row = Cell {
             rows: copies,
@@ -60,7 +61,7 @@ impl Checksums {
         }
     }
 
-    /// Everything added up.
+    /// Sum over all cells.
     #[must_use]
     pub fn total(&self) -> Cell {
         let mut total = Cell::default();
@@ -68,13 +69,13 @@ impl Checksums {
         total
     }
 
-    /// The cell at `index`.
+    /// Cell at `index`; empty if there is none.
     #[must_use]
     pub fn cell(&self, index: usize) -> Cell {
         self.cells.get(index).copied().unwrap_or_default()
     }
 
-    /// Cells folded into so many chunks.
+    /// Folds the cells into `count` chunks.
     #[must_use]
     pub fn chunks(&self, count: usize) -> Vec<Cell> {
         let mut chunks = vec![Cell::default(); count.clamp(1, CELLS)];
@@ -87,14 +88,14 @@ impl Checksums {
         chunks
     }
 
-    /// Cells that are not equal, by index.
+    /// Indexes of the cells that differ.
     #[must_use]
     pub fn differing(&self, other: &Checksums) -> Vec<usize> {
         (0..CELLS).filter(|index| self.cells.get(*index) != other.cells.get(*index)).collect()
     }
 }
 
-/// How many chunks the report of a table with so many rows has.
+/// Number of chunks in the report of a table with this many rows.
 pub(crate) fn chunk_count(rows: u64) -> usize {
     (rows / ROWS_PER_CHUNK).clamp(1, CELLS as u64) as usize
 }

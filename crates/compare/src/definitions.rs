@@ -1,7 +1,7 @@
-//! `dump --definitions`: views, routines, triggers, events, users and grants as the statements that made them.
+//! `dump --definitions`: views, routines, triggers, events, users and grants as the statements that created them.
 //!
-//! In: a catalog. Out: a script for the mysql client, each object under the settings it was made with. Never here: tables,
-//! rows; a promise that views come behind those they read.
+//! In: a catalog. Out: a script for the mysql client that sets the session as it was for each statement. Never here:
+//! tables, rows; a guarantee that a view comes after the objects it reads.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -11,13 +11,13 @@ use catalog::{Catalog, Definition, DefinitionKind, Recorded};
 use crate::error::CompareError;
 use crate::shape::quoted;
 
-/// Ends of statements; the first that does not stand in one is taken.
+/// Statement delimiters; the first one that the statement does not contain is used.
 const DELIMITERS: [&str; 3] = [";;", "$$", "//end of statement//"];
 
-/// Writes all of them; how many.
+/// Writes all definitions and returns their number.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If the output cannot be written.
 pub fn dump_definitions(catalog: &Catalog, executed: &str, out: &mut dyn Write) -> Result<u64, CompareError> {
     writeln!(out, "-- Slipstream definitions: what the log, or the initial copy, said last of each object.")?;
     writeln!(
@@ -27,7 +27,7 @@ pub fn dump_definitions(catalog: &Catalog, executed: &str, out: &mut dyn Write) 
     writeln!(out, "-- GTID set: {}", executed.replace('\n', ""))?;
     // Statements about several accounts are written once.
     let mut written = HashSet::new();
-    // Grants of roles name others: accounts first, what is theirs behind them.
+    // Grants of roles name other accounts, so all accounts come first, then their grants.
     let is_user = |one: &&std::sync::Arc<Definition>| one.kind == DefinitionKind::User;
     for one in catalog.definitions().filter(is_user) {
         head(one, out)?;
@@ -86,7 +86,7 @@ fn statement(one: &Definition, recorded: &Recorded, out: &mut dyn Write) -> Resu
         known(&recorded.connection_collation),
         known(&recorded.database_collation)
     )?;
-    // This text is utf8mb4; where that is all the same, the session's own set is kept with the object.
+    // The script is utf8mb4. For ASCII text the original client character set works, too, and is kept with the object.
     let client = if recorded.text.is_ascii() && !recorded.client_charset.is_empty() {
         recorded.client_charset.as_str()
     } else {

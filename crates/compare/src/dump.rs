@@ -1,7 +1,7 @@
-//! Dump: the rows of a snapshot as SQL, or as the text that `mysql --batch --raw` prints for `SELECT *`.
+//! Dump of a snapshot's rows as SQL, or as the text that `mysql --batch --raw` prints for `SELECT *`.
 //!
-//! In: a pinned snapshot. Out: rows in the order of their key (`rows_in_order`). Never here: table definitions (the
-//! catalog keeps no statements).
+//! In: a pinned snapshot. Out: rows in key order (`rows_in_order`). Never here: table definitions, because the catalog
+//! does not keep the statements.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,51 +17,51 @@ use crate::row_source::EachRow;
 use crate::rows_in_order::each_in_order;
 use crate::shape::{Shape, column_bytes, quoted};
 
-/// A statement is ended once it is this long: far below the 16 MiB that the mysql client sends at most, with room for
-/// the row that goes beyond.
+/// Length at which a statement is ended, bytes. Far below the mysql client's limit of 16 MiB, which leaves room for the
+/// row that exceeds it.
 const STATEMENT_BYTES: usize = 1 << 20;
-/// Output is handed on in pieces of about this size.
+/// Approximate size of writes to the output, bytes.
 const OUTPUT_BYTES: usize = 64 << 10;
 
-/// How rows are written.
+/// Format of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DumpFormat {
     /// INSERT statements.
     #[default]
     Sql,
-    /// Tab-separated, with a line of column names.
+    /// Tab-separated, with a header line of column names.
     Tab,
 }
 
-/// What to dump, and how.
+/// Options of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpOptions {
-    /// Which tables.
+    /// Which tables to dump.
     pub tables: TableFilter,
-    /// How.
+    /// Format of the rows.
     pub format: DumpFormat,
-    /// Tab: bytes that are no text as `0x…`, as the mysql client's option of that name. SQL always does.
+    /// Tab format: print non-text bytes as `0x…`, like the mysql client's option of this name. SQL format always does.
     pub binary_as_hex: bool,
-    /// Tab: invisible columns too, which `SELECT *` leaves out. SQL always has them.
+    /// Tab format: include invisible columns, which `SELECT *` omits. SQL format always does.
     pub all_columns: bool,
 }
 
-/// What was written.
+/// Result of a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpReport {
-    /// Tables.
+    /// Number of tables.
     pub tables: u64,
-    /// Rows, copies counted.
+    /// Number of rows, duplicates included.
     pub rows: u64,
-    /// Bytes.
+    /// Number of bytes written.
     pub bytes: u64,
 }
 
 /// Writes the rows of a snapshot.
 ///
 /// # Errors
-/// A table that is not there; a value that cannot be printed, with its column; output that cannot be written.
+/// If a table does not exist, a value cannot be printed (the error names its column), or the output cannot be written.
 pub fn dump(
     snapshot: &Snapshot,
     store: &Arc<Store>,
@@ -99,7 +99,7 @@ pub fn dump(
     Ok(dumper.report)
 }
 
-/// Hands the rows of a table to what is given, in order: image and copies.
+/// Passes the rows of a table to a callback, in order: image and number of equal rows.
 type Rows<'a> = &'a dyn Fn(EachRow<'_>) -> Result<(), CompareError>;
 
 struct Dumper<'a> {
@@ -108,7 +108,7 @@ struct Dumper<'a> {
     report: DumpReport,
 }
 
-/// Writes one value of the column at a position.
+/// Writes one value of the column at this position.
 type WriteValue<'a> = &'a dyn Fn(usize, &values::ColumnType, &[u8], &mut Vec<u8>) -> Result<(), ValueError>;
 
 impl Dumper<'_> {
@@ -136,20 +136,20 @@ impl Dumper<'_> {
         self.line(&format!("-- GTID set: {set}"));
         self.line("SET NAMES utf8mb4;");
         self.line("SET time_zone = '+00:00';");
-        // Stored values go in as they are: zeros, zero dates, ENUM's error value, rows before their parents.
+        // Load stored values unchanged: zeros, zero dates, ENUM's error value, rows before their parents.
         self.line("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', foreign_key_checks = 0, unique_checks = 0;");
     }
 
     fn sql(&mut self, table: &TableDef, shape: &Shape, rows: Rows<'_>) -> Result<(), CompareError> {
         self.line(&format!("\n-- {}.{}", comment_safe(&table.db), comment_safe(&table.name)));
-        // Generated columns take no value.
+        // Generated columns cannot be assigned.
         let columns: Vec<usize> = positions(table, |column| column.generated.is_none());
         let names: Vec<String> =
             (columns.iter().filter_map(|c| shape.names.get(*c))).map(|name| quoted(name)).collect();
         let insert = format!("INSERT INTO {} ({}) VALUES\n", shape.quoted_name(), names.join(","));
         let options = TextOptions { binary: BinaryForm::Hex, float: FloatForm::Exact };
         let write: WriteValue<'_> = &|_, ty, stored, out| match ty.code {
-            // The error value; its name '' may be a member's.
+            // ENUM's error value, as a number because its name '' may also be a member's.
             type_code::ENUM if stored.iter().all(|byte| *byte == 0) => {
                 out.push(b'0');
                 Ok(())
@@ -193,7 +193,7 @@ impl Dumper<'_> {
         let columns = positions(table, |column| options.all_columns || !column.invisible);
         let names: Vec<&str> = columns.iter().filter_map(|c| shape.names.get(*c)).map(String::as_str).collect();
         let head = names.join("\t");
-        // The mysql client prints nothing at all for an empty result.
+        // The mysql client prints nothing, not even a header, for an empty result.
         let mut any = false;
         let binary = if options.binary_as_hex { BinaryForm::Hex } else { BinaryForm::Raw };
         let options = TextOptions { binary, float: FloatForm::AsServer };
@@ -226,7 +226,7 @@ impl Dumper<'_> {
     }
 }
 
-/// A FLOAT or DOUBLE.
+/// Value of a FLOAT or DOUBLE; None for other types.
 fn float_value(ty: &values::ColumnType, stored: &[u8]) -> Option<f64> {
     match ty.code {
         type_code::FLOAT => stored.try_into().ok().map(|bytes| f64::from(f32::from_le_bytes(bytes))),
@@ -239,7 +239,7 @@ fn positions(table: &TableDef, wanted: impl Fn(&catalog::Column) -> bool) -> Vec
     table.columns.iter().enumerate().filter(|(_, column)| wanted(column)).map(|(position, _)| position).collect()
 }
 
-/// A name cannot end the comment it stands in.
+/// Removes line breaks, so that a name cannot end the comment that contains it.
 fn comment_safe(name: &str) -> String {
     name.replace(['\n', '\r'], " ")
 }

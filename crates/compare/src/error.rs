@@ -1,91 +1,91 @@
-//! Why a dump or a comparison cannot be made. Differences are no errors: they are in the report.
+//! Errors of a dump or a comparison. Differences are not errors; they are in the report.
 
 use base::GtidSet;
 use client::ClientError;
 use values::ValueError;
 
-/// See the module.
+/// Why a dump or a comparison cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// A server could not be reached or refused.
+    /// A server was unreachable, or refused the connection or a query.
     #[error("{server}: {error}")]
     Server {
-        /// Which one.
+        /// Address of the server.
         server: String,
         /// What happened.
         error: ClientError,
     },
-    /// The read lock could not be had.
+    /// The read lock could not be acquired.
     #[error(
         "{server}: no moment for a consistent snapshot within {seconds} s ({reason}); nothing was compared. Grant RELOAD \
          for a short FLUSH TABLES WITH READ LOCK, or run verify when no long statement holds it off"
     )]
     NoLock {
-        /// Which server.
+        /// Address of the server.
         server: String,
-        /// How long it was tried.
+        /// How long it was tried, s.
         seconds: u64,
-        /// What stood in the way.
+        /// What prevented it.
         reason: String,
     },
-    /// The two sides are not at the same set of transactions.
+    /// The two sides are not at the same GTID set.
     #[error(
         "the two sides are not at the same point, nothing was compared ({reason})\n  source: {source_set}\n  here:   \
          {here_set}\n  only in source: {missing}\n  only here:      {extra}",
         missing = source_set.subtract(here_set), extra = here_set.subtract(source_set)
     )]
     SetsDiffer {
-        /// Why they could not be brought together.
+        /// Why they could not be brought to the same set.
         reason: String,
-        /// The source's set.
+        /// GTID set of the source.
         source_set: GtidSet,
-        /// The other side's.
+        /// GTID set of the other side.
         here_set: GtidSet,
     },
-    /// A value that cannot be printed or compared.
+    /// A value cannot be printed or compared.
     #[error("`{db}`.`{table}`, column `{column}`: {error}")]
     Value {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
-        /// Column.
+        /// Name of the column.
         column: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         error: ValueError,
     },
-    /// A table of a server with a column that has no row image here.
+    /// A server's table has a column whose type has no row image here.
     #[error("`{db}`.`{table}`: {reason}")]
     NoShape {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
-        /// Which column, and why.
+        /// Name of the column, and the reason.
         reason: String,
     },
-    /// A stored row that does not fit its table's definition.
+    /// A stored row does not fit its table's definition.
     #[error("`{db}`.`{table}`: a stored row does not fit its table's definition: {error}")]
     Row {
-        /// Database.
+        /// Database of the table.
         db: String,
-        /// Table.
+        /// Name of the table.
         table: String,
-        /// What is wrong with it.
+        /// What is wrong with the row.
         error: ValueError,
     },
     /// Our store cannot be read.
     #[error("{0}")]
     Store(store::StoreError),
-    /// A table was asked for that is not there.
+    /// A requested table does not exist.
     #[error("no table {0}")]
     NoSuchTable(String),
-    /// An answer of a server that makes no sense.
+    /// A server gave an invalid answer.
     #[error("{server}: unexpected answer to {question}")]
     Answer {
-        /// Which server.
+        /// Address of the server.
         server: String,
-        /// What was asked.
+        /// The query.
         question: &'static str,
     },
     /// The output cannot be written.
@@ -93,21 +93,21 @@ pub enum CompareError {
     Output(#[from] std::io::Error),
 }
 
-/// What kind of error it is; the program maps each to its exit code.
+/// Class of an error; the program maps each to its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// Any other.
+    /// Any other error.
     Error,
-    /// A value or type that is not supported.
+    /// An unsupported value or type.
     NotSupported,
-    /// Stored bytes that are no row.
+    /// Stored bytes that are not a row.
     Corrupt,
     /// Output that cannot be written.
     Io,
 }
 
 impl CompareError {
-    /// See [`ErrorClass`].
+    /// Class of this error, for the exit code.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -118,7 +118,7 @@ impl CompareError {
         }
     }
 
-    /// MySQL's error number, where a server answered with one.
+    /// MySQL's error number, if a server returned one.
     pub(crate) fn server_code(&self) -> Option<u16> {
         match self {
             CompareError::Server { error, .. } => error.server_code(),

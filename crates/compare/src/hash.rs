@@ -1,7 +1,8 @@
-//! One number for each table: the same for equal rows, wherever they lie.
+//! One hash per table, which is equal for equal contents wherever they are stored.
 //!
-//! In: a snapshot of our store, or a server. Out: per table the rows and the sum of the 128-bit hashes of their comparable
-//! images. Never here: a lock on a server; two servers hashed while they are written to have no set in common.
+//! In: a snapshot of our store, or a server. Out: per table the number of rows and the sum of the 128-bit hashes of
+//! their comparable images. Never here: a lock on a server; two servers hashed while they are being written to are not
+//! at a common GTID set.
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ use crate::error::{CompareError, at_server};
 use crate::row_source::{RowSource, ServerRows, table_checksum};
 use crate::schema::ServerSchema;
 
-/// A table's content as one number.
+/// Contents of a table as one number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableHash {
-    /// Database.
+    /// Database of the table.
     pub db: String,
-    /// Table.
+    /// Name of the table.
     pub table: String,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Wrapping sum of the rows' 128-bit hashes, 32 hexadecimal digits.
     pub hash: String,
@@ -35,10 +36,10 @@ impl TableHash {
     }
 }
 
-/// All tables of a snapshot, by database and name.
+/// Hashes all tables of a snapshot, ordered by database and name.
 ///
 /// # Errors
-/// When the store cannot be read, or a stored row does not fit its table.
+/// If the store cannot be read, or a stored row does not fit its table.
 pub fn hash_store(store: &Arc<Store>, snapshot: &Snapshot) -> Result<Vec<TableHash>, CompareError> {
     let hash = |table: &Arc<catalog::TableDef>| {
         Ok(TableHash::of(&table.db, &table.name, &table_checksum(store, snapshot, table)?))
@@ -46,10 +47,10 @@ pub fn hash_store(store: &Arc<Store>, snapshot: &Snapshot) -> Result<Vec<TableHa
     snapshot.catalog().tables().map(hash).collect()
 }
 
-/// All tables of a server that the filter names, by database and name, as one consistent snapshot shows them.
+/// Hashes all tables of a server that the filter selects, ordered by database and name, in one consistent snapshot.
 ///
 /// # Errors
-/// When the server cannot be reached or read, or has a column type that has no image here.
+/// If the server cannot be reached or read, or has a column type without a row image here.
 pub fn hash_server(server: &ConnectOptions, tables: &TableFilter) -> Result<Vec<TableHash>, CompareError> {
     let name = server.to_string();
     let mut connection = at_server(&name, reading_session(server))?;

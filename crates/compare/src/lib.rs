@@ -1,8 +1,8 @@
-//! The copy seen from outside: its rows as text or SQL, and where it differs from a server.
+//! The replica's rows seen from outside: as text or SQL, and compared with a server.
 //!
 //! In: a pinned snapshot of our store, connections to MySQL-protocol servers. Out: a dump; per table the counts and
-//! checksums of both sides, and the rows that differ. Never here: a change of any row; a table passed over in silence:
-//! what cannot be compared counts as different, what cannot be printed is an error that names the column.
+//! checksums of both sides, and the rows that differ. Never here: a change of any row; a table silently left out. What
+//! cannot be compared counts as different; what cannot be printed is an error that names the column.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -1,10 +1,11 @@
-//! Bytes that sort as MySQL sorts values: integers, temporal and binary ones exactly, text by its bytes.
+//! Sort keys in MySQL's order of values: exact for integers, temporal and binary values; by bytes for text.
 //!
-//! In: stored bytes of columns. Out: sort keys, compared with memcmp, and joined by concatenation.
+//! In: stored bytes of columns. Out: sort keys that are compared with memcmp and can be concatenated. Never here:
+//! collations.
 
 use values::{ColumnType, type_code as t};
 
-/// Appends a column's sort key; NULL comes first.
+/// Appends a column's sort key; NULL sorts first.
 pub(crate) fn push_sort_key(ty: &ColumnType, stored: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(stored) = stored else {
         out.push(0);
@@ -27,11 +28,11 @@ pub(crate) fn push_sort_key(ty: &ColumnType, stored: Option<&[u8]>, out: &mut Ve
                 flip_sign(out, start);
             }
         }
-        // Stored so that memcmp orders them.
+        // The stored form already sorts by memcmp.
         t::DECIMAL | t::DATETIME2 | t::TIMESTAMP2 | t::TIME2 | t::BIT | t::YEAR => out.extend_from_slice(stored),
         t::DATE | t::ENUM | t::SET | t::TIMESTAMP | t::TIME | t::DATETIME => out.extend(stored.iter().rev()),
         _ => {
-            // 00 ends a value, so that a prefix sorts first; a 00 inside is 00 ff.
+            // 00 ends a value, so that a prefix sorts first; a 00 inside becomes 00 ff.
             for byte in stored.get(ty.prefix_len()..).unwrap_or(&[]) {
                 out.push(*byte);
                 if *byte == 0 {

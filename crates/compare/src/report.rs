@@ -1,86 +1,88 @@
-//! What a comparison found, and how it is printed.
+//! Result of a comparison, and its text.
+//!
+//! In: what `verify` and `rows` found. Out: lines for people. Never here: comparison of rows.
 
 use std::fmt;
 
 use base::GtidSet;
 
-/// One side of a table.
+/// Totals of one side of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideTotals {
-    /// Rows, copies counted.
+    /// Number of rows, duplicates included.
     pub rows: u64,
     /// Bytes of their comparable images.
     pub bytes: u64,
-    /// Chunks that hold rows.
+    /// Number of chunks with rows.
     pub chunks: u64,
 }
 
-/// A column whose values differ, or of a row that is on one side only.
+/// A column with different values, or of a row that exists on one side only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDifference {
-    /// Its name.
+    /// Name of the column.
     pub column: String,
-    /// The source's value as text, cut; None where the source has no such row.
+    /// Value on the source as text, truncated; None if the source has no such row.
     pub source: Option<String>,
-    /// The value here.
+    /// Value here as text, truncated; None if there is no such row here.
     pub here: Option<String>,
 }
 
-/// A row that is not the same on both sides.
+/// A row that differs between the sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowDifference {
-    /// Its key as text; empty in a table without one.
+    /// Its key as text; empty for a table without a key.
     pub key: String,
-    /// How many rows the source has more than here of this kind.
+    /// How many rows of this kind the source has more than we do.
     pub source_copies: u64,
-    /// How many rows are here more than in the source.
+    /// How many rows of this kind we have more than the source does.
     pub here_copies: u64,
-    /// Values.
+    /// Columns that differ.
     pub columns: Vec<ColumnDifference>,
 }
 
-/// What was found of one table.
+/// Result for one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableReport {
-    /// Database.
+    /// Database of the table.
     pub db: String,
-    /// Table.
+    /// Name of the table.
     pub table: String,
-    /// The source's side.
+    /// Totals of the source.
     pub source: SideTotals,
-    /// The other side.
+    /// Totals of the other side.
     pub here: SideTotals,
-    /// Chunks whose checksums differ.
+    /// Number of chunks whose checksums differ.
     pub differing_chunks: u64,
-    /// Why the table could not be compared, or that it is on one side only: counts as different.
+    /// Why the table could not be compared, or that it exists on one side only. Counts as different.
     pub problem: Option<String>,
-    /// What else is worth knowing.
+    /// Notes for the operator.
     pub notes: Vec<String>,
-    /// Rows that only the source has (among those looked at).
+    /// Number of rows that only the source has, among those examined.
     pub rows_only_source: u64,
-    /// Rows that are only here.
+    /// Number of rows that only we have.
     pub rows_only_here: u64,
-    /// Rows that are on both sides with different values.
+    /// Number of rows on both sides with different values.
     pub rows_different: u64,
-    /// Some differing chunks were not looked at row by row: the three counts are lower bounds.
+    /// True if some differing chunks were not examined row by row; the three counts are then lower bounds.
     pub chunks_left_out: bool,
-    /// The first differing rows by key.
+    /// The first differing rows, in key order.
     pub shown: Vec<RowDifference>,
 }
 
 impl TableReport {
-    /// A table that was not compared.
+    /// Report of a table that was not compared.
     pub(crate) fn problem(db: &str, table: &str, problem: impl Into<String>) -> TableReport {
         TableReport { db: db.into(), table: table.into(), problem: Some(problem.into()), ..TableReport::default() }
     }
 
-    /// Whether both sides hold the same rows.
+    /// True if both sides have the same rows.
     #[must_use]
     pub fn equal(&self) -> bool {
         self.problem.is_none() && self.differing_chunks == 0
     }
 
-    /// Rows known to differ.
+    /// Number of rows known to differ.
     #[must_use]
     pub fn rows_differing(&self) -> u64 {
         self.rows_only_source + self.rows_only_here + self.rows_different
@@ -151,36 +153,36 @@ impl fmt::Display for RowDifference {
     }
 }
 
-/// What a whole comparison found.
+/// Result of a whole comparison.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
-    /// The set of transactions both sides were compared at, where servers have one.
+    /// GTID set at which both sides were compared, if the servers have GTIDs.
     pub executed: Option<GtidSet>,
-    /// How long writers were held off on the source, milliseconds; None where no lock was taken.
+    /// How long writers on the source were blocked, ms; None if no lock was taken.
     pub lock_ms: Option<u64>,
-    /// Every table, by name.
+    /// One report per table, ordered by name.
     pub tables: Vec<TableReport>,
-    /// Prepared XA transactions on the source; their rows are on neither side.
+    /// Prepared XA transactions on the source, whose rows are on neither side.
     pub prepared_xa: Vec<String>,
-    /// What else is worth knowing.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
 impl VerifyReport {
-    /// Whether every table is the same on both sides.
+    /// True if every table is equal on both sides.
     #[must_use]
     pub fn equal(&self) -> bool {
         self.tables.iter().all(TableReport::equal)
     }
 
-    /// Tables that differ.
+    /// Number of tables that differ.
     #[must_use]
     pub fn different(&self) -> usize {
         self.tables.iter().filter(|table| !table.equal()).count()
     }
 }
 
-/// The last line.
+/// Last line of the report.
 impl fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut rows, mut bytes) = (0, 0);

@@ -1,7 +1,7 @@
-//! Where the rows of one table come from: a snapshot of our store, or a server's consistent snapshot.
+//! Sources of one table's rows: a snapshot of our store, or a server's consistent snapshot.
 //!
-//! In: a snapshot, a connection with an open transaction. Out: comparable images (`values::binary_protocol`), in any
-//! order, the same bytes for the same row wherever it lies.
+//! In: a snapshot, or a connection with an open transaction. Out: comparable images (`values::binary_protocol`) in any
+//! order, with the same bytes for the same row wherever it is stored. Never here: comparison.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::buckets::{Cell, Checksums};
 use crate::error::{CompareError, at_server};
 use crate::shape::{Shape, quoted};
 
-/// Takes a comparable image and how many equal rows it stands for.
+/// Receives a comparable image and the number of equal rows that it represents.
 pub(crate) type EachRow<'a> = &'a mut dyn FnMut(&[u8], u64) -> Result<(), CompareError>;
 
-/// One side of a comparison. Every call gives the same rows.
+/// One side of a comparison. Each call yields the same rows.
 pub trait RowSource {
-    /// Hands every row to `each`.
+    /// Passes every row to `each`.
     ///
     /// # Errors
-    /// When the rows cannot be read, or `each` says so.
+    /// If the rows cannot be read, or `each` fails.
     fn rows(&mut self, each: EachRow<'_>) -> Result<(), CompareError>;
 }
 
 /// A table in a snapshot of our store.
 pub struct StoreRows<'a> {
-    /// The rows.
+    /// The store.
     pub store: &'a Arc<Store>,
-    /// What of them is seen.
+    /// The snapshot to read.
     pub snapshot: &'a Snapshot,
-    /// Its definition at that snapshot.
+    /// Definition of the table at that snapshot.
     pub table: &'a TableDef,
-    /// Its columns.
+    /// Columns of the table.
     pub shape: &'a Shape,
 }
 
@@ -60,15 +60,15 @@ impl RowSource for StoreRows<'_> {
     }
 }
 
-/// A table on a server, seen by a connection's open snapshot.
+/// A table on a server, as seen in a connection's open snapshot.
 pub struct ServerRows<'a> {
-    /// Has its transaction open.
+    /// Connection with an open transaction.
     pub connection: &'a mut Connection,
-    /// The server, for messages.
+    /// Address of the server, for messages.
     pub server: &'a str,
-    /// The table's name there.
+    /// Database and name of the table on the server.
     pub table: (&'a str, &'a str),
-    /// The columns to ask for.
+    /// Columns to select.
     pub shape: &'a Shape,
 }
 
@@ -115,10 +115,10 @@ fn damaged(shape: &Shape, error: values::ValueError) -> CompareError {
     CompareError::Row { db: shape.db.clone(), table: shape.table.clone(), error }
 }
 
-/// Rows, bytes and the sum of hashes of one of our tables, comparable with any other copy of it.
+/// Number of rows, bytes and sum of hashes of one of our tables, comparable with any other copy of it.
 ///
 /// # Errors
-/// A stored row that does not fit the table.
+/// If the store cannot be read, or a stored row does not fit the table.
 pub fn table_checksum(
     store: &Arc<Store>,
     snapshot: &Snapshot,
@@ -127,7 +127,7 @@ pub fn table_checksum(
     let shape = Shape::of(table);
     let mut sums = Checksums::default();
     StoreRows { store, snapshot, table, shape: &shape }.rows(&mut |image, copies| {
-        // Which cell a row is in does not matter to the total.
+        // The total does not depend on the rows' cells.
         sums.add(&[], image, copies);
         Ok(())
     })?;

@@ -1,7 +1,8 @@
-//! Comparing one table: checksums first, then the rows of the cells that differ.
+//! Comparison of one table: checksums first, then the rows of cells that differ.
 //!
-//! In: two sides of a table. Out: totals of both, and which rows differ how. Bound: of the rows of differing cells at
-//! most `EXAMINED_BYTES_MAX` are held in memory on each side; the report says when cells were left out.
+//! In: two sides of a table. Out: totals of both, and which rows differ in what. Bound: at most `EXAMINED_BYTES_MAX` of
+//! rows of differing cells are in memory per side; the report says if cells were left out. Never here: how rows are
+//! read.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,18 +12,18 @@ use crate::report::{ColumnDifference, RowDifference, SideTotals, TableReport};
 use crate::row_source::RowSource;
 use crate::shape::{Shape, column_bytes, hex};
 
-/// Bytes of rows of differing cells that are looked at, a side; at least one cell always is.
+/// Most bytes of rows of differing cells examined per side. At least one cell is always examined.
 const EXAMINED_BYTES_MAX: u64 = 64 << 20;
-/// Rows of them: each costs its place in a map besides its bytes.
+/// Most rows of them, because each takes space in a map besides its bytes.
 const EXAMINED_ROWS_MAX: u64 = 200_000;
-/// Characters of a value that are shown, and how many of them at most stand before the first difference.
+/// Characters of a value that are shown; `SHOWN_BEFORE_CHARS` is how many of them may precede the first difference.
 const SHOWN_VALUE_CHARS: usize = 60;
 const SHOWN_BEFORE_CHARS: usize = 20;
 
 /// Compares two sides of one table.
 ///
 /// # Errors
-/// A side that cannot be read.
+/// If a side cannot be read.
 pub fn compare_rows(
     shape: &Shape,
     source: &mut dyn RowSource,
@@ -81,7 +82,7 @@ fn each_keyed(
     })
 }
 
-/// The differing cells whose rows fit into the bounds.
+/// The differing cells whose rows fit within the bounds.
 fn affordable(differing: &[usize], source: &Checksums, here: &Checksums) -> Vec<usize> {
     let (mut rows, mut bytes) = (0u64, 0u64);
     let fits = |index: &&usize| {
@@ -94,7 +95,7 @@ fn affordable(differing: &[usize], source: &Checksums, here: &Checksums) -> Vec<
     differing.iter().take(count).copied().collect()
 }
 
-/// By key: the images with how many copies of each. With a key there should be one image of one copy.
+/// Images per key, each with its number of equal rows. In a table with a key, this should be one image, once.
 type ByKey = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, u64>>;
 
 fn rows_of(shape: &Shape, side: &mut dyn RowSource, cells: &HashSet<usize>) -> Result<ByKey, CompareError> {
@@ -107,7 +108,7 @@ fn rows_of(shape: &Shape, side: &mut dyn RowSource, cells: &HashSet<usize>) -> R
     Ok(rows)
 }
 
-/// A row on one side without its like on the other.
+/// Rows of one key without an equal on the other side, per side.
 struct Lone {
     source: Vec<(Vec<u8>, u64)>,
     here: Vec<(Vec<u8>, u64)>,
@@ -139,7 +140,7 @@ fn describe(shape: &Shape, left: ByKey, mut right: ByKey, max_rows_shown: usize,
     }
 }
 
-/// Takes what both have off both.
+/// Removes the rows that both sides have.
 fn unlike(source: BTreeMap<Vec<u8>, u64>, mut here: BTreeMap<Vec<u8>, u64>) -> Lone {
     let mut lone = Lone { source: Vec::new(), here: Vec::new() };
     for (image, copies) in source {
@@ -160,7 +161,7 @@ fn show(shape: &Shape, lone: &Lone, source_copies: u64, here_copies: u64) -> Row
     let (mut left_offsets, mut right_offsets) = (Vec::new(), Vec::new());
     for (image, offsets) in [(&left, &mut left_offsets), (&right, &mut right_offsets)] {
         if let Some(image) = image {
-            // It was walked before; a failure leaves no columns to show.
+            // The image was walked before; if this fails all the same, no columns are shown.
             let _ = shape.layout.walk_offsets(image, offsets);
         }
     }
@@ -186,15 +187,15 @@ fn show(shape: &Shape, lone: &Lone, source_copies: u64, here_copies: u64) -> Row
     RowDifference { key, source_copies, here_copies, columns }
 }
 
-/// A stored value of a row that is there; the inner None is NULL.
+/// A stored value of an existing row; the inner None is NULL.
 type RowValue = Option<Option<Vec<u8>>>;
 
-/// Both values as text, cut so that the first difference is seen.
+/// Both values as text, truncated such that the first difference is visible.
 fn shown_values(shape: &Shape, column: usize, source: RowValue, here: RowValue) -> (Option<String>, Option<String>) {
     let text = |value: &RowValue| value.as_ref().map(|stored| shape.text_of(column, stored.as_deref()));
     match (text(&source), text(&here)) {
         (Some(left), Some(right)) if left == right => {
-            // Not the same all the same, such as ENUM's error value and a member ''.
+            // Equal text but different bytes, such as ENUM's error value and a member ''.
             let bytes = |value: RowValue| value.flatten().map_or("NULL".into(), |stored| excerpt(&hex(&stored), 0));
             (
                 Some(format!("{} [{}]", excerpt(&left, 0), bytes(source))),

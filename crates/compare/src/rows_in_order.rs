@@ -1,9 +1,9 @@
-//! The rows of a table at a snapshot, in an order that says where each stands.
+//! Rows of a table at a snapshot, in a deterministic order.
 //!
-//! In: a snapshot and a table. Out: its rows as the key that identifies them orders them: `ORDER BY` its columns, those with
-//! DESC from the greatest down; where a column's collation is not implemented, by the bytes of the text. A table without
-//! a key by all its columns, text by bytes. Bound: `HELD_BYTES_MAX` of rows are in memory at a time, whatever the table's
-//! size; a table without a key that has more is gone through as often as that takes.
+//! In: a snapshot and a table. Out: its rows in the order of the identifying key: `ORDER BY` its columns, with DESC
+//! columns descending; by bytes of the text if a column's collation is not implemented. A table without a key is
+//! ordered by all its columns, text by bytes. Bound: `HELD_BYTES_MAX` of rows are in memory at a time, whatever the
+//! table's size; a larger table without a key is scanned as often as necessary. Never here: formats.
 
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
@@ -16,13 +16,13 @@ use crate::error::CompareError;
 use crate::row_source::EachRow;
 use crate::shape::Shape;
 
-/// Rows of a table without a key, with their sort keys, that are held at a time.
+/// Most bytes of rows of a table without a key, sort keys included, in memory at a time.
 const HELD_BYTES_MAX: usize = 128 << 20;
 
-/// Hands every row to `each`: image and copies.
+/// Passes every row to `each`: image and number of equal rows.
 ///
 /// # Errors
-/// When the store cannot be read, a row does not fit the table, or `each` says so.
+/// If the store cannot be read, a row does not fit the table, or `each` fails.
 pub(crate) fn each_in_order(
     store: &Arc<Store>,
     snapshot: &Snapshot,
@@ -42,7 +42,7 @@ pub(crate) fn each_in_order(
     Ok(())
 }
 
-/// Sort key, image, copies.
+/// Sort key, image, number of equal rows.
 type Held = (Vec<u8>, Vec<u8>, u64);
 
 fn each_by_all_columns(
@@ -56,7 +56,7 @@ fn each_by_all_columns(
     let mut offsets = Vec::new();
     let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
     loop {
-        // The lowest rows behind the last one, the greatest of them on top.
+        // The lowest rows after `last`, as a heap with the highest of them on top.
         let mut lowest: BinaryHeap<Held> = BinaryHeap::new();
         let (mut held_bytes, mut left_some) = (0, false);
         let flow = store.scan(snapshot, table, |row| match shape.sort_key(row.image, &mut offsets) {

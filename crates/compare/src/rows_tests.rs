@@ -1,4 +1,4 @@
-//! Planted faults: what verify must find.
+//! Planted faults that verify must find.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use values::{ColumnType, RowLayout, type_code as t};
 use super::*;
 use crate::row_source::EachRow;
 
-/// Rows of (id INT, v VARCHAR(20)), v NULL where None.
+/// Rows of (id INT, v VARCHAR(20)); v is NULL if None.
 #[derive(Clone, Default)]
 struct Fake(Vec<(Vec<u8>, u64)>);
 
@@ -85,7 +85,7 @@ fn every_single_flipped_bit_is_found() {
         for bit in 0..source.0[row].0.len() * 8 {
             let mut here = source.clone();
             here.0[row].0[bit / 8] ^= 1 << (bit % 8);
-            // Some flips make an image that cannot be walked: an error, never "equal".
+            // Some flips make an image that cannot be walked: an error, but never "equal".
             if let Ok(report) = compare_rows(&shape(true), &mut source.clone(), &mut here, 3) {
                 assert!(!report.equal(), "row {row} bit {bit}");
             }
@@ -155,7 +155,7 @@ fn too_many_differing_rows_are_not_all_held() {
     assert!(report.to_string().contains("at least"));
 }
 
-/// A side whose second reading differs from its first.
+/// A side that yields other rows when it is read a second time.
 struct Unstable(bool);
 
 impl RowSource for Unstable {

@@ -1,7 +1,7 @@
-//! Tables of a server as its information_schema describes them.
+//! Tables of a server as described by its information_schema.
 //!
-//! In: a connection. Out: columns with the types their row images would have, the key that tells rows apart, and where
-//! another definition of the same table disagrees. Never here: system schemas, views, a guessed type.
+//! In: a connection. Out: columns with the types of their row images, the key that identifies rows, and where another
+//! definition of the same table disagrees. Never here: system schemas, views, guessed types.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_sche
 #[derive(Clone, Debug)]
 pub(crate) struct ServerColumn {
     pub name: String,
-    /// The type, or what it is where it has no row image here.
+    /// Its type, or its declaration if there is no row image for it here.
     pub ty: Result<ColumnType, String>,
     pub nullable: bool,
     pub is_virtual: bool,
@@ -31,19 +31,19 @@ pub(crate) struct ServerTable {
     pub name: String,
     pub engine: String,
     pub columns: Vec<ServerColumn>,
-    /// Positions of the columns of its best key; empty without one.
+    /// Positions of the columns of its best key; empty if it has none.
     pub key: Vec<usize>,
 }
 
 /// All base tables of a server.
 pub(crate) struct ServerSchema {
-    /// Each with the name its database has here.
+    /// Each with its database's name on this replica.
     pub tables: Vec<(String, ServerTable)>,
     pub lower_case_table_names: u8,
 }
 
 impl ServerSchema {
-    /// Asks the server.
+    /// Queries the server.
     pub(crate) fn read(
         connection: &mut Connection,
         server: &str,
@@ -114,13 +114,13 @@ impl ServerSchema {
     }
 }
 
-/// A unique key: its columns (None is an expression), and whether only a prefix of each counts.
+/// A unique key. Each part is a column (None for an expression) and whether the key has only a prefix of it.
 struct KeyParts {
     name: String,
     parts: Vec<(Option<String>, bool)>,
 }
 
-/// PRIMARY, else the first unique key of whole columns that are never NULL.
+/// The PRIMARY key, otherwise the first unique key of whole NOT NULL columns.
 fn best_key(keys: &[KeyParts], columns: &[ServerColumn]) -> Vec<usize> {
     let whole = |key: &KeyParts| -> Option<Vec<usize>> {
         key.parts
@@ -132,7 +132,7 @@ fn best_key(keys: &[KeyParts], columns: &[ServerColumn]) -> Vec<usize> {
             })
             .collect()
     };
-    // Prefixes in a PRIMARY KEY still name one row at most, but not by whole columns: such a table has no key here.
+    // A PRIMARY KEY with prefixes identifies rows, but not by whole columns, so it is not used here.
     keys.iter().find_map(whole).unwrap_or_default()
 }
 
@@ -221,7 +221,7 @@ fn column_type(result: &ResultSet, row: usize, exact: Option<Vec<String>>) -> Re
     Ok(ty)
 }
 
-/// The names in `enum('a','b''c')`. Backslashes are escapes in it, whatever the sql_mode (seen on 9.7; `append_unescaped`).
+/// Names in `enum('a','b''c')`. Backslashes are escapes, whatever the sql_mode (seen on 9.7; `append_unescaped`).
 fn members(declared: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = declared.chars().peekable();
@@ -247,10 +247,10 @@ fn members(declared: &str) -> Vec<String> {
 }
 
 impl ServerTable {
-    /// The shape to compare it in.
+    /// The shape in which to compare the table.
     ///
     /// # Errors
-    /// The column whose type is not known.
+    /// Names the column whose type is not supported.
     pub(crate) fn shape(&self) -> Result<Shape, String> {
         let mut types = Vec::new();
         for column in &self.columns {
@@ -271,7 +271,7 @@ impl ServerTable {
         })
     }
 
-    /// How `here`, another definition of the table, disagrees with this one.
+    /// How `here`, another definition of the table, disagrees with this one; None if they agree.
     pub(crate) fn disagrees(&self, here: &Shape) -> Option<String> {
         let listed = |names: Vec<&str>| names.join(", ");
         let ours: Vec<&str> = here.names.iter().map(String::as_str).collect();
@@ -302,7 +302,7 @@ fn type_difference(source: &ColumnType, here: &ColumnType) -> Option<(String, St
     (!same).then(|| (described(source), described(here)))
 }
 
-/// As in a definition, lengths in bytes.
+/// A type as in a definition, with lengths in bytes.
 fn described(ty: &ColumnType) -> String {
     let parameters = match ty.code {
         t::DECIMAL => {

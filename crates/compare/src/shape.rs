@@ -1,7 +1,7 @@
-//! What comparing needs to know of a table: names and types of its columns, and which of them tell rows apart.
+//! Facts about a table that comparison needs: names and types of its columns, and which of them identify rows.
 //!
 //! In: a definition from the catalog or from a server's information_schema. Out: the key bytes of a comparable image,
-//! its sort key, its values as text.
+//! its sort key, its values as text. Never here: I/O.
 
 use catalog::{Identity, TableDef};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
@@ -11,25 +11,25 @@ use crate::error::CompareError;
 use crate::order::push_sort_key;
 pub(crate) use client::session::quoted;
 
-/// See the module.
+/// Columns and key of a table, from the catalog or a server.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Database.
+    /// Database of the table.
     pub db: String,
-    /// Table.
+    /// Name of the table.
     pub table: String,
     /// Column names in table order.
     pub names: Vec<String>,
     /// Column types in table order.
     pub types: Vec<ColumnType>,
-    /// Walks comparable images too: a JSON text has the length prefix of a document.
+    /// Also fits comparable images, because a JSON text has the same length prefix as a document.
     pub layout: RowLayout,
-    /// Positions of the columns that identify a row, in key order; empty where only the whole row does.
+    /// Positions of the columns that identify a row, in key order; empty if only the whole row does.
     pub key: Vec<usize>,
 }
 
 impl Shape {
-    /// Of a table of the catalog.
+    /// Shape of a table of the catalog.
     #[must_use]
     pub fn of(table: &TableDef) -> Shape {
         let types = table.column_types();
@@ -46,7 +46,7 @@ impl Shape {
         }
     }
 
-    /// A row does not fit the table.
+    /// Error for a row that does not fit the table.
     pub(crate) fn damaged(&self, error: ValueError) -> CompareError {
         CompareError::Row { db: self.db.clone(), table: self.table.clone(), error }
     }
@@ -57,16 +57,16 @@ impl Shape {
         format!("{}.{}", quoted(&self.db), quoted(&self.table))
     }
 
-    /// Positions of the columns that identify a row; all of them where there is no key.
+    /// Positions of the columns that identify a row; all columns if there is no key.
     pub(crate) fn key_columns(&self) -> Vec<usize> {
         if self.key.is_empty() { (0..self.types.len()).collect() } else { self.key.clone() }
     }
 
-    /// Bytes that are equal for rows with the same identity: the stored bytes of the key's columns in `scratch`, or the
-    /// whole image.
+    /// Returns bytes that are equal for rows with the same identity: the stored bytes of the key's columns, assembled
+    /// in `scratch`, or the whole image.
     ///
     /// # Errors
-    /// The image does not fit the columns.
+    /// If the image does not fit the columns.
     pub fn key_of<'a>(
         &self,
         image: &'a [u8],
@@ -84,10 +84,10 @@ impl Shape {
         Ok(scratch)
     }
 
-    /// Bytes that put rows in the order of their key.
+    /// Returns bytes that sort rows in the order of their key.
     ///
     /// # Errors
-    /// The image does not fit the columns.
+    /// If the image does not fit the columns.
     pub(crate) fn sort_key(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>) -> Result<Vec<u8>, ValueError> {
         self.layout.walk_offsets(image, offsets)?;
         let mut out = Vec::new();
@@ -99,13 +99,13 @@ impl Shape {
         Ok(out)
     }
 
-    /// A value of a comparable image as text, whole. A value that cannot be printed is shown in hexadecimal.
+    /// A value of a comparable image as full text; in hexadecimal if it cannot be printed.
     pub(crate) fn text_of(&self, column: usize, stored: Option<&[u8]>) -> String {
         let (Some(ty), Some(stored)) = (self.types.get(column), stored) else { return "NULL".into() };
         let mut out = Vec::new();
         let options = TextOptions { binary: BinaryForm::Hex, float: FloatForm::Exact };
         if ty.code == type_code::JSON {
-            // A comparable image holds its text.
+            // Comparable images contain JSON as text.
             out.extend_from_slice(stored.get(ty.prefix_len()..).unwrap_or(&[]));
         } else if text::write_text(ty, stored, options, &mut out).is_err() {
             return hex(stored);
@@ -127,7 +127,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::from("0x"), |text, byte| text + &format!("{byte:02X}"))
 }
 
-/// The stored bytes of a column, length prefix included; None for NULL.
+/// Stored bytes of a column, including the length prefix; None for NULL.
 pub(crate) fn column_bytes<'a>(image: &'a [u8], offsets: &[(u32, u32)], column: usize) -> Option<&'a [u8]> {
     let (at, len) = offsets.get(column).copied().filter(|(at, _)| *at < OFFSET_ABSENT)?;
     image.get(at as usize..)?.get(..len as usize)

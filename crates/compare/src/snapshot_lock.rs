@@ -1,7 +1,8 @@
 //! Connections to a server that all see the same moment, and the GTID set of that moment (invariants 24, 25).
 //!
-//! In: how to reach the server, how long writers may be kept waiting. Out: open consistent snapshots. Writers wait at
-//! most `lock_wait` for each try, and as long as it takes to open the snapshots once the lock is had.
+//! In: how to reach the server, and how long writers may be kept waiting. Out: open consistent snapshots. Invariant:
+//! writers wait at most `lock_wait` per attempt, plus the time to open the snapshots once the lock is held. Never here:
+//! rows.
 
 use std::time::{Duration, Instant};
 
@@ -13,32 +14,33 @@ use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 use crate::error::{CompareError, at_server};
 use crate::verify::VerifyOptions;
 
-/// First and longest pause between two tries.
+/// First and longest pause between two attempts.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// Without a lock: a commit is visible to a snapshot a moment before its GTID is in gtid_executed. No server takes this
-/// long between the two, so a set that stays the same for it holds exactly what the snapshot sees.
+/// For a snapshot without a lock: a commit is visible to a snapshot slightly before its GTID is in gtid_executed. No
+/// server takes this long between the two, so a set that stays the same for this time contains exactly what the
+/// snapshot sees.
 const QUIET: Duration = Duration::from_millis(50);
 
 /// Consistent snapshots of one server.
 pub(crate) struct ServerSnapshot {
-    /// The server, for messages; without its password.
+    /// Address for messages, without the password.
     pub server: String,
-    /// Each has a transaction open that sees the same rows.
+    /// Each has an open transaction, and all see the same rows.
     pub readers: Vec<Connection>,
-    /// For questions beside them.
+    /// For other queries.
     pub control: Connection,
-    /// GTIDs of everything the snapshots see; None on a server without GTIDs.
+    /// GTIDs of everything that the snapshots see; None for a server without GTIDs.
     pub executed: Option<GtidSet>,
-    /// How long writers were held off, where a lock was taken.
+    /// How long writers were blocked, ms; None if no lock was taken.
     pub lock_ms: Option<u64>,
-    /// Prepared XA transactions, as XA RECOVER names them.
+    /// Prepared XA transactions, as named by XA RECOVER.
     pub prepared_xa: Vec<String>,
-    /// What is worth knowing.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
 impl ServerSnapshot {
-    /// Logs in; nothing is locked or open yet.
+    /// Logs in. Nothing is locked or open yet.
     pub(crate) fn connect(options: &ConnectOptions, readers: usize) -> Result<ServerSnapshot, CompareError> {
         let server = options.to_string();
         let mut notes = Vec::new();
@@ -51,9 +53,9 @@ impl ServerSnapshot {
         Ok(ServerSnapshot { server, readers, control, executed: None, lock_ms: None, prepared_xa: vec![], notes })
     }
 
-    /// Opens the snapshots under a read lock; `meanwhile` runs while writers wait. Without the privilege for the lock,
-    /// the snapshots are opened at a moment when nothing is being committed. `hold` is called just before that moment,
-    /// and with false when it was none.
+    /// Opens the snapshots under a read lock and runs `meanwhile` while writers wait. Without the privilege for the
+    /// lock, opens the snapshots at a moment when nothing is being committed. `hold` is called with true just before
+    /// that moment, and with false if the attempt failed.
     pub(crate) fn open<T>(
         &mut self,
         options: &VerifyOptions,
@@ -79,7 +81,7 @@ impl ServerSnapshot {
         }
     }
 
-    /// Takes the lock: since when writers wait, or why it cannot be had at all.
+    /// Acquires the lock and returns since when writers wait, or why it cannot be acquired at all.
     fn lock(&mut self, options: &VerifyOptions) -> Result<Result<Instant, String>, CompareError> {
         let mut tries = LockTries::new(options.lock_wait);
         let seconds = tries.timeout_seconds();
@@ -148,7 +150,7 @@ impl ServerSnapshot {
         }
     }
 
-    /// Opens (again) a snapshot on every reader and asks what belongs to that moment.
+    /// Opens a snapshot on every reader, or reopens it, and queries what belongs to that moment.
     pub(crate) fn start_snapshots(&mut self) -> Result<(), CompareError> {
         for reader in &mut self.readers {
             at_server(&self.server, reader.exec("START TRANSACTION WITH CONSISTENT SNAPSHOT"))?;

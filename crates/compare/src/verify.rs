@@ -1,8 +1,9 @@
-//! Verify: every table of a source against our store, or against another server, at the same set of transactions.
+//! Verify: compares every table of a source with our store, or with another server, at the same GTID set.
 //!
-//! In: the source, a store whose publishing can be held, or a second server. Out: a report, printed table by table.
-//! Invariants: both sides are compared at exactly one GTID set; publishing is held only until our side is pinned, and
-//! writers on the source only until its snapshots are open (of two servers: until the replica has caught up).
+//! In: the source, and a store whose publishing can be held, or a second server. Out: a report, printed table by table.
+//! Invariants: both sides are compared at exactly one GTID set; publishing is held only until our side is pinned;
+//! writers on the source are blocked only until its snapshots are open (for two servers, until the replica has caught
+//! up). Never here: a change of either side.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,31 +26,31 @@ use crate::schema::{ServerSchema, ServerTable};
 use crate::shape::Shape;
 use crate::snapshot_lock::ServerSnapshot;
 
-/// Schemas that are a server's own.
+/// A server's own schemas.
 const SYSTEM_SCHEMAS: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
 
 /// The parts of a replica that verify needs.
 pub struct Engine<'a> {
-    /// Its rows.
+    /// Store with the replica's rows.
     pub store: &'a Arc<Store>,
     /// What makes them visible; None for a store that stands still (a stopped replica): it is compared at its own set.
     pub watermark: Option<&'a dyn WatermarkHold>,
 }
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Clone, Debug)]
 pub struct VerifyOptions {
-    /// Which tables.
+    /// Which tables to compare.
     pub tables: TableFilter,
-    /// Differing rows printed of each table.
+    /// Most differing rows printed per table.
     pub max_rows_shown: usize,
-    /// How long one try for the lock may keep writers waiting; the first tries take 100 ms.
+    /// How long one lock request may keep writers waiting; the first attempts take 100 ms.
     pub lock_wait: Duration,
-    /// How long to go on trying.
+    /// How long to keep trying.
     pub lock_timeout: Duration,
     /// How long our side, or the replica, may take to reach the source's set.
     pub advance_timeout: Duration,
-    /// Tables compared at a time, each with a connection of its own.
+    /// Number of tables compared in parallel, each over a connection of its own.
     pub threads: usize,
 }
 
@@ -82,10 +83,10 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Compares our rows with the source's while both go on.
+/// Compares our rows with the source's while both continue to change.
 ///
 /// # Errors
-/// A server that cannot be reached, no lock, no common set of transactions. Differences are no error.
+/// If a server is unreachable, the lock cannot be acquired, or there is no common GTID set. Differences are not errors.
 pub fn verify_store(
     engine: &Engine<'_>,
     source: &ConnectOptions,
@@ -93,7 +94,7 @@ pub fn verify_store(
     out: &mut dyn Write,
 ) -> Result<VerifyReport, CompareError> {
     let mut server = ServerSnapshot::connect(source, options.threads)?;
-    // Nothing may become visible that the source's snapshot does not see.
+    // Nothing may become visible here that the source's snapshot does not see.
     let mut held = None;
     let mut hold = |on: bool| {
         held = None;
@@ -134,7 +135,7 @@ pub fn verify_store(
     finish(report, out)
 }
 
-/// Brings the watermark to exactly the source's set.
+/// Moves the watermark to exactly the source's set.
 fn advance(
     store: &Arc<Store>,
     watermark: &dyn WatermarkHold,
@@ -155,10 +156,11 @@ fn advance(
     }))
 }
 
-/// Compares two servers: the source's writers wait until the replica has everything, then snapshots are open on both.
+/// Compares two servers. Blocks the source's writers until the replica has executed everything, then opens snapshots on
+/// both.
 ///
 /// # Errors
-/// As `verify_store`.
+/// Those of `verify_store`.
 pub fn verify_servers(
     source: &ConnectOptions,
     replica: &ConnectOptions,
@@ -194,7 +196,7 @@ pub fn verify_servers(
     finish(report, out)
 }
 
-/// Waits until the replica has what the source's snapshot has, and opens its snapshots.
+/// Waits until the replica has executed everything in the source's snapshot, then opens the replica's snapshots.
 fn follow(left: &ServerSnapshot, right: &mut ServerSnapshot, options: &VerifyOptions) -> Result<(), CompareError> {
     let name = right.server.clone();
     let Some(set) = &left.executed else { return right.start_snapshots() };
@@ -218,7 +220,7 @@ fn follow(left: &ServerSnapshot, right: &mut ServerSnapshot, options: &VerifyOpt
     Ok(())
 }
 
-/// One table to compare: what each side knows of it.
+/// One table to compare, with each side's definition.
 struct Job<H> {
     source: Option<ServerTable>,
     here: Option<H>,
@@ -248,7 +250,7 @@ fn server_jobs(
     pair(left.tables, right, lower, filter)
 }
 
-/// Brings the tables of both sides together by name.
+/// Pairs the tables of both sides by name.
 fn pair<H>(
     source: Vec<(String, ServerTable)>,
     here: impl Iterator<Item = (String, String, H)>,
@@ -288,7 +290,7 @@ fn annotated(mut report: TableReport, table: &ServerTable) -> TableReport {
     report
 }
 
-/// Does the jobs with one thread for each of `workers`; prints each report as soon as all before it are there.
+/// Runs the jobs with one thread per element of `workers`. Prints each report as soon as all before it are complete.
 fn run<H: Send, W: Send>(
     jobs: Vec<Job<H>>,
     workers: Vec<W>,
@@ -320,7 +322,7 @@ where
             let report = match result {
                 Ok(report) => report,
                 Err(error) => {
-                    // The others end with the table they are at.
+                    // The other threads end after their current table.
                     next.store(usize::MAX / 2, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -341,13 +343,13 @@ fn take<'a, H>(next: &AtomicUsize, jobs: &'a [Job<H>]) -> Option<(usize, &'a Job
     jobs.get(index).map(|job| (index, job))
 }
 
-/// What one table's failure means: a table that cannot be read counts as different, a lost connection ends it all.
+/// Classifies a failure: a table that cannot be read counts as different; a lost connection fails the whole comparison.
 fn settled<H>(job: &Job<H>, result: Result<TableReport, CompareError>) -> Result<TableReport, CompareError> {
     match result {
         Err(error @ (CompareError::Value { .. } | CompareError::Row { .. })) => {
             Ok(problem(job, format!("cannot be compared: {error}")))
         }
-        // ER_TABLE_DEF_CHANGED, ER_NO_SUCH_TABLE: DDL since the snapshot.
+        // ER_TABLE_DEF_CHANGED, ER_NO_SUCH_TABLE: DDL came after the snapshot.
         Err(error) if matches!(error.server_code(), Some(1412 | 1146)) => {
             Ok(problem(job, format!("changed while verify ran, run it again: {error}")))
         }
@@ -356,7 +358,7 @@ fn settled<H>(job: &Job<H>, result: Result<TableReport, CompareError>) -> Result
     }
 }
 
-/// The report's head, printed.
+/// Starts the report and prints its head.
 fn begin(
     left: &mut ServerSnapshot,
     right: Option<&mut ServerSnapshot>,
