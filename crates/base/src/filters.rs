@@ -338,7 +338,7 @@ mod tests {
             ("ignore-db=a", "a", false),
             ("ignore-db=a", "b", true),
             ("ignore-db=a", "", true),
-            // With do-rules the ignore-rules of databases are not looked at.
+            // With do-rules, the ignore-rules for databases have no effect.
             ("do-db=a ignore-db=a", "a", true),
             ("do-db=a ignore-db=c", "b", false),
         ] {
@@ -347,7 +347,7 @@ mod tests {
         assert!(filters("do-db=a").database_passes("A", 1));
     }
 
-    /// The manual's "Evaluation of Table-Level Replication Options", and what was run on 9.7.4.
+    /// The manual's "Evaluation of Table-Level Replication Options", and results of 9.7.4.
     #[test]
     fn rules_of_tables() {
         for (rules, tables, passes) in [
@@ -366,12 +366,12 @@ mod tests {
             ("wild-ignore-table=d.t%", "d.u", true),
             ("do-table=d.t wild-ignore-table=d.%", "d.t", true),
             ("do-table=d.t wild-ignore-table=d.%", "e.t", false),
-            // Several tables: the first that is hit decides; run on 9.7.4: DROP TABLE t, u and a RENAME of four names.
+            // Several tables: the first hit decides. Run on 9.7.4 with DROP TABLE t, u and a RENAME of four names.
             ("ignore-table=a.t", "a.t a.u", false),
             ("ignore-table=a.t", "a.u a.w a.t a.x", false),
             ("ignore-table=a.t do-table=a.u", "a.u a.t", true),
             ("ignore-table=a.t do-table=a.u", "a.t a.u", false),
-            // A statement that changes no table: its text decides nothing.
+            // A statement that changes no table passes.
             ("do-table=a.t", "", true),
         ] {
             let tables: Vec<(&str, &str)> =
@@ -396,7 +396,7 @@ mod tests {
             ("wild-do-table=a.%", "b", false),
             ("wild-ignore-table=a.%", "a", false),
             ("wild-ignore-table=a.t%", "a", true),
-            // Plain rules of tables say nothing about databases.
+            // Table rules without wildcards do not affect databases.
             ("do-table=a.t", "b", true),
             ("ignore-db=c wild-ignore-table=a.%", "a", true),
         ] {

@@ -318,7 +318,7 @@ mod tests {
         sender.flush();
         assert_eq!(gets.recv_timeout(LONG), Ok(4));
         asleep();
-        // The end is told at once, and what lies there comes before it.
+        // The end is reported immediately, but after the items that are still there.
         sender.send(5).unwrap();
         drop(sender);
         assert_eq!(gets.recv_timeout(LONG), Ok(5));
@@ -374,7 +374,7 @@ mod tests {
         }
         waker.poke();
         assert_eq!(thread.join().unwrap(), Received::Nothing);
-        // One who only wakes keeps nothing open.
+        // A waker does not keep the queue open.
         drop(sender);
     }
 }

@@ -564,7 +564,7 @@ mod tests {
         image(&ty, &Literal::Text(text), scope)
     }
 
-    /// As SHOW CREATE TABLE of a 9.7 server shows them.
+    /// Values as SHOW CREATE TABLE of a 9.7 server prints them.
     #[test]
     fn fractions_that_do_not_fit_are_rounded() {
         let same = |code, digits, given, shown| {

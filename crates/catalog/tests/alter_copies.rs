@@ -1,5 +1,5 @@
-//! Which ALTER TABLE statements the source carried out by copying the table (`alter_copies.txt`): a session that refuses
-//! invalid dates then makes them zero in every column, so that these columns do not keep their bytes here.
+//! Which ALTER TABLE statements the source executed by copying the table (`alter_copies.txt`). A session that rejects
+//! invalid dates then makes them zero in every column, so these columns must not keep their bytes.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,7 +17,7 @@ fn with_table(table: &str) -> Catalog {
     })
 }
 
-/// Whether the values of column `d` are looked at.
+/// True if the values of column `d` are converted.
 fn looks_at_dates(catalog: &Catalog, sql_mode: u64, sql: &str) -> bool {
     let before = catalog.table("d", "t").unwrap().clone();
     let d = before.column_index("d").unwrap();
@@ -72,7 +72,7 @@ fn dates_that_the_session_takes_are_not_looked_at() {
     assert!(after.table("d", "t").unwrap().older_layouts.is_empty());
 }
 
-/// What is computed from a date is as it was unless the date became zero: only then is the table copied again.
+/// A value computed from a date stays the same unless the date became zero; only then must the table be copied again.
 #[test]
 fn a_generated_column_over_a_date() {
     let table =
@@ -85,8 +85,8 @@ fn a_generated_column_over_a_date() {
     assert_eq!(sources[4], ColumnSource::Kept(4));
 }
 
-/// Outside strict mode an integer that does not fit becomes the largest or smallest one, and what is computed from it another
-/// value. In strict mode such a statement fails.
+/// Outside strict mode, an integer that does not fit becomes the largest or smallest one, which changes values computed
+/// from it. In strict mode the statement fails.
 #[test]
 fn a_generated_column_over_an_integer_that_may_be_cut() {
     let catalog = with_table("create table t (a int unsigned not null primary key, g double as (a / 2) stored)");
@@ -104,8 +104,8 @@ fn a_generated_column_over_an_integer_that_may_be_cut() {
     }
 }
 
-/// Rows are read anew when somebody wants them; only an index of such a column is filled again, and a table whose key holds
-/// one is written anew.
+/// Rows are converted when they are read. Only an index on such a column is rebuilt, and a table whose key contains one
+/// is rewritten.
 #[test]
 fn what_dates_cost() {
     let catalog = with_table("create table t (id int primary key, a int, d date, key d (d), key a (a))");

@@ -1,7 +1,7 @@
-//! Every table of a recorded run of a real MySQL 9.7 against what the catalog makes of its statements: type codes,
-//! metadata, NULL bitmap, signs, collations, names, members, keys, defaults and row identity.
+//! Compares every table of a recorded run of a real MySQL 9.7 with what the catalog makes of its statements: type
+//! codes, metadata, NULL bitmap, signs, collations, names, members, keys, defaults and row identity.
 //!
-//! The recording is `corpus_mysql_9.7.txt`; it was made by running `corpus_statements.txt`.
+//! The recording, `corpus_mysql_9.7.txt`, was made by executing `corpus_statements.txt`.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -53,7 +53,7 @@ fn catalog_agrees_with_the_recorded_server() {
     }
     assert!(wrong.is_empty(), "{wrong}");
     assert!(seen.statements > 150 && seen.table_maps > 250 && seen.defaults > 900, "{seen:?}");
-    // Defaults whose image the catalog leaves open: expressions, clocks, counters, generated columns, foreign zones.
+    // Defaults without an image in the catalog: expressions, clocks, counters, generated columns, named time zones.
     assert!(seen.open_defaults < 50, "{seen:?}");
 }
 
@@ -85,7 +85,7 @@ fn context(db: &str, fields: &str) -> StatementContext {
     context
 }
 
-/// `fields`: types, metadata, NULL bitmap, optional metadata.
+/// `fields` are types, metadata, NULL bitmap and optional metadata.
 fn check_table_map(table: &TableDef, fields: &[&str], wrong: &mut String) {
     let name = table.full_name();
     let mut differ = |what: &str, ours: &dyn std::fmt::Debug, logged: &dyn std::fmt::Debug| {
@@ -120,7 +120,7 @@ fn check_table_map(table: &TableDef, fields: &[&str], wrong: &mut String) {
     }
 }
 
-/// The catalog's side and the log's side of one piece of optional metadata, as text.
+/// One piece of optional metadata as text, according to the catalog and according to the log.
 fn optional_metadata(table: &TableDef, kind: u8, bytes: &[u8]) -> (String, String) {
     let columns = &table.columns;
     let is_numeric = |ty: &ColumnType| matches!(ty.code, 1 | 2 | 3 | 4 | 5 | 8 | 9 | 13 | 246);
@@ -142,7 +142,7 @@ fn optional_metadata(table: &TableDef, kind: u8, bytes: &[u8]) -> (String, Strin
             (format!("{ours:?}"), format!("{:?}", high_bits(bytes, ours.len())))
         }
         2 | 10 => {
-            // A default, then (index among such columns, collation) pairs for the others.
+            // A default, then pairs (index among such columns, collation) for the others.
             let ours = if kind == 2 { collations(&is_text) } else { collations(&is_choice) };
             let mut logged = vec![packed(&mut cursor); ours.len()];
             while !cursor.is_empty() {
@@ -175,7 +175,7 @@ fn optional_metadata(table: &TableDef, kind: u8, bytes: &[u8]) -> (String, Strin
             (format!("{ours:?}"), format!("{logged:?}"))
         }
         8 | 9 => {
-            // The log names a promoted UNIQUE key too.
+            // The log also marks a promoted UNIQUE key.
             let ours: Vec<u64> = match &table.identity {
                 Identity::Columns(columns) => columns.iter().map(|column| *column as u64).collect(),
                 Identity::WholeImage => Vec::new(),
@@ -192,7 +192,7 @@ fn optional_metadata(table: &TableDef, kind: u8, bytes: &[u8]) -> (String, Strin
     }
 }
 
-/// A row written by `INSERT … () VALUES ()`: every value the catalog knows must be the one logged.
+/// For a row written by `INSERT … () VALUES ()`, every value that the catalog knows must equal the logged one.
 fn check_defaults(table: &TableDef, image: &[u8], wrong: &mut String, seen: &mut Seen) {
     let layout = RowLayout::new(&table.column_types());
     let mut offsets = Vec::new();
@@ -217,12 +217,12 @@ fn check_defaults(table: &TableDef, image: &[u8], wrong: &mut String, seen: &mut
     }
 }
 
-/// The rows of CREATE TABLE … SELECT hold what was selected.
+/// Rows of CREATE TABLE … SELECT contain the selected values instead.
 fn filled_by_select(table: &TableDef) -> bool {
     matches!(table.name.as_str(), "ctas" | "gipk2")
 }
 
-/// The before columns a source logs with `binlog_row_image=MINIMAL` are those of the key it identifies rows by.
+/// The before columns that a source logs with `binlog_row_image=MINIMAL` are those of its identifying key.
 fn check_identity(table: &TableDef, bitmap: &[u8], wrong: &mut String) {
     let logged: Vec<usize> = low_bits(bitmap, table.columns.len())
         .iter()

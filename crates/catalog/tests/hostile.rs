@@ -1,4 +1,4 @@
-//! Text from outside: nothing in it may panic, hang or take memory out of proportion.
+//! Hostile text must not cause a panic, a hang or excessive memory use.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -42,7 +42,7 @@ fn try_everywhere(catalog: &Catalog, sql: &[u8], sql_mode: u64, collation: u16) 
     masked(&String::from_utf8_lossy(sql));
 }
 
-/// Modes that change how text is read, and clients whose text is not UTF-8.
+/// Modes that affect parsing, and clients whose text is not UTF-8.
 fn surroundings() -> impl Strategy<Value = (u64, u16)> {
     (
         prop::sample::select(vec![0u64, 1, 4, 8, 1 << 20, 4 | 1 << 20, u64::MAX]),

@@ -1,4 +1,4 @@
-//! Statements one after another, as the log brings them: what each does to the catalog, and what is refused.
+//! Sequences of statements as in a log: the effect of each on the catalog, and which are refused.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -42,7 +42,7 @@ fn ids(tables: &[std::sync::Arc<TableDef>]) -> Vec<u32> {
     tables.iter().map(|table| table.id.0).collect()
 }
 
-/// `(created, dropped, altered)` ids.
+/// Ids of created, dropped and altered tables.
 fn changed(effect: &DdlEffect) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     match effect {
         DdlEffect::Changed { created, dropped, altered, .. } => {
@@ -52,7 +52,7 @@ fn changed(effect: &DdlEffect) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     }
 }
 
-/// NULL in an ENUM that becomes NOT NULL is its error value from then on, not its first member (seen on 9.7).
+/// NULL in an ENUM that becomes NOT NULL turns into the error value, not the first member (seen on 9.7).
 #[test]
 fn null_in_an_enum_that_is_not_null_any_more() {
     let catalog = with(&["create database d", "create table t (id int primary key, e enum('a', 'b'), s set('a'))"]);
@@ -63,7 +63,7 @@ fn null_in_an_enum_that_is_not_null_any_more() {
     }
 }
 
-/// What a 9.7 server made of columns that CHANGE to TEXT beside CONVERT TO: another class than the one that is named.
+/// Types that a 9.7 server gave to columns that CHANGE makes TEXT next to CONVERT TO: another class than the one named.
 #[test]
 fn text_beside_convert_to_has_the_class_of_the_old_column() {
     let (a61, a62, a63, a64, a190, a192) =
@@ -205,7 +205,7 @@ fn keys_have_the_servers_names_and_order() {
     assert_eq!(foreign(&catalog, "fk2"), "x fk2_ibfk_1 fk2_ibfk_2");
     assert_eq!(catalog.table("d", "fk3").unwrap().foreign_keys[0].parent_columns, ["id"]);
     assert_eq!(catalog.table("d", "keys1").unwrap().hidden_columns, 3);
-    // A key that begins with the same columns takes the place of one made for a foreign key.
+    // A new key that starts with the same columns replaces one generated for a foreign key.
     effect(&mut catalog, "create index b2 on fk3(b, a)");
     assert_eq!(keys(&catalog, "fk3"), "a b2");
     effect(&mut catalog, "alter table fk2 add foreign key (b) references p(u), drop foreign key x");
@@ -237,7 +237,7 @@ fn index_changes_keep_the_rows_or_write_them_anew() {
     assert_eq!(catalog.table("d", "t").unwrap().version, 5);
     let (created, dropped, altered) = changed(&effect(&mut catalog, "create unique index k on t (a)"));
     assert_eq!((created, dropped, altered), (vec![3], vec![1], vec![]), "a key identifies the rows from here on");
-    // With a PRIMARY KEY, or an earlier key that qualifies, the rows keep their identity.
+    // With a PRIMARY KEY, or an earlier qualifying key, the rows keep their identity.
     effect(&mut catalog, "create unique index k on p (b)");
     effect(&mut catalog, "drop index k on p");
     assert_eq!(changed(&effect(&mut catalog, "drop index `primary` on p")), (vec![4], vec![2], vec![]));
@@ -249,7 +249,7 @@ fn index_changes_keep_the_rows_or_write_them_anew() {
     assert!(matches!(refusal(&catalog, "create index a on q (b)"), DdlError::Disagrees { .. }));
     assert!(matches!(effect(&mut catalog, "alter table q engine=InnoDB, row_format=dynamic"), DdlEffect::NoEffect(_)));
     assert!(matches!(effect(&mut catalog, "alter table q disable keys"), DdlEffect::NoEffect(_)));
-    // Dropped first, whatever the order in the text.
+    // Drops are executed first, whatever the order in the text.
     effect(&mut catalog, "alter table t add index j (d), drop index j");
 }
 
@@ -425,7 +425,7 @@ fn text_of_other_clients() {
         Err(DdlError::NotSupported { .. })
     ));
     assert!(Catalog::new(0).apply(&sjis, b"create table t (a int)").is_ok());
-    // An identifier that is no UTF-8 is refused, a comment never is.
+    // An identifier that is not UTF-8 is refused; a comment never is.
     assert!(Catalog::new(0).apply(&context(), b"create table `\xff` (a int)").is_err());
     assert!(Catalog::new(0).apply(&context(), b"create table t (a int comment '\xff') comment '\xfe'").is_ok());
 }
@@ -481,13 +481,13 @@ fn columns_change_and_rows_are_read_anew_or_written_anew() {
     let sources = &table.older_layouts[0].to_next;
     let expected = [ColumnSource::Kept(0), ColumnSource::Constant(vec![7, 0, 0, 0]), ColumnSource::Kept(1)];
     assert_eq!((sources.as_slice(), table.older_layouts[0].since), (&expected[..], 0));
-    // Names and defaults are no part of a layout.
+    // Names and defaults are not part of a layout.
     effect(&mut catalog, "alter table t rename column a to aa, alter c set default 8");
     assert_eq!(catalog.table("d", "t").unwrap().older_layouts.len(), 1);
     effect(&mut catalog, "alter table t modify aa bigint");
     let table = catalog.table("d", "t").unwrap();
     assert_eq!((table.version, table.layout_since, table.older_layouts[1].since), (4, 4, 2));
-    // What a store keeps is what it gets back.
+    // A stored catalog is read back unchanged.
     let kept = Catalog::from_json(&catalog.to_json().unwrap()).unwrap();
     assert_eq!(kept.table("d", "t").unwrap(), table);
     for sql in ["alter table t modify aa tinyint", "alter table t modify id bigint", "alter table t drop primary key"] {
@@ -511,7 +511,7 @@ fn too_many_layouts_are_written_anew() {
     assert!(id(&catalog, "t") != first && catalog.table("d", "t").unwrap().older_layouts.is_empty());
 }
 
-/// What 9.7.4 made of defaults under these values of `collation_connection`.
+/// Defaults as 9.7.4 stored them under these values of `collation_connection`.
 #[test]
 fn defaults_go_through_the_character_set_of_the_connection() {
     let sql = "CREATE TABLE t (a VARCHAR(20) CHARACTER SET utf8mb4 DEFAULT 'Яaß', b VARBINARY(20) DEFAULT 'Яa', \
@@ -540,7 +540,7 @@ fn defaults_go_through_the_character_set_of_the_connection() {
     }
 }
 
-/// 9.7.4 shows `a` FLOAT NOT NULL without a default and writes 0 where an INSERT leaves it out.
+/// 9.7.4 shows `a` as FLOAT NOT NULL without a default, and writes 0 if an INSERT omits it.
 #[test]
 fn a_primary_key_takes_default_null_away() {
     let mut catalog =
@@ -555,7 +555,7 @@ fn a_primary_key_takes_default_null_away() {
     assert_eq!(omitted(&catalog), OmittedValue::Null);
 }
 
-/// What is not InnoDB's, a view or not there is logged as well.
+/// OPTIMIZE is logged even for other engines, views and missing tables.
 #[test]
 fn optimize_makes_definitions_anew() {
     let table = |name: &str, engine: &str| format!("CREATE TABLE {name} (f FLOAT DEFAULT 16777217) ENGINE={engine}");
@@ -572,7 +572,7 @@ fn optimize_makes_definitions_anew() {
     assert_eq!(default(&catalog, "u"), 16_777_200.0);
 }
 
-/// As 9.7.4 answered, for each of these statements.
+/// Results of 9.7.4 for each of these statements.
 #[test]
 fn a_definition_made_anew_has_float_defaults_of_six_digits() {
     let default = |catalog: &Catalog, table: &str, column: usize| {
@@ -622,7 +622,7 @@ fn a_definition_made_anew_has_float_defaults_of_six_digits() {
     assert_eq!((default(&catalog, "t2", 1), default(&catalog, "l", 1)), (16_777_216.0, 16_777_200.0));
 }
 
-/// As schema tools exchange a table for its successor: the quarantine follows the name, the other table keeps its id.
+/// The way in which schema tools replace a table: the quarantine follows the name, the other table keeps its id.
 #[test]
 fn a_rename_of_several_moves_what_is_quarantined_and_what_is_not() {
     let catalog = with(&["CREATE DATABASE d", "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE t_new LIKE t"]);
@@ -636,7 +636,7 @@ fn a_rename_of_several_moves_what_is_quarantined_and_what_is_not() {
     };
     assert_eq!((id(&catalog, "t"), id(&catalog, "t_new")), (Some(fresh), None));
     assert_eq!(catalog.quarantined().collect::<Vec<_>>(), [("d", "t`3", "planted")]);
-    // What is wrong with one of them is wrong with all.
+    // If one rename is wrong, the whole statement is refused.
     let refused = catalog.apply_to_quarantined(&context(), b"RENAME TABLE `t``3` TO x, none TO y");
     assert!(matches!(refused, Quarantined::Refused(_)), "{refused:?}");
 }
@@ -657,7 +657,7 @@ fn what_a_primary_key_an_expression_and_a_rule_keep() {
         DdlEffect::Changed { rewritten, .. } => rewritten.first().map(|rewrite| rewrite.sources[2].clone()),
         other => panic!("{other:?}"),
     };
-    // Written anew for the key's sake; the expression is the one there was, then another one.
+    // Rewritten because of the key, first with the same expression, then with another one.
     assert_eq!(rewritten(&mut catalog, "alter table t modify id int, modify s int as (A + 1) stored"), Some(same));
     let other = rewritten(&mut catalog, "alter table t modify s int as (a + 2) stored");
     assert!(matches!(other, Some(ColumnSource::Unknown { .. })), "{other:?}");
@@ -695,10 +695,10 @@ fn several_tables_of_which_some_are_not_known() {
     let (exchanged, gone) = done(&catalog, "alter table c exchange partition p with table a");
     assert_eq!((names(&exchanged), gone), (vec!["a".to_owned(), "c".to_owned()], vec![TableId(3)]));
     assert!(exchanged.table("d", "b").is_some());
-    // A target that is there is the source's error, not ours to pass.
+    // If the target exists, the source would have failed; so the statement is refused.
     let refused = catalog.apply_to_quarantined(&context(), b"rename table a to tmp, b to c");
     assert!(matches!(refused, catalog::Quarantined::Refused(_)), "{refused:?}");
-    // Without any that is known, by a statement that is not understood.
+    // Without any known table, after a statement that is not understood.
     let named = catalog::Named::of(&context(), b"alter table b frobnicate, rename to g");
     let (unknown, gone) = catalog.with_unknown(&named, "for a test").unwrap();
     assert_eq!((names(&unknown), gone), (vec!["a".to_owned(), "g".to_owned()], vec![TableId(2)]));

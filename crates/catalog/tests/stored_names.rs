@@ -1,4 +1,4 @@
-//! The names a catalog is stored under: none goes, none changes, none is lost in silence.
+//! Names under which a catalog is stored: none may disappear or change, and none may be lost silently.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ const STATEMENTS: &[&str] = &[
     "CREATE USER u@h",
 ];
 
-/// Absent where there is nothing to say, so their loss cannot be told.
+/// Fields that are absent if empty, so their loss cannot be detected.
 const OPTIONAL: &[&str] = &["quarantined", "definitions", "expression", "geometry", "dates"];
 
 fn stored() -> Value {
@@ -34,7 +34,7 @@ fn stored() -> Value {
     serde_json::from_slice(&catalog.to_json().unwrap()).unwrap()
 }
 
-/// Every key with the path of keys above it; places in arrays left out.
+/// Every key with the path of keys above it, without array indexes.
 fn names(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -49,7 +49,7 @@ fn names(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// JSON pointers of all objects.
+/// JSON pointers to all objects.
 fn objects(value: &Value, at: &str, into: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -88,7 +88,7 @@ fn a_catalog_that_lost_a_key_is_refused_by_its_name() {
             lossy.pointer_mut(&place).unwrap().as_object_mut().unwrap().remove(key);
             let error = Catalog::from_json(&serde_json::to_vec(&lossy).unwrap());
             let error = error.expect_err(&format!("{place} without {key}")).to_string();
-            // An enum's variant that lost its name has no other left.
+            // A variant of an enum without its name has no other key.
             let is_variant = keys.len() == 1 && key.starts_with(|first: char| first.is_ascii_uppercase());
             assert!(is_variant || error.contains(&format!("`{key}`")), "{place} without {key}: {error}");
             tried += 1;

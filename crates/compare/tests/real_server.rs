@@ -206,12 +206,12 @@ fn a_store_filled_from_the_log_equals_its_source_in_every_type() {
     let many = report.tables.iter().find(|table| table.table == "many").unwrap();
     assert_eq!((many.source.rows, many.source.chunks), (4800, 4));
 
-    // Without RELOAD: a quiet moment is found instead.
+    // Without RELOAD, a quiet moment is found instead.
     let (report, text) = replica.verify(&server.options("repl"), &VerifyOptions::default());
     assert!(report.unwrap().equal());
     assert!(text.contains("snapshot without a lock"), "{text}");
 
-    // A filter, and a table that is nowhere.
+    // A filter, and a table that does not exist.
     let only = |name: &str| VerifyOptions { tables: TableFilter::parse(&[name]), ..VerifyOptions::default() };
     assert_eq!(replica.verify(&source, &only("types.made")).0.unwrap().tables.len(), 1);
     assert!(matches!(replica.verify(&source, &only("types.nix")).0, Err(CompareError::NoSuchTable(_))));
@@ -221,7 +221,7 @@ fn a_store_filled_from_the_log_equals_its_source_in_every_type() {
     differences_on_the_source_are_found(&server, &replica);
 }
 
-/// What `mysql --batch --raw` prints for the same tables.
+/// Compares with what `mysql --batch --raw` prints for the same tables.
 fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
     replica.wait_for(server);
     let snapshot = Snapshot::pin(replica.store());
@@ -238,7 +238,7 @@ fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
         let has_bytes = ["bytes", "lists", "numbers", "shapes"].contains(&table.as_str());
         for binary_as_hex in if has_bytes { vec![false, true] } else { vec![true] } {
             let order = match table.as_str() {
-                // By bytes here, not by the collation.
+                // Ordered by bytes here, not by the collation.
                 "keyless" => " ORDER BY a, CAST(b AS BINARY), f".to_string(),
                 _ => format!(" ORDER BY {key}"),
             };
@@ -262,7 +262,7 @@ fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// Text in any case, with accents, spaces behind it, of any length; numbers with NULL.
+/// Text of any case and length, with accents and trailing spaces; numbers, some of them NULL.
 fn index_rows(seed: &mut u64, rows: std::ops::Range<u32>) -> String {
     let mut random = |below: u64| {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -278,7 +278,7 @@ fn index_rows(seed: &mut u64, rows: std::ops::Range<u32>) -> String {
     rows.map(row).collect::<Vec<_>>().join(", ")
 }
 
-/// `FORCE INDEX … ORDER BY` its columns, and from the other end.
+/// Compares with `FORCE INDEX … ORDER BY` its columns, in both directions.
 #[test]
 fn indexes_are_in_the_servers_order() {
     if !enabled() {
@@ -372,7 +372,8 @@ fn an_sql_dump_loads_into_an_equal_server(server: &Server, replica: &Replica) {
     let report = dump(&snapshot, replica.store(), &DumpOptions::default(), &mut sql).unwrap();
     assert_eq!(report.tables as usize, tables(server).len());
     other.client(&[], &sql);
-    // The two have different histories: `verify_servers` refuses, so the other one's GTIDs are made the source's.
+    // The servers have different histories, so `verify_servers` refuses; the second one is then given the source's
+    // GTIDs.
     let mut out = Vec::new();
     let options = VerifyOptions { advance_timeout: Duration::from_secs(1), ..VerifyOptions::default() };
     let refused = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out);
@@ -383,13 +384,13 @@ fn an_sql_dump_loads_into_an_equal_server(server: &Server, replica: &Replica) {
     let report = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     println!("{text}");
-    // A JSON value loaded from text has lost its DECIMAL: 123.450 is 123.45 now.
+    // A JSON value loaded from text loses its DECIMAL: 123.450 becomes 123.45.
     let different: Vec<_> = report.tables.iter().filter(|table| !table.equal()).collect();
     assert_eq!(different.len(), 1, "{text}");
     assert_eq!((different[0].table.as_str(), different[0].rows_differing()), ("documents", 1), "{text}");
     assert!(text.contains("\"dec\": 123.450"), "{text}");
 
-    // Planted in the second server, outside its binary log.
+    // Differences planted in the second server, outside its binary log.
     other.sql(
         "SET sql_log_bin = 0; UPDATE types.numbers SET e = e * 1.0000001 WHERE id = 1;
          DELETE FROM types.many WHERE id = 100; INSERT INTO types.keyless SELECT * FROM types.keyless WHERE a = 2;
@@ -437,7 +438,7 @@ fn differences_on_the_source_are_found(server: &Server, replica: &Replica) {
     ] {
         assert!(text.contains(wanted), "{wanted}\n{text}");
     }
-    // Publishing goes on.
+    // Publishing continues.
     server.sql("INSERT INTO types.empty_table VALUES (1, 'later')");
     replica.wait_for(server);
 }
@@ -496,7 +497,7 @@ fn verify_works_while_writes_go_on() {
         assert!(sets.is_sorted() && sets[0] < sets[4], "{sets:?}");
     });
 
-    // Standing still: equal at the very set, refused elsewhere with both sets.
+    // A stopped replica: equal at exactly its set, refused at others with both sets.
     let set = replica.wait_for(&server);
     let engine = Engine { store: replica.store(), watermark: None };
     let mut out = Vec::new();
@@ -509,7 +510,7 @@ fn verify_works_while_writes_go_on() {
     replica.pipeline().publisher.release();
     replica.wait_for(&server);
 
-    // A long statement holds off the lock: writers wait for a second at a time, then verify gives up.
+    // A long statement blocks the lock: writers wait for a second at a time, then verify gives up.
     let mut long = Connection::connect(&source).unwrap();
     let handle = std::thread::spawn(move || long.query("SELECT SLEEP(8) FROM live.t LIMIT 1").map(|_| ()));
     std::thread::sleep(Duration::from_millis(500));

@@ -45,7 +45,7 @@ fn numbers(count: u32) -> String {
     format!("WITH RECURSIVE seq AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM seq WHERE x < {count}) ")
 }
 
-/// Rows of the tables that are read in ranges of 1, 2 and 7 of them.
+/// Rows of the tables that are read in ranges of 1, 2 and 7 rows.
 const ROWS: u32 = 120;
 
 #[test]
@@ -98,7 +98,8 @@ fn ranges_of_any_key_hold_every_row_once() {
             numbers(ROWS)
         ));
     }
-    // By hand: what belongs together although its bytes differ, borders that are equal but for case or padding.
+    // Written by hand: values that are equal although their bytes differ, and range ends that differ only in case or
+    // padding.
     sql.push_str(
         "CREATE TABLE pad (a VARCHAR(9) COLLATE utf8mb4_general_ci, b VARCHAR(9) COLLATE utf8mb4_0900_as_cs, PRIMARY KEY (a, b));
          INSERT INTO pad VALUES ('a', 'a'), ('A', 'A'), ('a ', ' '), ('á', 'á'), ('A  ', 'a '), ('b', ''), ('B', ' '), ('b ', '\\t');
@@ -115,7 +116,7 @@ fn ranges_of_any_key_hold_every_row_once() {
         let options = CopyOptions { chunk_rows_min: rows, ..small_pieces() };
         let copied = copy_all(&server.options("root"), &options).unwrap();
         assert_equals_log(&server, &copied);
-        // Four of the tables above cannot be read in ranges.
+        // Four of the tables above cannot be divided into ranges.
         assert!(copied.report.ranges > 20 * u64::from(ROWS) / rows, "{} ranges of {rows} rows", copied.report.ranges);
     }
 }
@@ -149,7 +150,7 @@ fn what_is_no_table_does_not_disturb() {
         sql.push_str(&format!("INSERT INTO many{db}.t VALUES ({db});\n"));
     }
     server.sql(&sql);
-    // A view whose table is gone must not stop the lists.
+    // A view whose table is missing must not make the listing fail.
     server.sql(
         "CREATE TABLE shop.gone (a INT); CREATE VIEW shop.of_gone AS SELECT a FROM shop.gone; DROP TABLE shop.gone",
     );
@@ -161,7 +162,7 @@ fn what_is_no_table_does_not_disturb() {
     assert!(databases.contains(&("shop", Some(5))) && databases.contains(&("empty_db", Some(255))), "{databases:?}");
     assert_eq!(copied.plan.tables.len(), 64);
     assert!(copied.plan.left_out.is_empty());
-    // Names of views are known: a table of that name is refused, a DROP VIEW is not.
+    // The catalog knows the views' names: it refuses a table of the same name and accepts DROP VIEW.
     let context = catalog::StatementContext { default_db: "shop".into(), ..Default::default() };
     assert!(catalog.apply(&context, b"DROP VIEW busy").is_ok());
     assert!(catalog.apply(&context, b"RENAME TABLE of_gone TO elsewhere").is_ok());
@@ -180,7 +181,7 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
     if !enabled() {
         return;
     }
-    // Indexes for what the writers look for: writers that wait for each other's rows hold off the lock for minutes.
+    // The writers' conditions are indexed, because writers that wait for each other's rows block the lock for minutes.
     let server = Server::start("copy-live", &[]);
     server.sql(&format!(
         "CREATE DATABASE live; USE live;
@@ -243,7 +244,7 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
         assert!(copied.report.ranges > 20);
         assert_equals_log(&server, copied);
     }
-    // Copied, then changed: from the first copy to the last, each before image is found, keyless FLOAT and JSON too.
+    // Replay from the first copy to the last finds every before image, even of keyless FLOAT and JSON.
     let (first, last) = (&copies[0], &copies[2]);
     assert!(first.plan.executed.count() < last.plan.executed.count());
     let changed = support::replay_over(&server, first, &last.plan.executed, Replay::Exact);
@@ -285,13 +286,13 @@ fn locks_are_asked_for_politely_and_privileges_named() {
         (thread, id)
     };
 
-    // Seen, so not asked for until it is over: one try.
+    // The statement is visible, so the lock is not requested until it is over: one attempt.
     let (thread, _) = long_statement(6);
     let copied = copy_all(&root, &CopyOptions::default()).unwrap();
     assert_eq!(copied.plan.lock_tries, 1);
     thread.join().unwrap().unwrap();
 
-    // Without PROCESS it is not seen: tries of a second each.
+    // Without PROCESS the statement is invisible: attempts of a second each.
     let blind = account(&server, "blind", "SELECT, FLUSH_TABLES, XA_RECOVER_ADMIN");
     let (thread, _) = long_statement(6);
     let copied = copy_all(&blind, &CopyOptions::default()).unwrap();
@@ -300,21 +301,21 @@ fn locks_are_asked_for_politely_and_privileges_named() {
     assert!(copied.plan.backup_lock_us.is_none() && copied.plan.notes.iter().any(|note| note.contains("BACKUP_ADMIN")));
     thread.join().unwrap().unwrap();
 
-    // Never over in the time allowed: said with who it is, and copied without a lock; writers go on.
+    // The statement outlasts the time allowed: the copy names it and proceeds without a lock; writers continue.
     let (thread, id) = long_statement(60);
     let impatient = CopyOptions { lock_timeout: Duration::from_secs(2), ..CopyOptions::default() };
     let copied = copy_all(&root, &impatient).unwrap();
     assert_eq!((copied.plan.lock, copied.plan.lock_us), (CopyLock::None, 0));
     assert!(copied.plan.notes.iter().any(|note| note.contains(&format!("(connection {id})"))), "{}", copied.plan);
     server.sql("INSERT INTO d.t VALUES (3)");
-    // The stop flag ends the waiting.
+    // The stop flag ends the wait.
     let stop = AtomicBool::new(true);
     let stopped = SourceCopy::prepare(&root, &CopyOptions::default(), &stop).map(|_| ());
     assert!(matches!(stopped, Err(CopyError::Stopped)), "{stopped:?}");
     server.sql(&format!("KILL {id}"));
     let _ = thread.join().unwrap();
 
-    // Privileges, each missing one named with the statement that gives it.
+    // Each missing privilege is named, together with the statement that grants it.
     let refused = copy_all(&server.options("repl"), &CopyOptions::default()).map(|_| ()).unwrap_err();
     let text = refused.to_string();
     assert!(
@@ -345,16 +346,16 @@ fn prepared_xa_is_waited_for(server: &Server, root: &client::ConnectOptions) {
     let refused = copy_all(root, &impatient).map(|_| ()).unwrap_err();
     let CopyError::PreparedXa { xids } = &refused else { panic!("{refused}") };
     assert_eq!(xids, &["X'747278',X'62273737',77"]);
-    // As printed it can be committed with; the copy that waits meanwhile goes on then.
+    // XA COMMIT accepts the identifier as printed; the copy that waits meanwhile then continues.
     let commit = format!("XA COMMIT {}", xids[0]);
     let copied = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| copy_all(root, &CopyOptions::default()));
         server.sql(&commit);
         waiting.join().unwrap().unwrap()
     });
-    // 1, 2, 3 and 77.
+    // Ids 1, 2, 3 and 77.
     assert_eq!(copied.kept.table("d", "t").done, Some(4));
-    // One that is prepared after the snapshot is no matter.
+    // A transaction prepared after the snapshot does not matter.
     let stop = AtomicBool::new(false);
     let prepared = SourceCopy::prepare(root, &CopyOptions::default(), &stop).unwrap();
     prepare(78);
@@ -364,11 +365,11 @@ fn prepared_xa_is_waited_for(server: &Server, root: &client::ConnectOptions) {
     assert_eq!(kept.table("d", "t").done, Some(4));
 }
 
-/// Prepares a copy, runs `ddl`, then reads.
+/// Prepares a copy, executes `ddl`, then reads.
 fn copy_after(server: &Server, options: &CopyOptions, ddl: &str) -> Result<Copied, CopyError> {
     let stop = AtomicBool::new(false);
     let prepared = SourceCopy::prepare(&server.options("root"), options, &stop).unwrap();
-    // CREATE_TIME counts seconds, and the copy has seen to it that this one is over.
+    // CREATE_TIME has a resolution of one second; the copy has waited for the end of the current one.
     server.sql(ddl);
     let (kept, progress) = (Kept::default(), Progress::new(prepared.plan()));
     let plan = prepared.plan().clone();
@@ -390,7 +391,7 @@ fn ddl_under_the_snapshot_is_never_missed() {
         "ALTER TABLE d.t DROP COLUMN b",
         "TRUNCATE TABLE d.t",
         "ALTER TABLE d.t ENGINE=InnoDB",
-        // No error when reading: the columns' values would be exchanged.
+        // Raises no error when reading, but would exchange the values of the columns.
         "ALTER TABLE d.t RENAME COLUMN a TO b, RENAME COLUMN b TO a",
         "ALTER TABLE d.t RENAME COLUMN a TO z",
         "DROP TABLE d.t; CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b INT)",
@@ -404,7 +405,8 @@ fn ddl_under_the_snapshot_is_never_missed() {
         );
         assert!(error.is_transient());
     }
-    // The same with the same CREATE_TIME, as a statement has it that began in the second of the one before and then waited.
+    // The same with an unchanged CREATE_TIME, as of a statement that started in the same second as the previous one and
+    // was then blocked.
     server.sql(reset);
     let created = "SELECT UNIX_TIMESTAMP(CREATE_TIME) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd' AND TABLE_NAME = 't'";
     let created = server.connect().query_value(created).unwrap().unwrap();
@@ -416,7 +418,7 @@ fn ddl_under_the_snapshot_is_never_missed() {
         let error = copy_after(&server, &CopyOptions::default(), change).map(|_| ()).unwrap_err();
         assert!(matches!(&error, CopyError::TableVanished { db, .. } if db == "d"), "{change}: {error}");
     }
-    // Another table of the same definition in its place, as the schema tools do it; made at another second.
+    // Another table with the same definition takes its name, as schema tools do; it was created in another second.
     server.sql(reset);
     let second = |table: &str| {
         let sql = format!(
@@ -438,7 +440,7 @@ fn ddl_under_the_snapshot_is_never_missed() {
         "{error}"
     );
 
-    // DDL elsewhere, and of tables that are copied already, does no harm.
+    // DDL on other tables, or on tables already copied, is harmless.
     server.sql(reset);
     let options = CopyOptions { tables: TableFilter::parse(&["d.t"]), ..CopyOptions::default() };
     let copied =
@@ -468,7 +470,8 @@ fn definitions_are_those_of_the_snapshot() {
                 connection.exec(&format!("ALTER TABLE d.t DROP KEY k{n}")).unwrap();
             }
         });
-        // With BACKUP_ADMIN DDL that never rests waits for a moment; without it the copy cannot know what it has.
+        // With BACKUP_ADMIN, incessant DDL is blocked for a moment. Without it, the copy cannot tell which definition
+        // it has.
         let with_lock: Vec<_> = (0..3)
             .map(|_| {
                 let before = changes.load(Ordering::Relaxed);
@@ -482,7 +485,7 @@ fn definitions_are_those_of_the_snapshot() {
             .collect();
         let without = SourceCopy::prepare(&plain, &CopyOptions::default(), &AtomicBool::new(false));
         stop.store(true, Ordering::Relaxed);
-        // Or it found a moment between two of them: then it has what was there.
+        // It may also find a moment between two statements, and must then have the table as of that moment.
         let lucky = match &without {
             Ok(prepared) => Some(Ok(prepared.plan().clone())),
             Err(CopyError::Changing { tables }) if tables == &["`d`.`t`"] => None,
@@ -538,7 +541,7 @@ fn engines_without_snapshots() {
     assert!(matches!(&refused, CopyError::NoRowsOfItsOwn { engine, .. } if engine.contains("MYISAM")), "{refused}");
 }
 
-/// Raises a flag, or fails, at its first rows.
+/// Raises a flag, or fails, when it receives its first rows.
 struct Saboteur<'a> {
     raise: Option<&'a AtomicBool>,
     kept: Kept,
@@ -590,14 +593,14 @@ fn ends_when_told_or_when_time_is_over() {
     assert!(progress.totals().rows < 1800);
     stop.store(false, Ordering::Relaxed);
 
-    // 100 kB/s: the large table takes 7 s, the snapshots may live for 2.
+    // At 100 kB/s the large table takes 7 s, but the snapshots may live for 2 s only.
     let slow =
         CopyOptions { rate_bytes_per_second: Some(100_000), snapshot_max: Duration::from_secs(2), ..small_pieces() };
     let (prepared, progress) = prepare(&slow);
     let kept = Kept::default();
     let error = std::thread::scope(|scope| {
         let running = scope.spawn(|| prepared.run(&kept, &progress, &stop).unwrap_err());
-        // A table that is done, and one between two ranges, are free for DDL: the metadata locks are given back.
+        // Metadata locks are released, so DDL can run on a table that is done and on one between two ranges.
         let deadline = Instant::now() + Duration::from_secs(20);
         while progress.totals().tables_done < 2 {
             assert!(Instant::now() < deadline);
@@ -613,7 +616,7 @@ fn ends_when_told_or_when_time_is_over() {
     assert!(done.iter().all(|(db, table)| kept.table(db, table).done.is_some()));
     assert_eq!(progress.tables[0].state(), TableState::Copying);
     assert!(progress.line().contains("tables 2/3") && progress.table_lines(5).contains("d.big"));
-    // A connection that is lost: worth another copy.
+    // A lost connection: a retry is worthwhile.
     let (prepared, progress) = prepare(&CopyOptions { rate_bytes_per_second: Some(100_000), ..small_pieces() });
     let kept = Kept::default();
     let mut watcher = server.connect();
@@ -667,11 +670,11 @@ fn pre_checks_name_what_is_missing() {
     assert_eq!(check.tables, 1);
     assert!(check.rows > 500 && check.data_bytes > 300_000 && check.index_bytes > 300_000, "{check:?}");
     assert_eq!(check.log_kept, LogKept { expire: Some(Duration::from_secs(7200)), oldest: None });
-    // 1000 bytes a second: longer than the snapshots may live.
+    // At 1000 bytes per second, reading takes longer than the snapshots may live.
     assert_eq!(check.problems.len(), 1, "{:?}", check.problems);
     assert!(check.problems[0].fix.starts_with("--snapshot-max="));
 
-    // A source purged by hand keeps its log for as long as the oldest file is old.
+    // For a source that is purged by hand, the age of the oldest file tells how long the log is kept.
     assert_eq!(age("root"), None);
     server.sql("FLUSH BINARY LOGS; INSERT INTO d.other VALUES (1)");
     server.sql("PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
@@ -725,7 +728,7 @@ fn without_a_lock_replay_makes_the_rows_exact() {
                         format!("INSERT INTO live.keyed (v, j) VALUES ({n}, '[{n}, 1.50]'), ({writer}, NULL)"),
                         format!("UPDATE live.keyed SET v = v + 1, f = f * 1.1 WHERE id = {row}"),
                         format!("DELETE FROM live.keyed WHERE id = {}", n * 13 % 1900),
-                        // Keys move over ranges, in both directions, and come back.
+                        // Keys move between ranges, in both directions, and back.
                         format!("UPDATE IGNORE live.pairs SET a = 'p{group}', n = {n} WHERE b = {row}"),
                         format!("DELETE FROM live.pairs WHERE b = {}", n * 11 % 900),
                         format!("REPLACE INTO live.pairs VALUES ('p{group}', {row}, 'again', {n})"),
@@ -752,7 +755,8 @@ fn without_a_lock_replay_makes_the_rows_exact() {
         assert!(missing.is_empty() && extra.is_empty(), "{name:?}: missing {missing:02x?}, too many {extra:02x?}");
     }
 
-    // The rows alone are of no single moment: without the replay they differ, or this test shows nothing.
+    // The rows as copied are not of one moment. If they did not differ without the replay, this test would prove
+    // nothing.
     let exact = support::replayed(&server, high);
     assert!(exact.iter().any(|(name, (_, rows))| copied.kept.tables()[name].rows != *rows));
 
@@ -768,7 +772,7 @@ fn without_a_lock_replay_makes_the_rows_exact() {
     assert!(matches!(&error, CopyError::NeedsFullImages { .. }), "{error}");
     let with_lock = copy_all(&source, &CopyOptions::default()).map(|_| ()).unwrap_err();
     assert!(matches!(&with_lock, CopyError::Privileges { missing, .. } if missing == &["RELOAD"]), "{with_lock}");
-    // DDL is found here too.
+    // DDL is detected here, too.
     let error = copy_after(&server, &options, "ALTER TABLE live.keyed RENAME COLUMN v TO id2, ALGORITHM=INSTANT");
     assert!(matches!(error.map(|_| ()), Err(CopyError::TableChanged { table, .. }) if table == "keyed"));
 }
@@ -820,21 +824,21 @@ fn definitions_of_all_kinds_are_read() {
     }
 }
 
-/// Runs `copy` while as many writers as said change the same rows in transactions of several statements: a statement
-/// that waits for a row holds off FLUSH TABLES WITH READ LOCK, and behind that the owner of the row waits with its next
-/// one. Says how long a writer stood still at most.
+/// Runs `copy` while `writers` writers change the same rows in transactions of several statements. A statement that
+/// waits for a row blocks FLUSH TABLES WITH READ LOCK, which in turn blocks the next statement of the row's owner.
+/// Reports the longest time for which a writer was blocked.
 fn beside_row_waits<T>(server: &Server, writers: u64, copy: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     let (committed, longest_us) = (AtomicU64::new(0), AtomicU64::new(0));
     let write = |writer: u64| {
         let mut connection = server.connect();
-        // A writer that stands still for longer fails.
+        // A writer that is blocked for longer fails.
         connection.exec("SET SESSION innodb_lock_wait_timeout = 10, lock_wait_timeout = 10").unwrap();
         for n in writer.. {
             let begun = Instant::now();
             for sql in [
                 "BEGIN".to_owned(),
-                // No index: every row is locked until the commit.
+                // Without an index, every row is locked until the commit.
                 format!("UPDATE w.t SET v = v + 1 WHERE note = 'x{n}' OR id = {}", 1 + n % 7),
                 format!("INSERT INTO w.log (n) VALUES ({n})"),
                 format!("UPDATE w.t SET v = v - 1 WHERE id = {}", 1 + n % 11),
@@ -876,7 +880,7 @@ fn beside_row_waits<T>(server: &Server, writers: u64, copy: impl FnOnce() -> T) 
     })
 }
 
-/// Raised when this goes, however that happens.
+/// Raises the flag when dropped, however that happens.
 struct Raised<'a>(&'a AtomicBool);
 
 impl Drop for Raised<'_> {
@@ -899,13 +903,14 @@ fn writers_that_wait_for_rows_all_the_time_do_not_prevent_a_copy() {
         numbers(500)
     ));
     let source = server.options("root");
-    // How many tries it takes is chance.
+    // The number of attempts is a matter of chance.
     let patient = CopyOptions { lock_timeout: Duration::from_secs(300), ..CopyOptions::default() };
     let copied = beside_row_waits(&server, 3, || copy_all(&source, &patient)).unwrap();
     assert_eq!(copied.plan.lock, CopyLock::Auto, "{}", copied.plan);
     assert_equals_log(&server, &copied);
 
-    // So many that there is no moment without two who wait: the lock cannot be had, and the copy does without.
+    // With this many writers, somebody always waits for a row: the lock cannot be acquired, and the copy proceeds
+    // without it.
     let impatient = CopyOptions { lock_timeout: Duration::from_secs(3), ..CopyOptions::default() };
     let copied = beside_row_waits(&server, 8, || copy_all(&source, &impatient)).unwrap();
     assert_eq!((copied.plan.lock, copied.plan.lock_us), (CopyLock::None, 0), "{}", copied.plan);
@@ -916,7 +921,7 @@ fn writers_that_wait_for_rows_all_the_time_do_not_prevent_a_copy() {
         assert!(replayed[&name] == wanted, "{name:?}");
     }
 
-    // Where that cannot be either, both reasons are told.
+    // If a copy without a lock is impossible, too, both reasons are reported.
     server.sql("CREATE TABLE w.heap (v INT)");
     let refused = beside_row_waits(&server, 8, || copy_all(&source, &impatient)).map(|_| ()).unwrap_err();
     let text = refused.to_string();

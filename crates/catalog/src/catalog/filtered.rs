@@ -247,7 +247,7 @@ mod tests {
     use crate::catalog::DdlEffect;
     use crate::context::SourceNames;
 
-    /// Carries statements out as replay does: (default database, statement), and what became of the last.
+    /// Executes statements as replay does.
     struct Replica {
         catalog: Catalog,
         filters: Arc<ReplicationFilters>,
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn statements_go_by_the_default_database() {
-        // Run on 9.7.4 for all but the copies, where its replica has no such table and stops at the first row.
+        // Run on 9.7.4, except for the copies: its replica lacks such a table and stops at the first row.
         let mut replica = Replica::new("do-db=a");
         for (db, sql, what) in [
             ("a", "CREATE DATABASE a", "done"),
@@ -319,7 +319,7 @@ mod tests {
             let what = if sql.contains(" t ") { "left out" } else { "done" };
             assert_eq!(replica.run("a", sql), what, "{sql}");
         }
-        // The first that is hit decides for all; v is hit by nothing.
+        // The first hit decides for all; no rule hits v.
         assert_eq!(replica.run("a", "DROP TABLE t, u"), "left out");
         assert_eq!(replica.tables(), "a.u a.v");
         let mut replica = Replica::new("wild-do-table=a.d%");
@@ -335,7 +335,7 @@ mod tests {
         let mut replica = Replica::new("do-table=d.t do-table=d.keep");
         assert_eq!(replica.run("d", "CREATE TABLE t (i INT)"), "done");
         assert_eq!(replica.run("d", "CREATE TABLE _t_new (i INT, j INT)"), "left out");
-        // As gh-ost and pt-online-schema-change do it.
+        // The way gh-ost and pt-online-schema-change do it.
         assert_eq!(replica.run("d", "RENAME TABLE t TO _t_old, _t_new TO t"), "copied");
         assert_eq!(replica.tables(), "d.t?");
         assert_eq!(replica.run("d", "DROP TABLE _t_old"), "left out");
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(replica.tables(), "b.child b.q b.t");
         assert_eq!(replica.catalog.table("b", "t").unwrap().columns[0].ty.collation, 47);
         assert_eq!(replica.catalog.children("b", "q").count(), 1);
-        // Run on 9.7.4: the tables stay.
+        // Run on 9.7.4: the tables remain.
         assert_eq!(replica.run("a", "DROP DATABASE a"), "left out");
         assert_eq!(replica.run("a", "CREATE DATABASE a"), "done");
         assert_eq!(replica.run("a", "DROP TABLE t"), "done");

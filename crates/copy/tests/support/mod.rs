@@ -1,4 +1,4 @@
-//! Throw-away servers, a sink that keeps everything, and a replay of the log to compare with.
+//! Throw-away servers, a sink that stores everything, and a replay of the log for comparison.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -41,7 +41,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(name: &'static str, options: &[&str]) -> Server {
         let server = Server { name, folder: tempfile::tempdir().unwrap() };
-        // No test here cuts the server's power: commits need not wait for its disk.
+        // No test here cuts the server's power, so commits need not wait for its disk.
         let unsynced = ["--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"];
         let mut arguments = vec!["start", name, "--max-allowed-packet=64M"];
         arguments.extend(unsynced);
@@ -94,12 +94,12 @@ impl Drop for Server {
 
 /// Database and table.
 pub(crate) type Name = (String, String);
-/// A row.
+/// Identifying key and image of a row.
 pub(crate) type KeyAndImage = (Vec<u8>, Vec<u8>);
-/// Rows, with the number of copies.
+/// Rows with the number of equal ones.
 pub(crate) type Rows = BTreeMap<KeyAndImage, u64>;
 
-/// Keeps everything.
+/// Sink that stores everything.
 #[derive(Default)]
 pub(crate) struct Kept {
     tables: Mutex<BTreeMap<(String, String), KeptTable>>,
@@ -149,7 +149,7 @@ impl Kept {
     }
 }
 
-/// What a copy gave.
+/// Result of a copy.
 pub(crate) struct Copied {
     pub plan: copy::CopyPlan,
     pub report: CopyReport,
@@ -168,7 +168,7 @@ pub(crate) fn copy_all(source: &ConnectOptions, options: &CopyOptions) -> Result
     Ok(Copied { plan, report, kept, progress })
 }
 
-/// The tables as the log has them at a GTID set, in the form the copy gives: JSON as text.
+/// The tables at a GTID set according to the log, in the form that a copy yields: with JSON as text.
 pub(crate) fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, String), (Arc<TableDef>, Rows)> {
     let lower = server.connect().query_value("SELECT @@GLOBAL.lower_case_table_names").unwrap();
     let replica = Replica::follow(server, at, lower.unwrap().parse().unwrap());
@@ -197,7 +197,7 @@ pub(crate) fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, Strin
     tables
 }
 
-/// What was copied is what the log says, table by table; the definitions too, but for their ids.
+/// Asserts that copied rows and definitions are those of the log, table by table, except for ids.
 pub(crate) fn assert_equals_log(server: &Server, copied: &Copied) {
     let wanted = replayed(server, &copied.plan.executed);
     let kept = copied.kept.tables();
@@ -215,8 +215,9 @@ pub(crate) fn assert_equals_log(server: &Server, copied: &Copied) {
     }
 }
 
-/// A definition without what its text may say in two ways: SHOW CREATE TABLE spells out DEFAULT NULL, prints expressions
-/// anew and foreign keys by name, and does not tell keys that MySQL made for foreign keys. Index ids count what was there before.
+/// A definition without everything that its text may express in two ways. SHOW CREATE TABLE spells out DEFAULT NULL,
+/// reprints expressions, sorts foreign keys by name, and does not mark keys that MySQL created for foreign keys. Index
+/// ids depend on earlier indexes.
 fn essence(def: &TableDef) -> TableDef {
     let mut def =
         TableDef { id: catalog::TableId(0), version: 0, partition_by: None, index_ids_given: 0, ..def.clone() };
@@ -238,19 +239,19 @@ fn essence(def: &TableDef) -> TableDef {
     def
 }
 
-/// Of each key the images with the number of copies.
+/// Per key, the images with their number of equal rows.
 type ByKey = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, u64>>;
 
-/// How the log's changes are put over copied rows.
+/// How changes in the log are applied to copied rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replay {
-    /// Every before image must be there.
+    /// Every before image must exist.
     Exact,
-    /// By key, without questions.
+    /// By key, without checks.
     Blind,
 }
 
-/// The copied rows with the log's row changes up to `to` put over them.
+/// The copied rows after the log's row changes up to `to`.
 pub(crate) fn replay_over(server: &Server, copied: &Copied, to: &GtidSet, how: Replay) -> BTreeMap<Name, Rows> {
     let mut tables: BTreeMap<Name, ByKey> = BTreeMap::new();
     for (name, kept) in copied.kept.tables() {
@@ -325,7 +326,7 @@ pub(crate) fn replay_over(server: &Server, copied: &Copied, to: &GtidSet, how: R
     tables.into_iter().map(|(name, rows)| (name, flat(rows))).collect()
 }
 
-/// A pipeline that replays a server's log up to a set and no further.
+/// A pipeline that replays a server's log up to exactly one GTID set.
 struct Replica {
     pipeline: Option<Pipeline>,
     interrupter: Interrupter,
