@@ -279,6 +279,7 @@ fn like(pattern: &str, text: &str, lower_case_table_names: u8) -> bool {
                 p += step;
                 t += 1;
             }
+            // Mismatch: let the last % match one more character.
             (None, Some((after, from))) if from < text.len() => {
                 retry = Some((after, from + 1));
                 (p, t) = (after, from + 1);

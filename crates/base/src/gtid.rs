@@ -1,4 +1,6 @@
 //! Global transaction identifiers: `uuid[:tag]:gno`.
+//!
+//! In: text. Out: fixed-size values that copy without allocation. Never here: sets (`gtid_set`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! GTID sets: sorted, disjoint intervals per uuid and tag.
+//!
+//! In: GTIDs, text and binary forms from servers. Out: sets, their algebra, both forms. Never here: memory sized by an
+//! unchecked count; a form of more than `GTID_INTERVALS_MAX` intervals accepted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -102,6 +105,7 @@ impl GtidSet {
             let minus = other.sets.get(key).map_or(&[][..], Vec::as_slice);
             let mut kept = Vec::new();
             for run in runs {
+                // First number of the run that is not decided yet.
                 let mut next = run.first;
                 let start = minus.partition_point(|m| m.last < run.first);
                 for cut in minus.get(start..).unwrap_or(&[]).iter().take_while(|m| m.first <= run.last) {
@@ -169,6 +173,7 @@ impl GtidSet {
     /// If the bytes end early, contain impossible intervals, or continue after the set.
     pub fn decode(bytes: &[u8]) -> Result<GtidSet, GtidError> {
         let mut rest = bytes;
+        // The tagged form has 1 in the highest and in the lowest byte of the header, and the count between them.
         let header = take_u64(&mut rest)?;
         let tagged = header >> 56 == 1;
         let count = if tagged { (header >> 8) & 0xffff_ffff_ffff } else { header };
@@ -270,6 +275,7 @@ impl FromStr for GtidSet {
                     if tag.is_empty() {
                         return Err(GtidError::Malformed(member.chars().take(128).collect()));
                     }
+                    // A tag needs a number of its own, as a uuid does.
                     seen_number = false;
                 }
             }

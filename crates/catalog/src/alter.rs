@@ -156,6 +156,7 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         }
         "" => parser.wrong("an ALTER TABLE clause expected"),
         _ => {
+            // Table options need no introducing word, so anything else must be one.
             let mut options = TableOptions::default();
             if create::table_option(parser, &mut options)? { Ok(AlterAction::Options(options)) } else { refuse(&word) }
         }

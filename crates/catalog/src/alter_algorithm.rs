@@ -29,6 +29,7 @@ pub(crate) fn copies(
     actions: &[AlterAction],
     scope: &Scope<'_>,
 ) -> bool {
+    // Had it needed a copy, the server would have refused the statement.
     if actions.iter().any(|action| matches!(action, AlterAction::InPlace)) {
         return false;
     }

@@ -113,6 +113,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
     let partitions = partition_effect(old, &mut table, actions, scope)?;
     let copies = alter_algorithm::copies(old, &table, &origins, actions, scope);
+    // Only a copy stores every value again, and so applies the session's rules for dates.
     let dates = if copies { date_rules(scope) } else { DateRules::default() };
     let (rows, revalued) = rows_effect(old, &table, &origins, (copies, dates), scope);
     Ok(Altered { table, rename_to, renamed_columns: renamed, rows, revalued, partitions })
@@ -431,6 +432,7 @@ impl<'a> Edit<'a> {
             _ => None,
         }));
         let new: Vec<&KeySpec> = new.collect();
+        // A primary key makes its columns NOT NULL, even if the statement does not say so.
         for key in new.iter().filter(|key| key.kind == KeyKind::Primary) {
             for part in &key.parts {
                 let PartSpec::Column { name, .. } = part else { continue };
@@ -492,6 +494,7 @@ fn partition_effect(
         }
         _ => {}
     }
+    // Every other action depends on the current partitions.
     let Some(now) = &mut table.partitioning else {
         let what = format!("a change of the partitions of {}, whose PARTITION BY is not understood", old.full_name());
         return Problem::unsupported(what);
@@ -514,6 +517,7 @@ fn partition_effect(
             None
         }
         PartitionAction::Coalesce(count) => {
+            // COALESCE removes the last partitions; at least one remains.
             let left = now.partitions.len().saturating_sub(usize::try_from(*count).unwrap_or(usize::MAX));
             now.partitions.truncate(left.max(1));
             None
@@ -526,6 +530,7 @@ fn partition_effect(
                 position += 1;
                 !positions.contains(&(position - 1))
             });
+            // The new partitions take the place of the first one that they replace.
             now.partitions.splice(first..first, into.iter().cloned());
             None
         }

@@ -812,6 +812,8 @@ impl<'a> Change<'a> {
                 self.replace(&old, new);
             }
             RowsEffect::Rewritten(sources) => {
+                // A fresh id (invariants 2 and 4), so that no row written under the old definition is read under this
+                // one.
                 new.id = self.fresh_id()?;
                 new.version = 1;
                 new.layout_since = 0;

@@ -82,6 +82,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         .map(|(column, spec)| spec.default.is_none() && is_silent_timestamp(column))
         .collect();
     promote_first_timestamp(&mut table.columns, &silent, scope);
+    // A primary key makes its columns NOT NULL, wherever it is declared.
     for key in spec.keys.iter().filter(|key| key.kind == KeyKind::Primary) {
         for part in &key.parts {
             if let PartSpec::Column { name, .. } = part {

@@ -176,6 +176,7 @@ impl RowConversion {
                 Step::KeptWhile { column, same, what } => {
                     for (at, conversion) in same {
                         let Some(bytes) = stored(*at) else { continue };
+                        // Converted on trial: only whether the bytes change matters.
                         let end = out.len();
                         conversion.append(bytes, out)?;
                         let changed = out.get(end..) != Some(bytes);

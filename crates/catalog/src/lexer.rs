@@ -169,6 +169,7 @@ impl<'a> Lexer<'a> {
                 b'"' if self.ansi_quotes => Tok::Quoted(self.quoted(b'"')?),
                 b'\'' | b'"' => Tok::Str { bytes: self.string()?, introducer: None },
                 b'0'..=b'9' => self.number_or_word()?,
+                // A dot directly after a name qualifies it; elsewhere a dot before a digit starts a number.
                 b'.' if name_end == Some(start) || !self.byte(1).is_ascii_digit() => {
                     self.at += 1;
                     self.after_dot = is_word_byte(self.byte(0)) || self.byte(0) == b'`';
@@ -221,6 +222,7 @@ impl<'a> Lexer<'a> {
             Some((b'_', charset)) if is_introducer(charset) => String::from_utf8_lossy(charset).to_ascii_lowercase(),
             _ => return Ok(word),
         };
+        // Restored if no literal follows: the word is then a name.
         let after_word = self.clone();
         self.skip_blank()?;
         let literal = match (self.byte(0), self.byte(1)) {
@@ -287,6 +289,7 @@ impl<'a> Lexer<'a> {
                         b'b' => text.push(8),
                         b'0' => text.push(0),
                         b'Z' => text.push(26),
+                        // MySQL keeps the backslash of these two, for LIKE.
                         b'%' | b'_' => text.extend_from_slice(&[b'\\', *escaped]),
                         other => text.push(*other),
                     }

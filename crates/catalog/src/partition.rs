@@ -179,6 +179,7 @@ fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
             parser.eat_punct(b',')?;
         }
         parser.expect_punct(b')')?;
+        // ALGORITHM = 1 is the hash of 5.1, which is not implemented.
         if algorithm != 2 {
             return Ok(PartitionRule::Other(format!("KEY ALGORITHM = {algorithm}")));
         }

@@ -160,6 +160,7 @@ impl RowKey {
         built: &mut Vec<u8>,
     ) -> Result<KeyPlace, ValueError> {
         self.layout.walk_offsets(image, offsets)?;
+        // Columns that are adjacent in the image form a range of it, which needs no copy.
         let mut together: Option<(usize, usize)> = None;
         let mut apart = false;
         for column in &self.columns {

@@ -49,6 +49,7 @@ pub fn compare_rows(
         let examined = affordable(&differing, &source_sums, &here_sums);
         report.chunks_left_out = examined.len() < differing.len();
         let cells: HashSet<usize> = examined.into_iter().collect();
+        // A second reading, which keeps only the rows of these cells.
         let left = rows_of(shape, source, &cells)?;
         let right = rows_of(shape, here, &cells)?;
         describe(shape, left, right, max_rows_shown, &mut report);

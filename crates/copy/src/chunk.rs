@@ -124,6 +124,7 @@ impl KeyRanges {
     }
 
     fn one_side(&self, bound: &Bound, side: Side) -> String {
+        // Built from the last column outwards: a > x OR (a = x AND (b > y OR …)).
         let mut term = String::new();
         let last = self.columns.len().saturating_sub(1);
         for (index, (column, value)) in self.columns.iter().zip(bound).enumerate().rev() {

@@ -577,6 +577,7 @@ fn finish(
             Some((PlannedTable { def, rows_estimated, bytes_estimated }, name.clone()))
         })
         .collect();
+    // Largest first, so that the copy does not end with one large table that has just been started.
     tables.sort_by_key(|(table, _)| std::cmp::Reverse(table.bytes_estimated));
     let jobs = (tables.iter())
         .map(|(table, name)| {

@@ -117,6 +117,7 @@ impl Job {
         let range = format!("{}{}", ranges.hint(), ranges.condition(after.as_ref(), upto.as_ref()));
         if let Some(upto) = upto {
             *next = Next::After(upto);
+            // Counted while this range is open, so that `open` does not reach 0 while another range is left.
             self.open.add();
         }
         Ok(Some(range))

@@ -183,6 +183,7 @@ impl LagMeter {
         state.last = Some((last.lag_us, now_us));
         let second = now_us / SECOND_US;
         if let Some((of_second, slot)) = state.seconds.get_mut((second % SLOTS as u64) as usize) {
+            // The slot still has an older second.
             if *of_second != second {
                 *of_second = second;
                 slot.clear();

@@ -180,6 +180,7 @@ impl Ledger {
         let mut touched = batch.touched;
         while touched != 0 {
             let row = touched.trailing_zeros() as usize;
+            // Clears the lowest bit.
             touched &= touched - 1;
             let (Some(shared), Some(local)) = (counts.get(row), batch.counts.get_mut(row)) else { continue };
             for (shared, local) in shared.iter().zip(local.iter_mut()) {

@@ -85,6 +85,7 @@ impl RateMeter {
         state.total.add(work);
         let second = now_us / SECOND_US;
         if let Some(slot) = state.seconds.get_mut((second % SLOTS as u64) as usize) {
+            // The slot still has an older second.
             if slot.number != second {
                 *slot = Second { number: second, first_us: now_us, amount: Work::default() };
             }

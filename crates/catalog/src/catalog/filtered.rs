@@ -211,6 +211,7 @@ impl Catalog {
             let from_key = change.inner.name_key(&from.0, &from.1);
             let known = change.inner.table(&from.0, &from.1).is_some();
             let waiting = change.inner.quarantined.remove(&from_key);
+            // An ALTER that also changes the table cannot be executed in part: the table is removed and copied again.
             if !replicates(to) || altered {
                 change.dropped.extend(change.inner.take_table(&from.0, &from.1));
             }
