@@ -1,8 +1,8 @@
-//! Asks a server for every character of the character sets that differ from the encodings of the `encoding_rs` crate and
-//! writes what differs to `src/charsets.bin`.
+//! Asks a server for every character of the character sets that differ from the `encoding_rs` crate's encodings and
+//! writes the differences to `src/charsets.bin`.
 //!
-//! `cargo run -p values --example charset_tables -- mysql://root@127.0.0.1:PORT`, the server a throw-away one
-//! (`testbed/mysql`) of MySQL 9.7 or later. Nothing is written there.
+//! Run `cargo run -p values --example charset_tables -- mysql://root@127.0.0.1:PORT` against a throw-away server
+//! (`testbed/mysql`) of MySQL 9.7 or later. The example writes nothing to the server.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ fn main() {
     for (name, encoding) in SETS {
         let encoded = encoded(&mut connection, name);
         let mut decoded = decoded(&mut connection, name);
-        // Four bytes: those that are some character's.
+        // Four bytes: keep those that encode a character.
         for (char, code) in &encoded {
             decoded.entry(*code).or_insert(*char);
         }
@@ -45,7 +45,7 @@ fn main() {
             .collect();
         let mut into = Vec::new();
         for char in (0..=0x10ffff).filter_map(char::from_u32) {
-            // The rule: the encoding's bytes, where they come back as the character.
+            // The rule: the encoding's bytes, if they decode to the same character.
             let ruled = base_code(*encoding, char).filter(|code| {
                 let back = decoded.get(code).copied().or_else(|| base_char(*encoding, *code));
                 back == Some(u32::from(char))
@@ -97,7 +97,7 @@ fn base_code(encoding: Option<&'static Encoding>, char: char) -> Option<u32> {
     (!unmappable && bytes.len() <= 4).then(|| code_of(&bytes))
 }
 
-/// What the server makes of every code of one to three bytes that it takes for one character.
+/// Characters that the server decodes from the codes of one to three bytes which it accepts as a single character.
 fn decoded(connection: &mut Connection, name: &str) -> BTreeMap<u32, u32> {
     let mut all = BTreeMap::new();
     for (from, to) in [(0x0000, 0x00ff), (0x8000, 0xffff), (0x8f_a000, 0x8f_ffff)] {
@@ -112,7 +112,7 @@ fn decoded(connection: &mut Connection, name: &str) -> BTreeMap<u32, u32> {
     all
 }
 
-/// The code of every character the set has.
+/// Code of every character in the set.
 fn encoded(connection: &mut Connection, name: &str) -> BTreeMap<u32, u32> {
     let sql = format!(
         "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 0x10ffff),
@@ -134,7 +134,7 @@ fn pairs(connection: &mut Connection, sql: &str) -> BTreeMap<u32, u32> {
         .collect()
 }
 
-/// A count, then the differences from the pair before: 7 bits a byte, low bits first.
+/// A count, then each pair's difference from the previous pair: 7 bits a byte, low bits first.
 fn write(file: &mut Vec<u8>, pairs: &[(u32, u32)]) {
     number(file, pairs.len() as u64);
     let (mut left, mut right) = (0, 0);

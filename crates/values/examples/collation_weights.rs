@@ -1,8 +1,8 @@
 //! Asks a server for the weights of every character and writes the files of `src/weights/` and
 //! `tests/collation_weights.txt`.
 //!
-//! `cargo run -p values --example collation_weights -- mysql://root@127.0.0.1:PORT`, the server a throw-away one
-//! (`testbed/mysql`) of MySQL 9.7 or later: the program makes a database of its own and drops it again.
+//! Run `cargo run -p values --example collation_weights -- mysql://root@127.0.0.1:PORT` against a throw-away server
+//! (`testbed/mysql`) of MySQL 9.7 or later. The program creates a database of its own and drops it afterwards.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ mod weight_table;
 
 use weight_table::{COMPUTED, INDEX_LEN, POOLED, Rule, hangul_letters};
 
-/// The collations whose weights are made from tables of characters, and the file.
+/// Collations whose weights come from tables of characters, with the rule and the file.
 const TABLES: &[(&str, Rule, &str)] = &[
     ("utf8mb4_general_ci", Rule::Identity, "general"),
     ("utf8mb3_general_mysql500_ci", Rule::Identity, "general_mysql500"),
@@ -29,10 +29,10 @@ const TABLES: &[(&str, Rule, &str)] = &[
     ("utf8mb4_0900_ai_ci", Rule::Uca900, "uca_900"),
 ];
 
-/// Collations of one byte a character whose weight strings are not one byte a character.
+/// Single-byte collations whose weight strings are not one byte a character.
 const NOT_BYTE_BY_BYTE: &[&str] = &["latin1_german2_ci", "latin2_czech_cs", "cp1250_czech_cs", "tis620_thai_ci"];
 
-/// Collations of the frozen answers. Those not here share a table with one that is.
+/// Collations with frozen answers. Every other one shares its table with one of these.
 const FROZEN: &[&str] = &[
     "utf8mb4_0900_ai_ci",
     "utf8mb4_0900_as_ci",
@@ -89,7 +89,7 @@ fn charset(collation: &str) -> &str {
     collation.split('_').next().unwrap()
 }
 
-/// What the server says for every character of the collation's character set: code point and weight string.
+/// Code point and WEIGHT_STRING of every character in the collation's character set, as the server answers.
 fn characters(connection: &mut Connection, collation: &str) -> Vec<(u32, Vec<u8>)> {
     let charset = charset(collation);
     let last = if charset == "utf8mb3" { 0xffff } else { 0x10ffff };
@@ -112,7 +112,7 @@ fn units(bytes: &[u8]) -> Weights {
     units.iter().map(|unit| u16::from_be_bytes(*unit)).collect()
 }
 
-/// A file in the making.
+/// A weight file being built.
 #[derive(Default)]
 struct Table {
     entries: HashMap<u32, u16>,
@@ -172,7 +172,7 @@ fn primary_table(rule: Rule, weights: &HashMap<u32, Weights>) -> Vec<u8> {
             pages.insert(code >> 8);
         }
         let entry = match list[..] {
-            // In a page that is needed anyway even where the rule would do: it is looked up faster.
+            // Stored, although the rule would do, where the page is needed anyway: the look-up is faster.
             [weight] if (1..POOLED).contains(&weight) => weight,
             _ if *list == by_rule => continue,
             [] => 0,
@@ -184,8 +184,8 @@ fn primary_table(rule: Rule, weights: &HashMap<u32, Weights>) -> Vec<u8> {
     table.file()
 }
 
-/// The second and third levels: a list is the number of weights of the second level, these, then those of the third.
-/// Unless an entry says otherwise a character has one weight on each level (a Hangul syllable one for each letter),
+/// Weights of the second and third levels. A list holds the number of second-level weights, those weights, then the
+/// third-level ones. A character without an entry has one weight on each level (a Hangul syllable one for each letter):
 /// 0x20 and 2.
 fn lower_table(weights: &HashMap<u32, Weights>) -> Vec<u8> {
     let mut table = Table::default();
@@ -206,7 +206,7 @@ fn lower_table(weights: &HashMap<u32, Weights>) -> Vec<u8> {
     table.file()
 }
 
-/// The file of collations of one byte a character: the id in 2 bytes, then 256 weights, by id.
+/// File of the single-byte collations, ordered by id: the id in 2 bytes, then 256 weights.
 fn single_bytes(connection: &mut Connection) {
     let names = connection
         .query(
@@ -240,7 +240,7 @@ fn write(name: &str, bytes: &[u8]) {
     println!("{name}.bin: {} bytes", bytes.len());
 }
 
-/// Answers kept for tests without a server: of every character as a checksum for each 4096, of strings in full.
+/// Freezes answers for tests that run without a server: a checksum for each 4096 characters, strings in full.
 fn freeze(connection: &mut Connection) {
     let version = connection.query_value("SELECT VERSION()").unwrap().unwrap();
     let mut text = format!(
@@ -276,7 +276,7 @@ fn freeze(connection: &mut Connection) {
     fs::write(folder().join("tests/collation_weights.txt"), text).unwrap();
 }
 
-/// A small repeatable source of characters.
+/// Small repeatable source of characters.
 struct Random(u64);
 
 impl Random {
@@ -287,7 +287,7 @@ impl Random {
         self.0 % bound
     }
 
-    /// Letters, spaces, marks, syllables, ideographs, what is not assigned: whatever has ways of its own.
+    /// Letters, spaces, marks, syllables, ideographs, unassigned code points: everything that has rules of its own.
     fn character(&mut self, charset: &str) -> char {
         let (first, count) = match charset {
             "ascii" => (0x20, 95),

@@ -1,12 +1,12 @@
-//! Rows of a prepared statement's result as row images.
+//! Converts rows of a prepared statement's result into row images.
 //!
-//! In: the types of a table's columns and of the result's columns, rows as COM_STMT_EXECUTE answers them. Out: the image
-//! a rows event would carry for the same row, but for JSON, which has no binary form in a result: its text stands where
-//! the document would be. `comparable_image` brings images from the log into that same form.
-//! Never here: I/O, a value that fits only roughly.
+//! In: the types of a table's columns and of the result's columns; rows as COM_STMT_EXECUTE returns them. Out: the
+//! image that a rows event would carry for the same row. JSON is the exception: a result has no binary form of it, so
+//! the image holds its text instead of the document. `comparable_image` brings images from the log into the same form.
+//! Never here: I/O, a value that fits only approximately.
 //!
-//! The statement must run with `character_set_results = NULL` and `time_zone = '+00:00'`, and select every column by
-//! the expression `select_expression` gives.
+//! The statement must run with `character_set_results = NULL` and `time_zone = '+00:00'`, and must select every column
+//! with the expression from `select_expression`.
 
 use crate::charset;
 use crate::collation;
@@ -16,16 +16,16 @@ use crate::layout::{NullBitmap, OFFSET_NULL, RowLayout};
 use crate::temporal::{DateTime, Time};
 use crate::{decimal, json, text};
 
-/// What a result's column definition says.
+/// Type of a result column, from its column definition packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultColumn {
     /// Type code on the wire.
     pub code: u8,
-    /// Flag UNSIGNED.
+    /// The UNSIGNED flag.
     pub unsigned: bool,
 }
 
-/// The expression to select a column with, `name` being quoted as it must be: ENUM, SET and BIT as numbers.
+/// Expression that selects a column so that ENUM, SET and BIT arrive as numbers. `name` is already quoted.
 #[must_use]
 pub fn select_expression(ty: &ColumnType, name: &str) -> String {
     match ty.code {
@@ -35,17 +35,17 @@ pub fn select_expression(ty: &ColumnType, name: &str) -> String {
     }
 }
 
-/// Turns result rows into row images of one table.
+/// Converts result rows into row images of one table.
 #[derive(Debug, Clone)]
 pub struct RowEncoder {
     columns: Box<[(ColumnType, ResultColumn)]>,
 }
 
 impl RowEncoder {
-    /// For a table's columns and the result's columns, in the same order.
+    /// Encoder for a table's columns and the result's columns, given in the same order.
     ///
     /// # Errors
-    /// Different numbers of columns; a result column that cannot stand for its table column.
+    /// The numbers of columns differ, or a result column's type does not suit its table column.
     pub fn new(columns: &[ColumnType], result: &[ResultColumn]) -> Result<RowEncoder, ValueError> {
         if columns.len() != result.len() {
             return Err(ValueError::Invalid { what: "number of result columns" });
@@ -61,7 +61,7 @@ impl RowEncoder {
     /// Appends the image of a row packet.
     ///
     /// # Errors
-    /// The packet is no row of these columns, or a value does not fit its column; `out` then holds a part.
+    /// The packet is not a row of these columns, or a value does not fit its column. `out` then holds a partial image.
     pub fn encode_packet(&self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         let invalid = ValueError::Invalid { what: "row packet" };
         let Some((0, rest)) = packet.split_first() else { return Err(invalid) };
@@ -69,7 +69,7 @@ impl RowEncoder {
         self.encode(nulls, values, out)
     }
 
-    /// Appends the image of a row given as the packet's null bitmap (column 0 is bit 2) and values.
+    /// Appends the image of a row, given as the packet's null bitmap (column 0 is bit 2) and its values.
     ///
     /// # Errors
     /// As `encode_packet`.
@@ -90,7 +90,7 @@ impl RowEncoder {
     }
 }
 
-/// Whether values of a wire type can be stored in a column.
+/// True if values of this wire type can be stored in the column.
 fn fits(ty: &ColumnType, wire: u8) -> bool {
     let integer = matches!(wire, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG | t::YEAR);
     let bytes = matches!(wire, t::VARCHAR | t::VAR_STRING | t::CHAR | 249..=t::BLOB);
@@ -104,7 +104,7 @@ fn fits(ty: &ColumnType, wire: u8) -> bool {
         t::DATE | t::DATETIME2 | t::TIMESTAMP2 => matches!(wire, t::DATE | t::DATETIME | t::TIMESTAMP),
         t::TIME2 => wire == t::TIME,
         t::CHAR | t::VARCHAR | t::BLOB => bytes,
-        // MariaDB has no type of its own for JSON.
+        // MariaDB has no JSON type.
         t::JSON => wire == t::JSON || bytes,
         t::GEOMETRY => wire == t::GEOMETRY || bytes,
         t::VECTOR => wire == t::VECTOR || bytes,
@@ -112,10 +112,10 @@ fn fits(ty: &ColumnType, wire: u8) -> bool {
     }
 }
 
-/// Appends the stored bytes of the value at the front of `bytes` and gives what follows it.
+/// Appends the stored bytes of the value at the front of `bytes` and returns the rest.
 ///
 /// # Errors
-/// The bytes are no value of the wire type, or it does not fit the column.
+/// The bytes are not a value of the wire type, or the value does not fit the column.
 fn encode_value<'a>(
     ty: &ColumnType,
     wire: ResultColumn,
@@ -177,7 +177,7 @@ fn encode_value<'a>(
     }
 }
 
-/// Appends a number to be stored little-endian.
+/// Appends a number in its stored form, little-endian.
 pub(crate) fn push_number(ty: &ColumnType, value: i128, out: &mut Vec<u8>) -> Result<(), ValueError> {
     let misfit = ValueError::Invalid { what: ty.name() };
     let len = ty.fixed_len().unwrap_or(0).clamp(1, 8);
@@ -198,7 +198,7 @@ pub(crate) fn push_number(ty: &ColumnType, value: i128, out: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// Appends a value with its length in front, as the server packs it: CHAR and BINARY without the padding.
+/// Appends a value with its length prefix as the server packs it: CHAR and BINARY without padding.
 pub(crate) fn push_content(ty: &ColumnType, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let misfit = ValueError::Invalid { what: ty.name() };
     let value = if ty.code == t::CHAR { without_padding(ty.collation, value)? } else { value };
@@ -252,7 +252,7 @@ fn number<'a>(ty: &ColumnType, wire: ResultColumn, bytes: &'a [u8]) -> Result<(i
     Ok((number, rest))
 }
 
-/// A value behind a length of 1, 3, 4 or 9 bytes, and what follows.
+/// Splits off a value with a length prefix of 1, 3, 4 or 9 bytes; returns it and the rest.
 fn sized(bytes: &[u8]) -> Result<(&[u8], &[u8]), ValueError> {
     let invalid = ValueError::Invalid { what: "row packet" };
     let (first, rest) = bytes.split_first().ok_or(invalid.clone())?;
@@ -308,11 +308,11 @@ fn time(bytes: &[u8]) -> Result<(Time, &[u8]), ValueError> {
     }
 }
 
-/// Appends `image` (of all columns, as stored) in the form `RowEncoder` gives: JSON documents as their text, unused bits
+/// Appends `image` (all columns, as stored) in the form that `RowEncoder` produces: JSON documents as text, unused bits
 /// of the null bitmap 0. Returns how many bytes of `image` the row took.
 ///
 /// # Errors
-/// The image is cut off, a document is broken; `out` then holds a part.
+/// The image is cut off, or a document is damaged. `out` then holds a partial image.
 pub fn comparable_image(
     columns: &[ColumnType],
     layout: &RowLayout,

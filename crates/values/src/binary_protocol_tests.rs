@@ -75,7 +75,7 @@ fn rows_with_nulls_equal_images_from_the_log() {
     let layout = RowLayout::new(&columns);
     let mut from_row = Vec::new();
     encoder.encode_packet(b"\0\x10\x07\0\0\0\x05[\"a\"]", &mut from_row).unwrap();
-    // The unused bits of the bitmap are set here.
+    // This image has the bitmap's unused bits set.
     let image = [0xfc, 7, 0, 0, 0, 10, 0, 0, 0, 2, 1, 0, 9, 0, 0x0c, 7, 0, 1, b'a', b'm', b'o', b'r', b'e'];
     let mut from_log = Vec::new();
     let taken = comparable_image(&columns, &layout, &image, &mut Vec::new(), &mut from_log).unwrap();

@@ -1,7 +1,8 @@
-//! Text of a column's character set as utf8mb4 and back.
+//! Converts text between a column's character set and utf8mb4.
 //!
-//! In: bytes and a collation. Out: the bytes a client with character_set_results=utf8mb4 sees, or the column's bytes.
-//! Never here: a guess: a character set that is not here is `ValueError::Unsupported`.
+//! In: bytes and a collation. Out: the bytes that a client with character_set_results=utf8mb4 receives, or the bytes
+//! stored in the column.
+//! Never here: a guess. An unknown character set is `ValueError::Unsupported`.
 
 use std::borrow::Cow;
 
@@ -10,23 +11,23 @@ use crate::charset_table::{self, CharsetTable};
 use crate::collation::{self, Collation};
 use crate::error::ValueError;
 
-/// A character set whose conversion is known.
+/// Character set that can be converted.
 #[derive(Debug, Clone, Copy)]
 enum Charset {
-    /// utf8mb4, utf8mb3 and binary: the client gets the bytes.
+    /// utf8mb4, utf8mb3 and binary: the client receives the bytes unchanged.
     AsIs,
     /// One byte a character, ASCII below 0x80.
     Single(&'static [u16; 128]),
-    /// The same without U+007F to U+009F, as latin2_czech_cs is (`strings/ctype-czech.cc`).
+    /// As `Single`, without U+007F to U+009F; only latin2_czech_cs (`strings/ctype-czech.cc`).
     WithoutControls(&'static [u16; 128]),
     Utf16(fn([u8; 2]) -> u16),
     Utf32,
-    /// Several bytes a character, and swe7.
+    /// Multi-byte character sets, and swe7.
     Table(&'static CharsetTable),
 }
 
 impl Charset {
-    /// Whether this byte is no character, and the character of that number has no byte.
+    /// True if this byte is not a character and the character of that number has no byte.
     fn lacks(self, byte: u8) -> bool {
         matches!((self, byte), (Charset::WithoutControls(_), 0x7f..=0x9f))
     }
@@ -42,7 +43,7 @@ fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
         "utf16le" => Charset::Utf16(u16::from_le_bytes),
         "utf32" => Charset::Utf32,
         name => match UPPER_HALVES.iter().find(|(charset, _)| *charset == name) {
-            // The one collation whose tables are not its character set's.
+            // The only collation whose tables differ from those of its character set.
             Some((_, upper)) if found.name == "latin2_czech_cs" => Charset::WithoutControls(upper),
             Some((_, upper)) => Charset::Single(upper),
             None => match charset_table::by_name(name) {
@@ -54,20 +55,20 @@ fn resolve(collation: u16) -> Result<(Charset, Collation), ValueError> {
     Ok((charset, found))
 }
 
-/// Whether text of this collation can be converted.
+/// True if text of this collation can be converted.
 #[must_use]
 pub fn is_supported(collation: u16) -> bool {
     resolve(collation).is_ok()
 }
 
-/// The text as utf8mb4, as the server sends it to a client.
+/// Returns the text as utf8mb4, as the server sends it to a client.
 ///
 /// # Errors
-/// The character set is not implemented, or the bytes are no text of it.
+/// The character set is not implemented, or the bytes are not text in it.
 pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let (charset, found) = resolve(collation)?;
     let Charset::WithoutControls(_) = charset else { return by_tables(charset, found, text) };
-    // The server looks at no table before the first byte that is not ASCII (`my_convert`).
+    // The server consults no table before the first non-ASCII byte (`my_convert`).
     let (plain, rest) = text.split_at(text.iter().position(|byte| !byte.is_ascii()).unwrap_or(text.len()));
     if rest.is_empty() {
         return Ok(Cow::Borrowed(text));
@@ -75,10 +76,10 @@ pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueErr
     Ok(Cow::Owned([plain, &by_tables(charset, found, rest)?].concat()))
 }
 
-/// The text as utf8mb4, as the server stores it in a column of that character set: each character by the tables.
+/// Returns the text as utf8mb4, as the server stores it in a utf8mb4 column: every character goes through the tables.
 ///
 /// # Errors
-/// The character set is not implemented, or the bytes are no text of it.
+/// The character set is not implemented, or the bytes are not text in it.
 pub(crate) fn stored_to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let (charset, found) = resolve(collation)?;
     by_tables(charset, found, text)
@@ -118,10 +119,10 @@ fn by_tables(charset: Charset, found: Collation, text: &[u8]) -> Result<Cow<'_, 
     }
 }
 
-/// utf8mb4 text in the character set of `collation`.
+/// Converts utf8mb4 text to the character set of `collation`.
 ///
 /// # Errors
-/// The character set is not implemented, the bytes are no utf8mb4, or a character does not exist in the set.
+/// The character set is not implemented, the bytes are not utf8mb4, or the set lacks a character.
 pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let (charset, found) = resolve(collation)?;
     if matches!(charset, Charset::AsIs) && found.id == collation::BINARY {
@@ -137,7 +138,7 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
             let byte = |c: char| match u8::try_from(c) {
                 Ok(byte) if charset.lacks(byte) => None,
                 Ok(byte) if byte.is_ascii() => Some(byte),
-                // Several bytes of tis620 are U+FFFD; the server takes the last one.
+                // Several bytes of tis620 decode to U+FFFD; the server encodes it as the last of them.
                 _ => upper
                     .iter()
                     .rposition(|u| u32::from(*u) == u32::from(c))
@@ -149,7 +150,7 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
             if found.mbmaxlen < 4 && unicode.chars().any(|c| c.len_utf16() > 1) {
                 return Err(missing());
             }
-            // Tells which byte comes first.
+            // Shows which byte comes first.
             let big = unit([0, 1]) == 1;
             let bytes = |u: u16| if big { u.to_be_bytes() } else { u.to_le_bytes() };
             Ok(Cow::Owned(unicode.encode_utf16().flat_map(bytes).collect()))
@@ -160,11 +161,11 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
     }
 }
 
-/// The same with a question mark for each character that is not in the set, as the server stores it where sql_mode is not
-/// strict.
+/// As [`from_utf8mb4`], with a question mark for each character that the set lacks, as the server stores it when
+/// sql_mode is not strict.
 ///
 /// # Errors
-/// The character set is not implemented, or the bytes are no utf8mb4.
+/// The character set is not implemented, or the bytes are not utf8mb4.
 pub(crate) fn from_utf8mb4_or_question_marks(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let error = match from_utf8mb4(collation, text) {
         Err(error @ ValueError::BadLiteral { .. }) => error,
@@ -179,7 +180,7 @@ pub(crate) fn from_utf8mb4_or_question_marks(collation: u16, text: &[u8]) -> Res
     Ok(Cow::Owned(bytes))
 }
 
-/// The bytes that pad and that are stripped from the end of CHAR text.
+/// Bytes that pad CHAR text and are stripped from its end.
 pub(crate) fn pad(collation: u16) -> &'static [u8] {
     match collation::by_id(collation).map(|found| found.charset) {
         Some("binary") => &[0],
@@ -190,8 +191,7 @@ pub(crate) fn pad(collation: u16) -> &'static [u8] {
     }
 }
 
-/// The first `count` characters of text in a character set, or all. Bytes that are no text count as characters of their
-/// own.
+/// The first `count` characters of text in a character set, or all of it. Each invalid byte counts as one character.
 pub(crate) fn first_characters<'a>(charset: &str, text: &'a [u8], count: u32) -> &'a [u8] {
     let mut end = 0;
     for _ in 0..count {
@@ -201,7 +201,7 @@ pub(crate) fn first_characters<'a>(charset: &str, text: &'a [u8], count: u32) ->
     text.get(..end).unwrap_or(text)
 }
 
-/// Bytes of a character that starts with these two.
+/// Length in bytes of the character that begins with these two bytes.
 pub(crate) fn character_len(charset: &str, first: u8, second: u8) -> usize {
     match charset {
         "utf8mb4" | "utf8mb3" => match first {
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(from_utf8mb4_or_question_marks(id("ucs2"), "😀".as_bytes()).unwrap().as_ref(), b"\0?");
     }
 
-    /// What a server gives (`tests/single_byte_charsets.rs` asks for every character).
+    /// The server's answers (`tests/single_byte_charsets.rs` asks about every character).
     #[test]
     fn latin2_czech_cs_has_tables_of_its_own() {
         let (czech, general) = (2, id("latin2"));
@@ -279,7 +279,7 @@ mod tests {
         assert!(from_utf8mb4(id("utf8mb3"), "😀".as_bytes()).is_err());
         assert!(to_utf8mb4(id("utf16"), &[0xd8, 0x3d]).is_err());
         assert!(to_utf8mb4(id("utf32"), &[0, 1]).is_err());
-        // A server said so.
+        // As a server answered.
         assert_eq!(to_utf8mb4(id("swe7"), b"a[\x7b").unwrap(), "aÄä".as_bytes());
         assert_eq!(from_utf8mb4(id("swe7"), "åÖ".as_bytes()).unwrap().as_ref(), b"}\\");
         assert_eq!(to_utf8mb4(id("big5"), &[0xa7, 0x41, b'a']).unwrap(), "你a".as_bytes());
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(to_utf8mb4(id("gb18030"), &[0x94, 0x39, 0xda, 0x33, 0xc4, 0xe3]).unwrap(), "💩你".as_bytes());
         assert_eq!(from_utf8mb4(id("gb18030"), "💩".as_bytes()).unwrap().as_ref(), [0x94, 0x39, 0xda, 0x33]);
         assert_eq!(from_utf8mb4(id("sjis"), "〜".as_bytes()).unwrap().as_ref(), [0x81, 0x60]);
-        // A code of the set that has no character.
+        // A code of the set without a character.
         assert_eq!(to_utf8mb4(id("gbk"), &[0xfe, 0xfe, b'a']).unwrap(), "?a".as_bytes());
         assert!(matches!(to_utf8mb4(0, b"a"), Err(ValueError::Unsupported { .. })));
     }
@@ -318,7 +318,7 @@ mod tests {
         #[test]
         fn what_converts_comes_back(text: String, collation in 1u16..330) {
             if let Ok(bytes) = from_utf8mb4(collation, text.as_bytes()) {
-                // Some characters the server turns into a similar one.
+                // The server maps some characters to a similar one.
                 let table = collation::by_id(collation).and_then(|found| charset_table::by_name(found.charset));
                 prop_assume!(table.is_none_or(|table| text.chars().all(|char| table.comes_back(char))));
                 let back = to_utf8mb4(collation, &bytes).unwrap().into_owned();

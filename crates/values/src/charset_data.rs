@@ -1,6 +1,6 @@
-//! What the bytes 0x80 to 0xff mean in MySQL's character sets of one byte a character (asked of a 9.7 server).
+//! Meaning of the bytes 0x80 to 0xff in MySQL's single-byte character sets (from a 9.7 server).
 
-/// Character set and its upper half; `?` where it has no character, as the server converts it.
+/// Character set and its upper half. `?` marks bytes without a character; the server converts them to it.
 #[rustfmt::skip]
 pub(crate) const UPPER_HALVES: &[(&str, [u16; 128])] = &[
     ("armscii8", [

@@ -1,7 +1,7 @@
-//! Character sets of several bytes a character (and swe7), exactly as a 9.7 server converts them.
+//! Multi-byte character sets (and swe7), converted exactly as a 9.7 server converts them.
 //!
-//! In: text of such a set, or Unicode. Out: the other one. Each set is an encoding of the `encoding_rs` crate and a list of
-//! what the server does otherwise (`charsets.bin`, written by `examples/charset_tables.rs`). Never here: a guess.
+//! In: text in such a set, or Unicode. Out: the other one. Each set is an `encoding_rs` encoding plus a list of the
+//! server's differences from it (`charsets.bin`, written by `examples/charset_tables.rs`). Never here: a guess.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS};
 
 use crate::charset::character_len;
 
-/// In the order of the file.
+/// In the file's order.
 static SETS: [(&str, Option<&Encoding>); 10] = [
     ("big5", Some(BIG5)),
     ("cp932", Some(SHIFT_JIS)),
@@ -25,28 +25,28 @@ static SETS: [(&str, Option<&Encoding>); 10] = [
 
 static FILE: &[u8] = include_bytes!("charsets.bin");
 
-/// A character set.
+/// Conversion tables of one character set.
 #[derive(Debug)]
 pub(crate) struct CharsetTable {
     name: &'static str,
-    /// None: ASCII.
+    /// `None` stands for ASCII.
     encoding: Option<&'static Encoding>,
-    /// Codes of the set and their characters, by code, where they are not the encoding's.
+    /// Codes of the set whose character differs from the encoding's, sorted by code.
     from: Vec<(u32, u32)>,
-    /// Characters and their codes, by character; code 0 for none.
+    /// Characters whose code differs from the encoding's, sorted by character; code 0 for none.
     into: Vec<(u32, u32)>,
-    /// Bytes below 0x80 are ASCII both ways.
+    /// True if bytes below 0x80 are ASCII in both directions.
     pub ascii: bool,
 }
 
-/// The table of a character set that has one.
+/// Table of a character set, if it has one.
 pub(crate) fn by_name(name: &str) -> Option<&'static CharsetTable> {
     static TABLES: [OnceLock<CharsetTable>; 10] = [const { OnceLock::new() }; 10];
     let index = SETS.iter().position(|(set, _)| *set == name)?;
     Some(TABLES.get(index)?.get_or_init(|| CharsetTable::read(index)))
 }
 
-/// A number of 7 bits a byte, low bits first.
+/// Reads a number of 7 bits a byte, low bits first.
 fn number(bytes: &mut &[u8]) -> u64 {
     let (mut value, mut shift) = (0, 0);
     while let Some((byte, rest)) = bytes.split_first() {
@@ -97,8 +97,8 @@ impl CharsetTable {
         CharsetTable { name, encoding, from, into, ascii }
     }
 
-    /// Text of the set as Unicode; None for bytes that are no text of it. A character that Unicode lacks becomes `?`, as
-    /// the server has it.
+    /// Decodes text of the set to Unicode; `None` if the bytes are not text in it. A character that Unicode lacks
+    /// becomes `?`, as on the server.
     pub(crate) fn decode(&self, text: &[u8]) -> Option<String> {
         let mut out = String::with_capacity(text.len() * 2);
         let (mut at, mut run) = (0, 0);
@@ -124,7 +124,7 @@ impl CharsetTable {
         Some(())
     }
 
-    /// Unicode as text of the set; None when the set lacks a character.
+    /// Encodes Unicode text in the set; `None` if the set lacks a character.
     pub(crate) fn encode(&self, text: &str) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(text.len());
         let mut run = 0;
@@ -146,13 +146,13 @@ impl CharsetTable {
 
     fn encode_run(&self, text: &str, out: &mut Vec<u8>) -> Option<()> {
         let Some(encoding) = self.encoding else {
-            // ASCII but for what the set has other characters in the place of.
+            // ASCII text is unchanged, except where the set replaces an ASCII character with another.
             let same = text.is_ascii() && self.decode(text.as_bytes()).as_deref() == Some(text);
             out.extend_from_slice(Some(text).filter(|_| same)?.as_bytes());
             return Some(());
         };
         let (bytes, _, unmappable) = encoding.encode(text);
-        // What does not come back the same way was written by a rule of browsers, not of the server.
+        // Text that does not decode to itself was encoded by a browsers' rule that the server does not have.
         if unmappable || self.decode(&bytes).as_deref() != Some(text) {
             return None;
         }
@@ -160,7 +160,7 @@ impl CharsetTable {
         Some(())
     }
 
-    /// Codes whose character has another code.
+    /// False for codes whose character encodes to another code.
     #[cfg(test)]
     pub(crate) fn comes_back(&self, char: char) -> bool {
         self.encode(char.encode_utf8(&mut [0; 4])).is_some_and(|bytes| self.decode(&bytes) == Some(char.to_string()))

@@ -1,34 +1,34 @@
-//! MySQL's collations: id, name, character set, bytes a character needs at most.
+//! MySQL's collations: id, name, character set, maximum bytes a character.
 //!
-//! In: an id from a table map or a name from DDL. Out: `Collation`. Never here: weights and comparison.
+//! In: an id from a table map, or a name from DDL. Out: `Collation`. Never here: weights, comparison.
 
 use crate::collation_data::{CHARSET_DEFAULTS, COLLATIONS};
 
-/// Id of the collation of bytes that are no text.
+/// Collation id of binary strings.
 pub const BINARY: u16 = 63;
-/// Id of utf8mb4_0900_ai_ci, the default of MySQL 8 and later.
+/// Id of utf8mb4_0900_ai_ci, the default since MySQL 8.0.
 pub const UTF8MB4_0900_AI_CI: u16 = 255;
 
-/// A collation of the server.
+/// One of the server's collations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Collation {
-    /// The server's number, as in table maps and column definitions.
+    /// The server's number for it, as in table maps and column definitions.
     pub id: u16,
     /// For example `utf8mb4_0900_ai_ci`.
     pub name: &'static str,
     /// For example `utf8mb4`.
     pub charset: &'static str,
-    /// Bytes one character takes at most.
+    /// Maximum length of a character in bytes.
     pub mbmaxlen: u8,
 }
 
-/// The collation with this id.
+/// Looks up a collation by id.
 #[must_use]
 pub fn by_id(id: u16) -> Option<Collation> {
     COLLATIONS.binary_search_by_key(&id, |c| c.id).ok().and_then(|at| COLLATIONS.get(at)).copied()
 }
 
-/// The collation of this name, letter case ignored. `utf8_…`, the name before 8.0.30, stands for `utf8mb3_…`.
+/// Looks up a collation by name, ignoring case. `utf8_…`, the name before 8.0.30, means `utf8mb3_…`.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Collation> {
     let find = |prefix: &str, rest: &str| {
@@ -44,8 +44,8 @@ pub fn by_name(name: &str) -> Option<Collation> {
     }
 }
 
-/// The default collation of this character set, letter case ignored. `utf8` stands for `utf8mb3`. A server whose
-/// `default_collation_for_utf8mb4` differs stamps that into its Query events.
+/// Default collation of a character set, looked up ignoring case. `utf8` means `utf8mb3`. A server with another
+/// `default_collation_for_utf8mb4` writes that setting into its Query events.
 #[must_use]
 pub fn charset_default(name: &str) -> Option<Collation> {
     let name = if name.eq_ignore_ascii_case("utf8") { "utf8mb3" } else { name };

@@ -1,4 +1,4 @@
-//! Every collation of a MySQL 9.7 server, by id (taken from information_schema).
+//! Every collation of a MySQL 9.7 server, ordered by id (from information_schema).
 
 use crate::collation::Collation;
 
@@ -293,7 +293,7 @@ pub(crate) const COLLATIONS: &[Collation] = &[
     entry(323, "utf8mb4_mn_cyrl_0900_as_cs", "utf8mb4", 4),
 ];
 
-/// Each character set with the id of its default collation.
+/// Character sets with the ids of their default collations.
 #[rustfmt::skip]
 pub(crate) const CHARSET_DEFAULTS: &[(&str, u16)] = &[
     ("armscii8", 32),

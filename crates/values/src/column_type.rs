@@ -1,6 +1,6 @@
-//! A column's type as the binary log needs it: how many bytes a value takes and what they mean.
+//! Column types as the binary log needs them: how many bytes a value takes and what they mean.
 //!
-//! In: type byte and metadata of a table map, or a definition read from DDL. Out: `ColumnType`.
+//! In: type byte and metadata from a table map, or a definition read from DDL. Out: `ColumnType`.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::collation::{self, Collation};
 use crate::decimal;
 use crate::error::ValueError;
 
-/// The server's type codes (enum_field_types in field_types.h). CHAR, ENUM and SET have their real code here, where a
-/// table map has 254 for all three.
+/// The server's type codes (enum_field_types in field_types.h). CHAR, ENUM and SET have their real codes here; a table
+/// map has 254 for all three.
 pub mod type_code {
     #![allow(missing_docs)]
     pub const TINY: u8 = 1;
@@ -17,17 +17,17 @@ pub mod type_code {
     pub const LONG: u8 = 3;
     pub const FLOAT: u8 = 4;
     pub const DOUBLE: u8 = 5;
-    /// TIMESTAMP as 5.5 and earlier stored it.
+    /// TIMESTAMP as MySQL 5.5 and earlier stored it.
     pub const TIMESTAMP: u8 = 7;
     pub const LONGLONG: u8 = 8;
     pub const INT24: u8 = 9;
     pub const DATE: u8 = 10;
-    /// TIME as 5.5 and earlier stored it.
+    /// TIME as MySQL 5.5 and earlier stored it.
     pub const TIME: u8 = 11;
-    /// DATETIME as 5.5 and earlier stored it.
+    /// DATETIME as MySQL 5.5 and earlier stored it.
     pub const DATETIME: u8 = 12;
     pub const YEAR: u8 = 13;
-    /// Only in table maps; `ColumnType` has `DATE`.
+    /// Only in table maps; `ColumnType` uses `DATE`.
     pub const NEWDATE: u8 = 14;
     pub const VARCHAR: u8 = 15;
     pub const BIT: u8 = 16;
@@ -41,7 +41,7 @@ pub mod type_code {
     pub const ENUM: u8 = 247;
     pub const SET: u8 = 248;
     pub const BLOB: u8 = 252;
-    /// Only in result sets: what a VARCHAR column is sent as.
+    /// Only in result sets, where it stands for VARCHAR.
     pub const VAR_STRING: u8 = 253;
     pub const CHAR: u8 = 254;
     pub const GEOMETRY: u8 = 255;
@@ -49,47 +49,49 @@ pub mod type_code {
 
 use type_code as t;
 
-/// A column's type.
+/// Type of one column.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ColumnType {
-    /// One of `type_code`, the real type.
+    /// One of `type_code`; for CHAR, ENUM and SET the real type.
     #[serde(rename = "code")]
     pub code: u8,
-    /// CHAR, VARCHAR: bytes at most. ENUM, SET: bytes stored. DECIMAL: precision × 256 + scale. BLOB, JSON, GEOMETRY,
-    /// VECTOR: bytes of the length. Temporal: fractional digits. BIT: bits. FLOAT 4, DOUBLE 8. Else 0.
+    /// CHAR, VARCHAR: maximum bytes. ENUM, SET: stored bytes. DECIMAL: precision × 256 + scale. BLOB, JSON, GEOMETRY,
+    /// VECTOR: bytes of the length prefix. Temporal types: fractional digits. BIT: bits. FLOAT: 4. DOUBLE: 8. Others:
+    /// 0.
     #[serde(rename = "meta")]
     pub meta: u16,
-    /// Integers, DECIMAL, FLOAT, DOUBLE.
+    /// UNSIGNED; applies to integers, DECIMAL, FLOAT and DOUBLE.
     #[serde(rename = "unsigned")]
     pub unsigned: bool,
-    /// Collation id of text; 63 for bytes; 0 when unknown.
+    /// Collation id of text; 63 for bytes; 0 if unknown.
     #[serde(rename = "collation")]
     pub collation: u16,
-    /// Names of ENUM and SET in the column's character set; else empty.
+    /// Member names of ENUM and SET, in the column's character set; otherwise empty.
     #[serde(rename = "members")]
     pub members: Arc<[Box<[u8]>]>,
 }
 
-/// How a column's stored bytes delimit themselves.
+/// How the length of a stored value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// This many bytes.
+    /// Always this many bytes.
     Fixed(u32),
     /// A little-endian length of 1 to 4 bytes, then as many bytes.
     Prefixed(u8),
 }
 
 impl ColumnType {
-    /// A type with nothing but a code and its metadata.
+    /// A type with a code and metadata only.
     #[must_use]
     pub fn new(code: u8, meta: u16) -> ColumnType {
         ColumnType { code, meta, unsigned: false, collation: 0, members: Arc::default() }
     }
 
-    /// Reads type byte and metadata bytes as a table map has them. Signedness, collation and names are elsewhere.
+    /// Reads a type from the type byte and metadata bytes of a table map. Signedness, collation and names are elsewhere
+    /// in the event.
     ///
     /// # Errors
-    /// Metadata of the wrong length or out of range; a type no row image of MySQL 5.6 to 9.x holds.
+    /// The metadata has the wrong length or is out of range, or no row image of MySQL 5.6 to 9.x holds the type.
     pub fn from_table_map(type_byte: u8, raw_metadata: &[u8]) -> Result<ColumnType, ValueError> {
         let what = "column metadata in a table map";
         let none = || raw_metadata.is_empty().then_some(()).ok_or(ValueError::Invalid { what });
@@ -130,7 +132,7 @@ impl ColumnType {
             }
             t::CHAR => {
                 let [high, low] = two()?;
-                // Two bits of a CHAR's length hide, inverted, in bits that are set in all three real types.
+                // Two bits of a CHAR's length are stored inverted in bits that all three real type codes have set.
                 (high | 0x30, u16::from(!high & 0x30) << 4 | u16::from(low))
             }
             _ => return Err(ValueError::unsupported(format!("column type {type_byte} in a table map"))),
@@ -140,10 +142,10 @@ impl ColumnType {
         Ok(ty)
     }
 
-    /// Whether code and metadata belong together.
+    /// Checks that the metadata is valid for the type code.
     ///
     /// # Errors
-    /// What does not.
+    /// The metadata is out of range, or the code is unknown.
     pub fn check(&self) -> Result<(), ValueError> {
         let meta = self.meta;
         let good = match self.code {
@@ -182,13 +184,13 @@ impl ColumnType {
         (precision, scale)
     }
 
-    /// TINYINT to BIGINT, with and without sign.
+    /// True for TINYINT to BIGINT, signed or unsigned.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         matches!(self.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG)
     }
 
-    /// Bytes of a stored value where that does not depend on the value.
+    /// Length in bytes of a stored value, if all values have the same.
     #[must_use]
     pub fn fixed_len(&self) -> Option<usize> {
         match self.extent() {
@@ -197,7 +199,7 @@ impl ColumnType {
         }
     }
 
-    /// Bytes of the length in front of a stored value; 0 for types of fixed length.
+    /// Length in bytes of a stored value's length prefix; 0 for types of fixed length.
     #[must_use]
     pub fn prefix_len(&self) -> usize {
         match self.extent() {
@@ -226,12 +228,13 @@ impl ColumnType {
                 Extent::Fixed(len)
             }
             t::CHAR | t::VARCHAR => Extent::Prefixed(if self.meta > 255 { 2 } else { 1 }),
-            // BLOB, JSON, GEOMETRY, VECTOR. `check` keeps other codes out; here they must only not misread.
+            // BLOB, JSON, GEOMETRY, VECTOR. `check` rejects other codes; for those the only duty here is not to
+            // misread.
             _ => Extent::Prefixed(self.meta.clamp(1, 4) as u8),
         }
     }
 
-    /// The collation of a text column; None for bytes, numbers and unknown ids.
+    /// Collation of a text column; `None` for bytes, numbers and unknown ids.
     #[must_use]
     pub fn text_collation(&self) -> Option<Collation> {
         match self.code {
@@ -242,7 +245,7 @@ impl ColumnType {
         }
     }
 
-    /// The type's name for messages, without parameters.
+    /// Name of the type for messages, without parameters.
     #[must_use]
     pub fn name(&self) -> &'static str {
         let binary = self.collation == collation::BINARY;

@@ -1,9 +1,8 @@
-//! A stored value of one type as the stored value of another: what ALTER TABLE … MODIFY, CHANGE and CONVERT TO do to
-//! the rows that are there.
+//! Converts a stored value to another column type, as ALTER TABLE … MODIFY, CHANGE and CONVERT TO do to existing rows.
 //!
-//! In: the two types, the stored bytes. Out: the bytes the server stores in the new column (checked against a 9.7 server
-//! by the forms of `tests/ddl`). Never here: NULL, a guess: a conversion that is not known, or a value whose
-//! conversion is not, is an error.
+//! In: the two types and the stored bytes. Out: the bytes the server stores in the new column (checked against a 9.7
+//! server by the forms of `tests/ddl`). Never here: NULL, a guess. An unknown conversion is an error, and so is a value
+//! whose result is unknown.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,38 +13,38 @@ use crate::float::nearest_f32;
 use crate::temporal::{DateTime, Time};
 use crate::{decimal, text as printed};
 
-/// What a conversion depends on besides the types.
+/// What a conversion depends on, apart from the types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConvertOptions {
-    /// `sql_mode` has STRICT_TRANS_TABLES or STRICT_ALL_TABLES: what does not fit was an error at the source, so here it
-    /// means that the rows differ. Without, it was cut to what fits.
+    /// `sql_mode` has STRICT_TRANS_TABLES or STRICT_ALL_TABLES. A value that does not fit was an error at the source,
+    /// so here it means that the rows differ. Without strict mode the source truncated it.
     #[serde(rename = "strict")]
     pub strict: bool,
-    /// `sql_mode` has TIME_TRUNCATE_FRACTIONAL: fractions of seconds are cut off, not rounded.
+    /// `sql_mode` has TIME_TRUNCATE_FRACTIONAL: fractions of seconds are truncated, not rounded.
     #[serde(rename = "truncate_fraction")]
     pub truncate_fraction: bool,
-    /// `sql_mode` has PAD_CHAR_TO_FULL_LENGTH: CHAR values go with their spaces.
+    /// `sql_mode` has PAD_CHAR_TO_FULL_LENGTH: CHAR values keep their trailing spaces.
     #[serde(rename = "pad_char")]
     pub pad_char: bool,
-    /// Seconds east of UTC of the session's time zone, where it has a fixed one.
+    /// The session's time zone in seconds east of UTC, if it is a fixed offset.
     #[serde(rename = "offset_seconds", deserialize_with = "Option::deserialize")]
     pub offset_seconds: Option<i32>,
-    /// Digits that ZEROFILL shows at least; 0 without.
+    /// Minimum digits that ZEROFILL shows; 0 without ZEROFILL.
     #[serde(rename = "zerofill_width")]
     pub zerofill_width: u16,
-    /// What the statement takes for a date.
-    // Absent where every date is taken.
+    /// Dates that the statement accepts.
+    // Not stored when every date is accepted.
     #[serde(rename = "dates", default, skip_serializing_if = "DateRules::is_none")]
     pub dates: DateRules,
 }
 
-/// Which dates a statement that copies its table does not take: they become zero, date and time, in DATE, DATETIME and
-/// TIMESTAMP columns, those whose type stays included; in strict mode they were errors at the source (`check_date`,
-/// sql-common/my_time.cc; seen on 9.7). The zero date itself is always taken.
+/// Dates that a statement which copies its table rejects. They become zero, date and time, in DATE, DATETIME and
+/// TIMESTAMP columns, even in columns whose type does not change. In strict mode they were errors at the source
+/// (`check_date`, sql-common/my_time.cc; seen on 9.7). The zero date itself is always accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DateRules {
-    /// `sql_mode` is without ALLOW_INVALID_DATES: the day must be one of its month's.
+    /// `sql_mode` lacks ALLOW_INVALID_DATES: the day must exist in its month.
     #[serde(rename = "day_must_exist")]
     pub day_must_exist: bool,
     /// `sql_mode` has NO_ZERO_IN_DATE: neither month nor day may be 0.
@@ -54,13 +53,13 @@ pub struct DateRules {
 }
 
 impl DateRules {
-    /// Every date is taken.
+    /// True if every date is accepted.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == DateRules::default()
     }
 
-    /// Whether they take a date that is not zero.
+    /// True if the rules accept a date other than zero.
     pub(crate) fn take(self, value: &DateTime) -> bool {
         if value.month == 0 || value.day == 0 {
             return !self.no_zero_in_date;
@@ -69,7 +68,7 @@ impl DateRules {
     }
 }
 
-/// A known conversion between two types.
+/// A supported conversion between two types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversion {
     pub(crate) from: ColumnType,
@@ -82,15 +81,15 @@ pub struct Conversion {
 enum Kind {
     /// The same bytes.
     Same,
-    /// The same value in a wider form: nothing can be lost, whatever the value.
+    /// The same value in a wider type: no value can be lost.
     Wider,
-    /// Like one of the two above, but for dates that [`DateRules`] do not take.
+    /// As one of the two above, except for dates that [`DateRules`] reject.
     Dates,
     /// Depends on the value.
     Each,
 }
 
-/// CHAR, VARCHAR, TEXT and their binary kin.
+/// True for CHAR, VARCHAR, TEXT and their binary counterparts.
 fn is_string(ty: &ColumnType) -> bool {
     matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB)
 }
@@ -104,10 +103,10 @@ fn is_temporal(ty: &ColumnType) -> bool {
 }
 
 impl Conversion {
-    /// The conversion from one type to another.
+    /// Prepares the conversion from one type to another.
     ///
     /// # Errors
-    /// [`ValueError::Unsupported`]: it is not known here.
+    /// [`ValueError::Unsupported`]: the conversion is not implemented.
     pub fn new(from: &ColumnType, to: &ColumnType, options: ConvertOptions) -> Result<Conversion, ValueError> {
         from.check()?;
         to.check()?;
@@ -127,19 +126,19 @@ impl Conversion {
         Ok(Conversion { from: from.clone(), to: to.clone(), options, kind })
     }
 
-    /// Every value keeps its bytes.
+    /// True if every value keeps its bytes.
     #[must_use]
     pub fn keeps_bytes(&self) -> bool {
         self.kind == Kind::Same
     }
 
-    /// Every value of the old type has one of the new type, and different ones stay different.
+    /// True if every value of the old type fits the new one, and different values stay different.
     #[must_use]
     pub fn is_lossless(&self) -> bool {
         matches!(self.kind, Kind::Same | Kind::Wider)
     }
 
-    /// As [`Conversion::is_lossless`], but for dates that become zero.
+    /// As [`Conversion::is_lossless`], except for dates that become zero.
     #[must_use]
     pub fn is_lossless_but_for_dates(&self) -> bool {
         self.kind != Kind::Each
@@ -148,8 +147,8 @@ impl Conversion {
     /// Appends the new stored bytes of a value, length prefix included.
     ///
     /// # Errors
-    /// The bytes are no value of the old type; the value has no known place in the new type. `out` may then hold a
-    /// part.
+    /// The bytes are not a value of the old type, or the value's result in the new type is unknown. `out` may then hold
+    /// part of a value.
     pub fn append(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         if self.kind == Kind::Same {
             out.extend_from_slice(stored);
@@ -174,7 +173,7 @@ impl Conversion {
             _ if is_temporal(from) && is_temporal(to) => self.temporal_to(stored, out),
             t::SET if to.code == t::SET => text::set_to_set(self, stored, out),
             t::ENUM if to.code == t::ENUM && stored.iter().all(|byte| *byte == 0) => {
-                // The error value stays one.
+                // ENUM's error value stays the error value.
                 out.resize(out.len() + usize::from(to.meta), 0);
                 Ok(())
             }
@@ -202,7 +201,7 @@ impl Conversion {
         }
     }
 
-    /// A whole number into an integer, BIT or YEAR column.
+    /// Stores a whole number in an integer, BIT or YEAR column.
     pub(crate) fn store_integer(&self, value: i128, out: &mut Vec<u8>) -> Result<(), ValueError> {
         let to = &self.to;
         if to.code == t::YEAR {
@@ -239,8 +238,8 @@ impl Conversion {
         Ok(())
     }
 
-    /// A FLOAT beyond a signed BIGINT is what the processor makes of it, the smallest one on x86-64, its bits read as the FLOAT's
-    /// sign says (`Field_float::val_int`, sql/field.cc; seen on 9.7).
+    /// A FLOAT beyond a signed BIGINT becomes what the processor makes of it: on x86-64 the smallest one, whose bits
+    /// are then read according to the FLOAT's sign (`Field_float::val_int`, sql/field.cc; seen on 9.7).
     fn float_as_longlong(&self, value: i128) -> i128 {
         match i64::try_from(value) {
             Ok(_) => value,
@@ -249,7 +248,7 @@ impl Conversion {
         }
     }
 
-    /// DOUBLE and DECIMAL with a sign pass through a signed BIGINT, even on the way to one without (`do_field_int`,
+    /// Signed DOUBLE and DECIMAL pass through a signed BIGINT, even when the new column is unsigned (`do_field_int`,
     /// sql/field_conv.cc; seen on 9.7).
     fn as_longlong(&self, value: i128) -> Result<i128, ValueError> {
         let kept = value.clamp(i64::MIN.into(), i64::MAX.into());
@@ -280,10 +279,11 @@ impl Conversion {
         }
     }
 
-    /// Decimal text into a DECIMAL column: rounded to its scale, cut to its largest value where that is no error.
+    /// Stores decimal text in a DECIMAL column: rounded to its scale, clipped to its largest value where that is no
+    /// error.
     pub(crate) fn store_decimal(&self, number: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         let (precision, scale) = self.to.precision_and_scale();
-        // A column without sign holds nothing below zero.
+        // An unsigned column holds nothing below zero.
         let clipped = match number {
             [b'-', digits @ ..] if self.to.unsigned && digits.iter().any(|byte| (b'1'..=b'9').contains(byte)) => {
                 if self.options.strict {
@@ -320,7 +320,7 @@ impl Conversion {
             }
             t::DOUBLE | t::FLOAT => return Err(self.does_not_fit(value)),
             _ => {
-                // Ties go to the even neighbour, as rint(3) has it.
+                // Ties go to the even neighbour, as in rint(3).
                 #[allow(
                     clippy::cast_possible_truncation,
                     reason = "whole; what lies outside becomes an end of the range"
@@ -366,7 +366,7 @@ impl Conversion {
         self.store_date(value, taken, out)
     }
 
-    /// A time in UTC as local time (`sign` 1) or the other way round (-1); None where it has none.
+    /// Converts a time in UTC to local time (`sign` 1) or back (-1); `None` if there is no such time.
     fn shifted(&self, value: DateTime, sign: i64) -> Result<Option<DateTime>, ValueError> {
         if value.is_zero() {
             return Ok(Some(value));
@@ -375,8 +375,9 @@ impl Conversion {
         Ok(value.shifted(sign * offset))
     }
 
-    /// Into a DATE, DATETIME or (in UTC) TIMESTAMP column, the fraction rounded. Zero where the date is not `taken`, where
-    /// a second more is needed and leads nowhere, and in a TIMESTAMP that cannot hold it.
+    /// Stores a value in a DATE, DATETIME or (in UTC) TIMESTAMP column, with its fraction rounded. If the date is not
+    /// `taken`, if it has no next second to round up to, or if a TIMESTAMP cannot hold it, the result is zero, or an
+    /// error in strict mode.
     pub(crate) fn store_date(&self, value: DateTime, taken: bool, out: &mut Vec<u8>) -> Result<(), ValueError> {
         let to = &self.to;
         let digits = if to.code == t::DATE { 0 } else { to.meta };
@@ -418,7 +419,7 @@ impl Conversion {
         Ok(Time { negative, hour: seconds / 3600, minute: seconds / 60 % 60, second: seconds % 60, micros })
     }
 
-    /// Microseconds to so many digits, and whether a second is to be added.
+    /// Reduces microseconds to this many digits; the flag says whether to add a second.
     fn fraction(&self, micros: u32, digits: u16) -> (u32, bool) {
         let unit = 10u32.pow(u32::from(6 - digits.min(6)));
         let kept = if self.options.truncate_fraction { micros } else { micros + unit / 2 };
@@ -434,7 +435,7 @@ fn no_time_zone() -> ValueError {
     ValueError::unsupported("the conversion between TIMESTAMP and a local time in a named time zone")
 }
 
-/// The value of an integer column.
+/// Value of an integer column.
 fn integer(ty: &ColumnType, stored: &[u8]) -> Result<i128, ValueError> {
     if ty.fixed_len() != Some(stored.len()) || stored.is_empty() {
         return Err(ValueError::WrongLength { what: ty.name(), len: stored.len() });
@@ -448,7 +449,7 @@ fn bits(stored: &[u8]) -> i128 {
     stored.iter().fold(0, |value, byte| value << 8 | i128::from(*byte))
 }
 
-/// Decimal text as a whole number, halves away from zero.
+/// Rounds decimal text to a whole number, halves away from zero.
 pub(crate) fn rounded(number: &[u8]) -> Option<i128> {
     let number = std::str::from_utf8(number).ok()?;
     let (negative, digits) = match number.strip_prefix('-') {
@@ -456,20 +457,20 @@ pub(crate) fn rounded(number: &[u8]) -> Option<i128> {
         None => (false, number.strip_prefix('+').unwrap_or(number)),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    // More digits than any integer column has count as the largest number.
+    // A number with more digits than any integer column can hold counts as the largest number.
     let whole = if whole.trim_start_matches('0').len() > 30 { i128::MAX / 2 } else { whole.parse::<i128>().ok()? };
     let value = whole + i128::from(fraction.bytes().next().is_some_and(|digit| digit >= b'5'));
     Some(if negative { -value } else { value })
 }
 
-/// Same bytes for every value.
+/// True if every value keeps its bytes.
 fn is_same(from: &ColumnType, to: &ColumnType) -> bool {
     if from.code != to.code {
         return false;
     }
     match from.code {
         _ if is_string(from) => {
-            // The padding of BINARY is not stored, so a longer one holds the same bytes.
+            // BINARY's padding is not stored, so a longer column holds the same bytes.
             text::same_charset(from, to) && from.prefix_len() == to.prefix_len() && text::fits_all(from, to)
         }
         t::ENUM | t::SET => {
@@ -481,7 +482,7 @@ fn is_same(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// Every value fits, whatever it is.
+/// True if every value fits.
 fn is_wider(from: &ColumnType, to: &ColumnType) -> bool {
     if from.is_integer() && to.is_integer() {
         let (old, new) = (from.fixed_len().unwrap_or(0), to.fixed_len().unwrap_or(0));
@@ -506,7 +507,7 @@ fn is_wider(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// The pairs that [`Conversion::append`] carries out value by value.
+/// True for the pairs that [`Conversion::append`] converts value by value.
 fn is_known(from: &ColumnType, to: &ColumnType, options: &ConvertOptions) -> bool {
     let text = |ty: &ColumnType| (is_string(ty) || is_member(ty)) && text::is_known(ty);
     if options.pad_char && from.code == t::CHAR && to.code != t::CHAR {
@@ -546,7 +547,7 @@ fn is_known(from: &ColumnType, to: &ColumnType, options: &ConvertOptions) -> boo
     }
 }
 
-/// The text of a value that is no text itself, as the server prints it.
+/// Appends the text of a value that is not text itself, as the server prints it.
 pub(crate) fn printed_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let (from, options) = (&conversion.from, printed::TextOptions::default());
     if from.code == t::TIMESTAMP2 {

@@ -1,7 +1,7 @@
-//! The part of [`Conversion`] that has text on one side.
+//! The part of [`Conversion`] with text on either side.
 //!
-//! In: stored text, names of ENUM and SET. Out: stored bytes of the new column; where sql_mode is not strict, question marks
-//! for characters without a place in the new character set. Never here: text that is not plainly a number or a date.
+//! In: stored text, names of ENUM and SET. Out: stored bytes of the new column; when sql_mode is not strict, question
+//! marks for characters that the new character set lacks. Never here: text that is not plainly a number or a date.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use crate::error::ValueError;
 use crate::temporal::{DateTime, Time};
 use crate::{charset, collation, text};
 
-/// Bytes, not text.
+/// True for bytes, false for text.
 pub(crate) fn is_binary(ty: &ColumnType) -> bool {
     ty.collation == collation::BINARY
 }
 
-/// Whether its text can be converted.
+/// True if the column's text can be converted.
 pub(crate) fn is_known(ty: &ColumnType) -> bool {
     charset::is_supported(ty.collation)
 }
@@ -25,7 +25,7 @@ fn charset_of(ty: &ColumnType) -> Option<&'static str> {
     collation::by_id(ty.collation).map(|found| found.charset)
 }
 
-/// Text has the same bytes in both. utf8mb3 is a part of utf8mb4.
+/// True if text has the same bytes in both character sets. utf8mb3 is a subset of utf8mb4.
 pub(crate) fn same_charset(from: &ColumnType, to: &ColumnType) -> bool {
     match (charset_of(from), charset_of(to)) {
         (Some("utf8mb3"), Some("utf8mb4")) => true,
@@ -34,7 +34,7 @@ pub(crate) fn same_charset(from: &ColumnType, to: &ColumnType) -> bool {
     }
 }
 
-/// Characters a column holds, or bytes of a TEXT or BLOB.
+/// Characters that a column holds; bytes of a TEXT or BLOB.
 fn room(ty: &ColumnType) -> usize {
     match ty.code {
         t::BLOB => (1usize << (8 * ty.meta.clamp(1, 4))) - 1,
@@ -42,12 +42,12 @@ fn room(ty: &ColumnType) -> usize {
     }
 }
 
-/// Every text of the old column is short enough for the new one.
+/// True if every text of the old column fits the new one.
 pub(crate) fn fits_all(from: &ColumnType, to: &ColumnType) -> bool {
     from.code == to.code && room(from) <= room(to)
 }
 
-/// Characters of text whose bytes are of this column's character set.
+/// Number of characters in text of this column's character set.
 fn characters(ty: &ColumnType, content: &[u8]) -> Result<usize, ValueError> {
     match collation::by_id(ty.collation) {
         Some(found) if found.mbmaxlen == 1 => Ok(content.len()),
@@ -59,7 +59,7 @@ fn utf8_characters(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// The text of any value, in the character set of its column (binary for bytes) or as ASCII.
+/// Text of any value: in its column's character set (binary for bytes), or ASCII.
 fn content_of<'a>(conversion: &Conversion, stored: &'a [u8]) -> Result<Cow<'a, [u8]>, ValueError> {
     let from = &conversion.from;
     match from.code {
@@ -85,7 +85,7 @@ fn is_text(ty: &ColumnType) -> bool {
     matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB | t::ENUM | t::SET)
 }
 
-/// A value whose text decides.
+/// Converts a value whose text decides the result.
 pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let (from, to) = (&conversion.from, &conversion.to);
     let content = content_of(conversion, stored)?;
@@ -111,8 +111,9 @@ pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8
     }
 }
 
-/// Bytes become text as they are. Not in strict mode, utf8mb3 and utf8mb4 end before the first byte that is no character
-/// (`well_formed_copy_nchars`, sql-common/sql_string.cc); what is no text of another character set is not known.
+/// Turns bytes into text unchanged. When not strict, utf8mb3 and utf8mb4 end before the first byte that is not a
+/// character (`well_formed_copy_nchars`, sql-common/sql_string.cc). For other character sets the result of invalid text
+/// is unknown.
 fn text_of_bytes<'a>(conversion: &Conversion, content: &'a [u8]) -> Result<&'a [u8], ValueError> {
     let to = &conversion.to;
     charset::to_utf8mb4(to.collation, content)?;
@@ -126,7 +127,7 @@ fn text_of_bytes<'a>(conversion: &Conversion, content: &'a [u8]) -> Result<&'a [
     }
 }
 
-/// Text in utf8mb4 into a text column, or ASCII into a binary one.
+/// Stores utf8mb4 text in a text column, or ASCII in a binary one.
 pub(crate) fn store_utf8(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let to = conversion.to.collation;
     let converted = if conversion.options.strict {
@@ -137,7 +138,7 @@ pub(crate) fn store_utf8(conversion: &Conversion, unicode: &[u8], out: &mut Vec<
     store(conversion, &converted, out)
 }
 
-/// Text in the new column's character set into that column.
+/// Stores text that is already in the new column's character set.
 fn store(conversion: &Conversion, content: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let to = &conversion.to;
     let room = room(to);
@@ -146,7 +147,7 @@ fn store(conversion: &Conversion, content: &[u8], out: &mut Vec<u8>) -> Result<(
     let len = if content.len() <= room || of_bytes { content.len() } else { characters(to, &content)? };
     if len > room {
         let kept = shortened(conversion, &content, room, of_bytes)?;
-        // What is lost of a VARCHAR or CHAR may be spaces even in strict mode.
+        // Strict mode lets VARCHAR and CHAR lose trailing spaces.
         let only_spaces = !of_bytes && kept.1;
         if !only_spaces && conversion.options.strict {
             return Err(ValueError::BadLiteral { what: to.name(), literal: "a value that is too long".into() });
@@ -160,8 +161,8 @@ fn store(conversion: &Conversion, content: &[u8], out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// The first characters (or bytes), and whether the rest is nothing but spaces. A TEXT whose character set stays is cut
-/// at a byte, in the middle of a character if need be; one that changes it ends with a whole character (seen on 9.7).
+/// Returns the first characters (or bytes), and whether the rest is only spaces. A TEXT that keeps its character set is
+/// cut at a byte, even inside a character; one that changes it ends with a whole character (seen on 9.7).
 fn shortened(
     conversion: &Conversion,
     content: &[u8],
@@ -193,7 +194,7 @@ fn shortened(
     Ok((kept, rest.bytes().all(|byte| byte == b' ')))
 }
 
-/// A row image holds CHAR without its trailing spaces, BINARY without its trailing zeros.
+/// Strips padding: a row image holds CHAR without trailing spaces and BINARY without trailing zeros.
 fn without_padding<'a>(ty: &ColumnType, content: &'a [u8]) -> Result<Cow<'a, [u8]>, ValueError> {
     if is_binary(ty) {
         let len = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -207,7 +208,7 @@ fn without_padding<'a>(ty: &ColumnType, content: &'a [u8]) -> Result<Cow<'a, [u8
     Ok(Cow::Borrowed(kept))
 }
 
-/// The position of a name among the members, in utf8mb4.
+/// Position of a utf8mb4 name among the members.
 fn member(ty: &ColumnType, name: &str) -> Result<Option<usize>, ValueError> {
     let wanted = name.trim_end_matches(' ');
     let mut alike = None;
@@ -221,7 +222,7 @@ fn member(ty: &ColumnType, name: &str) -> Result<Option<usize>, ValueError> {
         }
     }
     if alike.is_none() && !(wanted.is_ascii() && ty.members.iter().all(|member| member.is_ascii())) {
-        // The collation may take other letters for the same.
+        // The collation may treat other letters as equal.
         return Err(ValueError::BadLiteral { what: ty.name(), literal: name.into() });
     }
     let sensitive = collation::by_id(ty.collation).is_some_and(|c| c.name.ends_with("_bin") || c.name.ends_with("_cs"));
@@ -233,7 +234,7 @@ fn to_enum(conversion: &Conversion, name: &[u8], out: &mut Vec<u8>) -> Result<()
     let name = std::str::from_utf8(name).map_err(|_| ValueError::Invalid { what: "text" })?;
     let number = match member(to, name)? {
         Some(index) => index + 1,
-        // A number in a text can stand for a member's.
+        // A number in the text may mean the member of that number.
         None if conversion.options.strict || name.trim().bytes().all(|byte| byte.is_ascii_digit()) => {
             return Err(ValueError::BadLiteral { what: "ENUM", literal: name.into() });
         }
@@ -243,7 +244,7 @@ fn to_enum(conversion: &Conversion, name: &[u8], out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// By the members' names.
+/// Converts a SET to a SET, matching members by name.
 pub(crate) fn set_to_set(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let (from, to) = (&conversion.from, &conversion.to);
     if from.fixed_len() != Some(stored.len()) {
@@ -268,7 +269,7 @@ pub(crate) fn set_to_set(conversion: &Conversion, stored: &[u8], out: &mut Vec<u
     Ok(())
 }
 
-/// Text that is plainly a number or a date, into a column of that kind.
+/// Converts text that is plainly a number or a date for a column of that kind.
 fn plain(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let shown = std::str::from_utf8(unicode).map_err(|_| ValueError::Invalid { what: "text" })?;
     let to = &conversion.to;
@@ -277,7 +278,7 @@ fn plain(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(
     match to.code {
         t::DATE | t::DATETIME2 => {
             let value = date_time(value).ok_or_else(not_plain)?;
-            // Of a text the time of day counts too: 00:00:01 of no day is not zero.
+            // In text the time of day counts too: 00:00:01 on no day is not zero.
             let taken = value.is_zero() || conversion.options.dates.take(&value);
             conversion.store_date(value, taken, out)
         }
@@ -305,7 +306,7 @@ fn plain(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(
     }
 }
 
-/// Decimal text into a DOUBLE column.
+/// Stores decimal text in a DOUBLE column.
 pub(crate) fn store_double(conversion: &Conversion, number: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let value = std::str::from_utf8(number).ok().and_then(|text| text.parse::<f64>().ok());
     match value.filter(|value| value.is_finite() && !(conversion.to.unsigned && *value < 0.0)) {
@@ -317,7 +318,7 @@ pub(crate) fn store_double(conversion: &Conversion, number: &[u8], out: &mut Vec
     }
 }
 
-/// `YYYY-MM-DD[ hh:mm:ss[.ffffff]]`.
+/// Parses `YYYY-MM-DD[ hh:mm:ss[.ffffff]]`.
 fn date_time(text: &str) -> Option<DateTime> {
     let (date, time) = match text.split_once([' ', 'T']) {
         Some((date, time)) => (date, Some(time)),
@@ -334,7 +335,7 @@ fn date_time(text: &str) -> Option<DateTime> {
     good.then_some(DateTime { year, month, day, hour, minute, second, micros })
 }
 
-/// `hh:mm:ss[.ffffff]` with at least two digits of hours.
+/// Parses `hh:mm:ss[.ffffff]` with at least `hour_digits` digits of hours.
 fn clock(text: &str, hour_digits: usize) -> Option<(u32, u32, u32, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut parts = whole.split(':');

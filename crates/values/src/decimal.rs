@@ -1,16 +1,16 @@
 //! DECIMAL: digits in groups of nine, big-endian, sign bit inverted.
 //!
-//! In: stored bytes or decimal text. Out: the other. Mirrors the format of strings/decimal.cc.
+//! In: stored bytes or decimal text. Out: the other form. Mirrors the format of strings/decimal.cc.
 
 use crate::error::ValueError;
 
 /// Bytes of a group of 0 to 9 digits.
 const GROUP_LEN: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
-/// Digits of the largest precision, and a group to spare.
+/// Digits of the largest precision, plus a spare group.
 const DIGITS_MAX: usize = 81;
 
-/// Bytes of a stored DECIMAL.
+/// Length in bytes of a stored DECIMAL.
 pub(crate) fn stored_len(precision: u8, scale: u8) -> usize {
     let (precision, scale) = (usize::from(precision), usize::from(scale));
     group_bytes(precision.saturating_sub(scale)) + group_bytes(scale)
@@ -20,7 +20,7 @@ fn group_bytes(digits: usize) -> usize {
     digits / 9 * 4 + GROUP_LEN.get(digits % 9).copied().unwrap_or(0)
 }
 
-/// Appends the number as text, with all digits of its scale.
+/// Appends the number as text with all digits of its scale.
 pub(crate) fn write_text(precision: u8, scale: u8, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let whole_digits = usize::from(precision.saturating_sub(scale));
     let scale_digits = usize::from(scale);
@@ -67,7 +67,7 @@ pub(crate) fn write_text(precision: u8, scale: u8, stored: &[u8], out: &mut Vec<
 struct Groups<'a> {
     bytes: std::slice::Iter<'a, u8>,
     flip: u8,
-    /// Taken off the first byte.
+    /// Bit to invert in the first byte.
     sign: u8,
 }
 
@@ -82,11 +82,11 @@ impl Groups<'_> {
     }
 }
 
-/// Appends the stored form of decimal text (`[-]digits[.digits]`). Digits behind the scale are rounded half away from
-/// zero, as the server does.
+/// Appends the stored form of decimal text (`[-]digits[.digits]`). Digits beyond the scale are rounded half away from
+/// zero, as on the server.
 ///
 /// # Errors
-/// No number, or one with more whole digits than the column has.
+/// The text is not a number, or it has more whole digits than the column.
 pub(crate) fn from_text(precision: u8, scale: u8, text: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let bad = || ValueError::BadLiteral { what: "DECIMAL", literal: String::from_utf8_lossy(text).into() };
     let (negative, unsigned) = match text {
@@ -106,7 +106,7 @@ pub(crate) fn from_text(precision: u8, scale: u8, text: &[u8], out: &mut Vec<u8>
     if whole.len() > whole_digits || whole_digits + scale_digits > DIGITS_MAX - 1 {
         return Err(bad());
     }
-    // One digit in front for the carry of rounding.
+    // One leading digit for the carry of rounding.
     let mut digits = [0u8; DIGITS_MAX];
     let used = 1 + whole_digits + scale_digits;
     for (slot, digit) in digits.iter_mut().skip(1 + whole_digits - whole.len()).zip(whole) {
@@ -173,7 +173,7 @@ mod tests {
         for (text, scale) in [("1000", 2), ("", 2), (".", 2), ("1e5", 2), ("999.995", 2), ("--1", 0)] {
             assert!(from_text(5, scale, text.as_bytes(), &mut Vec::new()).is_err(), "{text}");
         }
-        // A group above 999999999, a partial group above its digits.
+        // A group above 999999999; a partial group above the maximum of its digits.
         assert!(write_text(9, 0, &[0xff, 0xff, 0xff, 0xff], &mut Vec::new()).is_err());
         assert!(write_text(1, 0, &[0x80 | 10], &mut Vec::new()).is_err());
         assert!(write_text(9, 0, &[0x80], &mut Vec::new()).is_err());

@@ -1,38 +1,38 @@
-//! What can be wrong with bytes that claim to be values.
+//! Errors in bytes that claim to be values.
 
-/// A value or its type that cannot be used.
+/// Why a value or its type cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// The bytes end inside a column (0-based) of a row image.
+    /// The bytes end inside a column of a row image.
     #[error("the row image of {available} bytes ends inside column {column}")]
     ImageCutOff {
-        /// The column, counted from 0.
+        /// Column number, from 0.
         column: usize,
-        /// Bytes that were there.
+        /// Bytes available.
         available: usize,
     },
-    /// The bytes of one value end too early or go on too long.
+    /// The bytes of one value are too few or too many.
     #[error("{what}: a stored value of {len} bytes has the wrong length")]
     WrongLength {
-        /// The kind of value.
+        /// Kind of value.
         what: &'static str,
-        /// Bytes that were there.
+        /// Bytes available.
         len: usize,
     },
-    /// The bytes are no value of their type.
+    /// The bytes are not a value of their type.
     #[error("not a valid {what}")]
     Invalid {
-        /// What it should have been.
+        /// What was expected.
         what: &'static str,
     },
-    /// NULL in a column of a key that has none.
+    /// NULL in a NOT NULL column of a key.
     #[error("NULL in a key without NULL")]
     NullInKey,
     /// A literal that the column's type cannot hold.
     #[error("{literal} is no value for a {what} column")]
     BadLiteral {
-        /// The column's kind.
+        /// Type of the column.
         what: &'static str,
         /// The literal, lossily printed.
         literal: Box<str>,
@@ -40,13 +40,13 @@ pub enum ValueError {
     /// A type, character set or combination that is not implemented.
     #[error("not supported yet: {what}")]
     Unsupported {
-        /// What it is.
+        /// Name of the unsupported type or combination.
         what: Box<str>,
     },
     /// More columns than a MySQL table can have, or an image too long for 32-bit offsets.
     #[error("{what} is beyond MySQL's limits")]
     BeyondLimits {
-        /// What it is.
+        /// Name of the limit.
         what: &'static str,
     },
 }

@@ -1,21 +1,21 @@
 //! FLOAT and DOUBLE as the server prints them.
 //!
-//! DOUBLE has the fewest digits that give the value back, FLOAT six significant digits (ties to even), both without
-//! trailing zeros. The exponent form stands for whole numbers of more than 15 digits and where more than 14 zeros would
-//! follow the decimal point (found by comparing with a 9.7 server).
+//! DOUBLE has the fewest digits that read back as the same value, FLOAT six significant digits (ties to even), both
+//! without trailing zeros. Exponent form is used for whole numbers of more than 15 digits and where more than 14 zeros
+//! would follow the decimal point (found by comparison with a 9.7 server).
 
 use std::io::Write as _;
 
-/// Digits of DOUBLE that always survive a round trip through text; the bounds of the plain form come from it.
+/// Digits of a DOUBLE that always survive a round trip through text; the bounds of the plain form follow from it.
 const PLAIN_DIGITS_MAX: i32 = 15;
 
-/// With fewer digits the neighbours of a shortest form are too far away to be equally near.
+/// Shorter forms than this have no ties: their neighbours are too far apart to be equally near.
 const DIGITS_WITH_TIES: usize = 15;
 
-/// Appends a DOUBLE. Values that are no number cannot be stored by the server; they are printed as 0, as it does.
+/// Appends a DOUBLE. The server cannot store NaN and infinities and prints them as 0; so does this.
 pub(crate) fn write_f64(value: f64, out: &mut Vec<u8>) {
     let mut text = Scratch::default();
-    // The scratch is larger than any float in this form.
+    // The scratch buffer is larger than any float in this form.
     let _ = write!(text, "{value:e}");
     let digits = text.bytes().iter().take_while(|byte| **byte != b'e').filter(|byte| byte.is_ascii_digit()).count();
     if digits >= DIGITS_WITH_TIES {
@@ -30,7 +30,7 @@ pub(crate) fn write_f64(value: f64, out: &mut Vec<u8>) {
     write_scientific(value.is_finite(), text.bytes(), out);
 }
 
-/// A DOUBLE as text of any length.
+/// Text of a DOUBLE, of any length.
 #[must_use]
 pub fn text_of_f64(value: f64) -> String {
     let mut out = Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn write_f32(value: f32, out: &mut Vec<u8>) {
     write_scientific(value.is_finite(), text.bytes(), out);
 }
 
-/// Appends a FLOAT with as many digits as give it back to a reader that goes through DOUBLE, as the server does.
+/// Appends a FLOAT with enough digits to restore it when parsed as a DOUBLE first, as the server does.
 pub(crate) fn write_f32_exact(value: f32, out: &mut Vec<u8>) {
     let mut text = Scratch::default();
     let _ = write!(text, "{value:e}");
@@ -57,13 +57,13 @@ pub(crate) fn write_f32_exact(value: f32, out: &mut Vec<u8>) {
     }
 }
 
-/// The FLOAT nearest to a DOUBLE; infinite where there is none.
+/// The FLOAT nearest to a DOUBLE; infinite beyond FLOAT's range.
 #[allow(clippy::cast_possible_truncation, reason = "rounds")]
 pub(crate) fn nearest_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// Turns `-d.ddde-7` into the server's form.
+/// Converts `-d.ddde-7` to the server's form.
 fn write_scientific(finite: bool, text: &[u8], out: &mut Vec<u8>) {
     if !finite {
         out.push(b'0');
@@ -90,7 +90,7 @@ fn write_scientific(finite: bool, text: &[u8], out: &mut Vec<u8>) {
     if negative {
         out.push(b'-');
     }
-    // Digits in front of the decimal point.
+    // Digits before the decimal point.
     let point = exponent + 1;
     if digits == b"0" {
         out.push(b'0');
@@ -126,7 +126,7 @@ fn write_scientific(finite: bool, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A place to format a float without allocation.
+/// Buffer for formatting a float without allocating.
 #[derive(Default)]
 struct Scratch {
     buffer: [u8; 32],
@@ -153,7 +153,7 @@ impl std::io::Write for Scratch {
 }
 
 #[cfg(test)]
-// The literals show what was stored, the text what it became.
+// Literals show the stored value, the text its printed form.
 #[allow(clippy::excessive_precision)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
-//! JSON documents in MySQL's binary form, printed as the server prints them.
+//! Prints JSON documents in MySQL's binary form as the server prints them.
 //!
 //! In: the bytes of a document (without length prefix). Out: text with `", "` and `": "`, keys in stored order. Never
-//! here: text longer than any document of that length could need, deeper nesting than the server allows, whatever the
-//! offsets in the bytes say. Mirrors sql/json_binary.cc.
+//! here, whatever the offsets in the bytes say: text longer than any document of that length could need, nesting deeper
+//! than the server allows. Mirrors sql/json_binary.cc.
 
 use std::io::Write as _;
 
@@ -11,21 +11,21 @@ use crate::json_tree::is_inlined;
 use crate::temporal::{DateTime, Time};
 use crate::{decimal, float, type_code as t};
 
-/// Containers inside each other, as the server limits them.
+/// Maximum nesting of containers, as the server limits it.
 pub(crate) const DEPTH_MAX: u32 = 100;
-/// A base64 line of the server holds this many characters.
+/// Characters in a line of the server's base64.
 const BASE64_LINE: usize = 76;
 
 pub(crate) const INVALID: ValueError = ValueError::Invalid { what: "JSON document" };
 
-/// Whether a stored JSON value is its text, as a copied row holds it (invariant 21), not a document. A document begins
-/// with its type, at most 0x0f; no JSON text begins with such a byte. No bytes at all are an empty document.
+/// True if a stored JSON value is text, as in a copied row (invariant 21), instead of a document. A document begins
+/// with its type, at most 0x0f; no JSON text begins with such a byte. An empty value is an empty document.
 #[must_use]
 pub fn is_text(value: &[u8]) -> bool {
     value.first().is_some_and(|byte| *byte >= b' ')
 }
 
-/// Appends the document as text. A value that is text already is appended as it is.
+/// Appends the document as text. A value that is already text is appended unchanged.
 ///
 /// # Errors
 /// The bytes are neither a document nor UTF-8 text.
@@ -40,7 +40,7 @@ pub fn write_text(document: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> 
         out.extend_from_slice(b"null");
         return Ok(());
     };
-    // No value prints as more than 8 characters a byte of its own, so more output means that offsets overlap.
+    // No value prints as more than 8 characters per byte, so more output means overlapping offsets.
     let limit = out.len() + 64 + document.len().saturating_mul(8);
     Printer { out, limit, depth: 0 }.value(*kind, value)
 }
@@ -51,7 +51,7 @@ struct Printer<'a> {
     depth: u32,
 }
 
-/// What a container's header says.
+/// Widths and counts from a container's header.
 pub(crate) struct Shape {
     pub object: bool,
     pub large: bool,
@@ -156,7 +156,7 @@ impl Printer<'_> {
     }
 
     fn integer(&mut self, value: i128) {
-        // Writing to a Vec does not fail.
+        // Writing to a Vec cannot fail.
         let _ = write!(self.out, "{value}");
     }
 
@@ -230,7 +230,7 @@ impl Printer<'_> {
 
 /// Appends a string with quotes and escapes.
 pub(crate) fn write_quoted(text: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
-    // Documents hold utf8mb4; who reads the text relies on it.
+    // Documents hold utf8mb4, and readers of the text rely on it.
     std::str::from_utf8(text).map_err(|_| INVALID)?;
     out.push(b'"');
     let mut rest = text;
@@ -262,7 +262,7 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N], ValueError> {
     bytes.first_chunk().copied().ok_or(INVALID)
 }
 
-/// Bytes behind a length of 7 bits a byte, low bits first, of at most 5 bytes.
+/// Bytes after a length prefix of at most 5 bytes, 7 bits a byte, low bits first.
 pub(crate) fn sized(bytes: &[u8]) -> Result<&[u8], ValueError> {
     let mut len = 0u64;
     for (index, byte) in bytes.iter().take(5).enumerate() {

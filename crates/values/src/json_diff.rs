@@ -1,7 +1,7 @@
 //! Partial updates of JSON documents, as `binlog_row_value_options = PARTIAL_JSON` logs them.
 //!
-//! In: a stored document, binary or the text of a copied row, and the differences. Out: the document after them, of the
-//! same form. Never here: a difference passed over: what does not fit the document is an error, as it is on a MySQL
+//! In: a stored document (binary, or the text of a copied row) and the differences. Out: the document after them, in
+//! the same form. Never here: a skipped difference. One that does not fit the document is an error, as on a MySQL
 //! replica (ER_COULD_NOT_APPLY_JSON_DIFF). Mirrors sql-common/json_diff.cc and json_path.cc.
 
 use crate::error::ValueError;
@@ -11,17 +11,17 @@ use crate::json_tree::{Node, quoted_len, unquoted};
 const BAD_DIFF: ValueError = ValueError::Invalid { what: "JSON difference" };
 const DOES_NOT_FIT: ValueError = ValueError::Invalid { what: "JSON difference for the stored document" };
 
-/// A step into a document.
+/// One step of a path.
 #[derive(Debug, PartialEq)]
 enum Leg {
     Member(Vec<u8>),
     Cell { index: usize, from_end: bool },
 }
 
-/// Appends the document that `differences` (without their length prefix) make of `document`.
+/// Appends the document that results from applying `differences` (without their length prefix) to `document`.
 ///
 /// # Errors
-/// The differences are damaged, or do not fit the document.
+/// The differences are damaged or do not fit the document.
 pub fn apply(document: &[u8], differences: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let text = is_text(document);
     let mut root = if text { Node::of_text(document)? } else { Node::of_binary(document)? };
@@ -38,7 +38,7 @@ pub fn apply(document: &[u8], differences: &[u8], out: &mut Vec<u8>) -> Result<(
             2 => None,
             _ => return Err(BAD_DIFF),
         };
-        // The root is never changed by a difference: the whole document is logged then.
+        // No difference changes the root: the source then logs the whole document.
         let (last, parents) = path.split_last().ok_or(DOES_NOT_FIT)?;
         let parent = seek(&mut root, parents).ok_or(DOES_NOT_FIT)?;
         match (kind, value) {
@@ -65,7 +65,7 @@ fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], ValueError> {
     Ok(taken)
 }
 
-/// MySQL's packed length.
+/// Reads MySQL's packed length.
 fn packed(rest: &mut &[u8]) -> Result<usize, ValueError> {
     let first = *take(rest, 1)?.first().ok_or(BAD_DIFF)?;
     let len = match first {
@@ -79,7 +79,7 @@ fn packed(rest: &mut &[u8]) -> Result<usize, ValueError> {
     usize::try_from(value).map_err(|_| BAD_DIFF)
 }
 
-/// `$`, then `.key`, `."key"`, `[3]`, `[last]`, `[last-2]`.
+/// Parses `$`, then `.key`, `."key"`, `[3]`, `[last]`, `[last-2]`.
 fn parse_path(text: &[u8]) -> Result<Vec<Leg>, ValueError> {
     let mut rest = text.strip_prefix(b"$").ok_or(BAD_DIFF)?;
     let mut legs = Vec::new();
@@ -118,7 +118,7 @@ fn parse_cell(cell: &str) -> Result<Leg, ValueError> {
     })
 }
 
-/// The cell's place in an array of `len`; None in front of its start.
+/// Index of the cell in an array of `len`; `None` before its start.
 fn place(index: usize, from_end: bool, len: usize) -> Option<usize> {
     if from_end { (len + usize::from(len == 0)).checked_sub(index + 1) } else { Some(index) }
 }
@@ -127,7 +127,7 @@ fn seek<'a>(root: &'a mut Node, path: &[Leg]) -> Option<&'a mut Node> {
     path.iter().try_fold(root, step)
 }
 
-/// What a leg leads to. A value that is no array is its own first and last cell.
+/// Node that a leg leads to. A value that is not an array is its own first and last cell.
 fn step<'a>(node: &'a mut Node, leg: &Leg) -> Option<&'a mut Node> {
     match (node, leg) {
         (Node::Object(members), Leg::Member(key)) => {
@@ -146,7 +146,7 @@ fn step<'a>(node: &'a mut Node, leg: &Leg) -> Option<&'a mut Node> {
 fn insert(parent: &mut Node, leg: &Leg, value: Node) -> Result<(), ValueError> {
     match (parent, leg) {
         (Node::Object(members), Leg::Member(key)) => {
-            // The server's order of members: shorter keys first, then by bytes.
+            // The server orders members by key length, then by bytes.
             let order = |member: &[u8]| (member.len(), member.to_vec());
             match members.binary_search_by_key(&order(key), |(member, _)| order(member)) {
                 Ok(_) => return Err(DOES_NOT_FIT),

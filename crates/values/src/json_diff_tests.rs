@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::json::write_text;
 
-/// A document of a text, in binary form.
+/// Binary form of a JSON text.
 fn document(text: &str) -> Vec<u8> {
     fn node(value: &serde_json::Value) -> Node {
         match value {
@@ -52,7 +52,7 @@ fn diff(kind: u8, path: &str, value: Option<&str>) -> Vec<u8> {
     out
 }
 
-/// What becomes of a document, and that the text of a copied row becomes the same.
+/// Applies differences to a document, and checks that the text of a copied row gives the same result.
 fn after(text: &str, diffs: &[Vec<u8>]) -> Result<String, ValueError> {
     let (mut binary, mut printed, mut as_text) = (Vec::new(), Vec::new(), Vec::new());
     let mut before = Vec::new();
@@ -108,7 +108,7 @@ fn large_documents() {
     let long = format!("[\"{}\", \"{}\", 5, 70000]", "x".repeat(40_000), "y".repeat(40_000));
     let changed = after(&long, &[diff(0, "$[2]", Some("\"z\""))]).unwrap();
     assert_eq!(changed, long.replace("5, 70000", "\"z\", 70000"));
-    // Large becomes small.
+    // A large document becomes a small one.
     let removed = after(&long, &[diff(2, "$[0]", None), diff(2, "$[0]", None)]).unwrap();
     assert_eq!(removed, "[5, 70000]");
 }

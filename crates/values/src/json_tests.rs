@@ -15,7 +15,7 @@ fn scalars() {
     assert_eq!(text(&[5, 0xff, 0xff]).unwrap(), "-1");
     assert_eq!(text(&[0x0a, 255, 255, 255, 255, 255, 255, 255, 255]).unwrap(), "18446744073709551615");
     let double = |value: f64| text(&[&[0x0b][..], &value.to_le_bytes()].concat()).unwrap();
-    // Printed so by a server.
+    // As printed by a server.
     assert_eq!([1.0, -0.0, 1.5, 1e20, 1e15, 1e-7].map(double), ["1.0", "-0.0", "1.5", "1e20", "1e15", "0.0000001"]);
     let string = |value: &str| text(&[&[0x0c, value.len() as u8], value.as_bytes()].concat()).unwrap();
     assert_eq!(
@@ -55,7 +55,7 @@ const NESTED: &[u8] = &[
 
 #[test]
 fn containers() {
-    // The second value starts behind the first: offset 23 from the object's count.
+    // The second value follows the first: offset 23 from the object's count.
     assert_eq!(text(NESTED).unwrap(), r#"{"a": "x", "bb": [1, true]}"#);
     assert_eq!(text(&[2, 0, 0, 4, 0]).unwrap(), "[]");
     assert_eq!(text(&[0, 0, 0, 4, 0]).unwrap(), "{}");
@@ -64,7 +64,7 @@ fn containers() {
 
 #[test]
 fn overlapping_offsets_do_not_explode() {
-    // Arrays of 250 elements, each array naming the next one 250 times.
+    // Nested arrays of 250 elements, all of which refer to the same next array.
     let mut document = vec![2];
     for _ in 0..60 {
         let size = 4 + 250 * 3;

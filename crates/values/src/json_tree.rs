@@ -1,13 +1,14 @@
-//! JSON documents as trees: for changing a part of one.
+//! JSON documents as trees, for changing part of one.
 //!
-//! In: a document in MySQL's binary form, or the text a copied row holds (invariant 21). Out: a tree, and from it a
-//! document of the same form. Never here: a tree larger than its document warrants, whatever the offsets in the bytes say; deeper
-//! nesting than the server allows; a scalar read: its bytes are moved as they are. Mirrors sql-common/json_binary.cc.
+//! In: a document in MySQL's binary form, or the text of a copied row (invariant 21). Out: a tree, and from it a
+//! document in the same form. Never here, whatever the offsets in the bytes say: a tree larger than its document
+//! warrants, nesting deeper than the server allows. Scalars are never parsed: their bytes are moved as they are.
+//! Mirrors sql-common/json_binary.cc.
 
 use crate::error::ValueError;
 use crate::json::{DEPTH_MAX, INVALID, Shape, sized, write_quoted, write_text};
 
-/// A value of a document.
+/// A value in a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     /// Members in the server's order: shorter keys first, then by bytes.
@@ -19,14 +20,14 @@ pub(crate) enum Node {
     Text(Vec<u8>),
 }
 
-/// Longest key, MySQL's limit.
+/// Maximum length of a key, MySQL's limit.
 const KEY_MAX: usize = u16::MAX as usize;
 
 impl Node {
-    /// Reads a document in binary form, type byte first. No bytes are null.
+    /// Reads a document in binary form, type byte first. An empty document is null.
     pub(crate) fn of_binary(document: &[u8]) -> Result<Node, ValueError> {
         let Some((kind, value)) = document.split_first() else { return Ok(Node::Binary(4, vec![0])) };
-        // Every value has an entry of at least 3 bytes, so more of them mean that offsets overlap.
+        // Every value has an entry of at least 3 bytes, so more values mean overlapping offsets.
         let mut budget = 64 + document.len();
         read(*kind, value, 0, &mut budget)
     }
@@ -88,7 +89,7 @@ impl Node {
                 out.extend_from_slice(value);
                 return Ok(*kind);
             }
-            // Text and binary values are never in one document.
+            // A document never mixes text and binary values.
             Node::Text(_) => return Err(INVALID),
             Node::Object(members) => (
                 true,
@@ -117,7 +118,7 @@ impl Node {
     }
 }
 
-/// Appends a container; false, with nothing appended, when a number does not fit its width.
+/// Appends a container; returns false and appends nothing if a number exceeds its width.
 fn write_container(shape: &Shape, keys: &[&[u8]], values: &[(u8, Vec<u8>)], out: &mut Vec<u8>) -> bool {
     let width = shape.number_len();
     let max = if shape.large { u32::MAX as usize } else { usize::from(u16::MAX) };
@@ -156,7 +157,7 @@ fn write_container(shape: &Shape, keys: &[&[u8]], values: &[(u8, Vec<u8>)], out:
     true
 }
 
-/// Whether a container holds values of this type in their entries.
+/// True if a container stores values of this type in their entries.
 pub(crate) fn is_inlined(shape: &Shape, kind: u8) -> bool {
     matches!(kind, 0x04..=0x06) || (shape.large && matches!(kind, 0x07 | 0x08))
 }
@@ -212,14 +213,14 @@ fn read(kind: u8, bytes: &[u8], depth: u32, budget: &mut usize) -> Result<Node, 
     Ok(if shape.object { Node::Object(members) } else { Node::Array(cells) })
 }
 
-/// Bytes of a value behind its length, the length included.
+/// Length of a value with its length prefix, prefix included.
 fn prefixed(bytes: &[u8]) -> Result<usize, ValueError> {
     let value = sized(bytes)?;
     let len = bytes.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
     Ok(len + value.len())
 }
 
-/// Reads JSON text.
+/// Parser of JSON text.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -282,7 +283,7 @@ impl<'a> Reader<'a> {
         Ok(Node::Text(scalar.to_vec()))
     }
 
-    /// A string with its quotes and escapes.
+    /// Reads a string, quotes and escapes included.
     fn string(&mut self) -> Result<&'a [u8], ValueError> {
         self.space();
         let len = quoted_len(self.rest).ok_or(INVALID)?;
@@ -292,7 +293,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes of the string with its quotes that `text` begins with.
+/// Length in bytes of the quoted string at the front of `text`, quotes included.
 pub(crate) fn quoted_len(text: &[u8]) -> Option<usize> {
     let mut escaped = false;
     for (index, byte) in text.iter().enumerate() {
@@ -308,7 +309,7 @@ pub(crate) fn quoted_len(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// A quoted string's characters.
+/// Characters of a quoted string.
 pub(crate) fn unquoted(quoted: &[u8]) -> Result<Vec<u8>, ValueError> {
     let text: Result<String, _> = serde_json::from_slice(quoted);
     text.map(String::into_bytes).map_err(|_| INVALID)

@@ -1,23 +1,24 @@
-//! Walking row images: where a row ends, where its columns lie.
+//! Walks row images: finds where a row ends and where its columns lie.
 //!
-//! In: a row image, the bytes of a rows event: null bitmap over the present columns, then the values. Out: lengths and
-//! offsets. Never here: a decoded value, an allocation per row, a panic on any bytes.
+//! In: a row image, as the bytes of a rows event: null bitmap over the present columns, then the values. Out: lengths
+//! and offsets. Never here: a decoded value, an allocation per row, a panic on any bytes.
 
 use crate::column_type::{ColumnType, Extent, type_code};
 use crate::error::ValueError;
 use crate::json_diff;
 
-/// Offset given for a column that is NULL; its length is 0.
+/// Offset of a column that is NULL; its length is 0.
 pub const OFFSET_NULL: u32 = u32::MAX;
-/// Offset given for a column that the image does not hold; its length is 0.
+/// Offset of a column that the image lacks; its length is 0.
 pub const OFFSET_ABSENT: u32 = u32::MAX - 1;
 
-/// Columns of fixed length followed by at most one of variable length, for tables of up to 64 columns.
+/// A run of fixed-length columns and at most one variable-length column after them. Used for tables of up to 64
+/// columns.
 #[derive(Debug, Clone)]
 struct Step {
-    /// Bytes of the fixed columns when none is NULL.
+    /// Bytes of the fixed columns if none is NULL.
     fixed: u32,
-    /// Bytes of the length of the variable column; 0 when there is none.
+    /// Bytes of the variable column's length prefix; 0 if there is no such column.
     prefix: u8,
     /// The fixed columns, as bits of the null bitmap.
     fixed_mask: u64,
@@ -25,7 +26,7 @@ struct Step {
     variable_mask: u64,
 }
 
-/// The columns of one table version, compiled for walking.
+/// Columns of one table version, compiled for walking.
 #[derive(Debug, Clone)]
 pub struct RowLayout {
     extents: Box<[Extent]>,
@@ -35,7 +36,7 @@ pub struct RowLayout {
 }
 
 impl RowLayout {
-    /// Compiles the columns of a table, in the order of its row images.
+    /// Compiles a table's columns, given in the order of its row images.
     #[must_use]
     pub fn new(columns: &[ColumnType]) -> RowLayout {
         let extents: Box<[Extent]> = columns.iter().map(ColumnType::extent).collect();
@@ -43,13 +44,13 @@ impl RowLayout {
         RowLayout { bitmap_len: extents.len().div_ceil(8), steps: steps.into_boxed_slice(), extents }
     }
 
-    /// Columns of the table.
+    /// Number of columns in the table.
     #[must_use]
     pub fn column_count(&self) -> usize {
         self.extents.len()
     }
 
-    /// Bytes of the row image at the front of `image`, which holds all columns.
+    /// Length in bytes of the row image at the front of `image`, which holds all columns.
     ///
     /// # Errors
     /// The bytes end before the row does.
@@ -59,7 +60,7 @@ impl RowLayout {
             return self.walk_columns(image);
         }
         let nulls = match image.first_chunk::<8>() {
-            // Bits beyond the last column belong to no step.
+            // No step covers the bits after the last column.
             Some(chunk) => u64::from_le_bytes(*chunk),
             None => self.short_nulls(image)?,
         };
@@ -90,7 +91,7 @@ impl RowLayout {
         Ok(bitmap.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)))
     }
 
-    /// Names the column in which a broken image ends.
+    /// Error that names the column in which a broken image ends.
     #[cold]
     fn cut_off(&self, image: &[u8]) -> ValueError {
         match self.walk_columns(image) {
@@ -106,15 +107,15 @@ impl RowLayout {
         Ok(cursor.at)
     }
 
-    /// As `walk`, and gives start and length of every column's stored bytes, length prefix included: `OFFSET_NULL`
-    /// for NULL. `offsets` is cleared first.
+    /// As `walk`; also returns start and length of every column's stored bytes, length prefix included, or
+    /// `OFFSET_NULL` for NULL. `offsets` is cleared first.
     ///
     /// # Errors
-    /// As `walk`; the image is too long for 32-bit offsets.
+    /// As `walk`; also if the image is too long for 32-bit offsets.
     pub fn walk_offsets(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>) -> Result<usize, ValueError> {
         offsets.clear();
         offsets.resize(self.extents.len(), (OFFSET_NULL, 0));
-        // No event is this long; what lies behind belongs to no row that starts here.
+        // No event is this long; bytes further on cannot belong to the row that starts here.
         let image = image.get(..OFFSET_ABSENT as usize).unwrap_or(image);
         let bitmap = self.bitmap(image, self.bitmap_len)?;
         let mut at = self.bitmap_len;
@@ -137,11 +138,11 @@ impl RowLayout {
         Ok(at)
     }
 
-    /// As `walk_offsets` for an image that holds only the columns whose bit is set in `present`; the others get
+    /// As `walk_offsets`, for an image that holds only the columns whose bits are set in `present`. The others get
     /// `OFFSET_ABSENT`.
     ///
     /// # Errors
-    /// As `walk_offsets`; `present` has too few bits.
+    /// As `walk_offsets`; also if `present` has too few bits.
     pub fn walk_present(
         &self,
         present: &[u8],
@@ -170,11 +171,11 @@ impl RowLayout {
         stored(bytes, 0, *extent).ok_or(error)
     }
 
-    /// Appends to `out` the full image `stored` with the columns of `present` taken from `image`. Unused bits of the
-    /// null bitmap are 0, as the server leaves them.
+    /// Appends to `out` the full image `stored`, with the columns of `present` replaced from `image`. Unused bits of
+    /// the null bitmap are 0, as the server leaves them.
     ///
     /// # Errors
-    /// Either image is cut off; `out` then holds a part.
+    /// Either image is cut off. `out` then holds a partial image.
     pub fn merge(&self, stored: &[u8], present: &[u8], image: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         let mut old = Cursor::full(self, stored)?;
         let mut new = Cursor::new(self, Some(present), image)?;
@@ -192,11 +193,11 @@ impl RowLayout {
         Ok(())
     }
 
-    /// Appends to `out` the image of the columns of either of two images, from `newer` where it has the column. `present` gets
-    /// which columns these are, and is cleared first.
+    /// Appends to `out` an image of all columns that are in either of two images, taken from `newer` if it has the
+    /// column. `present` is cleared and then says which columns these are.
     ///
     /// # Errors
-    /// Either image is cut off, or its bitmap too short; `out` then holds a part.
+    /// Either image is cut off, or its bitmap is too short. `out` then holds a partial image.
     pub fn merge_parts(
         &self,
         older: (&[u8], &[u8]),
@@ -225,11 +226,12 @@ impl RowLayout {
         Ok(())
     }
 
-    /// As [`RowLayout::merge`] (`present` None: the image has all columns), where `image` holds differences in place of the documents of some JSON columns: `partial`
-    /// says of which, by the number of the column among the JSON columns of the table.
+    /// As [`RowLayout::merge`] (`present` None: the image has all columns), for an `image` that holds differences
+    /// instead of documents in some JSON columns. `partial` says in which, by the column's number among the table's
+    /// JSON columns.
     ///
     /// # Errors
-    /// As `merge`, and when differences do not fit the stored document.
+    /// As `merge`; also if differences do not fit the stored document.
     pub fn merge_partial(
         &self,
         types: &[ColumnType],
@@ -260,8 +262,8 @@ impl RowLayout {
                     let len = (out.len() - start - prefix).to_le_bytes();
                     out.iter_mut().skip(start).zip(len.iter().take(prefix)).for_each(|(to, from)| *to = *from);
                 }
-                // The source takes NULL for unchanged where the new value is a JSON null of no bytes, which is what ADD COLUMN
-                // … JSON NOT NULL puts into rows: it compares the bytes alone (seen on 9.7.4).
+                // A JSON null of no bytes that replaces NULL is logged as an empty difference: the source compares only
+                // the bytes and sees no change (seen on 9.7.4). ADD COLUMN … JSON NOT NULL puts such nulls into rows.
                 (Place::At(_, len), _) if differs && len == ty.prefix_len() => {
                     nulls.not_null();
                     out.resize(out.len() + len, 0);
@@ -283,8 +285,8 @@ impl RowLayout {
         Ok(())
     }
 
-    /// Whether the full image `stored` holds the same bytes as `image` in the columns of `present` (None: in all).
-    /// Unused bits of the null bitmaps, and bytes behind the rows, do not count. False when either is cut off.
+    /// True if the full image `stored` and `image` have the same bytes in the columns of `present` (None: in all).
+    /// Ignores unused bits of the null bitmaps and bytes after the rows. False if either image is cut off.
     #[must_use]
     pub fn images_equal(&self, stored: &[u8], present: Option<&[u8]>, image: &[u8]) -> bool {
         let (Ok(mut old), Ok(mut new)) = (Cursor::full(self, stored), Cursor::new(self, present, image)) else {
@@ -332,7 +334,7 @@ fn compile(extents: &[Extent]) -> Vec<Step> {
     steps
 }
 
-/// Bytes of a value with a length prefix at `at`, prefix included. The value may end behind the image.
+/// Length of a value with a length prefix at `at`, prefix included. The value may end beyond the image.
 #[inline(always)]
 fn prefixed_len(image: &[u8], at: usize, prefix: u8) -> Option<usize> {
     let rest = image.get(at..)?;
@@ -345,7 +347,7 @@ fn prefixed_len(image: &[u8], at: usize, prefix: u8) -> Option<usize> {
     Some(len + usize::from(prefix))
 }
 
-/// Bytes of a value at `at`; None when it ends behind the image.
+/// Length of a value at `at`; `None` if it ends beyond the image.
 #[inline(always)]
 fn stored(image: &[u8], at: usize, extent: Extent) -> Option<usize> {
     let len = match extent {
@@ -368,7 +370,7 @@ fn bit(bitmap: &[u8], index: usize) -> bool {
     bitmap.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 != 0)
 }
 
-/// Where a column is in an image.
+/// Position of a column in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Absent,
@@ -377,7 +379,7 @@ enum Place {
     At(usize, usize),
 }
 
-/// Goes through an image column by column. `next` must get the image that `new` got.
+/// Walks an image column by column. `next` must get the same image as `new`.
 struct Cursor<'a> {
     extents: &'a [Extent],
     present: Option<&'a [u8]>,
@@ -430,7 +432,8 @@ fn present_columns(bits: &[u8], columns: usize) -> usize {
     whole + rest.count_ones() as usize
 }
 
-/// The null bitmap of an image being built at the end of a buffer. Bits without a column stay 0, as 8.0 and later have it.
+/// Null bitmap of an image under construction at the end of a buffer. Bits without a column stay 0, as in 8.0 and
+/// later.
 pub(crate) struct NullBitmap {
     start: usize,
     next: usize,

@@ -58,7 +58,7 @@ fn column() -> impl Strategy<Value = ColumnType> {
     ]
 }
 
-/// An image of these columns: presence, null and the payload length of each come from `picks`.
+/// Builds an image of these columns. `picks` gives presence, NULL and payload length of each.
 fn build(types: &[ColumnType], picks: &[(bool, bool, u8)]) -> (Vec<u8>, Vec<u8>, Vec<(u32, u32)>) {
     let mut present = vec![0u8; types.len().div_ceil(8)];
     let used = picks.iter().zip(types).filter(|(p, _)| p.0).count();

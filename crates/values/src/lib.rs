@@ -1,8 +1,9 @@
 //! MySQL's values as bytes.
 //!
-//! In: column types, and stored bytes as row images carry them. Out: where rows and columns end, values as the text and
-//! SQL a client of the server sees, images built from result rows, and sort keys in MySQL's order. Never here: I/O, table names, DDL literals (catalog),
-//! panics on outside bytes, a guessed value: what is not implemented is `ValueError::Unsupported`.
+//! In: column types, and stored bytes as row images carry them. Out: where rows and columns end; values as the text and
+//! SQL that a client of the server sees; images built from result rows; sort keys in MySQL's order. Never here: I/O,
+//! table names, DDL literals (catalog), a panic on outside bytes, a guessed value. What is not implemented is
+//! `ValueError::Unsupported`.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(

@@ -1,33 +1,33 @@
-//! Sort keys: bytes whose order is MySQL's order of a key's columns.
+//! Sort keys: bytes that order as MySQL orders the columns of a key.
 //!
 //! In: the columns of a key, once; their stored bytes as row images carry them, for each row. Out: a byte string for
-//! `memcmp`. Never here: the identity of a row: equal sort keys are values equal to MySQL ('a' and 'A' under a collation
-//! without case), so whoever stores them lets the stored bytes follow; decoding: a sort key is not read back.
+//! `memcmp`. Never here: the identity of a row, decoding. Sort keys are equal where MySQL's values are ('a' and 'A' in
+//! a case-insensitive collation), so whoever stores them appends the stored bytes. A sort key is never read back.
 //!
-//! A column's part ends itself, so parts of several columns follow one another, and the parts of the first columns are a
-//! bound for range reads. NULL is lower than any value. A descending column's part is inverted.
+//! A column's part delimits itself, so the parts of several columns follow one another, and the parts of the first
+//! columns are a bound for range reads. NULL is lower than any value. A descending column's part is inverted.
 //!
 //! # Format
 //!
 //! | Column | Part |
 //! |---|---|
 //! | nullable | 0 for NULL and nothing else; 1 before a value |
-//! | integers, YEAR, ENUM and SET by number, DATE | big-endian, of the stored length, the sign bit inverted where signed |
+//! | integers, YEAR, ENUM and SET by number, DATE | big-endian, of the stored length, the sign bit inverted if signed |
 //! | BIT, TIME, DATETIME, TIMESTAMP | the stored bytes, which are big-endian and biased |
-//! | DECIMAL | the stored bytes, a negative zero made positive |
+//! | DECIMAL | the stored bytes, with a negative zero made positive |
 //! | FLOAT, DOUBLE | big-endian; all bits of negative numbers inverted, the sign bit of others; −0.0 is 0.0 |
-//! | BINARY | its bytes, filled up with 0 to the column's length |
+//! | BINARY | its bytes, padded with 0 to the column's length |
 //! | VARBINARY, BLOB, VECTOR, text in `utf8mb4_0900_bin` | the bytes, 0 as 0 0xff; then 0 0 |
-//! | text in `utf8mb4_0900_{ai_ci,as_ci,as_cs}` | the weights of each level, two bytes each; 0 0 behind each level |
-//! | other text | the weights, each 1 to 3 bytes; runs of spaces are counted (below); then the space's weight and 0x80 |
-//! | JSON, GEOMETRY, text in other collations | the bytes as of VARBINARY: not MySQL's order |
+//! | text in `utf8mb4_0900_{ai_ci,as_ci,as_cs}` | the weights of each level, two bytes each; 0 0 after each level |
+//! | other text | weights of 1 to 3 bytes; runs of spaces are counted (below); then the space's weight and 0x80 |
+//! | JSON, GEOMETRY, text in other collations | the bytes as for VARBINARY: not MySQL's order |
 //!
-//! Collations with PAD SPACE compare as if the shorter text went on with spaces. A run of n spaces is written as one
-//! weight of the space and, where a lower weight follows, n (as bytes up to 0x7d; 0x7e is 0x7d and more to come), where a
-//! higher weight follows the complement of that. The end is a run without end.
+//! Collations with PAD SPACE compare as if the shorter text continued with spaces. A run of n spaces is written as one
+//! weight of the space and its length: n before a lower weight (as bytes up to 0x7d; 0x7e means 0x7d and more to come),
+//! the complement of that before a higher weight. The end of the text is a run without end.
 //!
-//! The order of text is checked against WEIGHT_STRING of a 9.7 server for every character, and the order of rows of every
-//! type against ORDER BY (`tests/sort_key_server.rs`).
+//! The order of text is checked against WEIGHT_STRING of a 9.7 server for every character, and the order of rows of
+//! every type against ORDER BY (`tests/sort_key_server.rs`).
 
 use crate::charset;
 use crate::collation::{self, Collation};
@@ -42,15 +42,15 @@ pub use crate::weights::weight_string;
 pub struct SortKeyColumn {
     /// The column's type with its collation.
     pub ty: ColumnType,
-    /// May be NULL.
+    /// True unless the column is NOT NULL.
     pub nullable: bool,
-    /// DESC.
+    /// True for DESC.
     pub descending: bool,
-    /// Only so many characters from the front count, bytes where the column holds bytes; `None`: all.
+    /// Length of a prefix key part, in characters, or in bytes if the column holds bytes; `None` for the whole column.
     pub prefix_len: Option<u32>,
 }
 
-/// How to make the sort keys of one key.
+/// Prepared encoding of one key's sort keys.
 #[derive(Debug, Clone)]
 pub struct SortKeyPlan {
     columns: Box<[Part]>,
@@ -65,29 +65,29 @@ struct Part {
     name: &'static str,
 }
 
-/// What to do with a column's stored bytes.
+/// How a column's stored bytes are encoded.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Little-endian integers of this many bytes.
     Unsigned(usize),
     Signed(usize),
-    /// In order as stored, this many bytes.
+    /// This many bytes, which already sort as stored.
     AsIs(usize),
     Decimal(usize),
     Float,
     Double,
-    /// BINARY: a length of so many bytes, the bytes up to `len`, of which the first `keep` count.
+    /// BINARY: a length of this many bytes, then the bytes, padded to `len`; the first `keep` of them count.
     FilledBytes {
         length: usize,
         len: usize,
         keep: usize,
     },
-    /// A length of so many bytes, then bytes, of which at most `keep` count.
+    /// A length of this many bytes, then bytes, of which at most `keep` count.
     Bytes {
         length: usize,
         keep: usize,
     },
-    /// A length of so many bytes, then text.
+    /// A length of this many bytes, then text.
     Text {
         length: usize,
         text: Text,
@@ -96,35 +96,36 @@ enum Kind {
 
 #[derive(Debug, Clone, Copy)]
 struct Text {
-    /// None: no weights, so by bytes.
+    /// `None` if the collation has no weights: ordered by bytes.
     order: Option<Order>,
     charset: &'static str,
-    /// What fills CHAR up and is no part of its values; empty for other types.
+    /// Padding of CHAR, which is not part of its values; empty for other types.
     pad: &'static [u8],
-    /// At most so many characters.
+    /// Maximum characters that count.
     keep: Option<u32>,
 }
 
-/// Whether text of this collation has sort keys in MySQL's order: all `_bin` collations and `binary`;
-/// `utf8mb4_0900_{ai_ci,as_ci,as_cs,bin}`; of utf8mb4, utf8mb3, ucs2, utf16, utf16le, utf32 those named `_general_ci`,
-/// `_unicode_ci`, `_unicode_520_ci`, `_general_mysql500_ci`, `_tolower_ci`; all of character sets with one byte a character
-/// but `latin1_german2_ci`, `latin2_czech_cs`, `cp1250_czech_cs`, `tis620_thai_ci`. [`implemented_collations`] lists them.
+/// True if sort keys of text in this collation are in MySQL's order: all `_bin` collations and `binary`;
+/// `utf8mb4_0900_{ai_ci,as_ci,as_cs,bin}`; for utf8mb4, utf8mb3, ucs2, utf16, utf16le and utf32 those named
+/// `_general_ci`, `_unicode_ci`, `_unicode_520_ci`, `_general_mysql500_ci` and `_tolower_ci`; all of single-byte
+/// character sets except `latin1_german2_ci`, `latin2_czech_cs`, `cp1250_czech_cs` and `tis620_thai_ci`.
+/// [`implemented_collations`] lists them.
 #[must_use]
 pub fn implemented(collation_id: u16) -> bool {
     collation::by_id(collation_id).and_then(Order::of).is_some()
 }
 
-/// The collations for which [`implemented`] holds, by id.
+/// Collations for which [`implemented`] holds, ordered by id.
 pub fn implemented_collations() -> impl Iterator<Item = Collation> {
     (0..=u16::MAX).filter_map(collation::by_id).filter(|found| Order::of(*found).is_some())
 }
 
 impl SortKeyPlan {
-    /// Prepares for a key's columns, in key order. Keys of up to 3072 bytes, the most InnoDB has, give sort keys below
-    /// 64 KiB.
+    /// Prepares the encoding for a key's columns, given in key order. Keys of up to 3072 bytes, InnoDB's maximum, give
+    /// sort keys below 64 KiB.
     ///
     /// # Errors
-    /// A type no row image holds.
+    /// A column has a type that no row image holds.
     pub fn new(columns: &[SortKeyColumn]) -> Result<SortKeyPlan, ValueError> {
         let mut parts = Vec::with_capacity(columns.len());
         let mut ordered_columns = 0;
@@ -140,32 +141,32 @@ impl SortKeyPlan {
         Ok(SortKeyPlan { columns: parts.into_boxed_slice(), ordered_columns })
     }
 
-    /// Whether sort keys are in MySQL's order. False when the key has a column whose collation is not implemented, or of
-    /// JSON or GEOMETRY.
+    /// True if sort keys are in MySQL's order. False if the key has a JSON or GEOMETRY column, or one whose collation
+    /// is not implemented.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.ordered_columns == self.columns.len()
     }
 
-    /// So many columns from the first on are in MySQL's order.
+    /// Number of leading columns that are in MySQL's order.
     #[must_use]
     pub fn ordered_columns(&self) -> usize {
         self.ordered_columns
     }
 
-    /// Columns of the key.
+    /// Number of columns in the key.
     #[must_use]
     pub fn column_count(&self) -> usize {
         self.columns.len()
     }
 
-    /// Appends the sort key of a row to `out`: `values` are the key's columns in key order, stored bytes with their length
-    /// prefix as [`crate::RowLayout::walk_offsets`] gives them, `None` for NULL. Fewer values give the part of the first
-    /// columns: the front of the sort keys of all rows with these values.
+    /// Appends the sort key of a row to `out`. `values` holds the key's columns in key order: stored bytes with their
+    /// length prefix as [`crate::RowLayout::walk_offsets`] returns them, `None` for NULL. Fewer values give the prefix
+    /// that the sort keys of all rows with these values share.
     ///
     /// # Errors
-    /// More values than columns, NULL where the column has none, stored bytes of the wrong length. `out` then holds a
-    /// part.
+    /// There are more values than columns, a NOT NULL column has NULL, or stored bytes have the wrong length. `out`
+    /// then holds a partial key.
     #[inline]
     pub fn append<'a>(
         &self,
@@ -205,7 +206,7 @@ impl SortKeyPlan {
 }
 
 impl Kind {
-    /// What to do with a column, and whether the result is in MySQL's order.
+    /// Chooses the encoding of a column; the flag is true if the result is in MySQL's order.
     fn of(column: &SortKeyColumn) -> (Kind, bool) {
         let ty = &column.ty;
         let keep = column.prefix_len.map_or(usize::MAX, |len| len as usize);
@@ -238,11 +239,11 @@ impl Kind {
         (kind, true)
     }
 
-    /// None when the stored bytes have the wrong length.
+    /// Returns `None` if the stored bytes have the wrong length.
     #[inline]
     fn append(self, stored: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
-            // The commonest keys, without a loop over bytes.
+            // The most common keys, without a loop over bytes.
             Kind::Signed(4) => out.extend((u32::from_le_bytes(stored.try_into().ok()?) ^ 1 << 31).to_be_bytes()),
             Kind::Signed(8) => out.extend((u64::from_le_bytes(stored.try_into().ok()?) ^ 1 << 63).to_be_bytes()),
             Kind::Unsigned(4) => out.extend(u32::from_le_bytes(stored.try_into().ok()?).to_be_bytes()),
@@ -300,7 +301,7 @@ impl Text {
     }
 }
 
-/// The bytes behind a length of `length` bytes, if it tells their number.
+/// The bytes after a length prefix of `length` bytes, if it states their number.
 #[inline]
 fn content(stored: &[u8], length: usize) -> Option<&[u8]> {
     let (told, bytes) = stored.split_at_checked(length)?;
@@ -323,7 +324,7 @@ fn append_decimal(stored: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()> {
     if stored.len() != len {
         return None;
     }
-    // The server stores no negative zero; were one there, it would equal zero.
+    // The server never stores a negative zero; one would equal zero.
     let negative_zero = *first == 0x7f && rest.iter().all(|byte| *byte == 0xff);
     let flip = if negative_zero { 0xff } else { 0 };
     out.extend(stored.iter().map(|byte| byte ^ flip));

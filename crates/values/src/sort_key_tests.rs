@@ -1,4 +1,4 @@
-//! Sort keys against comparison of the values; against a server in `tests/sort_key_server.rs`.
+//! Sort keys against comparison of the values. `tests/sort_key_server.rs` compares them with a server.
 
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ fn key(column: &SortKeyColumn, stored: Option<&[u8]>) -> Vec<u8> {
     out
 }
 
-/// The order of two values' sort keys.
+/// Order of two values' sort keys.
 fn compare(ty: &ColumnType, left: &[u8], right: &[u8]) -> Ordering {
     let column = column(ty.clone());
     key(&column, Some(left)).cmp(&key(&column, Some(right)))
@@ -86,7 +86,7 @@ fn spaces_at_the_end() {
         assert!(varchar(collation, b"a") < varchar(collation, b"a\t"), "{collation}");
         assert!(varchar(collation, b"a") < varchar(collation, b"a "), "{collation}");
     }
-    // In CHAR they are no part of the value, whoever left them there.
+    // In CHAR they are not part of the value, even when an image has them.
     let char = column(text_type(t::CHAR, 40, "utf8mb4_0900_ai_ci"));
     assert_eq!(key(&char, Some(b"\x03a  ")), key(&char, Some(b"\x01a")));
     let utf16 = column(text_type(t::CHAR, 40, "utf16_bin"));
@@ -104,7 +104,7 @@ fn only_the_prefix_counts() {
     let binary = prefix(text_type(t::CHAR, 4, "binary"), 2);
     assert_eq!(key(&binary, Some(b"\x01a")), [b'a', 0]);
     assert_eq!(key(&binary, Some(b"\x03abc")), b"ab");
-    // 'a b' cut to 'a ' is 'a' in a CHAR column: the server reports a duplicate.
+    // 'a b' cut to 'a ' equals 'a' in a CHAR column: the server reports a duplicate.
     let char = prefix(text_type(t::CHAR, 20, "utf8mb4_0900_ai_ci"), 2);
     assert_eq!(key(&char, Some(b"\x03a b")), key(&char, Some(b"\x01a")));
 }
@@ -159,7 +159,7 @@ fn is_padded(name: &str) -> bool {
     name != "binary" && !name.contains("_0900_")
 }
 
-/// As MySQL compares: weight by weight, the shorter text going on with spaces unless the collation is NO PAD.
+/// Compares as MySQL does: weight by weight, the shorter text continued with spaces unless the collation is NO PAD.
 fn compare_weights(name: &str, left: &str, right: &str) -> Ordering {
     let collation = collation::by_name(name).unwrap();
     let weights = |text: &str| {
@@ -183,7 +183,8 @@ fn stored_text(name: &str, text: &str) -> Vec<u8> {
     charset::from_utf8mb4(collation, text.as_bytes()).unwrap().into_owned()
 }
 
-/// Few characters, so that strings are alike: what is lower and higher than a space, what has no weight, what has several.
+/// A small alphabet, so that strings resemble each other: characters below and above the space, without a weight, with
+/// several weights.
 fn text() -> impl Strategy<Value = String> {
     let one = prop::sample::select(vec!['a', 'A', 'b', ' ', ' ', '\t', '!', '\0', 'ß', 'é', '\u{1}', '\u{ad}']);
     vec(one, 0..6).prop_map(|chars| chars.into_iter().collect())
@@ -245,7 +246,7 @@ proptest! {
     fn times(left in -3_020_399_999_999i64..=3_020_399_999_999, right in -3_020_399_999_999i64..=3_020_399_999_999, digits in 0u16..=6, near: bool) {
         let right = if near { left / 1_000_000 * 1_000_000 } else { right };
         let unit = 10i64.pow(6 - u32::from(digits));
-        // Digits beyond those of the column are not stored.
+        // Digits beyond the column's are not stored.
         let (left, right) = (left / unit * unit, right / unit * unit);
         let stored = |micros: i64| {
             let seconds = (micros.abs() / 1_000_000) as u32;
@@ -345,7 +346,7 @@ proptest! {
         let ((left_key, left_parts), (right_key, right_parts)) = (key(&left), key(&right));
         prop_assert_eq!(left_key.cmp(&right_key), left_parts.cmp(&right_parts));
         prop_assert!(left_parts.concat() == left_key);
-        // NULL is first, and last where the order is turned round.
+        // NULL sorts first, and last in descending order.
         if left.0.is_none() && right.0.is_some() {
             let expected = if descending[0] { Ordering::Greater } else { Ordering::Less };
             prop_assert_eq!(left_key.cmp(&right_key), expected);

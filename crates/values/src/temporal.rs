@@ -1,13 +1,13 @@
 //! DATE, TIME, DATETIME, TIMESTAMP, YEAR: stored bytes to fields and back, fields to text.
 //!
 //! In: stored bytes, packed integers of JSON, fields of a result row. Out: fields, text in UTC, stored bytes. Never
-//! here: a time zone, a field out of range passed on.
+//! here: a time zone, an out-of-range field that is passed on.
 
 use std::io::Write as _;
 
 use crate::error::ValueError;
 
-/// A date with a time of day; all zero is MySQL's zero date. Month and day may be zero alone.
+/// A date with a time of day; all fields zero is MySQL's zero date. Month and day may be zero on their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DateTime {
     pub(crate) year: u32,
@@ -29,11 +29,11 @@ pub(crate) struct Time {
     pub(crate) micros: u32,
 }
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY_SECONDS: u32 = 86_400;
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_DAYS: u32 = 719_468;
-/// Days of 400 Gregorian years.
+/// Days in 400 Gregorian years.
 const ERA_DAYS: u32 = 146_097;
 
 fn wrong_length(what: &'static str, stored: &[u8]) -> ValueError {
@@ -48,12 +48,12 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// Bytes of the fraction for so many digits.
+/// Length in bytes of a fraction of this many digits.
 fn fraction_len(digits: u16) -> usize {
     usize::from(digits.div_ceil(2))
 }
 
-/// Microseconds of one unit of a fraction stored in so many bytes.
+/// Microseconds in one unit of a fraction stored in this many bytes.
 fn fraction_unit(len: usize) -> u32 {
     match len {
         1 => 10_000,
@@ -90,7 +90,7 @@ impl DateTime {
         if good { Ok(self) } else { Err(ValueError::Invalid { what }) }
     }
 
-    /// From a stored DATE.
+    /// Reads a stored DATE.
     pub(crate) fn from_date(stored: &[u8]) -> Result<DateTime, ValueError> {
         if stored.len() != 3 {
             return Err(wrong_length("DATE", stored));
@@ -99,7 +99,7 @@ impl DateTime {
         DateTime { year: bits >> 9, month: bits >> 5 & 15, day: bits & 31, ..DateTime::default() }.checked("DATE")
     }
 
-    /// From a stored DATETIME with so many fractional digits.
+    /// Reads a stored DATETIME with this many fractional digits.
     pub(crate) fn from_datetime(digits: u16, stored: &[u8]) -> Result<DateTime, ValueError> {
         if stored.len() != 5 + fraction_len(digits) {
             return Err(wrong_length("DATETIME", stored));
@@ -126,7 +126,7 @@ impl DateTime {
         .checked("DATETIME")
     }
 
-    /// From the packed integer JSON holds.
+    /// Reads the packed integer of a JSON value.
     pub(crate) fn from_packed(packed: i64) -> Result<DateTime, ValueError> {
         let bits = u64::try_from(packed).map_err(|_| ValueError::Invalid { what: "DATETIME" })?;
         if bits >> 24 >= 1 << 39 {
@@ -135,7 +135,7 @@ impl DateTime {
         DateTime::from_bits(bits >> 24, (bits & 0xff_ffff) as u32)
     }
 
-    /// From a stored TIMESTAMP with so many fractional digits, in UTC.
+    /// Reads a stored TIMESTAMP with this many fractional digits, in UTC.
     pub(crate) fn from_timestamp(digits: u16, stored: &[u8]) -> Result<DateTime, ValueError> {
         if stored.len() != 4 + fraction_len(digits) {
             return Err(wrong_length("TIMESTAMP", stored));
@@ -144,7 +144,7 @@ impl DateTime {
         Ok(DateTime::from_seconds((big_endian(whole) & 0xffff_ffff) as u32, micros(fraction)?))
     }
 
-    /// From a DATETIME as 5.5 stored it: its digits as one number.
+    /// Reads a DATETIME as MySQL 5.5 stored it: its digits as one number.
     pub(crate) fn from_old_datetime(stored: &[u8]) -> Result<DateTime, ValueError> {
         if stored.len() != 8 {
             return Err(wrong_length("DATETIME", stored));
@@ -164,7 +164,7 @@ impl DateTime {
         .checked("DATETIME")
     }
 
-    /// Seconds since 1970 in UTC; 0 is the zero date.
+    /// Time for seconds since 1970 in UTC; 0 is the zero date.
     pub(crate) fn from_seconds(seconds: u32, micros: u32) -> DateTime {
         if seconds == 0 {
             return DateTime { micros, ..DateTime::default() };
@@ -172,9 +172,9 @@ impl DateTime {
         DateTime { micros, ..DateTime::of_days(seconds / DAY_SECONDS + EPOCH_DAYS, seconds % DAY_SECONDS) }
     }
 
-    /// From days since 0000-03-01 and the second of the day.
+    /// Time for days since 0000-03-01 and the second of the day.
     fn of_days(days: u32, second_of_day: u32) -> DateTime {
-        // Years counted from March, so that the leap day is the last of its year.
+        // Years start in March, so that the leap day is the last of its year.
         let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);
         let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -191,17 +191,17 @@ impl DateTime {
         }
     }
 
-    /// Nothing but zeros.
+    /// True if all fields are zero.
     pub(crate) fn is_zero(&self) -> bool {
         *self == DateTime::default()
     }
 
-    /// Whether so many fractional digits hold it without rounding.
+    /// True if this many fractional digits hold the value without rounding.
     pub(crate) fn is_whole_for(&self, digits: u16) -> bool {
         self.micros.is_multiple_of(10u32.pow(u32::from(6 - digits.min(6))))
     }
 
-    /// So many seconds later; None where the day does not exist or the year would have more than four digits.
+    /// Adds seconds; `None` if the day does not exist or the year would have more than four digits.
     pub(crate) fn shifted(self, seconds: i64) -> Option<DateTime> {
         if !self.is_calendar_day() {
             return None;
@@ -221,8 +221,8 @@ impl DateTime {
         (moved.year <= 9999).then_some(moved)
     }
 
-    /// A second later. A day beyond its month counts on into the next one, as in the server's day numbers
-    /// (`calc_daynr`). None where month or day is 0 and past the year 9999.
+    /// Adds one second. A day beyond its month counts on into the next one, as in the server's day numbers
+    /// (`calc_daynr`). `None` if month or day is 0, and past the year 9999.
     pub(crate) fn next_second(mut self) -> Option<DateTime> {
         if self.month == 0 || self.day == 0 {
             return None;
@@ -240,17 +240,18 @@ impl DateTime {
         (self.year <= 9999).then_some(self)
     }
 
-    /// No date; the time of day may be any.
+    /// True if the date is zero, whatever the time of day.
     pub(crate) fn is_zero_date(&self) -> bool {
         self.year == 0 && self.month == 0 && self.day == 0
     }
 
-    /// Whether the day exists.
+    /// True if the day exists.
     pub(crate) fn is_calendar_day(&self) -> bool {
         (1..=self.days_of_month()).contains(&self.day)
     }
 
-    /// 0 for a month that does not exist. The year 0 is no leap year (`calc_days_in_year`, sql-common/my_time.cc).
+    /// Days in the month; 0 if there is no such month. Year 0 is not a leap year (`calc_days_in_year`,
+    /// sql-common/my_time.cc).
     fn days_of_month(&self) -> u32 {
         let leap = self.year.is_multiple_of(4) && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400));
         match self.month {
@@ -261,7 +262,7 @@ impl DateTime {
         }
     }
 
-    /// Whether a TIMESTAMP holds this time in UTC: 1970-01-01 00:00:01 to 2038-01-19 03:14:07.
+    /// True if TIMESTAMP can hold this UTC time: 1970-01-01 00:00:01 to 2038-01-19 03:14:07.
     pub(crate) fn is_timestamp(&self) -> bool {
         self.seconds().is_ok_and(|seconds| (1..=i32::MAX as u32).contains(&seconds))
     }
@@ -301,7 +302,7 @@ impl DateTime {
         Ok(())
     }
 
-    /// Appends the stored TIMESTAMP of a time in UTC.
+    /// Appends the stored TIMESTAMP of a UTC time.
     pub(crate) fn push_timestamp(self, digits: u16, out: &mut Vec<u8>) -> Result<(), ValueError> {
         let this = self.checked("TIMESTAMP")?;
         out.extend(this.seconds()?.to_be_bytes());
@@ -318,7 +319,7 @@ impl DateTime {
         push_digits(self.day, 2, out);
     }
 
-    /// Appends `YYYY-MM-DD hh:mm:ss` with so many fractional digits.
+    /// Appends `YYYY-MM-DD hh:mm:ss` with this many fractional digits.
     pub(crate) fn write(&self, digits: u16, out: &mut Vec<u8>) {
         self.write_date(out);
         out.push(b' ');
@@ -332,13 +333,13 @@ impl Time {
         if good { Ok(self) } else { Err(ValueError::Invalid { what: "TIME" }) }
     }
 
-    /// From a stored TIME with so many fractional digits.
+    /// Reads a stored TIME with this many fractional digits.
     pub(crate) fn from_time(digits: u16, stored: &[u8]) -> Result<Time, ValueError> {
         let fraction = fraction_len(digits);
         if stored.len() != 3 + fraction || stored.len() > 6 {
             return Err(wrong_length("TIME", stored));
         }
-        // One number of all bytes; negative values lie below the middle.
+        // The bytes are one number; negative times are below its middle.
         let middle = 1i64 << (8 * stored.len() - 1);
         let value = big_endian(stored) as i64 - middle;
         let magnitude = value.unsigned_abs();
@@ -357,13 +358,13 @@ impl Time {
         time.checked()
     }
 
-    /// From the packed integer JSON holds.
+    /// Reads the packed integer of a JSON value.
     pub(crate) fn from_packed(packed: i64) -> Result<Time, ValueError> {
         let magnitude = packed.unsigned_abs();
         Time::from_bits(packed < 0, magnitude >> 24, magnitude & 0xff_ffff)
     }
 
-    /// From a TIME as 5.5 stored it: its digits as one signed number.
+    /// Reads a TIME as MySQL 5.5 stored it: its digits as one signed number.
     pub(crate) fn from_old_time(stored: &[u8]) -> Result<Time, ValueError> {
         let [a, b, c] = <[u8; 3]>::try_from(stored).map_err(|_| wrong_length("TIME", stored))?;
         let value = i32::from_le_bytes([0, a, b, c]) >> 8;
@@ -386,7 +387,7 @@ impl Time {
         Ok(())
     }
 
-    /// Appends `[-]hh:mm:ss` with so many fractional digits.
+    /// Appends `[-]hh:mm:ss` with this many fractional digits.
     pub(crate) fn write(&self, digits: u16, out: &mut Vec<u8>) {
         if self.negative {
             out.push(b'-');
@@ -410,7 +411,7 @@ fn write_clock(hour: u32, minute: u32, second: u32, micros: u32, digits: u16, ou
 }
 
 fn push_digits(value: u32, width: usize, out: &mut Vec<u8>) {
-    // Writing to a Vec does not fail.
+    // Writing to a Vec cannot fail.
     let _ = write!(out, "{value:0width$}");
 }
 

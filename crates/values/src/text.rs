@@ -1,9 +1,9 @@
-//! Stored values as the text and the SQL a client sees.
+//! Stored values as the text and SQL that a client sees.
 //!
-//! In: a column's type and its stored bytes as in a row image, length prefix included (`RowLayout::walk_offsets` gives
-//! them). Out: what `mysql --batch --raw` prints for the value over a utf8mb4 connection with time_zone '+00:00', or a
-//! literal for INSERT. Never here: NULL (there are no stored bytes), ZEROFILL and FLOAT(M,D), which are no part of the
-//! stored type.
+//! In: a column's type and its stored bytes as in a row image, length prefix included (from `RowLayout::walk_offsets`).
+//! Out: what `mysql --batch --raw` prints for the value over a utf8mb4 connection with time_zone '+00:00', or a literal
+//! for INSERT. Never here: NULL (it has no stored bytes); ZEROFILL and FLOAT(M,D), which are not part of the stored
+//! type.
 
 use std::io::Write as _;
 
@@ -14,43 +14,43 @@ use crate::error::ValueError;
 use crate::temporal::{DateTime, Time};
 use crate::{decimal, float, json};
 
-/// What NULL looks like, as text and as SQL.
+/// NULL as text and as SQL.
 pub const NULL: &[u8] = b"NULL";
 
-/// How bytes that are no text are shown.
+/// Form in which binary values are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BinaryForm {
-    /// As they are.
+    /// The bytes themselves.
     #[default]
     Raw,
-    /// `0x` and upper-case digits: `--binary-as-hex`. BIT, BINARY, VARBINARY, BLOB, GEOMETRY, VECTOR and ENUM or SET in
-    /// character set binary.
+    /// `0x` and upper-case digits, as with `--binary-as-hex`. Applies to BIT, BINARY, VARBINARY, BLOB, GEOMETRY,
+    /// VECTOR, and ENUM or SET in character set binary.
     Hex,
 }
 
-/// How FLOAT is shown.
+/// Form in which FLOAT is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FloatForm {
     /// Six significant digits as the server prints them, which loses bits.
     #[default]
     AsServer,
-    /// With as many digits as it takes to load the same value again.
+    /// With as many digits as loading the same value again takes.
     Exact,
 }
 
 /// How to write values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextOptions {
-    /// Only for text; SQL always has hexadecimal literals.
+    /// Applies to text only; SQL always has hexadecimal literals.
     pub binary: BinaryForm,
-    /// For text and SQL.
+    /// Applies to text and SQL.
     pub float: FloatForm,
 }
 
 /// Appends the value as the mysql client prints it.
 ///
 /// # Errors
-/// The bytes are no value of the type, or its character set or members are not known.
+/// The bytes are not a value of the type, or its character set or members are unknown.
 pub fn write_text(ty: &ColumnType, stored: &[u8], options: TextOptions, out: &mut Vec<u8>) -> Result<(), ValueError> {
     match Value::of(ty, stored)? {
         Value::Number | Value::Temporal | Value::Year => write_plain(ty, stored, options, out),
@@ -73,9 +73,9 @@ pub fn write_text(ty: &ColumnType, stored: &[u8], options: TextOptions, out: &mu
     }
 }
 
-/// Appends the value as a literal for INSERT: numbers bare, text quoted with backslash escapes (so the reader's sql_mode
-/// must not have NO_BACKSLASH_ESCAPES, and its character set must be utf8mb4), bytes and text of character sets that
-/// cannot be converted in hexadecimal.
+/// Appends the value as a literal for INSERT. Numbers are bare. Text is quoted with backslash escapes, so the reader's
+/// sql_mode must not have NO_BACKSLASH_ESCAPES and its character set must be utf8mb4. Bytes, and text that cannot be
+/// converted, are hexadecimal.
 ///
 /// # Errors
 /// As `write_text`.
@@ -85,7 +85,7 @@ pub fn write_sql(ty: &ColumnType, stored: &[u8], options: TextOptions, out: &mut
             let start = out.len();
             write_plain(ty, stored, options, out)?;
             if out.get(start..) == Some(b"-0") {
-                // As an integer it would lose its sign.
+                // An integer literal would lose the sign.
                 out.extend_from_slice(b"e0");
             }
         }
@@ -107,16 +107,16 @@ pub fn write_sql(ty: &ColumnType, stored: &[u8], options: TextOptions, out: &mut
     Ok(())
 }
 
-/// A stored value by the way it is written.
+/// A stored value, by how it is written.
 enum Value<'a> {
-    /// `write_plain` writes it, bare in SQL.
+    /// Written by `write_plain`, bare in SQL.
     Number,
     Year,
-    /// `write_plain` writes it, quoted in SQL.
+    /// Written by `write_plain`, quoted in SQL.
     Temporal,
-    /// Bytes and how many zero bytes the server adds to them.
+    /// Bytes, and the number of zero bytes the server pads them with.
     Bytes(&'a [u8], usize),
-    /// In the column's character set.
+    /// Text in the column's character set.
     Text(&'a [u8]),
     /// Names of ENUM or SET, in the column's character set.
     Member(Vec<u8>),
@@ -150,10 +150,10 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The bytes behind a length prefix.
+/// Bytes after a length prefix.
 ///
 /// # Errors
-/// The prefix says another length.
+/// The prefix states another length.
 pub(crate) fn content<'a>(ty: &ColumnType, stored: &'a [u8]) -> Result<&'a [u8], ValueError> {
     let wrong = ValueError::WrongLength { what: ty.name(), len: stored.len() };
     let Some((prefix, content)) = stored.split_at_checked(ty.prefix_len()) else { return Err(wrong) };
@@ -176,7 +176,7 @@ fn write_plain(ty: &ColumnType, stored: &[u8], options: TextOptions, out: &mut V
                 return Err(ValueError::WrongLength { what: ty.name(), len: stored.len() });
             }
             let value = unsigned(stored);
-            // Writing to a Vec does not fail.
+            // Writing to a Vec cannot fail.
             let _ = if ty.unsigned {
                 write!(out, "{value}")
             } else {
@@ -222,7 +222,7 @@ fn names_known(ty: &ColumnType) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// The name of a stored ENUM; number 0 is the empty error value.
+/// Name of a stored ENUM; number 0 is the empty error value.
 fn enum_name<'a>(ty: &'a ColumnType, stored: &[u8]) -> Result<&'a [u8], ValueError> {
     names_known(ty)?;
     if ty.fixed_len() != Some(stored.len()) {
@@ -235,7 +235,7 @@ fn enum_name<'a>(ty: &'a ColumnType, stored: &[u8]) -> Result<&'a [u8], ValueErr
     }
 }
 
-/// The names of a stored ENUM or SET in the column's character set, a SET's joined by commas.
+/// Names of a stored ENUM or SET in the column's character set, a SET's joined by commas.
 pub(crate) fn member_names(ty: &ColumnType, stored: &[u8]) -> Result<Vec<u8>, ValueError> {
     if ty.code == t::ENUM { enum_name(ty, stored).map(<[u8]>::to_vec) } else { set_names(ty, stored) }
 }
@@ -245,7 +245,7 @@ fn set_names(ty: &ColumnType, stored: &[u8]) -> Result<Vec<u8>, ValueError> {
     if ty.fixed_len() != Some(stored.len()) {
         return Err(ValueError::WrongLength { what: "SET", len: stored.len() });
     }
-    // Character sets of several bytes a unit have a comma of several bytes.
+    // In character sets with units of several bytes, so is the comma.
     let comma = charset::from_utf8mb4(ty.collation, b",").unwrap_or(b",".into());
     let mut bits = unsigned(stored);
     let mut names = Vec::new();
@@ -292,7 +292,7 @@ fn write_sql_text(collation: u16, text: &[u8], out: &mut Vec<u8>) -> Result<(), 
     } else {
         if charset::is_supported(collation) {
             let unicode = charset::to_utf8mb4(collation, text)?;
-            // Bytes that are no character of their set, or one of several that are the same one, would not come back.
+            // Invalid bytes would not survive a round trip, nor would one of several codes of the same character.
             if charset::from_utf8mb4(collation, &unicode).is_ok_and(|bytes| bytes.as_ref() == text) {
                 write_quoted(&unicode, out);
                 return Ok(());

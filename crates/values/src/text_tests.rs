@@ -50,10 +50,11 @@ fn text_and_bytes() {
     assert_eq!(sql(&ty(t::VARCHAR, 20, 255), b"\x07a'\\\n\r\0\x1a"), r"'a\'\\\n\r\0\Z'");
     assert_eq!(sql(&ty(t::VARCHAR, 20, 45), b"\0"), "''");
     assert_eq!(sql(&ty(t::VARCHAR, 20, 8), b"\x01\xe9"), "'é'");
-    // swe7: letters in the place of ASCII's signs.
+    // swe7 has letters instead of some ASCII signs.
     assert_eq!(sql(&ty(t::VARCHAR, 20, 10), b"\x01\x40"), "'É'");
     assert_eq!(raw(&ty(t::VARCHAR, 20, 10), b"\x01a"), "a");
-    // What utf8mb4 would not bring back: a byte without a character (cp1250, latin2_czech_cs), two that are one (tis620).
+    // Bytes that do not survive a round trip through utf8mb4: one without a character (cp1250, latin2_czech_cs), two
+    // that share one (tis620).
     assert_eq!(sql(&ty(t::VARCHAR, 20, 26), b"\x02a\x81"), "_cp1250 0x6181");
     assert_eq!(sql(&ty(t::VARCHAR, 20, 2), b"\x02a\x81"), "_latin2 0x6181");
     assert_eq!(sql(&ty(t::VARCHAR, 20, 2), b"\x01\x7f"), "_latin2 0x7F");

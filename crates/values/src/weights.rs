@@ -1,10 +1,10 @@
-//! Weights of text: what a collation compares in place of characters.
+//! Weights of text, which a collation compares in place of the characters.
 //!
-//! In: a collation and text in its character set. Out: the server's WEIGHT_STRING, and bytes whose order as bytes is the
-//! collation's. Never here: a guess: a collation that is not here has no order (`Order::of` is None).
+//! In: a collation and text in its character set. Out: the server's WEIGHT_STRING, and bytes that sort in the
+//! collation's order. Never here: a guess. A collation that is not implemented has no order (`Order::of` is None).
 //!
-//! No collation here looks at more than one character at a time: the collations that do are those of a language and
-//! some of the older multi-byte sets.
+//! No collation here looks at more than one character at a time. Those that do, the collations of single languages and
+//! some of older multi-byte sets, are not implemented.
 
 use crate::collation::{self, Collation};
 use crate::error::ValueError;
@@ -22,14 +22,14 @@ table!(TOLOWER, "tolower", Rule::Identity);
 table!(UCA_400, "uca_400", Rule::Uca400);
 table!(UCA_520, "uca_520", Rule::Uca520);
 table!(UCA_900, "uca_900", Rule::Uca900);
-// The second and third level: a list is the number of weights of the second, these, then those of the third.
+// Second and third level. A list holds the number of second-level weights, those weights, then the third-level ones.
 table!(UCA_900_LOWER, "uca_900_lower", Rule::Uca900);
 
-/// Collations of one byte a character: the id in two bytes, then 256 weights.
+/// Single-byte collations: the id in two bytes, then 256 weights.
 static SINGLE_BYTE: &[u8] = include_bytes!("weights/single_byte.bin");
 const SINGLE_BYTE_RECORD: usize = 2 + 256;
 
-/// How the characters of text are told apart.
+/// How text is divided into characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
@@ -42,22 +42,22 @@ pub(crate) enum Encoding {
 /// How a collation compares.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Order {
-    /// By bytes; spaces at the end count.
+    /// By bytes; trailing spaces count.
     Bytes,
-    /// By bytes, the shorter text filled up with spaces. No multi-byte set has a 0x20 that is not the space.
+    /// By bytes, the shorter text padded with spaces. No multi-byte set has a 0x20 that is not the space.
     PaddedBytes,
-    /// By one weight a byte, the shorter text filled up with spaces.
+    /// By one weight a byte, the shorter text padded with spaces.
     SingleByte(&'static [u8; 256]),
-    /// By code points, the shorter text filled up with spaces.
+    /// By code points, the shorter text padded with spaces.
     CodePoints(Encoding),
-    /// By the weights of a table, the shorter text filled up with spaces.
+    /// By the weights of a table, the shorter text padded with spaces.
     Padded(Encoding, &'static WeightTable),
-    /// By the weights of UCA 9.0.0 on so many levels, 1 to 3; spaces at the end count.
+    /// By the weights of UCA 9.0.0 on 1 to 3 levels; trailing spaces count.
     Uca900(u8),
 }
 
 impl Order {
-    /// The order of a collation, if it is implemented.
+    /// Order of a collation, if it is implemented.
     pub(crate) fn of(collation: Collation) -> Option<Order> {
         if collation.id == collation::BINARY {
             return Some(Order::Bytes);
@@ -92,8 +92,8 @@ impl Order {
         }
     }
 
-    /// Appends bytes that compare as the text does and end themselves: no such string is the front of another. Bytes
-    /// that are no text of the character set count as U+FFFD each.
+    /// Appends bytes that compare as the text does and delimit themselves: no such string is a prefix of another. Each
+    /// invalid byte counts as U+FFFD.
     #[inline]
     pub(crate) fn append(self, text: &[u8], out: &mut Vec<u8>) {
         match self {
@@ -121,7 +121,7 @@ impl Order {
     }
 }
 
-/// Appends what the server's WEIGHT_STRING(text COLLATE …) returns.
+/// Appends the result of the server's WEIGHT_STRING(text COLLATE …).
 ///
 /// # Errors
 /// The collation is not implemented.
@@ -145,7 +145,7 @@ pub fn weight_string(collation: u16, text: &[u8], out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// A code point takes three bytes where the character set goes beyond the basic plane.
+/// A code point takes three bytes if the character set extends beyond the basic plane.
 fn push_code(collation: Collation, code: u32, out: &mut Vec<u8>) {
     let skip = if matches!(collation.charset, "utf8mb3" | "ucs2") { 2 } else { 1 };
     out.extend(code.to_be_bytes().iter().skip(skip));
@@ -159,7 +159,7 @@ fn weight_of_space(map: &[u8; 256]) -> u32 {
     u32::from(single(map, b' '))
 }
 
-/// Calls `each` with every code point; bytes that are none give U+FFFD each.
+/// Calls `each` with every code point; each invalid byte gives U+FFFD.
 #[inline]
 fn each_code(encoding: Encoding, text: &[u8], mut each: impl FnMut(u32)) {
     const REPLACEMENT: u32 = 0xfffd;
@@ -198,8 +198,8 @@ fn each_code(encoding: Encoding, text: &[u8], mut each: impl FnMut(u32)) {
     }
 }
 
-/// The weights of each level, two bytes each, then 0, which is no weight. The server's WEIGHT_STRING has no 0 behind the
-/// last level.
+/// Appends the weights of each level, two bytes each, then 0, which is not a weight. The server's WEIGHT_STRING has no
+/// 0 after the last level.
 fn append_uca_900(levels: u8, text: &[u8], terminated: bool, out: &mut Vec<u8>) {
     append_primary(text, out);
     for level in 2..=levels {
@@ -213,7 +213,7 @@ fn append_uca_900(levels: u8, text: &[u8], terminated: bool, out: &mut Vec<u8>) 
     }
 }
 
-/// The first level. Text is mostly ASCII, whose weights are a look-up in one page.
+/// Appends the first level. Text is mostly ASCII, whose weights are looked up in one page.
 fn append_primary(text: &[u8], out: &mut Vec<u8>) {
     out.reserve(2 * text.len() + 2);
     let mut rest = text;
@@ -235,7 +235,7 @@ fn append_primary(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The weights of the second and third level of UCA 9.0.0.
+/// Weights of the second or third level of UCA 9.0.0.
 fn lower_weights(level: u8, code: u32, mut sink: impl FnMut(u16)) {
     let entry = UCA_900_LOWER.entry(code);
     if entry == COMPUTED || entry < POOLED {
@@ -249,7 +249,7 @@ fn lower_weights(level: u8, code: u32, mut sink: impl FnMut(u16)) {
     weights.iter().for_each(|unit| sink(u16::from_le_bytes(*unit)));
 }
 
-/// Bytes in front of which no other bytes sort: 0 is written as 0 0xff, the end as 0 0.
+/// Appends bytes so that a prefix sorts before any continuation: 0 is written as 0 0xff, the end as 0 0.
 pub(crate) fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     let mut rest = bytes;
@@ -276,23 +276,23 @@ fn append_padded_bytes(text: &[u8], out: &mut Vec<u8>) {
     padded.finish();
 }
 
-/// Writes weights so that the shorter of two texts compares as if filled up with spaces for ever.
+/// Writes weights so that the shorter of two texts compares as if padded with spaces for ever.
 ///
-/// A weight that is not the space's is written as it is. A run of spaces is written as one weight of the space and what
-/// comes behind: a smaller weight (the longer the run, the later it sorts), the end, or a larger weight (the longer the
-/// run, the earlier it sorts), in this order. The end is always written: as a run of spaces without end.
+/// A weight other than the space's is written as it is. A run of spaces is written as one weight of the space and a
+/// mark of what follows, in this order: a smaller weight (a longer run sorts later), the end, a larger weight (a longer
+/// run sorts earlier). The end is always written, as a run of spaces without end.
 struct Padded<'a, const WIDTH: usize> {
     space: u32,
-    /// Spaces not written yet.
+    /// Spaces not yet written.
     run: usize,
     out: &'a mut Vec<u8>,
 }
 
-/// Behind a run of spaces without end. Smaller bytes count the spaces in front of a smaller weight, larger bytes those in
-/// front of a larger one.
+/// Follows a run of spaces without end. Smaller bytes count the spaces before a smaller weight, larger bytes those
+/// before a larger one.
 const PADDED_END: u8 = 0x80;
-/// Spaces one counting byte can tell. One more in that byte: there are as many, and another counting byte follows. Its
-/// complement must not be `PADDED_END`.
+/// Maximum spaces that one counting byte can express. One more means that another counting byte follows. The complement
+/// must not be `PADDED_END`.
 const RUN_MAX: usize = 0x7d;
 const RUN_GOES_ON: u8 = 0x7e;
 const _: () = assert!(RUN_GOES_ON as usize == RUN_MAX + 1 && !RUN_GOES_ON != PADDED_END);
