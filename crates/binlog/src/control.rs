@@ -6,15 +6,15 @@ use crate::BinlogError;
 use crate::cursor::Cursor;
 use crate::{encode, event_type};
 
-/// Longest file name a server writes (FN_REFLEN).
+/// Maximum length of a file name that a server writes (FN_REFLEN).
 const FILE_NAME_MAX: usize = 512;
 
-/// The log goes on in another file.
+/// The log continues in another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotate<'a> {
-    /// Where the next event stands in that file; 4 unless a dump starts in its middle.
+    /// Position of the next event in that file; 4 unless a dump starts further on.
     pub position: u64,
-    /// The file's name, without a folder.
+    /// Name of the file, without a folder.
     pub file: &'a [u8],
 }
 
@@ -56,7 +56,7 @@ impl<'a> Heartbeat<'a> {
     }
 }
 
-/// Sent while the source is idle, when the replica asked for this form. Never stored.
+/// Sent while the source is idle if the replica asked for this form. Never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatV2<'a> {
     /// The source's current file.
@@ -66,7 +66,7 @@ pub struct HeartbeatV2<'a> {
 }
 
 impl<'a> HeartbeatV2<'a> {
-    /// Reads the body of a Heartbeat_v2 event. Fields of later versions are passed over.
+    /// Reads the body of a Heartbeat_v2 event. Skips fields of later versions.
     pub fn parse(body: &'a [u8]) -> Result<HeartbeatV2<'a>, BinlogError> {
         let mut body = Cursor::new(event_type::name(event_type::HEARTBEAT_V2), body);
         let mut file = None;
@@ -97,7 +97,7 @@ impl<'a> HeartbeatV2<'a> {
 /// Commit of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Xid {
-    /// The source's own number of the transaction; means nothing elsewhere.
+    /// The source's own number of the transaction; has no meaning elsewhere.
     pub xid: u64,
 }
 
@@ -112,15 +112,16 @@ impl Xid {
     }
 }
 
-/// Text of the statement whose rows follow, for people.
+/// Text of the statement whose rows follow, for human readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowsQuery<'a> {
-    /// The statement.
+    /// Text of the statement.
     pub sql: &'a [u8],
 }
 
 impl<'a> RowsQuery<'a> {
-    /// Reads the body of a Rows_query event. Its length byte is the length modulo 256: the text goes on to the end.
+    /// Reads the body of a Rows_query event. The length byte holds the length modulo 256, so the text is taken to the
+    /// end.
     pub fn parse(body: &'a [u8]) -> Result<RowsQuery<'a>, BinlogError> {
         let mut body = Cursor::new(event_type::name(event_type::ROWS_QUERY), body);
         body.u8("length")?;
@@ -138,7 +139,7 @@ impl<'a> RowsQuery<'a> {
 pub struct Incident<'a> {
     /// 1: events were lost.
     pub kind: u16,
-    /// What the source says about it.
+    /// The source's explanation.
     pub message: &'a [u8],
 }
 
@@ -160,7 +161,7 @@ impl<'a> Incident<'a> {
 /// GTIDs of all transactions in earlier files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviousGtids {
-    /// The set.
+    /// GTIDs of all earlier files.
     pub set: GtidSet,
 }
 
@@ -182,7 +183,7 @@ mod tests {
         let body = b"\x01\x0dbinlog.000001\x02\x01\x9e\x00";
         let beat = HeartbeatV2::parse(body).unwrap();
         assert_eq!((beat.file, beat.position), (&b"binlog.000001"[..], 158));
-        // Positions above 4 GiB are why version 2 exists.
+        // Version 2 exists because positions can exceed 4 GiB.
         let body = b"\x01\x01b\x09\x02zz\x02\x09\xfe\x00\x00\x00\x00\x01\x00\x00\x00\x00";
         assert_eq!(HeartbeatV2::parse(body).unwrap().position, 1 << 32);
         assert!(HeartbeatV2::parse(b"\x01\x01b\x00").is_err());

@@ -1,8 +1,8 @@
-//! Reading fixed and packed integers and byte ranges from an event's body, never past its end.
+//! Reads fixed and packed integers and byte ranges from an event's body, never past its end.
 
 use crate::BinlogError;
 
-/// A position in the bytes of one event. Every read names its field, so that an error can.
+/// A position in the bytes of one event. Every read names its field, so that errors can.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         BinlogError::Value { event: self.event, field, value }
     }
 
-    /// Error unless everything was read.
+    /// Fails unless everything was read.
     pub(crate) fn finish(&self, field: &'static str) -> Result<(), BinlogError> {
         if self.rest.is_empty() {
             return Ok(());
@@ -74,28 +74,28 @@ impl<'a> Cursor<'a> {
     fixed!(u64, u64);
     fixed!(i64, i64);
 
-    /// Three bytes.
+    /// Reads three bytes.
     #[inline]
     pub(crate) fn u24(&mut self, field: &'static str) -> Result<u32, BinlogError> {
         let [a, b, c] = self.array(field)?;
         Ok(u32::from_le_bytes([a, b, c, 0]))
     }
 
-    /// Six bytes: a table id.
+    /// Reads six bytes: a table id.
     #[inline]
     pub(crate) fn u48(&mut self, field: &'static str) -> Result<u64, BinlogError> {
         let [a, b, c, d, e, f] = self.array(field)?;
         Ok(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
     }
 
-    /// Seven bytes: a commit timestamp and its flag.
+    /// Reads seven bytes: a commit timestamp and its flag.
     #[inline]
     pub(crate) fn u56(&mut self, field: &'static str) -> Result<u64, BinlogError> {
         let [a, b, c, d, e, f, g] = self.array(field)?;
         Ok(u64::from_le_bytes([a, b, c, d, e, f, g, 0]))
     }
 
-    /// MySQL's length-encoded integer, 1 to 9 bytes. The bytes 251 (NULL) and 255 (error) are not numbers.
+    /// Reads MySQL's length-encoded integer, 1 to 9 bytes. The bytes 251 (NULL) and 255 (error) are not numbers.
     #[inline]
     pub(crate) fn packed(&mut self, field: &'static str) -> Result<u64, BinlogError> {
         match self.u8(field)? {
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A length-encoded integer that counts bytes or columns of this very event.
+    /// Reads a length-encoded integer that counts bytes or columns of this same event.
     #[inline]
     pub(crate) fn packed_len(&mut self, field: &'static str) -> Result<usize, BinlogError> {
         let length = self.packed(field)?;
@@ -125,21 +125,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Length-encoded length, then that many bytes.
+    /// Reads a length-encoded length, then that many bytes.
     #[inline]
     pub(crate) fn packed_bytes(&mut self, field: &'static str) -> Result<&'a [u8], BinlogError> {
         let len = self.packed_len(field)?;
         self.bytes(len, field)
     }
 
-    /// One length byte, then that many bytes.
+    /// Reads a length byte, then that many bytes.
     #[inline]
     pub(crate) fn short_bytes(&mut self, field: &'static str) -> Result<&'a [u8], BinlogError> {
         let len = self.u8(field)?;
         self.bytes(usize::from(len), field)
     }
 
-    /// A terminating zero byte.
+    /// Reads a terminating zero byte.
     #[inline]
     pub(crate) fn nul(&mut self, field: &'static str) -> Result<(), BinlogError> {
         match self.u8(field)? {
@@ -148,7 +148,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Bytes up to a zero byte, which is consumed too.
+    /// Reads bytes up to a zero byte, which is consumed too.
     pub(crate) fn until_nul(&mut self, field: &'static str) -> Result<&'a [u8], BinlogError> {
         let Some(end) = self.rest.iter().position(|&byte| byte == 0) else {
             return Err(self.short(field));
@@ -158,7 +158,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// All that is left.
+    /// Takes all remaining bytes.
     #[inline]
     pub(crate) fn take_rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)

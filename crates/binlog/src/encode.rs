@@ -1,6 +1,6 @@
-//! Writing the integers that events are made of.
+//! Writes the integers that events consist of.
 
-/// MySQL's length-encoded integer.
+/// Appends MySQL's length-encoded integer.
 pub(crate) fn packed(out: &mut Vec<u8>, value: u64) {
     match value {
         0..=250 => out.push((value & 0xff) as u8),
@@ -19,25 +19,25 @@ pub(crate) fn packed(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Length-encoded length, then the bytes.
+/// Appends a length-encoded length, then the bytes.
 pub(crate) fn packed_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     packed(out, bytes.len() as u64);
     out.extend(bytes);
 }
 
-/// A length of one byte, then the bytes. Of more than 255 the first 255: no server writes a longer name.
+/// Appends a length of one byte, then the bytes, cut to 255: no server writes a longer name.
 pub(crate) fn short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let len = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
     out.push(len);
     out.extend(bytes.iter().take(usize::from(len)));
 }
 
-/// Six bytes.
+/// Appends six bytes.
 pub(crate) fn u48(out: &mut Vec<u8>, value: u64) {
     out.extend(value.to_le_bytes().into_iter().take(6));
 }
 
-/// Seven bytes.
+/// Appends seven bytes.
 pub(crate) fn u56(out: &mut Vec<u8>, value: u64) {
     out.extend(value.to_le_bytes().into_iter().take(7));
 }

@@ -1,13 +1,13 @@
-//! The one error of this crate: what is wrong with the bytes, and where once a reader knows it.
+//! The error type of this crate: what is wrong with the bytes, and where, once a reader knows.
 
 use base::{GtidError, LogPosition};
 
-/// What a program does about an error: each class has its own exit code.
+/// What a program does about an error. Each class has its own exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The bytes are sound, but they hold something that is not supported (MariaDB, rows v1, encryption, ...).
+    /// The bytes are sound but hold something unsupported (MariaDB, rows v1, encryption, ...).
     NotSupported,
-    /// The bytes are not what MySQL writes: cut off, flipped, or not a binlog at all.
+    /// The bytes are not what MySQL writes: cut off, flipped, or not a binlog.
     Corrupt,
     /// The file could not be read.
     Io,
@@ -22,30 +22,30 @@ pub enum BinlogError {
     Short {
         /// Name of the event.
         event: &'static str,
-        /// The field that does not fit.
+        /// Name of the field.
         field: &'static str,
     },
-    /// A field holds a value MySQL never writes.
+    /// A field holds a value that MySQL never writes.
     #[error("{event} event: {field} has the impossible value {value}")]
     Value {
         /// Name of the event.
         event: &'static str,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
         /// Its value.
         value: u64,
     },
-    /// Bytes are left over where the event must end.
+    /// Bytes are left where the event must end.
     #[error("{event} event has {left} bytes too many after {field}")]
     LeftOver {
         /// Name of the event.
         event: &'static str,
-        /// The last field.
+        /// Name of the last field.
         field: &'static str,
-        /// Bytes that nothing accounts for.
+        /// Number of bytes left.
         left: usize,
     },
-    /// The length in the header is not the length of the bytes at hand.
+    /// The length in the header differs from the length of the bytes given.
     #[error("{event} event: its header says {stated} bytes, {actual} are at hand")]
     EventLength {
         /// Name of the event.
@@ -55,7 +55,7 @@ pub enum BinlogError {
         /// Length of the bytes.
         actual: usize,
     },
-    /// An event that is known by name but not supported.
+    /// An event type that is known but not supported.
     #[error("{event} event (type {code}) is not supported: {reason}")]
     UnsupportedEvent {
         /// Name of the event.
@@ -65,19 +65,19 @@ pub enum BinlogError {
         /// Why not, and what helps.
         reason: &'static str,
     },
-    /// A type code nobody knows, without the flag that would allow skipping it.
+    /// An unknown type code, without the flag that allows skipping it.
     #[error("unknown event type {code} that may not be ignored (written by a newer server, or a corrupt log)")]
     UnknownEvent {
-        /// The type code.
+        /// The code.
         code: u8,
     },
     /// The log was written by MariaDB.
     #[error("this is a MariaDB log ({evidence}); only MySQL's format is supported")]
     MariaDb {
-        /// What gave it away.
+        /// What showed it.
         evidence: String,
     },
-    /// A log from before MySQL 5.0.
+    /// The log is from before MySQL 5.0.
     #[error("binlog format version {version} is not supported, only version 4 (server version {server_version:?})")]
     FormatVersion {
         /// The version found.
@@ -85,7 +85,7 @@ pub enum BinlogError {
         /// Server version in the same event, as far as it could be read.
         server_version: String,
     },
-    /// A checksum algorithm nobody knows.
+    /// An unknown checksum algorithm.
     #[error("unknown binlog checksum algorithm {code}")]
     ChecksumAlgorithm {
         /// The code in the format description.
@@ -102,19 +102,19 @@ pub enum BinlogError {
     Gtid {
         /// Name of the event.
         event: &'static str,
-        /// What the GTID parser says.
+        /// The GTID parser's error.
         source: GtidError,
     },
-    /// A payload that grows beyond the caller's limit or beyond what its header says.
+    /// A payload exceeds the caller's limit or the size in its own header.
     #[error("Transaction_payload event unpacks to more than {limit} bytes")]
     PayloadTooLarge {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A payload that cannot be unpacked.
+    /// A payload cannot be decompressed.
     #[error("Transaction_payload event cannot be decompressed: {detail}")]
     Decompress {
-        /// What the decompressor says.
+        /// The decompressor's message.
         detail: String,
     },
     /// The file is encrypted (magic `fd 62 69 6e`).
@@ -137,7 +137,7 @@ pub enum BinlogError {
     /// The file ends inside an event.
     #[error("the log ends inside an event: {have} of {need} bytes are there")]
     Truncated {
-        /// Bytes the event should have (19 while not even its header is whole).
+        /// Bytes the event should have (19 if not even its header is complete).
         need: u64,
         /// Bytes present.
         have: u64,
@@ -145,7 +145,7 @@ pub enum BinlogError {
     /// Reading failed.
     #[error("reading failed: {0}")]
     Io(#[source] std::io::Error),
-    /// One of the others, with its place.
+    /// One of the other errors, with its place.
     #[error("{position} ({event}): {source}")]
     At {
         /// File and offset of the event's first byte.
@@ -158,7 +158,7 @@ pub enum BinlogError {
 }
 
 impl BinlogError {
-    /// Which class of trouble this is.
+    /// Class of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             BinlogError::At { source, .. } => source.class(),
@@ -182,12 +182,12 @@ impl BinlogError {
         }
     }
 
-    /// True when the log just ends in the middle of an event: a torn tail, or a file that is still being written.
+    /// True if the log merely ends inside an event: a torn tail, or a file still being written.
     pub fn is_truncated(&self) -> bool {
         matches!(self.root(), BinlogError::Truncated { .. })
     }
 
-    /// The error with its place, unless it already has one.
+    /// Adds the place to the error, unless it already has one.
     pub fn at(self, position: LogPosition, event: &'static str) -> BinlogError {
         match self {
             placed @ BinlogError::At { .. } => placed,

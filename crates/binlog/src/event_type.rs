@@ -1,12 +1,12 @@
 //! Event type codes (binlog_event.h, `Log_event_type`) and the names `mysqlbinlog` and SHOW BINLOG EVENTS print.
 
-/// Format of MySQL before 5.0, never written since.
+/// Format of MySQL before 5.0; not written since.
 pub const START_V3: u8 = 1;
-/// A statement, or BEGIN, COMMIT, SAVEPOINT, XA ...
+/// A statement; also BEGIN, COMMIT, SAVEPOINT, XA ...
 pub const QUERY: u8 = 2;
-/// The server stopped; last event of a file.
+/// The server stopped; the last event of a file.
 pub const STOP: u8 = 3;
-/// The log goes on in another file.
+/// The log continues in another file.
 pub const ROTATE: u8 = 4;
 /// LAST_INSERT_ID or INSERT_ID for the next statement.
 pub const INTVAR: u8 = 5;
@@ -18,7 +18,7 @@ pub const DELETE_FILE: u8 = 11;
 pub const RAND: u8 = 13;
 /// A user variable for the next statement.
 pub const USER_VAR: u8 = 14;
-/// How the events that follow are laid out.
+/// Layout of the events that follow.
 pub const FORMAT_DESCRIPTION: u8 = 15;
 /// Commit of a transaction.
 pub const XID: u8 = 16;
@@ -26,7 +26,7 @@ pub const XID: u8 = 16;
 pub const BEGIN_LOAD_QUERY: u8 = 17;
 /// A LOAD DATA statement.
 pub const EXECUTE_LOAD_QUERY: u8 = 18;
-/// Which table the rows that follow belong to.
+/// Table of the rows that follow.
 pub const TABLE_MAP: u8 = 19;
 /// Rows as a development version of 5.1 wrote them.
 pub const PRE_GA_WRITE_ROWS: u8 = 20;
@@ -40,11 +40,11 @@ pub const WRITE_ROWS_V1: u8 = 23;
 pub const UPDATE_ROWS_V1: u8 = 24;
 /// Rows as MySQL 5.1 to 5.5 wrote them.
 pub const DELETE_ROWS_V1: u8 = 25;
-/// The source could not log something: replicas must stop.
+/// The source could not log something; replicas must stop.
 pub const INCIDENT: u8 = 26;
 /// Sent while the source is idle.
 pub const HEARTBEAT: u8 = 27;
-/// Something that may be ignored.
+/// An event that may be ignored.
 pub const IGNORABLE: u8 = 28;
 /// Text of the statement whose rows follow.
 pub const ROWS_QUERY: u8 = 29;
@@ -64,7 +64,7 @@ pub const PREVIOUS_GTIDS: u8 = 35;
 pub const TRANSACTION_CONTEXT: u8 = 36;
 /// Group replication: a new view of the group.
 pub const VIEW_CHANGE: u8 = 37;
-/// End of a transaction that is prepared, or committed in one phase.
+/// End of an XA transaction that is prepared, or committed in one phase.
 pub const XA_PREPARE: u8 = 38;
 /// Updated rows whose after image may hold JSON differences.
 pub const PARTIAL_UPDATE_ROWS: u8 = 39;
@@ -80,7 +80,7 @@ pub const MARIADB_FIRST: u8 = 160;
 /// Last code MariaDB is known to use for events of its own.
 pub const MARIADB_LAST: u8 = 171;
 
-/// MySQL's name of an event type, "Unknown" for codes nobody wrote a name for.
+/// MySQL's name of an event type; "Unknown" for codes that have no name here.
 pub fn name(code: u8) -> &'static str {
     match code {
         START_V3 => "Start_v3",
@@ -142,7 +142,7 @@ pub fn is_rows(code: u8) -> bool {
     matches!(code, WRITE_ROWS | UPDATE_ROWS | DELETE_ROWS | PARTIAL_UPDATE_ROWS)
 }
 
-/// True for the row formats of MySQL 5.1 to 5.5 and the development versions before it, which are not supported.
+/// True for the row formats of MySQL 5.1 to 5.5 and of the development versions before it, which are not supported.
 #[inline]
 pub fn is_old_rows(code: u8) -> bool {
     matches!(code, PRE_GA_WRITE_ROWS..=DELETE_ROWS_V1)

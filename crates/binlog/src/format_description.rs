@@ -1,4 +1,4 @@
-//! The event that says how the ones after it are laid out.
+//! The Format_description event, which gives the layout of the events after it.
 
 use crate::cursor::Cursor;
 use crate::header::{CHECKSUM_LEN, ChecksumAlgorithm, EventHeader};
@@ -6,11 +6,11 @@ use crate::{BinlogError, event_body, event_type, verify_checksum};
 
 const EVENT: &str = "Format_desc";
 const SERVER_VERSION_LEN: usize = 50;
-/// Of an event header, as this event tells it.
+/// Length of an event header as this event states it.
 const HEADER_LEN: u8 = 19;
 const _: () = assert!(HEADER_LEN as usize == EventHeader::LEN);
 
-/// Bytes between header and body that MySQL 8.3 to 9.7 gives each event type, by type code from 1 on.
+/// Bytes between header and body that MySQL 8.3 to 9.7 gives each event type, ordered by type code from 1.
 const POST_HEADER_LENS: [u8; 42] = [
     0, 13, 0, 8, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 99, 0, 4, 26, 8, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 10, 10, 10, 42, 42, 0,
     18, 52, 0, 10, 40, 0, 0,
@@ -21,18 +21,18 @@ const POST_HEADER_LENS: [u8; 42] = [
 pub struct FormatDescription {
     /// Version of the server that wrote the log, for example "9.7.4".
     pub server_version: String,
-    /// Seconds since 1970 when the server started with this log as its first, else 0.
+    /// Seconds since 1970 of the server's start, if this is the first log after it; otherwise 0.
     pub created: u32,
     /// Length of an event header: always 19.
     pub header_len: u8,
-    /// Length of the fixed part of each event type, by type code from 1 on.
+    /// Length of the fixed part of each event type, ordered by type code from 1.
     pub post_header_lens: Vec<u8>,
-    /// Whether the events that follow carry a checksum. The format description itself always does (from 5.6.1 on).
+    /// Checksum that the events after it carry. The format description itself always has one (since 5.6.1).
     pub checksum: ChecksumAlgorithm,
 }
 
 impl FormatDescription {
-    /// What a MySQL server of this version writes.
+    /// The event as a MySQL server of this version writes it.
     pub fn new(server_version: &str, checksum: ChecksumAlgorithm) -> FormatDescription {
         FormatDescription {
             server_version: server_version.to_owned(),
@@ -43,8 +43,8 @@ impl FormatDescription {
         }
     }
 
-    /// Reads a whole format description event, header and checksum included, and verifies that checksum. Refuses
-    /// logs of MariaDB, of binlog versions other than 4, and layouts no supported server ever wrote.
+    /// Reads a whole format description event, header and checksum included, and verifies the checksum. Rejects
+    /// MariaDB's logs, binlog versions other than 4, and layouts that no supported server wrote.
     pub fn parse(event: &[u8]) -> Result<FormatDescription, BinlogError> {
         let header = EventHeader::parse(event)?;
         if header.event_type != event_type::FORMAT_DESCRIPTION {
@@ -56,7 +56,7 @@ impl FormatDescription {
         let server_version = server_version.split(|&byte| byte == 0).next().unwrap_or_default();
         let server_version = String::from_utf8_lossy(server_version).into_owned();
         if version != 4 {
-            // No server that writes checksums ever wrote another: a bit that is not what it was.
+            // No server that writes checksums wrote a different checksum, so a bit has flipped.
             if carries_checksum(&server_version) && !verify_checksum(event) {
                 return Err(BinlogError::Checksum { event: EVENT });
             }
@@ -92,18 +92,18 @@ impl FormatDescription {
         Ok(description)
     }
 
-    /// True when the event itself ends with a CRC32, whatever the algorithm for the others: all since 5.6.1.
+    /// True if the event itself ends with a CRC32, whatever the algorithm of the others: always since 5.6.1.
     pub fn carries_own_checksum(&self) -> bool {
         carries_checksum(&self.server_version)
     }
 
-    /// Length of the fixed part of an event type, where the event lists it.
+    /// Length of the fixed part of an event type, if the event lists it.
     pub fn post_header_len(&self, event_type: u8) -> Option<u8> {
         let index = usize::from(event_type).checked_sub(1)?;
         self.post_header_lens.get(index).copied()
     }
 
-    /// The parsers of this crate know one layout per event; a log that announces another must not be guessed at.
+    /// This crate's parsers know one layout per event. A log that announces another must not be guessed at.
     fn check_layout(&self) -> Result<(), BinlogError> {
         let known = [
             (event_type::QUERY, 13),
@@ -126,11 +126,11 @@ impl FormatDescription {
         Ok(())
     }
 
-    /// The body as bytes, checksum algorithm included, checksum not.
+    /// Appends the body: with the checksum algorithm, without the checksum.
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         out.extend(4u16.to_le_bytes());
         let mut version = [0; SERVER_VERSION_LEN];
-        // One zero byte stays, whatever the caller names as version.
+        // One zero byte always remains, whatever version the caller names.
         for (to, from) in version.iter_mut().take(SERVER_VERSION_LEN - 1).zip(self.server_version.bytes()) {
             *to = from;
         }
@@ -142,7 +142,8 @@ impl FormatDescription {
     }
 }
 
-/// Checksums came with 5.6.1 (binlog_event.h, `checksum_version_product`). Text that is no version counts as newer.
+/// Checksums were introduced in 5.6.1 (binlog_event.h, `checksum_version_product`). A text that is not a version counts
+/// as newer.
 fn carries_checksum(server_version: &str) -> bool {
     let mut numbers = server_version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let mut next = || numbers.next().and_then(Result::ok);

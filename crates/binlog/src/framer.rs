@@ -1,4 +1,5 @@
-//! Cuts a stream of bytes into whole events. The buffer grows with what has arrived, never with what a header claims.
+//! Cuts a stream of bytes into whole events. The buffer grows with bytes that have arrived, never with a header's
+//! claim.
 
 use std::io::Read;
 
@@ -6,10 +7,10 @@ use base::limits::{EVENT_LEN_MAX, READ_CHUNK_BYTES};
 
 use crate::{BinlogError, EventHeader};
 
-/// A buffer that grew for a large event is given back when it is this much larger than the next one needs.
+/// A buffer that grew for a large event is released once it is this many times what the next event needs.
 const SHRINK_FACTOR: usize = 8;
 
-/// Bytes read but not yet handed out are `buffer[start..end]`; `buffer` beyond `end` is scratch.
+/// Bytes read but not yet handed out are `buffer[start..end]`; the rest of `buffer` is scratch.
 #[derive(Debug)]
 pub(crate) struct Framer<R> {
     input: R,
@@ -27,7 +28,7 @@ impl<R: Read> Framer<R> {
         &mut self.input
     }
 
-    /// Forgets what was read ahead, after the input was moved elsewhere.
+    /// Drops what was read ahead, after a seek of the input.
     pub(crate) fn forget(&mut self) {
         self.start = 0;
         self.end = 0;
@@ -37,8 +38,8 @@ impl<R: Read> Framer<R> {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Reads until `len` bytes are buffered or the input ends; gives what there is, at most `len`. At the end of
-    /// the input nothing is lost: the next call tries to read on.
+    /// Reads until `len` bytes are buffered or the input ends, and returns at most `len`. Nothing is lost at the end of
+    /// the input: the next call tries to read further.
     pub(crate) fn peek(&mut self, len: usize) -> Result<&[u8], BinlogError> {
         while self.end - self.start < len {
             self.make_room(len);
@@ -56,7 +57,7 @@ impl<R: Read> Framer<R> {
         Ok(buffered.get(..len).unwrap_or(buffered))
     }
 
-    /// Room for at least one more byte, with `len` bytes wanted in all.
+    /// Makes room for at least one more byte, towards a total of `len`.
     fn make_room(&mut self, len: usize) {
         let have = self.end - self.start;
         if self.start > 0 {
@@ -78,8 +79,8 @@ impl<R: Read> Framer<R> {
         self.start = (self.start + len).min(self.end);
     }
 
-    /// The header of the next event and the event itself, which stays buffered until [`Framer::consume`]. `None` at
-    /// the end of the input; [`BinlogError::Truncated`] when it ends inside the event.
+    /// Returns the header of the next event and the event itself, which stays buffered until [`Framer::consume`].
+    /// `None` at the end of the input; [`BinlogError::Truncated`] if it ends inside the event.
     pub(crate) fn peek_event(&mut self) -> Result<Option<(EventHeader, &[u8])>, BinlogError> {
         let head = self.peek(EventHeader::LEN)?;
         if head.is_empty() {

@@ -5,7 +5,7 @@ use base::{Gtid, GtidError, Tag, Uuid};
 use crate::cursor::Cursor;
 use crate::{BinlogError, encode, event_type, serialization};
 
-/// Code of the only kind of logical timestamps there is.
+/// Code of the logical timestamps, the only kind there is.
 const LOGICAL_TIMESTAMP: u8 = 2;
 /// In the 55-bit immediate timestamp: an original timestamp follows.
 const ORIGINAL_TIMESTAMP_FOLLOWS: u64 = 1 << 55;
@@ -16,22 +16,23 @@ const UNDEFINED_VERSION: u32 = 999_999;
 /// Largest transaction number (2^63 - 2).
 const GNO_MAX: i64 = i64::MAX - 1;
 
-/// What opens a transaction: its GTID, its logical clock, its commit times.
+/// Start of a transaction: its GTID, logical clock and commit times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GtidEvent {
     /// `None` for an anonymous transaction.
     pub gtid: Option<Gtid>,
     /// Bit 0: the transaction may hold changes in statement format.
     pub flags: u8,
-    /// The logical clock's parent: a transaction may run beside all others whose `sequence_number` is above it.
+    /// Parent in the logical clock: the transaction may run in parallel with all others whose `sequence_number` is
+    /// higher.
     pub last_committed: i64,
-    /// The logical clock's own number, counted from 1 in each file; 0 where the source keeps no clock.
+    /// The transaction's number in the logical clock, from 1 in each file; 0 if the source keeps no clock.
     pub sequence_number: i64,
     /// Microseconds since 1970 at which the immediate source committed; 0 = unknown.
     pub immediate_commit_timestamp_us: u64,
     /// Microseconds since 1970 at which the first source committed; 0 = unknown.
     pub original_commit_timestamp_us: u64,
-    /// Bytes of the transaction's events in its binlog, this one included.
+    /// Bytes of the transaction's events in its binlog, including this one.
     pub transaction_length: Option<u64>,
     /// Version of the immediate source as XXYYZZ.
     pub immediate_server_version: Option<u32>,
@@ -45,7 +46,7 @@ impl GtidEvent {
     /// Bit of `flags`: the transaction may hold changes in statement format.
     pub const MAY_HAVE_STATEMENTS: u8 = 1;
 
-    /// An event with a GTID, a clock and nothing else.
+    /// An event with a GTID and a clock, and nothing else.
     pub fn new(gtid: Option<Gtid>, last_committed: i64, sequence_number: i64) -> GtidEvent {
         GtidEvent {
             gtid,
@@ -72,7 +73,7 @@ impl GtidEvent {
         }
     }
 
-    /// The event type a server would give it.
+    /// Event type that a server would use for it.
     pub fn event_type(&self) -> u8 {
         match &self.gtid {
             None => event_type::ANONYMOUS_GTID,
@@ -108,7 +109,7 @@ impl GtidEvent {
             encode::u56(out, immediate | ORIGINAL_TIMESTAMP_FOLLOWS);
             encode::u56(out, original);
         }
-        // The tail is read by what remains: a later part needs all earlier ones.
+        // Readers infer the optional parts from the bytes that remain, so a later part requires all earlier ones.
         let ticket = self.commit_group_ticket;
         let versions = self.immediate_server_version.is_some() || ticket.is_some();
         if self.transaction_length.is_some() || versions {
@@ -168,7 +169,7 @@ impl GtidEvent {
                 _ => fields.truncate(start),
             }
         }
-        // Version and last_non_ignorable_field_id take a byte each; the size counts itself.
+        // Version and last_non_ignorable_field_id take one byte each; the size counts itself.
         let mut size = fields.len() as u64 + 3;
         let mut head = Vec::new();
         loop {
@@ -231,7 +232,7 @@ fn parse_plain(event_type: u8, mut body: Cursor<'_>) -> Result<GtidEvent, Binlog
     } else {
         event.immediate_server_version
     };
-    // Bytes after the ticket would be a later server's additions.
+    // Bytes after the ticket would be additions of a later server.
     if body.len() >= 8 {
         event.commit_group_ticket = Some(body.u64("commit_group_ticket")?);
     }
@@ -296,7 +297,7 @@ fn parse_tagged(mut body: Cursor<'_>) -> Result<GtidEvent, BinlogError> {
             9 => event.immediate_server_version = Some(unsigned_as(&mut message, "immediate_server_version")?),
             10 => event.original_server_version = Some(unsigned_as(&mut message, "original_server_version")?),
             11 => event.commit_group_ticket = Some(unsigned(&mut message, "commit_group_ticket")?),
-            // Ids ascend, so what a later version added stands at the end; how long it is only that version knows.
+            // Ids ascend, so additions of a later version come last. Only that version knows their length.
             id if id <= last_non_ignorable => return Err(message.value("field id", id)),
             _ => break,
         }
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_largest_field_id_is_a_later_servers() {
-        // Version 1, size 12, no field that must be known; then field 2^64 - 1.
+        // Version 1, size 12, no mandatory field; then field 2^64 - 1.
         let mut body = vec![0x02, 0x18, 0x00, 0xff];
         body.extend([0xff; 8]);
         assert!(matches!(GtidEvent::parse(event_type::GTID_TAGGED, &body), Err(BinlogError::Value { .. })));

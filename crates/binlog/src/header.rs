@@ -1,4 +1,4 @@
-//! The 19 bytes every event starts with, and the four it may end with.
+//! The 19 bytes at the start of every event, and the four that may end it.
 
 use crate::BinlogError;
 use crate::event_type::{self, FORMAT_DESCRIPTION};
@@ -8,36 +8,36 @@ pub const CHECKSUM_LEN: usize = 4;
 
 /// Bits of an event header's flags (log_event.h).
 pub mod flags {
-    /// The file was not closed properly; only on the format description, the one flag rewritten in place.
+    /// The file was not closed properly. Set only in the format description; the only flag that is rewritten in place.
     pub const BINLOG_IN_USE: u16 = 0x1;
     /// The statement depends on its session (temporary tables).
     pub const THREAD_SPECIFIC: u16 = 0x4;
     /// No USE before the statement.
     pub const SUPPRESS_USE: u16 = 0x8;
-    /// Made up by the sender, in no binlog file.
+    /// Created by the sender; not in any binlog file.
     pub const ARTIFICIAL: u16 = 0x20;
     /// Written by the replica into its relay log.
     pub const RELAY_LOG: u16 = 0x40;
-    /// May be skipped by who does not know its type.
+    /// May be skipped by readers that do not know its type.
     pub const IGNORABLE: u16 = 0x80;
     /// Not subject to database filters.
     pub const NO_FILTER: u16 = 0x100;
-    /// Not to be applied beside any other transaction.
+    /// Must not be applied in parallel with any other transaction.
     pub const MTS_ISOLATE: u16 = 0x200;
 }
 
-/// Whether events end with a checksum.
+/// How events end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChecksumAlgorithm {
-    /// They do not.
+    /// Without a checksum.
     None,
-    /// They end with zlib's CRC32 of the rest.
+    /// With zlib's CRC32 of the rest.
     #[default]
     Crc32,
 }
 
 impl ChecksumAlgorithm {
-    /// Bytes at the end of an event.
+    /// Length in bytes of the checksum.
     #[inline]
     pub fn len(self) -> usize {
         match self {
@@ -46,13 +46,13 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// True when events carry no checksum.
+    /// True if events carry no checksum.
     #[inline]
     pub fn is_empty(self) -> bool {
         self == ChecksumAlgorithm::None
     }
 
-    /// The code in a format description event.
+    /// Code of the algorithm in a format description event.
     pub fn code(self) -> u8 {
         match self {
             ChecksumAlgorithm::None => 0,
@@ -61,20 +61,20 @@ impl ChecksumAlgorithm {
     }
 }
 
-/// The header of every event.
+/// Header that every event has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventHeader {
     /// Seconds since 1970 at which the statement began; 0 in artificial events.
     pub timestamp: u32,
-    /// See [`crate::event_type`].
+    /// One of [`crate::event_type`].
     pub event_type: u8,
-    /// Server that wrote the event first.
+    /// Server that first wrote the event.
     pub server_id: u32,
     /// Length of the whole event, header and checksum included.
     pub event_len: u32,
     /// Position after the event in its binlog, modulo 4 GiB; 0 in artificial events.
     pub log_pos: u32,
-    /// See [`flags`].
+    /// Bits of [`flags`].
     pub flags: u16,
 }
 
@@ -82,8 +82,8 @@ impl EventHeader {
     /// Length of an event header.
     pub const LEN: usize = 19;
 
-    /// Reads the header at the start of `bytes`, which may go on. Fails when there are fewer than 19 bytes or the
-    /// stated length cannot even hold the header.
+    /// Reads the header at the start of `bytes`, which may be longer. Fails if there are fewer than 19 bytes or the
+    /// stated length is shorter than a header.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<EventHeader, BinlogError> {
         let Some((h, _)) = bytes.split_first_chunk::<{ EventHeader::LEN }>() else {
@@ -107,7 +107,7 @@ impl EventHeader {
         Ok(header)
     }
 
-    /// The header as bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; EventHeader::LEN] {
         let mut bytes = [0; EventHeader::LEN];
         let fields: [&[u8]; 6] = [
@@ -129,21 +129,21 @@ impl EventHeader {
         event_type::name(self.event_type)
     }
 
-    /// True for events the sender made up (the Rotate at the start of a dump, heartbeats).
+    /// True for events created by the sender (the Rotate at the start of a dump, heartbeats).
     #[inline]
     pub fn is_artificial(&self) -> bool {
         self.flags & flags::ARTIFICIAL != 0
     }
 
-    /// True when who does not know the type may skip the event.
+    /// True if readers that do not know the type may skip the event.
     #[inline]
     pub fn is_ignorable(&self) -> bool {
         self.flags & flags::IGNORABLE != 0
     }
 }
 
-/// True when the event's last four bytes are the CRC32 of the rest. Only ask for events that carry one: all while
-/// the algorithm is CRC32, and every format description. A format description's in-use flag does not count.
+/// True if the event's last four bytes are the CRC32 of the rest. Call it only for events that have one: all while the
+/// algorithm is CRC32, and every format description. The in-use flag of a format description is not part of the sum.
 #[inline]
 pub fn verify_checksum(event: &[u8]) -> bool {
     let Some((bytes, stored)) = event.split_last_chunk::<CHECKSUM_LEN>() else {
@@ -152,7 +152,7 @@ pub fn verify_checksum(event: &[u8]) -> bool {
     checksum_of(bytes) == u32::from_le_bytes(*stored)
 }
 
-/// The CRC32 of an event given without its checksum.
+/// CRC32 of an event given without its checksum.
 #[inline]
 pub(crate) fn checksum_of(bytes: &[u8]) -> u32 {
     match bytes.split_first_chunk::<{ EventHeader::LEN }>() {
@@ -168,7 +168,7 @@ pub(crate) fn checksum_of(bytes: &[u8]) -> u32 {
     }
 }
 
-/// The event without its header and checksum. `event` is exactly one event; the checksum is not verified.
+/// Returns the event without its header and checksum. `event` is exactly one event; the checksum is not verified.
 #[inline]
 pub fn event_body(event: &[u8], checksum: ChecksumAlgorithm) -> Result<&[u8], BinlogError> {
     let header = EventHeader::parse(event)?;
@@ -180,8 +180,7 @@ pub fn event_body(event: &[u8], checksum: ChecksumAlgorithm) -> Result<&[u8], Bi
         .ok_or(BinlogError::Short { event: header.name(), field: "checksum" })
 }
 
-/// Error for an event that must not be passed over: MariaDB's, rows of MySQL 5.1, types nobody knows unless they
-/// are flagged ignorable.
+/// Rejects events that must not be skipped: MariaDB's, rows of MySQL 5.1, unknown types not flagged as ignorable.
 pub fn check_event_type(header: &EventHeader) -> Result<(), BinlogError> {
     match header.event_type {
         event_type::QUERY..=event_type::INTVAR

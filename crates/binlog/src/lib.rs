@@ -1,5 +1,5 @@
-//! MySQL's binary log as bytes: framing, checksums, every event type, row ranges, payload decompression; reading
-//! files and writing them.
+//! MySQL's binary log as bytes: framing, checksums, every event type, row ranges, payload decompression; reading and
+//! writing files.
 //!
 //! In: bytes of a binlog or relay log file, or of single events as a source sent them. Out: small values that borrow
 //! from those bytes (a header, a Gtid, a Query with its status, a table map, the byte range of a rows event), or the

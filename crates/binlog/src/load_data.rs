@@ -1,4 +1,4 @@
-//! LOAD DATA in statement format: file blocks and the statement that uses them.
+//! LOAD DATA in statement format: file blocks, and the statement that uses them.
 
 use crate::cursor::Cursor;
 use crate::{BinlogError, QueryEvent, event_type};
@@ -6,9 +6,9 @@ use crate::{BinlogError, QueryEvent, event_type};
 /// A block of a LOAD DATA file (Begin_load_query, Append_block).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeginLoadQuery<'a> {
-    /// Number of the file.
+    /// Number of the file, as the statement refers to it.
     pub file_id: u32,
-    /// The block.
+    /// Bytes of the block.
     pub block: &'a [u8],
 }
 
@@ -25,13 +25,13 @@ impl<'a> BeginLoadQuery<'a> {
 pub struct ExecuteLoadQuery<'a> {
     /// The statement and its session.
     pub query: QueryEvent<'a>,
-    /// Number of the file.
+    /// Number of the file whose blocks came before.
     pub file_id: u32,
-    /// Byte of the statement at which the file's name begins.
+    /// Offset in the statement of the file name's first byte.
     pub file_name_start: u32,
-    /// Byte of the statement after the file's name.
+    /// Offset in the statement of the byte after the file name.
     pub file_name_end: u32,
-    /// What happens to duplicates: 0 error, 1 ignore, 2 replace.
+    /// Treatment of duplicates: 0 error, 1 ignore, 2 replace.
     pub duplicates: u8,
 }
 

@@ -1,4 +1,4 @@
-//! The optional part of a Table_map event: signs, collations, names, members, primary key (rows_event.h,
+//! Optional part of a Table_map event: signedness, collations, names, members, primary key (rows_event.h,
 //! `Optional_metadata_fields`).
 
 use crate::cursor::Cursor;
@@ -6,13 +6,13 @@ use crate::{BinlogError, TableMapEvent};
 
 const EVENT: &str = "Table_map";
 
-/// The fields of the optional metadata as they stand in the event; `None` where the source left one out. With
-/// binlog_row_metadata=MINIMAL only the first three are there.
+/// Fields of the optional metadata, still encoded; `None` for those the source left out. With
+/// binlog_row_metadata=MINIMAL there are only the first three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptionalMetadata<'a> {
-    /// 1: a bit for each numeric column, highest first: is unsigned.
+    /// 1: a bit for each numeric column, highest first: the column is unsigned.
     pub signedness: Option<&'a [u8]>,
-    /// 2: the usual collation of character columns and the exceptions.
+    /// 2: the default collation of character columns, and the exceptions.
     pub default_charset: Option<&'a [u8]>,
     /// 3: collation of each character column.
     pub column_charset: Option<&'a [u8]>,
@@ -32,22 +32,22 @@ pub struct OptionalMetadata<'a> {
     pub enum_and_set_default_charset: Option<&'a [u8]>,
     /// 11: like 3, for ENUM and SET columns.
     pub enum_and_set_column_charset: Option<&'a [u8]>,
-    /// 12: a bit for each column, highest first: is visible.
+    /// 12: a bit for each column, highest first: the column is visible.
     pub visibility: Option<&'a [u8]>,
     /// 13: dimension of each VECTOR column.
     pub vector_dimensions: Option<&'a [u8]>,
-    /// A field this program does not know, if there was one.
+    /// Code of the first unknown field, if there is one.
     pub unknown_code: Option<u8>,
 }
 
-/// What the event tells about one column.
+/// Everything the event says about one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnDetails<'a> {
-    /// Type code; ENUM (247) and SET (248) where the event has 254 for them.
+    /// Type code; ENUM (247) and SET (248) where the event has 254 for both.
     pub real_type: u8,
     /// Raw metadata bytes.
     pub metadata: &'a [u8],
-    /// Numeric columns: is unsigned. `None` for other types and in logs before 8.0.1.
+    /// Numeric columns: true if unsigned. `None` for other types and in logs before 8.0.1.
     pub unsigned: Option<bool>,
     /// Collation id of character, ENUM and SET columns.
     pub collation: Option<u16>,
@@ -59,7 +59,7 @@ pub struct ColumnDetails<'a> {
     pub geometry_type: Option<u64>,
     /// Dimension of VECTOR columns (row_metadata FULL).
     pub vector_dimension: Option<u64>,
-    /// Is visible (row_metadata FULL).
+    /// True if visible (row_metadata FULL).
     pub visible: Option<bool>,
 }
 
@@ -68,7 +68,7 @@ pub struct ColumnDetails<'a> {
 pub struct KeyPart {
     /// Index of the column, from 0.
     pub column: usize,
-    /// Characters of the prefix, `None` for the whole column.
+    /// Characters of the prefix; `None` for the whole column.
     pub prefix_len: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> OptionalMetadata<'a> {
         Ok(fields)
     }
 
-    /// What the event tells about each column of `map`, the event this metadata came from.
+    /// Describes each column of `map`, the event that this metadata came from.
     pub fn details(&self, map: &TableMapEvent<'a>) -> Result<Vec<ColumnDetails<'a>>, BinlogError> {
         let mut columns: Vec<ColumnDetails<'a>> = map.columns().map(|(code, raw)| bare(code, raw)).collect();
         if let Some(bits) = self.signedness {
@@ -154,8 +154,8 @@ impl<'a> OptionalMetadata<'a> {
         Ok(columns)
     }
 
-    /// The primary key's columns in key order; `None` when the event does not tell (row_metadata MINIMAL, or a
-    /// table without a primary key).
+    /// Columns of the primary key in key order; `None` if the event does not give them (row_metadata MINIMAL, or no
+    /// primary key).
     pub fn primary_key(&self, column_count: usize) -> Result<Option<Vec<KeyPart>>, BinlogError> {
         let (block, prefixes) = match (self.simple_primary_key, self.primary_key_with_prefix) {
             (Some(block), _) => (block, false),
@@ -183,7 +183,7 @@ const GEOMETRY: u8 = 255;
 const VECTOR: u8 = 242;
 
 fn bare(type_code: u8, metadata: &[u8]) -> ColumnDetails<'_> {
-    // CHAR, ENUM and SET share a code; the first byte of the metadata tells them apart.
+    // CHAR, ENUM and SET share a code; the first byte of the metadata distinguishes them.
     let real_type = match (type_code, metadata.first()) {
         (STRING, Some(&real @ (ENUM | SET))) => real,
         _ => type_code,
@@ -201,12 +201,12 @@ fn bare(type_code: u8, metadata: &[u8]) -> ColumnDetails<'_> {
     }
 }
 
-/// Columns the signedness field counts: YEAR is one of them.
+/// True for columns that the signedness field counts, YEAR included.
 fn is_numeric(real_type: u8) -> bool {
     matches!(real_type, 0..=5 | 8 | 9 | 13 | 246)
 }
 
-/// Columns the collation fields count: BLOB and VECTOR are among them.
+/// True for columns that the collation fields count, BLOB and VECTOR included.
 fn is_character(real_type: u8) -> bool {
     matches!(real_type, 15 | VECTOR | 249..=254)
 }
@@ -263,7 +263,7 @@ fn collations(
     Ok(())
 }
 
-/// Strings one behind the other, each with a packed length. Yields none after a malformed one.
+/// Consecutive strings, each with a packed length. Iteration ends at a malformed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedStrings<'a>(&'a [u8]);
 
@@ -284,7 +284,7 @@ impl<'a> Iterator for PackedStrings<'a> {
     }
 }
 
-/// Lists of strings one behind the other, each with a packed count.
+/// Consecutive lists of strings, each with a packed count.
 #[derive(Clone, Copy, Debug)]
 pub struct StringLists<'a>(&'a [u8]);
 

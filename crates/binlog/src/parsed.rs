@@ -1,4 +1,5 @@
-//! Any event, parsed: for tools that show or count events. The pipeline looks at headers and parses what it needs.
+//! Events of any type, parsed, for tools that show or count them. The pipeline reads headers and parses only what it
+//! needs.
 
 use crate::{
     BeginLoadQuery, BinlogError, EventHeader, ExecuteLoadQuery, GtidEvent, Heartbeat, HeartbeatV2, Incident, Intvar,
@@ -6,11 +7,12 @@ use crate::{
     XaPrepare, Xid, check_event_type, event_type,
 };
 
-/// An event of any type that stands in a log, but for the format description.
+/// An event of any type that occurs in a log. The format description is the exception: its parser needs the whole
+/// event.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // Each variant is named after the event it holds.
 pub enum ParsedEvent<'a> {
-    /// A format description, whose parser needs the whole event.
+    /// A format description, unparsed.
     FormatDescription,
     Query(Box<QueryEvent<'a>>),
     Stop,
@@ -19,9 +21,9 @@ pub enum ParsedEvent<'a> {
     Rand(Rand),
     UserVar(UserVar<'a>),
     Xid(Xid),
-    /// Begin_load_query and Append_block.
+    /// Begin_load_query or Append_block.
     LoadBlock(BeginLoadQuery<'a>),
-    /// The number of the file.
+    /// Number of the file.
     DeleteFile(u32),
     ExecuteLoadQuery(Box<ExecuteLoadQuery<'a>>),
     TableMap(TableMapEvent<'a>),
@@ -34,7 +36,7 @@ pub enum ParsedEvent<'a> {
     PreviousGtids(PreviousGtids),
     XaPrepare(Box<XaPrepare>),
     TransactionPayload(TransactionPayload<'a>),
-    /// Group replication's own events and those flagged ignorable: the body.
+    /// Body of an event of group replication, or of an unknown one flagged as ignorable.
     Opaque(&'a [u8]),
 }
 

@@ -1,4 +1,7 @@
 //! The Transaction_payload event: all events of a transaction after its Gtid event, compressed.
+//!
+//! In: the event's body. Out: the events inside, all at once or one at a time. Never here: more output than the caller's
+//! limit, whatever the sizes in the bytes say.
 
 use std::io::Read;
 
@@ -11,12 +14,12 @@ use crate::{BinlogError, EventHeader, check_event_type, encode, event_type};
 
 const EVENT: &str = "Transaction_payload";
 
-/// How a payload is packed.
+/// Compression of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// zstd.
+    /// Compressed with zstd.
     Zstd,
-    /// Not at all.
+    /// Not compressed.
     None,
 }
 
@@ -32,16 +35,16 @@ impl Compression {
 /// A Transaction_payload event. The events inside have headers but no checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionPayload<'a> {
-    /// How the payload is packed.
+    /// Compression of `payload`.
     pub compression: Compression,
-    /// Bytes when unpacked, as the source says.
+    /// Decompressed size in bytes, as the source states it.
     pub uncompressed_size: Option<u64>,
-    /// The packed bytes.
+    /// The compressed bytes.
     pub payload: &'a [u8],
 }
 
 impl<'a> TransactionPayload<'a> {
-    /// Reads the body of a Transaction_payload event. Fields of later versions are passed over.
+    /// Reads the body of a Transaction_payload event. Skips fields of later versions.
     pub fn parse(body: &'a [u8]) -> Result<TransactionPayload<'a>, BinlogError> {
         let mut body = Cursor::new(EVENT, body);
         let mut size = None;
@@ -74,13 +77,13 @@ impl<'a> TransactionPayload<'a> {
         Ok(TransactionPayload { compression, uncompressed_size, payload })
     }
 
-    /// Unpacks the whole payload into `out`, which is emptied first. Fails when it has more than `limit_bytes`. Who
-    /// unpacks many should keep a [`PayloadDecompressor`].
+    /// Decompresses the whole payload into `out`, which is cleared first. Fails if it exceeds `limit_bytes`. Callers
+    /// with many payloads should keep a [`PayloadDecompressor`].
     pub fn decompress_into(&self, out: &mut Vec<u8>, limit_bytes: u64) -> Result<(), BinlogError> {
         PayloadDecompressor::new()?.decompress_into(self, out, limit_bytes)
     }
 
-    /// The events inside, unpacked one after the other: memory for one event and zstd's window, whatever the
+    /// The events inside, decompressed one at a time. Takes memory for one event and zstd's window, whatever the
     /// payload's size. `limit_bytes` bounds all of them together.
     pub fn events(&self, limit_bytes: u64) -> Result<PayloadEvents<'a>, BinlogError> {
         let input: Box<dyn Read + Send + 'a> = match self.compression {
@@ -128,8 +131,8 @@ fn decompress_error(error: std::io::Error) -> BinlogError {
     BinlogError::Decompress { detail: error.to_string() }
 }
 
-/// zstd's working memory, kept from one payload to the next. A payload makes it grow by its window: at most 128 MiB,
-/// zstd's own bound for what it agrees to unpack.
+/// Working memory of zstd, kept from one payload to the next. A payload makes it grow by its window: at most 128 MiB,
+/// zstd's own bound on what it agrees to decompress.
 pub struct PayloadDecompressor {
     decoder: Decoder<'static>,
 }
@@ -141,13 +144,13 @@ impl std::fmt::Debug for PayloadDecompressor {
 }
 
 impl PayloadDecompressor {
-    /// Fails only when there is no memory for it.
+    /// Fails only if memory runs out.
     pub fn new() -> Result<PayloadDecompressor, BinlogError> {
         Ok(PayloadDecompressor { decoder: Decoder::new().map_err(decompress_error)? })
     }
 
-    /// Unpacks the whole payload into `out`, which is emptied first. Fails when it has more than `limit_bytes`, or
-    /// another size than its event says.
+    /// Decompresses the whole payload into `out`, which is cleared first. Fails if it exceeds `limit_bytes`, or if its
+    /// size differs from the one its event states.
     pub fn decompress_into(
         &mut self,
         payload: &TransactionPayload<'_>,
@@ -175,7 +178,7 @@ impl PayloadDecompressor {
 
     fn unpack(&mut self, payload: &TransactionPayload<'_>, out: &mut Vec<u8>, limit: u64) -> Result<(), BinlogError> {
         self.decoder.reinit().map_err(decompress_error)?;
-        // The stated size is not to be trusted with memory: what unpacks to it has usually a tenth of it packed.
+        // The stated size alone reserves no memory: compressed bytes are usually a tenth of it. compressed.
         let stated = payload.uncompressed_size.unwrap_or(0).min(limit);
         let believable = (payload.payload.len() as u64).saturating_mul(32).max(READ_CHUNK_BYTES as u64);
         out.reserve(usize::try_from(stated.min(believable)).unwrap_or(0));
@@ -195,7 +198,7 @@ impl PayloadDecompressor {
                 self.decoder.run(&mut input, &mut output).map_err(decompress_error)?
             };
             let consumed_all = input.pos() == payload.payload.len();
-            // With all input taken and nothing new put out, `hint` tells about a frame that never began.
+            // When all input was consumed and nothing was put out, `hint` refers to a frame that never began.
             if (input.pos(), out.len()) != before {
                 frame_is_whole = hint == 0;
             }
@@ -213,7 +216,7 @@ impl PayloadDecompressor {
     }
 }
 
-/// The events of a payload, one at a time.
+/// Events of a payload, one at a time.
 pub struct PayloadEvents<'a> {
     framer: Framer<Box<dyn Read + Send + 'a>>,
     taken: u64,
@@ -229,7 +232,8 @@ impl std::fmt::Debug for PayloadEvents<'_> {
 }
 
 impl PayloadEvents<'_> {
-    /// The next event, header included, or `None` after the last. Events that cannot stand in a payload are errors.
+    /// Returns the next event, header included, or `None` after the last. An event that cannot occur in a payload is an
+    /// error.
     #[allow(clippy::should_implement_trait)] // Lends its own buffer, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(EventHeader, &[u8])>, BinlogError> {
         self.framer.consume(std::mem::take(&mut self.handed_out));
@@ -256,7 +260,7 @@ impl PayloadEvents<'_> {
     }
 }
 
-/// Error for an event that cannot stand inside a payload.
+/// Rejects events that cannot occur inside a payload.
 fn check_inner_event(header: &EventHeader) -> Result<(), BinlogError> {
     check_event_type(header)?;
     match header.event_type {
@@ -329,7 +333,7 @@ mod tests {
         for len in 1..packed.len() {
             assert!(unpacked(&packed[..len], None, 20_000).is_err(), "{len}");
         }
-        // Several frames are one payload.
+        // Several frames form one payload.
         let twice = [packed.clone(), packed].concat();
         assert_eq!(unpacked(&twice, Some(20_000), 20_000).unwrap().len(), 20_000);
         assert_eq!(unpacked(&[], None, 1).unwrap(), b"");

@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use crate::{BinlogError, encode, event_type};
 
-/// Codes of the status variables of a Query event.
+/// Codes of the status variables in a Query event.
 pub mod status_code {
     /// Session options, 4 bytes.
     pub const FLAGS2: u8 = 0;
@@ -23,11 +23,11 @@ pub mod status_code {
     pub const LC_TIME_NAMES: u8 = 7;
     /// Collation of the default database, 2 bytes.
     pub const CHARSET_DATABASE: u8 = 8;
-    /// Bit map of the tables a multi-table UPDATE changes, 8 bytes.
+    /// Bitmap of the tables that a multi-table UPDATE changes, 8 bytes.
     pub const TABLE_MAP_FOR_UPDATE: u8 = 9;
     /// Obsolete, 4 bytes.
     pub const MASTER_DATA_WRITTEN: u8 = 10;
-    /// User and host on whose behalf the statement runs.
+    /// User and host as whom the statement runs.
     pub const INVOKER: u8 = 11;
     /// Names of the databases the statement changes.
     pub const UPDATED_DB_NAMES: u8 = 12;
@@ -43,14 +43,14 @@ pub mod status_code {
     pub const SQL_REQUIRE_PRIMARY_KEY: u8 = 19;
     /// default_table_encryption, 1 byte.
     pub const DEFAULT_TABLE_ENCRYPTION: u8 = 20;
-    /// enable_cascade_triggers, 1 byte (seen from 9.7 on).
+    /// enable_cascade_triggers, 1 byte (seen since 9.7).
     pub const ENABLE_CASCADE_TRIGGERS: u8 = 21;
 }
 
-/// Count byte in front of the updated databases that stands for "too many to list".
+/// In place of the number of updated databases: too many to list.
 const UPDATED_DBS_TOO_MANY: u8 = 254;
 
-/// User and host on whose behalf a statement runs.
+/// User and host as whom a statement runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invoker<'a> {
     /// User name.
@@ -62,23 +62,23 @@ pub struct Invoker<'a> {
 /// auto_increment_increment and auto_increment_offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutoIncrement {
-    /// Step.
+    /// Step between values.
     pub increment: u16,
-    /// First value.
+    /// First value of the series.
     pub offset: u16,
 }
 
-/// The databases a statement changes.
+/// Databases that a statement changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdatedDatabases<'a> {
-    /// More than the event can list: any.
+    /// More than the event can list; may be any.
     TooMany,
     /// Their names, each with a terminating zero.
     Names(&'a [u8]),
 }
 
 impl<'a> UpdatedDatabases<'a> {
-    /// The names; none when there were too many.
+    /// The names; empty if there were too many.
     pub fn names(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let list = match self {
             UpdatedDatabases::TooMany => &[],
@@ -88,38 +88,38 @@ impl<'a> UpdatedDatabases<'a> {
     }
 }
 
-/// The session a statement ran in, as far as its event tells.
+/// The session a statement ran in, as far as its event describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryStatus<'a> {
-    /// Session options; see the constants.
+    /// Session options, as bits: see the constants below.
     pub flags2: Option<u32>,
     /// sql_mode.
     pub sql_mode: Option<u64>,
-    /// Catalog: "std".
+    /// Catalog, always "std".
     pub catalog: Option<&'a [u8]>,
-    /// auto_increment_increment and _offset, where not 1 and 1.
+    /// auto_increment_increment and _offset, unless 1 and 1.
     pub auto_increment: Option<AutoIncrement>,
-    /// Collation of character_set_client (its default).
+    /// Default collation of character_set_client.
     pub charset_client: Option<u16>,
     /// collation_connection.
     pub collation_connection: Option<u16>,
     /// collation_server.
     pub collation_server: Option<u16>,
-    /// time_zone, where the statement uses it.
+    /// time_zone, if the statement depends on it.
     pub time_zone: Option<&'a [u8]>,
-    /// lc_time_names, where not English.
+    /// lc_time_names, unless English.
     pub lc_time_names: Option<u16>,
     /// collation_database.
     pub charset_database: Option<u16>,
-    /// Bit map of the tables a multi-table UPDATE changes.
+    /// Bitmap of the tables that a multi-table UPDATE changes.
     pub table_map_for_update: Option<u64>,
-    /// Obsolete.
+    /// Obsolete; kept to write the event back unchanged.
     pub master_data_written: Option<u32>,
-    /// User and host on whose behalf the statement runs.
+    /// User and host as whom the statement runs.
     pub invoker: Option<Invoker<'a>>,
-    /// The databases the statement changes.
+    /// Databases that the statement changes.
     pub updated_databases: Option<UpdatedDatabases<'a>>,
-    /// Microseconds of the statement's start, beside the header's timestamp.
+    /// Microseconds of the statement's start, to add to the header's timestamp.
     pub microseconds: Option<u32>,
     /// explicit_defaults_for_timestamp.
     pub explicit_defaults_for_timestamp: Option<bool>,
@@ -133,8 +133,8 @@ pub struct QueryStatus<'a> {
     pub default_table_encryption: Option<bool>,
     /// enable_cascade_triggers.
     pub enable_cascade_triggers: Option<bool>,
-    /// From the first code this program does not know on: the length of an unknown variable is unknown, and servers
-    /// write new codes behind old ones. Empty when every variable was understood.
+    /// The block from the first unknown code on: the length of an unknown variable is unknown too, and servers write
+    /// new codes after old ones. Empty if every variable was understood.
     pub unknown: &'a [u8],
 }
 
@@ -148,13 +148,13 @@ impl<'a> QueryStatus<'a> {
     /// Bit of `flags2`: unique_checks=0.
     pub const RELAXED_UNIQUE_CHECKS: u32 = 1 << 27;
 
-    /// The first status code this program does not know, if there is one.
+    /// The first unknown status code, if there is one.
     pub fn unknown_code(&self) -> Option<u8> {
         self.unknown.first().copied()
     }
 
-    /// Reads a block of status variables. A variable that is cut off is an error; one that is not known ends the
-    /// reading and is left in `unknown` with all that follows.
+    /// Reads a block of status variables. A truncated variable is an error. An unknown one ends the parse and stays in
+    /// `unknown` with everything after it.
     pub fn parse(block: &'a [u8]) -> Result<QueryStatus<'a>, BinlogError> {
         let mut status = QueryStatus::default();
         let mut rest = Cursor::new(event_type::name(event_type::QUERY), block);
@@ -220,7 +220,7 @@ impl<'a> QueryStatus<'a> {
         Ok(status)
     }
 
-    /// The variables as a block, in the order of their codes as a server writes them.
+    /// Appends the variables as a block, ordered by code as a server writes them.
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         fn fixed<const N: usize>(out: &mut Vec<u8>, code: u8, value: Option<[u8; N]>) {
             if let Some(bytes) = value {
@@ -304,17 +304,17 @@ fn updated_databases<'a>(rest: &mut Cursor<'a>) -> Result<UpdatedDatabases<'a>, 
 /// A Query event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryEvent<'a> {
-    /// The session's connection id.
+    /// Connection id of the session.
     pub thread_id: u32,
-    /// Seconds the statement took.
+    /// Duration of the statement in seconds.
     pub exec_time: u32,
-    /// Error number the statement ended with, 0 for none.
+    /// Error number the statement ended with; 0 for none.
     pub error_code: u16,
-    /// Default database.
+    /// Default database; empty for none.
     pub db: &'a [u8],
-    /// The rest of the session.
+    /// The session's other variables.
     pub status: QueryStatus<'a>,
-    /// The statement.
+    /// Text of the statement.
     pub sql: &'a [u8],
 }
 
@@ -336,7 +336,7 @@ impl<'a> QueryEvent<'a> {
         QueryEvent::parse_after_header(header, body)
     }
 
-    /// The statement alone, for who walks over many events and looks at few.
+    /// Reads only the statement, for callers that walk over many events and examine few.
     #[inline]
     pub fn sql_of(body: &'a [u8]) -> Result<&'a [u8], BinlogError> {
         let mut body = Cursor::new(event_type::name(event_type::QUERY), body);
@@ -374,7 +374,7 @@ impl<'a> QueryEvent<'a> {
         let db = self.db.get(..255).unwrap_or(self.db);
         let mut status = Vec::new();
         self.status.encode_into(&mut status);
-        // A block beyond 64 KiB cannot be expressed, and no server writes one above 4 KiB.
+        // The length field ends at 64 KiB, and no server writes a block above 4 KiB.
         status.truncate(usize::from(u16::MAX));
         out.extend(self.thread_id.to_le_bytes());
         out.extend(self.exec_time.to_le_bytes());
@@ -415,7 +415,7 @@ mod tests {
     }
 
     fn any_status() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
-        // Each variable as its own encoding, in random order and number.
+        // Each variable in its own encoding, in random order and number.
         let variable = prop_oneof![
             any::<u32>().prop_map(|v| [&[0][..], &v.to_le_bytes()].concat()),
             any::<u64>().prop_map(|v| [&[1][..], &v.to_le_bytes()].concat()),

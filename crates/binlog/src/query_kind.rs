@@ -1,8 +1,8 @@
 //! What a Query event's statement means for the transaction around it.
 //!
-//! Only statements that are wholly understood are named. Whatever else a text holds (more words, a second statement,
-//! a version comment) makes it `Other`: a stage that cuts work there loses a little time, one that took a
-//! statement for a COMMIT would lose data.
+//! Only statements that are completely understood get a kind of their own. Anything else in the text (more words, a
+//! second statement, a version comment) makes it `Other`. A stage that cuts work there loses a little time; one that
+//! took a statement for a COMMIT would lose data.
 
 use crate::XaXid;
 
@@ -13,7 +13,7 @@ pub enum QueryKind {
     Begin,
     /// COMMIT.
     Commit,
-    /// ROLLBACK of everything.
+    /// ROLLBACK of the whole transaction.
     Rollback,
     /// SAVEPOINT name.
     Savepoint,
@@ -31,15 +31,15 @@ pub enum QueryKind {
     XaCommit,
     /// XA ROLLBACK xid.
     XaRollback,
-    /// Any other statement: DDL, a statement that changes rows, administration.
+    /// Any other statement: DDL, a row-changing statement, administration.
     Other,
 }
 
 impl QueryKind {
-    /// The kind of a statement.
+    /// Kind of a statement.
     #[inline]
     pub fn of(sql: &[u8]) -> QueryKind {
-        // What a server writes, without looking further.
+        // The forms that servers write need no scanning.
         match sql {
             b"BEGIN" => return QueryKind::Begin,
             b"COMMIT" => return QueryKind::Commit,
@@ -48,10 +48,10 @@ impl QueryKind {
         QueryKind::with_xid(sql).0
     }
 
-    /// The kind of a statement, and the identifier in it for the XA kinds.
+    /// Kind of a statement; for the XA kinds also the identifier in it.
     pub fn with_xid(sql: &[u8]) -> (QueryKind, Option<XaXid>) {
         let sql = skip_space(sql);
-        // Cheap way out for nearly all statements.
+        // Quick exit for nearly all statements.
         if !matches!(sql.first(), Some(b'B' | b'b' | b'C' | b'c' | b'R' | b'r' | b'S' | b's' | b'X' | b'x')) {
             return (QueryKind::Other, None);
         }
@@ -61,7 +61,7 @@ impl QueryKind {
         (plain(sql).unwrap_or(QueryKind::Other), None)
     }
 
-    /// True for statements that belong to the transaction around row events: everything but `Other`.
+    /// True for statements that belong to the transaction around row events: everything except `Other`.
     #[inline]
     pub fn is_control(self) -> bool {
         self != QueryKind::Other
@@ -112,7 +112,7 @@ fn xa(rest: &[u8]) -> Option<(QueryKind, XaXid)> {
     ends(rest).then_some((kind, xid))
 }
 
-/// The text after `word`, if the text starts with that whole word in any case.
+/// Text after `word`, if the text starts with that whole word in any case.
 #[inline]
 fn keyword<'t>(text: &'t [u8], word: &[u8]) -> Option<&'t [u8]> {
     let (head, rest) = text.split_at_checked(word.len())?;
@@ -126,13 +126,13 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
-/// True when nothing but an optional semicolon is left.
+/// True if nothing is left but an optional semicolon.
 fn ends(rest: &[u8]) -> bool {
     let rest = rest.strip_prefix(b";").map_or(rest, skip_space);
     rest.is_empty()
 }
 
-/// True when one identifier and nothing else is left.
+/// True if exactly one identifier is left.
 fn is_name(text: &[u8]) -> bool {
     let Some(&first) = text.first() else {
         return false;
@@ -148,7 +148,7 @@ fn is_name(text: &[u8]) -> bool {
     text.get(len..).is_some_and(|rest| ends(skip_space(rest)))
 }
 
-/// Length of a quoted name with its quotes; a doubled quote stands for one inside.
+/// Length of a quoted name, quotes included; a doubled quote stands for one inside.
 fn quoted_len(text: &[u8], quote: u8) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -160,7 +160,7 @@ fn quoted_len(text: &[u8], quote: u8) -> Option<usize> {
     }
 }
 
-/// Skips white space and comments. A version comment (`/*!`) is code, and stays.
+/// Skips white space and comments, but not version comments (`/*!`), which are code.
 fn skip_space(mut text: &[u8]) -> &[u8] {
     loop {
         text = text.trim_ascii_start();

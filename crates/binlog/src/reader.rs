@@ -1,4 +1,7 @@
-//! One binlog or relay log file, read event by event, each with its place.
+//! Reads a binlog or relay log file event by event, each with its position.
+//!
+//! In: a file or any other input. Out: whole events, with their checksums verified unless the caller leaves that to a
+//! later stage. Never here: a parsed body, a skipped event.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -18,8 +21,8 @@ pub const MAGIC: [u8; 4] = [0xfe, b'b', b'i', b'n'];
 /// The first four bytes of an encrypted binlog.
 pub const MAGIC_ENCRYPTED: [u8; 4] = [0xfd, b'b', b'i', b'n'];
 
-/// A file and where in it the next event stands. Reading stops at the first error but one: after
-/// [`BinlogError::Truncated`] the next call looks whether the file has grown meanwhile.
+/// A log file and the position of its next event. Reading stops at the first error, with one exception: after
+/// [`BinlogError::Truncated`] the next call checks whether the file has grown.
 #[derive(Debug)]
 pub struct BinlogFile<R = File> {
     name: Arc<str>,
@@ -35,11 +38,11 @@ pub struct BinlogFile<R = File> {
 pub struct FileEvent<'a> {
     /// Offset of its first byte. Unlike the header's `log_pos` it does not wrap at 4 GiB.
     pub offset: u64,
-    /// Its header.
+    /// Header of the event.
     pub header: EventHeader,
-    /// All its bytes, header and checksum included.
+    /// The whole event, header and checksum included.
     pub bytes: &'a [u8],
-    /// Whether it ends with a checksum.
+    /// Checksum that the event ends with.
     pub checksum: ChecksumAlgorithm,
 }
 
@@ -67,7 +70,7 @@ impl BinlogFile<File> {
         }
     }
 
-    /// Opens a file at an offset where an event begins, reading its format description first.
+    /// Opens a file at an offset where an event begins. The format description is read first.
     pub fn open_at(path: impl AsRef<Path>, offset: u64) -> Result<BinlogFile<File>, BinlogError> {
         let mut file = BinlogFile::open(path)?;
         file.seek(offset)?;
@@ -76,7 +79,7 @@ impl BinlogFile<File> {
 }
 
 impl<R: Read + Seek> BinlogFile<R> {
-    /// Goes to an offset where an event begins. The format in force stays the one of the events read so far.
+    /// Moves to an offset where an event begins. The format description last read stays in force.
     pub fn seek(&mut self, offset: u64) -> Result<(), BinlogError> {
         let offset = offset.max(MAGIC.len() as u64);
         let sought = self.framer.input().seek(SeekFrom::Start(offset)).map_err(BinlogError::Io);
@@ -88,8 +91,7 @@ impl<R: Read + Seek> BinlogFile<R> {
 }
 
 impl<R: Read> BinlogFile<R> {
-    /// Reads a log from anything; `name` is what its positions will call it. Its magic and format description are
-    /// read at once.
+    /// Reads a log from any input and calls it `name` in positions. Magic and format description are read at once.
     pub fn new(name: &str, input: R) -> Result<BinlogFile<R>, BinlogError> {
         let name: Arc<str> = name.into();
         let position = |offset| LogPosition { file: Arc::clone(&name), offset };
@@ -105,30 +107,30 @@ impl<R: Read> BinlogFile<R> {
         Ok(BinlogFile { name, framer, format, offset, handed_out: 0, verify: true })
     }
 
-    /// The same file, its checksums not verified (but those of format descriptions): for a stage that leaves that to
-    /// a later one.
+    /// Turns off verification of checksums, except those of format descriptions, for a stage that leaves it to a later
+    /// one.
     pub fn without_verification(mut self) -> BinlogFile<R> {
         self.verify = false;
         self
     }
 
-    /// The format description in force for the next event.
+    /// Format description in force for the next event.
     pub fn format(&self) -> &FormatDescription {
         &self.format
     }
 
-    /// The name the file was opened with.
+    /// Name the file was opened with.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Where the next event begins.
+    /// Position of the next event.
     pub fn position(&self) -> LogPosition {
         LogPosition { file: Arc::clone(&self.name), offset: self.offset + self.handed_out as u64 }
     }
 
-    /// The next event, or `None` at the end of the file. Its length and checksum are verified; events that must not
-    /// be passed over (MariaDB's, rows of MySQL 5.1, unknown ones) are errors. Every error says where.
+    /// Returns the next event, or `None` at the end of the file. Its length and checksum are verified. Events that must
+    /// not be skipped (MariaDB's, rows of MySQL 5.1, unknown ones) are errors. Every error carries its position.
     pub fn next_event(&mut self) -> Result<Option<FileEvent<'_>>, BinlogError> {
         let taken = std::mem::take(&mut self.handed_out);
         self.framer.consume(taken);
@@ -164,7 +166,7 @@ fn check_magic<R: Read>(framer: &mut Framer<R>) -> Result<(), BinlogError> {
     Err(BinlogError::NotABinlog { found: magic.to_vec() })
 }
 
-/// Verifies an event and takes over a new format description; gives what checksum the event carries.
+/// Verifies an event and adopts a new format description; returns which checksum the event carries.
 fn check(
     header: &EventHeader,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Rows events of version 2: which rows of a table were written, changed or deleted.
+//! Rows events of version 2: rows of a table that were written, changed or deleted.
 
 use base::limits::COLUMNS_MAX;
 
@@ -9,9 +9,9 @@ use crate::{BinlogError, encode, event_type};
 pub mod row_flags {
     /// Last rows event of its statement.
     pub const STMT_END: u16 = 0x01;
-    /// foreign_key_checks=0.
+    /// foreign_key_checks=0 in the session.
     pub const NO_FOREIGN_KEY_CHECKS: u16 = 0x02;
-    /// unique_checks=0.
+    /// unique_checks=0 in the session.
     pub const RELAXED_UNIQUE_CHECKS: u16 = 0x04;
     /// The images hold all columns.
     pub const COMPLETE_ROWS: u16 = 0x08;
@@ -19,7 +19,7 @@ pub mod row_flags {
     pub const USE_SQL_FOREIGN_KEY: u16 = 0x10;
 }
 
-/// What happened to the rows.
+/// Kind of change to the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowsKind {
     /// Inserted: after images.
@@ -33,7 +33,7 @@ pub enum RowsKind {
 }
 
 impl RowsKind {
-    /// The kind of an event type; `None` for types that hold no rows in a supported format.
+    /// Kind of an event type; `None` for types without rows in a supported format.
     #[inline]
     pub fn of(event_type: u8) -> Option<RowsKind> {
         match event_type {
@@ -45,7 +45,7 @@ impl RowsKind {
         }
     }
 
-    /// The event type that holds rows of this kind.
+    /// Event type for rows of this kind.
     pub fn event_type(self) -> u8 {
         match self {
             RowsKind::Write => event_type::WRITE_ROWS,
@@ -55,37 +55,37 @@ impl RowsKind {
         }
     }
 
-    /// True when each row has a before image.
+    /// True if each row has a before image.
     #[inline]
     pub fn has_before(self) -> bool {
         self != RowsKind::Write
     }
 
-    /// True when each row has an after image.
+    /// True if each row has an after image.
     #[inline]
     pub fn has_after(self) -> bool {
         self != RowsKind::Delete
     }
 }
 
-/// A rows event. It borrows all its parts; the rows stay bytes.
+/// A rows event. All its parts are borrowed; the rows stay encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowsEvent<'a> {
-    /// What happened to the rows.
+    /// Kind of change to the rows.
     pub kind: RowsKind,
-    /// The Table_map event of the same transaction with this id names the table.
+    /// Refers to the Table_map event with this id in the same transaction, which names the table.
     pub table_id: u64,
-    /// See [`row_flags`].
+    /// Bits of [`row_flags`].
     pub flags: u16,
-    /// Partition of the rows, and for updates the partition they come from.
+    /// Partition of the rows, and for updates the partition they came from.
     pub partition: Option<(u16, Option<u16>)>,
-    /// Number of columns of the table.
+    /// Number of columns in the table.
     pub column_count: usize,
-    /// A bit for each column, lowest first: is in before images. Empty for Write.
+    /// A bit for each column, lowest first: before images hold it. Empty for Write.
     pub before_columns: &'a [u8],
-    /// A bit for each column, lowest first: is in after images. Empty for Delete.
+    /// A bit for each column, lowest first: after images hold it. Empty for Delete.
     pub after_columns: &'a [u8],
-    /// The images: null bits over the present columns, then the values; before and after in turn for updates.
+    /// The images: null bits of the present columns, then the values. Updates alternate before and after.
     pub rows: &'a [u8],
 }
 
@@ -95,7 +95,7 @@ const EXTRA_NDB: u8 = 0;
 const EXTRA_PARTITION: u8 = 1;
 
 impl<'a> RowsEvent<'a> {
-    /// Reads the body of a rows event. Types 20 to 25 (MySQL 5.1 to 5.5) are an error that says so.
+    /// Reads the body of a rows event. For types 20 to 25 (MySQL 5.1 to 5.5) the error says that they are unsupported.
     #[inline]
     pub fn parse(event_type: u8, body: &'a [u8]) -> Result<RowsEvent<'a>, BinlogError> {
         let Some(kind) = RowsKind::of(event_type) else {
@@ -175,7 +175,7 @@ fn parse_extra(kind: RowsKind, mut extra: Cursor<'_>) -> Result<Option<(u16, Opt
     while !extra.is_empty() {
         match extra.u8("kind of extra information")? {
             EXTRA_NDB => {
-                // Its length byte counts itself and the format byte.
+                // The length byte counts itself and the format byte.
                 let len = extra.u8("length of NDB's information")?;
                 let Some(left) = usize::from(len).checked_sub(1) else {
                     return Err(extra.value("length of NDB's information", u64::from(len)));
@@ -190,26 +190,26 @@ fn parse_extra(kind: RowsKind, mut extra: Cursor<'_>) -> Result<Option<(u16, Opt
                 };
                 partition = Some((target, source));
             }
-            // Its length is not known, so nothing behind it can be read.
+            // Its length is unknown, so nothing after it can be read.
             other => return Err(extra.value("kind of extra information", u64::from(other))),
         }
     }
     Ok(partition)
 }
 
-/// What stands in front of an after image in a partial update.
+/// Header of an after image in a partial update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialUpdateImage<'a> {
     /// A bit for each JSON column of the table, lowest first: the image holds differences instead of the document.
-    /// `None` when no column does.
+    /// `None` if that is so for no column.
     pub partial_columns: Option<&'a [u8]>,
-    /// Bytes this takes; the image's null bits follow.
+    /// Length in bytes of this header; the image's null bits follow.
     pub len: usize,
 }
 
 impl<'a> PartialUpdateImage<'a> {
-    /// Reads what stands at the start of `image`. `json_columns` counts the JSON columns of the table, present in
-    /// the image or not.
+    /// Reads the header at the start of `image`. `json_columns` counts the table's JSON columns, present in the image
+    /// or not.
     #[inline]
     pub fn parse(image: &'a [u8], json_columns: usize) -> Result<PartialUpdateImage<'a>, BinlogError> {
         let mut rest = Cursor::new("Update_rows_partial", image);
@@ -221,7 +221,7 @@ impl<'a> PartialUpdateImage<'a> {
         Ok(PartialUpdateImage { partial_columns, len: image.len() - rest.len() })
     }
 
-    /// True when the JSON column with this number among the JSON columns holds differences.
+    /// True if this column, counted among the table's JSON columns, holds differences.
     #[inline]
     pub fn is_partial(&self, json_column: usize) -> bool {
         self.partial_columns
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn extra_information() {
-        // A real 9.7 event's flags and empty extra information.
+        // Flags and empty extra information of a real 9.7 event.
         let body = [1, 0, 0, 0, 0, 0, 0x11, 0, 2, 0, 1, 0xff];
         let event = RowsEvent::parse(30, &body).unwrap();
         assert_eq!((event.flags, event.partition, event.rows), (0x11, None, &[][..]));

@@ -1,8 +1,8 @@
-//! The variable-length integers of MySQL's serialization library (libs/mysql/serialization/readme.md), which the
-//! Gtid_tagged event is made of.
+//! Variable-length integers of MySQL's serialization library (libs/mysql/serialization/readme.md), which the
+//! Gtid_tagged event consists of.
 //!
-//! A number takes 1 to 9 bytes. The count of trailing one bits in the first byte says how many follow; the value
-//! stands above those marker bits, little endian. A first byte of all ones is followed by the raw 64 bits.
+//! A number takes 1 to 9 bytes. The count of trailing one bits in the first byte says how many bytes follow; the value
+//! is above those marker bits, little endian. If the first byte is all ones, the raw 64 bits follow.
 
 use crate::BinlogError;
 use crate::cursor::Cursor;
@@ -39,7 +39,7 @@ pub(crate) fn write_unsigned(out: &mut Vec<u8>, value: u64) {
         out.extend(value.to_le_bytes());
         return;
     }
-    // Shifted by up to 8 bits the value needs 64 bits at most: 7 bits for each byte taken.
+    // Shifted by up to 8 bits, the value needs at most 64 bits: 7 for each byte.
     let marked = (value << (following + 1)) | ((1 << following) - 1);
     out.extend(marked.to_le_bytes().iter().take(following as usize + 1));
 }

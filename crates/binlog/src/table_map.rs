@@ -1,4 +1,4 @@
-//! The Table_map event: which table, and of which types its columns are.
+//! The Table_map event: which table, and the types of its columns.
 
 use base::limits::COLUMNS_MAX;
 
@@ -42,7 +42,7 @@ const fn metadata_lens() -> [u8; 256] {
     lens
 }
 
-/// Bytes of metadata of a column, given the metadata from that column on.
+/// Length of a column's metadata, given the metadata from that column on.
 #[inline]
 fn metadata_len(type_code: u8, metadata: &[u8]) -> Option<usize> {
     match METADATA_LENS.get(usize::from(type_code)).copied()? {
@@ -61,32 +61,32 @@ fn metadata_len(type_code: u8, metadata: &[u8]) -> Option<usize> {
     }
 }
 
-/// A Table_map event. It borrows all its parts.
+/// A Table_map event. All its parts are borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableMapEvent<'a> {
-    /// Number by which the rows events of this transaction name the table; means nothing after it.
+    /// Number by which the rows events of this transaction refer to the table; has no meaning after it.
     pub table_id: u64,
-    /// 0 in all current logs but for bit 0, "unused".
+    /// 0 in all current logs, except for bit 0, "unused".
     pub flags: u16,
-    /// Database.
+    /// Name of the database.
     pub db: &'a [u8],
-    /// Table.
+    /// Name of the table.
     pub table: &'a [u8],
     /// Type code of each column.
     pub column_types: &'a [u8],
-    /// Metadata of all columns, one behind the other; see [`TableMapEvent::columns`].
+    /// Metadata of all columns, concatenated; see [`TableMapEvent::columns`].
     pub metadata: &'a [u8],
-    /// One bit for each column, lowest first: may be NULL.
+    /// One bit for each column, lowest first: the column may be NULL.
     pub null_bitmap: &'a [u8],
-    /// Optional metadata, not yet read; see [`TableMapEvent::optional_metadata`].
+    /// Optional metadata, still encoded; see [`TableMapEvent::optional_metadata`].
     pub optional: &'a [u8],
 }
 
 impl<'a> TableMapEvent<'a> {
-    /// Table id of the rows event that only ends a statement.
+    /// Table id of a rows event that only ends a statement.
     pub const DUMMY_TABLE_ID: u64 = (1 << 48) - 1;
 
-    /// Reads the body of a Table_map event; checks that the metadata block fits the column types.
+    /// Reads the body of a Table_map event and checks that the metadata block fits the column types.
     #[inline]
     pub fn parse(body: &'a [u8]) -> Result<TableMapEvent<'a>, BinlogError> {
         let mut body = Cursor::new(EVENT, body);
@@ -118,7 +118,7 @@ impl<'a> TableMapEvent<'a> {
         Ok(TableMapEvent { table_id, flags, db, table, column_types, metadata, null_bitmap, optional })
     }
 
-    /// The table id alone.
+    /// Reads only the table id.
     #[inline]
     pub fn table_id_of(body: &[u8]) -> Result<u64, BinlogError> {
         Cursor::new(EVENT, body).u48("table id")
@@ -136,7 +136,7 @@ impl<'a> TableMapEvent<'a> {
         ColumnTypes { types: self.column_types, metadata: self.metadata }
     }
 
-    /// True when a column may be NULL.
+    /// True if the column may be NULL.
     #[inline]
     pub fn is_nullable(&self, column: usize) -> bool {
         self.null_bitmap.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 != 0)

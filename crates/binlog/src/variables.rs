@@ -1,10 +1,10 @@
-//! What a statement needs beside its text: Intvar, RAND and User var events.
+//! Context of a statement that is not in its text: Intvar, RAND and User var events.
 
 use crate::BinlogError;
 use crate::cursor::Cursor;
 use crate::event_type;
 
-/// What an Intvar event sets.
+/// Variable that an Intvar event sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntvarKind {
     /// LAST_INSERT_ID().
@@ -13,12 +13,12 @@ pub enum IntvarKind {
     InsertId,
 }
 
-/// An integer the next statement needs.
+/// An integer for the next statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intvar {
-    /// Which.
+    /// Variable to set.
     pub kind: IntvarKind,
-    /// Its value.
+    /// Value of the variable.
     pub value: u64,
 }
 
@@ -56,12 +56,12 @@ impl Rand {
     }
 }
 
-/// Value of a user variable, as it stands in the event.
+/// Value of a user variable, as encoded in the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserVarValue<'a> {
     /// Result type: 0 string, 1 real, 2 integer, 3 row, 4 decimal.
     pub result_type: u8,
-    /// Collation id.
+    /// Collation id of a string.
     pub collation: u32,
     /// The value: text, a double, an integer, a packed decimal.
     pub bytes: &'a [u8],
@@ -69,12 +69,12 @@ pub struct UserVarValue<'a> {
     pub flags: u8,
 }
 
-/// A user variable the next statement needs.
+/// A user variable for the next statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserVar<'a> {
-    /// Its name, without `@`.
+    /// Name, without `@`.
     pub name: &'a [u8],
-    /// Its value, `None` for NULL.
+    /// Value; `None` for NULL.
     pub value: Option<UserVarValue<'a>>,
 }
 

@@ -1,4 +1,6 @@
 //! Writes events as a MySQL server would: for relay logs, tests and generated logs.
+//!
+//! In: events as values. Out: their bytes, with lengths, positions and checksums. Never here: I/O, a clock.
 
 use base::GtidSet;
 
@@ -9,8 +11,8 @@ use crate::{
     QueryStatus, Rotate, RowsEvent, RowsQuery, TableMapEvent, TransactionPayload, XaPrepare, event_type, flags,
 };
 
-/// Collects events one behind the other in memory, giving each its length, position and checksum. The caller takes
-/// the bytes when it likes; positions go on.
+/// Collects consecutive events in memory and gives each its length, position and checksum. The caller may take the
+/// bytes at any time; positions continue.
 #[derive(Clone, Debug)]
 pub struct BinlogWriter {
     out: Vec<u8>,
@@ -22,12 +24,12 @@ pub struct BinlogWriter {
 }
 
 impl BinlogWriter {
-    /// A writer whose first event will stand at `position`.
+    /// A writer whose first event gets this position.
     pub fn new(server_id: u32, checksum: ChecksumAlgorithm, position: u64) -> BinlogWriter {
         BinlogWriter { out: Vec::new(), base: position, server_id, timestamp: 0, checksum }
     }
 
-    /// A writer at the start of a new file: magic and format description are written.
+    /// A writer for a new file; writes magic and format description.
     pub fn start_file(server_id: u32, timestamp: u32, format: &FormatDescription) -> BinlogWriter {
         let mut writer = BinlogWriter::new(server_id, format.checksum, 0);
         writer.timestamp = timestamp;
@@ -46,23 +48,23 @@ impl BinlogWriter {
         self.server_id = server_id;
     }
 
-    /// Position in the log after all that was written.
+    /// Position in the log after everything written.
     pub fn position(&self) -> u64 {
         self.base + self.out.len() as u64
     }
 
-    /// What was written since the last [`BinlogWriter::take`].
+    /// Bytes written since the last [`BinlogWriter::take`].
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// Hands over what was written and goes on behind it.
+    /// Takes the bytes written so far; positions continue after them.
     pub fn take(&mut self) -> Vec<u8> {
         self.base = self.position();
         std::mem::take(&mut self.out)
     }
 
-    /// An event of any type; `body` appends its body.
+    /// Appends an event of any type; `body` appends its body.
     pub fn event(&mut self, event_type: u8, event_flags: u16, body: impl FnOnce(&mut Vec<u8>)) {
         self.event_with(event_type, event_flags, self.checksum, body);
     }
@@ -95,19 +97,19 @@ impl BinlogWriter {
         }
     }
 
-    /// A format description; the events that follow carry the checksum it announces.
+    /// Appends a format description. The events after it carry the checksum it announces.
     pub fn format_description(&mut self, format: &FormatDescription, event_flags: u16) {
         let own = if format.carries_own_checksum() { ChecksumAlgorithm::Crc32 } else { ChecksumAlgorithm::None };
         self.event_with(event_type::FORMAT_DESCRIPTION, event_flags, own, |out| format.encode_into(out));
         self.checksum = format.checksum;
     }
 
-    /// GTIDs of all earlier files.
+    /// Appends the GTIDs of all earlier files.
     pub fn previous_gtids(&mut self, set: &GtidSet) {
         self.event(event_type::PREVIOUS_GTIDS, flags::IGNORABLE, |out| out.extend(set.encode()));
     }
 
-    /// The log goes on in another file.
+    /// Appends a Rotate event: the log continues in another file.
     pub fn rotate(&mut self, file: &[u8], position: u64) {
         self.event(event_type::ROTATE, 0, |out| Rotate { position, file }.encode_into(out));
     }
@@ -117,12 +119,12 @@ impl BinlogWriter {
         self.event(gtid.event_type(), 0, |out| gtid.encode_into(out));
     }
 
-    /// A statement.
+    /// Appends a statement.
     pub fn query(&mut self, query: &QueryEvent<'_>) {
         self.event(event_type::QUERY, 0, |out| query.encode_into(out));
     }
 
-    /// BEGIN, COMMIT and their like: statements that need no session.
+    /// Appends BEGIN, COMMIT or another statement that needs no session.
     pub fn statement(&mut self, db: &[u8], sql: &[u8]) {
         let status = QueryStatus {
             flags2: Some(0),
@@ -136,47 +138,47 @@ impl BinlogWriter {
         self.query(&QueryEvent { thread_id: 1, exec_time: 0, error_code: 0, db, status, sql });
     }
 
-    /// Commit of a transaction.
+    /// Appends the commit of a transaction.
     pub fn xid(&mut self, xid: u64) {
         self.event(event_type::XID, 0, |out| out.extend(xid.to_le_bytes()));
     }
 
-    /// End of an XA transaction's events.
+    /// Appends the end of an XA transaction's events.
     pub fn xa_prepare(&mut self, prepare: &XaPrepare) {
         self.event(event_type::XA_PREPARE, 0, |out| prepare.encode_into(out));
     }
 
-    /// Names the table of the rows that follow.
+    /// Appends the table of the rows that follow.
     pub fn table_map(&mut self, map: &TableMapEvent<'_>) {
         self.event(event_type::TABLE_MAP, 0, |out| map.encode_into(out));
     }
 
-    /// Rows.
+    /// Appends a rows event.
     pub fn rows(&mut self, rows: &RowsEvent<'_>) {
         self.event(rows.kind.event_type(), 0, |out| rows.encode_into(out));
     }
 
-    /// Text of the statement whose rows follow.
+    /// Appends the text of the statement whose rows follow.
     pub fn rows_query(&mut self, sql: &[u8]) {
         self.event(event_type::ROWS_QUERY, flags::IGNORABLE, |out| RowsQuery { sql }.encode_into(out));
     }
 
-    /// Something could not be logged.
+    /// Appends an incident: something could not be logged.
     pub fn incident(&mut self, kind: u16, message: &[u8]) {
         self.event(event_type::INCIDENT, 0, |out| Incident { kind, message }.encode_into(out));
     }
 
-    /// The server stopped.
+    /// Appends a Stop event.
     pub fn stop(&mut self) {
         self.event(event_type::STOP, 0, |_| {});
     }
 
-    /// A payload that is packed already.
+    /// Appends a payload that is already compressed.
     pub fn payload(&mut self, payload: &TransactionPayload<'_>) {
         self.event(event_type::TRANSACTION_PAYLOAD, 0, |out| payload.encode_into(out));
     }
 
-    /// A whole transaction: the Gtid event with its `transaction_length` filled in, then the events `events` writes.
+    /// Appends a whole transaction: the Gtid event with its `transaction_length`, then the events that `events` writes.
     pub fn transaction(&mut self, gtid: &GtidEvent, events: impl FnOnce(&mut BinlogWriter)) {
         let mut inner = self.inner(self.checksum);
         events(&mut inner);
@@ -184,14 +186,14 @@ impl BinlogWriter {
         self.append_relocated(inner.out);
     }
 
-    /// Opens a transaction whose events follow one by one, for those that are not to be held in memory as a whole: the
-    /// Gtid event, with the `transaction_length` that `rest` bytes of events behind it make.
+    /// Opens a transaction whose events follow one at a time because they should not be held in memory together.
+    /// Appends the Gtid event with the `transaction_length` that follows from `rest` bytes of later events.
     pub fn open_transaction(&mut self, gtid: &GtidEvent, rest: u64) {
         let gtid = self.with_length(gtid, rest);
         self.gtid(&gtid);
     }
 
-    /// A whole transaction as the Gtid event and one compressed payload with the events `events` writes.
+    /// Appends a whole transaction: the Gtid event, then a compressed payload of the events that `events` writes.
     pub fn compressed_transaction(
         &mut self,
         gtid: &GtidEvent,
@@ -214,7 +216,7 @@ impl BinlogWriter {
         BinlogWriter { out: Vec::new(), base: 0, checksum, ..*self }
     }
 
-    /// The length counts the Gtid event, whose own length depends on it: at most two more bytes a round.
+    /// The length includes the Gtid event, whose own length depends on it: at most two more bytes a round.
     fn with_length(&self, gtid: &GtidEvent, rest: u64) -> GtidEvent {
         let mut gtid = *gtid;
         gtid.transaction_length = Some(rest);
@@ -231,7 +233,7 @@ impl BinlogWriter {
         gtid
     }
 
-    /// Appends events that were written for another place.
+    /// Appends events that were written for other positions.
     fn append_relocated(&mut self, mut events: Vec<u8>) {
         let mut position = self.position();
         let mut rest = events.as_mut_slice();
@@ -246,12 +248,12 @@ impl BinlogWriter {
     }
 }
 
-/// A position as the header's field of 32 bits holds it: in files beyond 4 GiB it wraps, as a server's does.
+/// A position as the header's 32-bit field holds it: it wraps in files above 4 GiB, as a server's does.
 fn low_bits(position: u64) -> u32 {
     (position & 0xffff_ffff) as u32
 }
 
-/// Gives one whole event another end position, and the checksum that goes with it.
+/// Gives a whole event another end position, and the checksum to match.
 pub fn relocate(event: &mut [u8], log_pos: u64, checksum: ChecksumAlgorithm) {
     let Some(field) = event.get_mut(13..17) else {
         return;

@@ -16,7 +16,7 @@ pub struct XaXid {
 }
 
 impl XaXid {
-    /// An identifier; `None` unless both parts have at most 64 bytes and the first at least one.
+    /// Makes an identifier; `None` if a part is longer than 64 bytes or the first is empty.
     pub fn new(format_id: u32, gtrid: &[u8], bqual: &[u8]) -> Option<XaXid> {
         if gtrid.is_empty() || gtrid.len() > PART_MAX || bqual.len() > PART_MAX {
             return None;
@@ -29,23 +29,23 @@ impl XaXid {
         Some(XaXid { format_id, gtrid_len, bqual_len, data })
     }
 
-    /// The format id.
+    /// Format id, chosen by the transaction manager.
     pub fn format_id(&self) -> u32 {
         self.format_id
     }
 
-    /// The global part.
+    /// The global transaction part, 1 to 64 bytes.
     pub fn gtrid(&self) -> &[u8] {
         self.data.get(..usize::from(self.gtrid_len)).unwrap_or_default()
     }
 
-    /// The branch qualifier.
+    /// The branch qualifier, up to 64 bytes.
     pub fn bqual(&self) -> &[u8] {
         let start = usize::from(self.gtrid_len);
         self.data.get(start..start + usize::from(self.bqual_len)).unwrap_or_default()
     }
 
-    /// Reads `X'6162',X'',1` as MySQL writes it into XA statements, and plain strings. Gives back the rest too.
+    /// Reads `X'6162',X'',1` as MySQL writes it in XA statements, and plain strings. Also returns the rest of the text.
     pub(crate) fn parse_text(text: &[u8]) -> Option<(XaXid, &[u8])> {
         let mut gtrid = [0; PART_MAX];
         let mut bqual = [0; PART_MAX];
@@ -89,7 +89,7 @@ fn comma(text: &[u8]) -> Option<&[u8]> {
     text.trim_ascii_start().strip_prefix(b",").map(<[u8]>::trim_ascii_start)
 }
 
-/// A hexadecimal or quoted literal of at most 64 bytes. Quoted ones with escapes are not taken: MySQL writes none.
+/// Reads a hexadecimal or quoted literal of at most 64 bytes. Rejects quoted ones with escapes: MySQL writes none.
 fn literal<'t>(text: &'t [u8], into: &mut [u8; PART_MAX]) -> Option<(usize, &'t [u8])> {
     let (hex, quoted) = match text.strip_prefix(b"X").or_else(|| text.strip_prefix(b"x")) {
         Some(rest) => (true, rest),
@@ -109,7 +109,7 @@ fn literal<'t>(text: &'t [u8], into: &mut [u8; PART_MAX]) -> Option<(usize, &'t 
         for (to, pair) in into.iter_mut().zip(content.chunks_exact(2)) {
             *to = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
         }
-        // `from_str_radix` takes a sign.
+        // `from_str_radix` would accept a sign.
         return content.iter().all(u8::is_ascii_hexdigit).then_some((content.len() / 2, rest));
     }
     if content.len() > PART_MAX || content.contains(&b'\\') || rest.first() == Some(&quote) {
@@ -121,12 +121,12 @@ fn literal<'t>(text: &'t [u8], into: &mut [u8; PART_MAX]) -> Option<(usize, &'t 
     Some((content.len(), rest))
 }
 
-/// End of an XA transaction's events: it is prepared, or committed when `one_phase` is set.
+/// End of an XA transaction's events: it is prepared, or committed if `one_phase` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XaPrepare {
-    /// XA COMMIT ... ONE PHASE: this is the commit.
+    /// XA COMMIT ... ONE PHASE: this event is the commit.
     pub one_phase: bool,
-    /// Which transaction.
+    /// Identifier of the transaction.
     pub xid: XaXid,
 }
 
