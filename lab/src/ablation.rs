@@ -1,7 +1,7 @@
-//! `lab ablation`: what each mechanism is worth. The same log is replayed with it and without it, by turns.
+//! `lab ablation`: measures the worth of each mechanism by replaying the same log alternately with and without it.
 //!
-//! In: logs. Out: for each mechanism the medians of both, their ratio, the counter that shows it worked, and whether all
-//! replays ended the same. Never here: a verdict: on two cores some show nothing.
+//! In: logs. Out: for each mechanism the medians of both sides, their ratio, the counter that shows it at work, and
+//! whether all replays ended the same. Never here: a verdict. On two cores some mechanisms have no effect.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use crate::replay::{Grain, ReplayOptions, ReplayReport, grain, replay};
 /// MySQL's default history size before 9.5.
 const HISTORY_SIZE_OLD: usize = 25_000;
 
-/// What the mechanisms are taken from, or added to.
+/// Starting point from which mechanisms are removed, or to which they are added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 pub enum Base {
-    /// The grain of transactions with all of ours: one of them is taken away at a time
+    /// The grain of transactions with all of ours: one of them is removed at a time
     #[default]
     Own,
-    /// As stock as it gets: one of ours is added at a time
+    /// As close to stock as it gets: one of ours is added at a time
     Stock,
 }
 
@@ -35,13 +35,13 @@ pub struct AblationArgs {
     /// Binlog files, or index files that list them, in order
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-    /// Binlog or index file to replay before the measured ones, timed apart; may be repeated
+    /// Binlog or index file to replay before the measured ones, timed separately; may be repeated
     #[arg(long, value_name = "LOG")]
     pub load: Vec<PathBuf>,
-    /// What mechanisms are taken from, or added to
+    /// What mechanisms are removed from, or added to
     #[arg(long, value_enum, default_value = "own")]
     pub from: Base,
-    /// Only mechanisms whose names hold this; may be repeated
+    /// Only mechanisms whose names contain this; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
     /// Replays of each side; medians are taken
@@ -50,10 +50,10 @@ pub struct AblationArgs {
     /// Apply workers [default: by the machine's cores]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Decoding threads of those that have some [default: by the machine's cores]
+    /// Decoding threads, for contenders that have any [default: by the machine's cores]
     #[arg(long, value_name = "N")]
     pub decoders: Option<usize>,
-    /// Folder for the replays' relay logs, one after the other [default: a temporary one in TMPDIR]
+    /// Folder for the replays' relay logs, used one after another [default: a temporary one in TMPDIR]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Print the result as JSON
@@ -64,66 +64,66 @@ pub struct AblationArgs {
 /// One side of a comparison.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Side {
-    /// What it is.
+    /// Name for the report.
     pub name: String,
     /// Wall seconds of each replay.
     pub wall_s: Vec<f64>,
     /// Median of write transactions a second.
     pub write_transactions_per_s: f64,
-    /// The counter that the mechanism shows in, of the last replay.
+    /// Value, in the last replay, of the counter that shows the mechanism.
     pub counter: f64,
 }
 
-/// One mechanism.
+/// Result for one mechanism.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the mechanism.
     pub mechanism: &'static str,
-    /// MySQL's variable that it mirrors, or a section of "How to Make MySQL Better" or of a post on group
-    /// replication (GR).
+    /// The MySQL variable that it mirrors, or a section of "How to Make MySQL Better" or of a post on group replication
+    /// (GR).
     pub mirrors: &'static str,
-    /// What the counter counts.
+    /// Meaning of the counter.
     pub counter: &'static str,
-    /// The base.
+    /// Figures of the base.
     pub base: Side,
-    /// The base with this one mechanism changed.
+    /// Figures of the base with this one mechanism changed.
     pub changed: Side,
-    /// Median speed of the changed side over that of the base.
+    /// Median speed of the changed side divided by that of the base.
     pub ratio: f64,
-    /// All replays of both ended with the same rows.
+    /// True if all replays of both sides ended with the same rows.
     pub equal: bool,
 }
 
-/// What came out.
+/// Result of an ablation.
 #[derive(Clone, Debug, Serialize)]
 pub struct AblationReport {
-    /// One row a mechanism.
+    /// One row per mechanism.
     pub rows: Vec<Row>,
     /// Hash of the result.
     pub hash: String,
-    /// What was the same for all.
+    /// Settings that all replays had in common.
     pub settings: String,
-    /// What ran it.
+    /// The machine that ran it.
     pub machine: String,
-    /// Load average of the last minute at the start.
+    /// Load average of the last minute, at the start.
     pub load_average: String,
 }
 
-/// A mechanism, as a change of how a log is replayed.
+/// A mechanism, as a change to how a log is replayed.
 struct Mechanism {
     name: &'static str,
     mirrors: &'static str,
     counter: &'static str,
     count: fn(&ReplayReport) -> f64,
-    /// The changed side's name, given the base.
+    /// Name of the changed side, given the base.
     label: String,
     change: Box<dyn Fn(&mut ReplayOptions)>,
 }
 
-/// Replays the log with and without each mechanism; `told` gets a line for each replay.
+/// Replays the log with and without each mechanism. `told` receives a line for each replay.
 ///
 /// # Errors
-/// When a log cannot be read or a replay stops.
+/// A log cannot be read, or a replay stops.
 pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Result<AblationReport> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let scratch = std::env::temp_dir().join(format!("slipstream-lab-ablation-{}", std::process::id()));
@@ -217,7 +217,7 @@ fn compare(
     Ok(())
 }
 
-/// The middle one; of an even number the lower one of the two in the middle.
+/// The middle value; the lower of the two middle values if their number is even.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
@@ -227,7 +227,7 @@ fn count(of: impl Fn(&crate::replay::TransactionReport) -> f64, report: &ReplayR
     report.transactions.as_ref().map_or(0.0, of)
 }
 
-/// A change of how transactions are scheduled.
+/// A change to how transactions are scheduled.
 fn scheduled(change: impl Fn(&mut TransactionOptions) + 'static) -> Box<dyn Fn(&mut ReplayOptions)> {
     Box::new(move |options| {
         if let Grain::Transactions(transactions) = &mut options.grain {
@@ -240,7 +240,7 @@ fn tracked(kind: TrackerKind, rules: Rules) -> Box<dyn Fn(&mut ReplayOptions)> {
     scheduled(move |options| (options.tracker.kind, options.tracker.rules) = (kind, rules))
 }
 
-/// All of them. From ours, one is turned to stock; from stock, one to ours.
+/// All mechanisms. From ours, each switches one to stock; from stock, one to ours.
 fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
     let own = from == Base::Own;
     let mut all = Vec::new();
@@ -347,7 +347,7 @@ fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
 }
 
 impl AblationReport {
-    /// Whether all replays ended with the same rows.
+    /// True if all replays ended with the same rows.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         self.rows.iter().all(|row| row.equal)

@@ -30,19 +30,19 @@ pub enum LabCommand {
     Replay(ReplayFlags),
     /// Replay the same log with each mechanism on and off by turns; print medians and ratios
     Ablation(AblationArgs),
-    /// Replay the same log with ours and with MySQL's own means by turns; print medians and ratios
+    /// Replay the same log alternately with ours and with MySQL's own tools; print medians and ratios
     Compare(CompareArgs),
     /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
     Source(SourceArgs),
-    /// Keep a server's log from its first statement on, for replay
+    /// Copy a server's log from its first statement on, for replay
     Record(RecordArgs),
-    /// Unroll a recorded TPC-C log into a longer one: each repetition has warehouses of its own
+    /// Unroll a recorded TPC-C log into a longer one: each repetition has its own warehouses
     Generate(GenerateArgs),
-    /// Write a log like TPC-C's from a seed, without a server: for benchmarks
+    /// Write a TPC-C-like log from a seed, without a server: for benchmarks
     Synthesize(SynthesizeArgs),
     /// Write a log of a shape that is hard to replay: hot rows, a huge transaction, rows without a key
     Make(MakeArgs),
-    /// Hash what a server holds, as `lab replay --hash` does
+    /// Hash a server's rows as `lab replay --hash` does
     Hash(HashArgs),
     /// TPC-C against any MySQL-protocol server
     #[command(subcommand)]
@@ -52,7 +52,7 @@ pub enum LabCommand {
 /// `lab tpcc` commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum TpccCommand {
-    /// Make the database anew and load it
+    /// Drop and create the database, then load it
     Prepare(TpccArgs),
     /// Run the five transactions in the standard mix
     Run(TpccArgs),
@@ -75,35 +75,35 @@ pub struct TpccArgs {
     /// Terminals: threads with a connection each
     #[arg(long, default_value_t = 4)]
     pub terminals: usize,
-    /// Same seed, same load, same inputs per terminal
+    /// Seed; the same seed gives the same load and the same inputs per terminal
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// statements: one round trip each; procedures: one per transaction
     #[arg(long, default_value = "statements", value_name = "STYLE")]
     pub style: String,
-    /// How long to run (90, 90s, 10m, 2h)
+    /// Duration of the run (90, 90s, 10m, 2h)
     #[arg(long, default_value = "60s", value_parser = parse_duration, conflicts_with_all = ["transactions", "write_transactions"])]
     pub duration: Duration,
-    /// Run this many transactions instead
+    /// End the run after this many transactions instead
     #[arg(long, conflicts_with = "write_transactions")]
     pub transactions: Option<u64>,
-    /// Run this many New-Order, Payment and Delivery transactions instead
+    /// End the run after this many New-Order, Payment and Delivery transactions instead
     #[arg(long)]
     pub write_transactions: Option<u64>,
-    /// Fraction of items, stock, customers and orders to load; below 1 it is not TPC-C's population
+    /// Fraction of items, stock, customers and orders to load; below 1 the population is not TPC-C's
     #[arg(long, default_value_t = 1.0)]
     pub scale: f64,
     /// Declare the specification's foreign keys
     #[arg(long)]
     pub foreign_keys: bool,
-    /// Connections loading at once
+    /// Connections that load at the same time
     #[arg(long, default_value_t = 4)]
     pub load_threads: usize,
     /// Set in every session first: NAME=VALUE, comma between, as
     /// binlog_row_image=MINIMAL,binlog_transaction_compression=ON
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub session_variables: Vec<String>,
-    /// How long a terminal tries to reach a lost server again
+    /// How long a terminal retries a lost server
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub reconnect_for: Duration,
     /// Print the result as JSON
@@ -117,10 +117,10 @@ pub struct RecordArgs {
     /// The primary: mysql://user[:password]@host:port (password also from MYSQL_PWD)
     #[arg(long, value_name = "URL")]
     pub source: String,
-    /// Folder for the files; made, and refused where it holds a recording
+    /// Folder for the files; created if absent, refused if it holds a recording
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Server id to ask with
+    /// Server id to present to the primary
     #[arg(long, default_value_t = 4_294_000_001)]
     pub server_id: u32,
 }
@@ -134,13 +134,13 @@ pub struct GenerateArgs {
     /// Log of the load, or an index file; may be repeated
     #[arg(long, required = true, value_name = "LOG")]
     pub load: Vec<PathBuf>,
-    /// Repetitions
+    /// Number of repetitions
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repeat: u32,
     /// New folder for the files; load.index and run.index list them
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// End a file behind so many MiB
+    /// Start a new file after this many MiB
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub file_mib: u64,
 }
@@ -151,19 +151,19 @@ pub struct SynthesizeArgs {
     /// New folder for binlog.000001 (the load) and binlog.000002 (the run)
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Same seed, same bytes
+    /// Seed; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Warehouses
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub warehouses: u32,
-    /// Rows of STOCK for each warehouse
+    /// Rows of STOCK per warehouse
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub items: u32,
-    /// Customers of each of a warehouse's ten districts
+    /// Customers in each of a warehouse's ten districts
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub customers: u32,
-    /// Transactions of the run
+    /// Transactions in the run
     #[arg(long, default_value_t = 20_000)]
     pub transactions: u64,
 }
@@ -174,22 +174,22 @@ pub struct MakeArgs {
     /// New folder for the files; load.index and run.index list them
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Transactions of the run, a huge one not counted
+    /// Transactions in the run, not counting a huge one
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub transactions: u64,
-    /// Commits a second, by their timestamps
+    /// Commits a second, according to their timestamps
     #[arg(long, default_value_t = 10_000.0, value_name = "TPS")]
     pub rate: f64,
     /// How the source tracks dependencies
     #[arg(long, value_enum, default_value = "writeset")]
     pub dependency_tracking: Tracking,
-    /// Same seed, same log
+    /// Seed; the same seed gives the same log
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// End a file behind so many MiB
+    /// Start a new file after this many MiB
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub file_mib: u64,
-    /// The kind of transactions
+    /// Kind of transactions
     #[command(subcommand)]
     pub shape: Shape,
 }
@@ -200,7 +200,7 @@ pub struct HashArgs {
     /// mysql://user[:password]@host:port (password also from MYSQL_PWD)
     #[arg(value_name = "URL")]
     pub server: String,
-    /// Only this one: SCHEMA.TABLE, SCHEMA.* or TABLE; may be repeated
+    /// Only this table: SCHEMA.TABLE, SCHEMA.* or TABLE; may be repeated
     #[arg(long, value_name = "TABLE")]
     pub tables: Vec<String>,
     /// Print the result as JSON
@@ -209,7 +209,7 @@ pub struct HashArgs {
 }
 
 impl TpccArgs {
-    /// As the library wants them.
+    /// Options in the library's form.
     pub fn options(&self) -> anyhow::Result<TpccOptions> {
         let limit = match (self.transactions, self.write_transactions) {
             (Some(count), _) => Limit::Transactions(count),
@@ -334,7 +334,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         LabCommand::Source(args) => {
             let stop = stop_at_signals()?;
             let password = std::env::var("MYSQL_PWD").ok();
-            // Whoever reads the lines does so while we serve; where nobody does any more, that is no reason to end.
+            // Readers of these lines may leave while we serve; that is no reason to end.
             let told = |line: &str| {
                 let mut out = std::io::stdout().lock();
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -355,7 +355,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// A flag that INT, TERM and HUP raise: what runs in folders and processes of its own ends in order.
+/// Flag raised by INT, TERM and HUP: commands with folders and processes of their own then clean up and end.
 fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -372,7 +372,7 @@ fn server(url: &str) -> anyhow::Result<ConnectOptions> {
     Ok(options)
 }
 
-/// `NAME=VALUE` as a name and a literal. Nothing else gets into the statement.
+/// Splits `NAME=VALUE` into a name and a literal. Nothing else can enter the statement.
 fn variable(text: &str) -> anyhow::Result<(String, String)> {
     let (name, value) =
         text.split_once('=').with_context(|| format!("--session-variables: '{text}' is not NAME=VALUE"))?;

@@ -1,11 +1,11 @@
-//! `lab generate`: a recorded TPC-C log unrolled into a longer one.
+//! `lab generate`: unrolls a recorded TPC-C log into a longer one.
 //!
-//! In: the log of a load and the log of a run, uncompressed or compressed. Out: binlog files as a source would write them,
-//! in which repetition k has warehouses of its own, GTIDs, commit times and logical clocks that go on. Never here: a
-//! statement carried out twice, a row of a table without warehouses (ITEM) written twice, a change of two repetitions to
+//! In: the log of a load and the log of a run, uncompressed or compressed. Out: binlog files as a source would write
+//! them. Repetition k has its own warehouses and GTIDs; commit times and logical clocks continue. Never here: a
+//! statement carried out twice, a row of a table without warehouses (ITEM) written twice, two repetitions that change
 //! the same row.
 //!
-//! First come the loads of all repetitions, then their runs, so that a load phase can be timed apart.
+//! The loads of all repetitions come first, then their runs, so that a load phase can be timed separately.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,9 +25,9 @@ use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout};
 
 use crate::log_files::LogFiles;
 
-/// Columns whose names end like this hold a warehouse's number.
+/// Suffix of columns that hold a warehouse number.
 const WAREHOUSE_SUFFIX: &str = "w_id";
-/// One compressed transaction of the recorded log, unpacked.
+/// Maximum decompressed size of a transaction in the recorded log.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
 /// What to unroll.
@@ -37,26 +37,26 @@ pub struct GenerateOptions {
     pub load: Vec<PathBuf>,
     /// Logs of the run.
     pub logs: Vec<PathBuf>,
-    /// Repetitions, at least 1.
+    /// Number of repetitions, at least 1.
     pub repeat: u32,
     /// New folder for the files.
     pub out: PathBuf,
-    /// A file is ended at the first transaction behind so many bytes.
+    /// Bytes after which the next transaction starts a new file.
     pub file_bytes: u64,
 }
 
 /// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GenerateReport {
-    /// Files with the loads.
+    /// Number of files with the loads.
     pub load_files: usize,
-    /// Files with the runs.
+    /// Number of files with the runs.
     pub run_files: usize,
-    /// Transactions.
+    /// Transactions written.
     pub transactions: u64,
-    /// Row changes.
+    /// Row changes written.
     pub rows: u64,
-    /// Bytes.
+    /// Bytes written.
     pub bytes: u64,
     /// Warehouses of one repetition.
     pub warehouses: i64,
@@ -81,7 +81,7 @@ impl fmt::Display for GenerateReport {
 /// Writes the files, and `load.index` and `run.index` that list them.
 ///
 /// # Errors
-/// When a log cannot be read, is no TPC-C log, or the folder is not empty or cannot be written.
+/// A log cannot be read or is not a TPC-C log, or the folder is not empty or cannot be written.
 pub fn generate(options: &GenerateOptions) -> anyhow::Result<GenerateReport> {
     let (load, logs) = (crate::replay::expand(&options.load)?, crate::replay::expand(&options.logs)?);
     let (Some(first), false) = (load.first(), logs.is_empty()) else {
@@ -113,19 +113,19 @@ enum Part {
     Run,
 }
 
-/// Where warehouse numbers stand in a table's rows.
+/// Position of warehouse numbers in a table's rows.
 struct Plan {
     table: Arc<TableDef>,
     layout: RowLayout,
-    /// Column and bytes of the number. Rows of tables without any are written once.
+    /// Column of each number and its length in bytes. Tables without any are written once.
     warehouse_columns: Vec<(usize, usize)>,
-    /// WAREHOUSE itself: its numbers are counted.
+    /// True for WAREHOUSE itself, whose numbers are counted.
     is_warehouse: bool,
 }
 
 struct Generator {
     catalog: Catalog,
-    /// By the source's number of the table, as the open transaction's table maps say.
+    /// By the source's table number, from the open transaction's table maps.
     plans: HashMap<u64, Arc<Plan>>,
     warehouses: i64,
     offsets: Vec<(u32, u32)>,
@@ -139,7 +139,7 @@ struct Event {
     body: Vec<u8>,
 }
 
-/// A transaction on its way.
+/// The transaction being read.
 struct Transaction {
     header: EventHeader,
     gtid: GtidEvent,
@@ -158,7 +158,7 @@ struct Turn {
 }
 
 impl Generator {
-    /// Writes the files of one part as often as asked; returns µs between the first and the last commit of all of it.
+    /// Writes the files of one part `times` times. Returns µs between the first and the last commit of all of it.
     fn repeat(&mut self, files: &[PathBuf], times: u32, part: Part, after_us: u64) -> anyhow::Result<u64> {
         let mut shift_us = after_us;
         for number in 0..times.max(1) {
@@ -168,7 +168,7 @@ impl Generator {
                 first_us = first_us.or(first);
                 last_us = last.max(last_us);
             }
-            // What was recorded behind a load keeps its distance: only repetitions push it back.
+            // Events recorded after a load keep their distance; only repetitions move them later.
             let span_us = last_us.saturating_sub(first_us.unwrap_or(last_us)) + 1;
             if number + 1 < times || part == Part::Run {
                 shift_us += span_us;
@@ -180,7 +180,7 @@ impl Generator {
         Ok(shift_us)
     }
 
-    /// One file once more; first and last commit time in it, as recorded.
+    /// Writes one file again. Returns its first and last recorded commit times.
     fn file(&mut self, path: &Path, turn: Turn) -> anyhow::Result<(Option<u64>, u64)> {
         let at = |offset: u64| format!("{} at offset {offset}", path.display());
         let mut file = BinlogFile::open(path)?;
@@ -260,7 +260,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Carries a statement of the first repetition out on the catalog.
+    /// Applies a statement of the first repetition to the catalog.
     fn statement(&mut self, query: &QueryEvent<'_>, version: Option<u32>, part: Part) -> anyhow::Result<()> {
         let status = &query.status;
         let context = StatementContext {
@@ -298,7 +298,7 @@ impl Generator {
         Ok(Arc::new(Plan { table: Arc::clone(table), layout, warehouse_columns, is_warehouse }))
     }
 
-    /// Moves the warehouse numbers of a rows event; the rows in it, None when it is to be left out.
+    /// Shifts the warehouse numbers of a rows event. Returns the number of rows, None if the event is to be left out.
     fn rows(&mut self, code: u8, body: &mut [u8], turn: Turn) -> anyhow::Result<Option<u64>> {
         let event = RowsEvent::parse(code, body)?;
         let plan = self.plans.get(&event.table_id).context("rows without a table map")?.clone();
@@ -326,7 +326,7 @@ impl Generator {
         Ok(Some(count))
     }
 
-    /// Moves the warehouse numbers of the image at the front of `bytes`; its length.
+    /// Shifts the warehouse numbers of the image at the front of `bytes`. Returns its length.
     fn image(&mut self, plan: &Plan, present: &[u8], bytes: &mut [u8], shift: i64) -> anyhow::Result<usize> {
         let len = plan.layout.walk_present(present, bytes, &mut self.offsets)?;
         for (column, width) in &plan.warehouse_columns {
@@ -340,7 +340,7 @@ impl Generator {
                 low.copy_from_slice(place);
             }
             let moved = i64::from_le_bytes(wide) + shift;
-            // Signed or not, a positive number below the sign bit means the same.
+            // A positive number below the sign bit reads the same, signed or not.
             if moved >= 1 << (8 * width - 1).min(62) {
                 bail!("warehouse {moved} is too large for `{}`; fewer repetitions", plan.table.name);
             }
@@ -355,7 +355,7 @@ impl Generator {
     fn write(&mut self, transaction: Option<Transaction>, turn: Turn) -> anyhow::Result<()> {
         let Some(transaction) = transaction else { return Ok(()) };
         let clock = transaction.gtid.sequence_number;
-        // Statements are carried out once; what has no rows of its own has nothing to do in a repetition.
+        // Statements are carried out once, and a transaction without rows of its own has no place in a repetition.
         if turn.number > 0 && (transaction.rows == 0 || transaction.statement) {
             self.output.left_out(clock);
             return Ok(());
@@ -366,7 +366,7 @@ impl Generator {
     }
 }
 
-/// Bytes of an integer column.
+/// Length in bytes of an integer column.
 fn integer_bytes(types: &[ColumnType], index: usize) -> anyhow::Result<usize> {
     // MySQL's type codes: TINY, SHORT, INT24, LONG, LONGLONG.
     match types.get(index).map(|ty| ty.code) {
@@ -385,14 +385,14 @@ impl Transaction {
     }
 }
 
-/// The files, with clocks that go on.
+/// The output files, with clocks that continue.
 struct Output {
     files: LogFiles,
     numbers: HashMap<(Uuid, Tag), u64>,
     /// Transactions written before the open file, and in all: clocks count from 1 in each file.
     before_file: i64,
     written: i64,
-    /// The input's clock as the output's, counted over all files: place n belongs to the input's number n.
+    /// Maps the input's clock to the output's, counted over all files: entry n belongs to the input's number n.
     clocks: Vec<i64>,
 }
 
@@ -401,7 +401,7 @@ impl Output {
         Output { files, numbers: HashMap::new(), before_file: 0, written: 0, clocks: Vec::new() }
     }
 
-    /// An input file begins: nothing in it may run before what is written is done.
+    /// Starts an input file: nothing in it may run before everything already written is done.
     fn begin_input(&mut self) {
         self.clocks = vec![self.written];
     }
@@ -417,7 +417,7 @@ impl Output {
         }
     }
 
-    /// A transaction is not written: what waits for it waits for the one before.
+    /// Skips a transaction: dependants of it depend on its predecessor.
     fn left_out(&mut self, clock: i64) {
         let output = self.written;
         self.note_clock(clock, output);

@@ -1,4 +1,4 @@
-//! `lab hash`: what a server holds as one number, the same that `lab replay --hash` prints for the same rows.
+//! `lab hash`: a server's rows as one number, the same that `lab replay --hash` prints for the same rows.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use serde::Serialize;
 use source::TableFilter;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// A server's tables.
+/// Hashes of a server's tables.
 #[derive(Clone, Debug, Serialize)]
 pub struct HashReport {
-    /// By database and name.
+    /// Sorted by database and name.
     pub tables: Vec<TableHash>,
-    /// Over all of them.
+    /// Hash over all tables.
     pub hash: String,
 }
 
@@ -26,17 +26,17 @@ impl fmt::Display for HashReport {
     }
 }
 
-/// Hashes every table of a server that `patterns` name (`SCHEMA.TABLE`, `SCHEMA.*`, `TABLE`; none: all), as one
-/// consistent snapshot shows them. Nothing is locked: write to the server meanwhile and you get the hash of a moment.
+/// Hashes every table that `patterns` name (`SCHEMA.TABLE`, `SCHEMA.*`, `TABLE`; none: all) in one consistent snapshot.
+/// Takes no locks: if the server is written to meanwhile, the hash is that of one moment.
 ///
 /// # Errors
-/// When the server cannot be read.
+/// The server cannot be read.
 pub fn hash(server: &ConnectOptions, patterns: &[String]) -> anyhow::Result<HashReport> {
     let tables = compare::hash_server(server, &TableFilter::parse(patterns))?;
     Ok(HashReport { hash: total(&tables), tables })
 }
 
-/// One number for all tables; names count, their order does not.
+/// Hash over all tables; depends on their names, not on their order.
 #[must_use]
 pub fn total(tables: &[TableHash]) -> String {
     let of = |table: &TableHash| {

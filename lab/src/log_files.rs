@@ -1,7 +1,7 @@
-//! Binlog files written one behind the other, and the indexes that list them.
+//! Writes consecutive binlog files, and the indexes that list them.
 //!
-//! In: events, by a [`BinlogWriter`]. Out: files as a source would leave them, in a new folder. Never here: more than
-//! [`WRITE_BYTES`] and one transaction of the log in memory.
+//! In: events, through a [`BinlogWriter`]. Out: files as a source would leave them, in a new folder. Never here: more
+//! than [`WRITE_BYTES`] and one transaction of the log in memory.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,13 +12,13 @@ use base::{Gtid, GtidSet};
 use binlog::FormatDescription;
 use binlog::writer::BinlogWriter;
 
-/// Bytes gathered before they are written.
+/// Bytes gathered before a write.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// See the module.
+/// Binlog files being written to a folder.
 pub(crate) struct LogFiles {
     folder: PathBuf,
-    /// A file is ended at the first transaction behind so many bytes.
+    /// Bytes after which the next transaction starts a new file.
     file_bytes: u64,
     format: FormatDescription,
     open: Option<(File, BinlogWriter)>,
@@ -28,7 +28,7 @@ pub(crate) struct LogFiles {
 }
 
 impl LogFiles {
-    /// In a folder that is made, or is empty.
+    /// Starts in a new or empty folder.
     pub(crate) fn create(folder: &Path, file_bytes: u64, format: FormatDescription) -> anyhow::Result<LogFiles> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         if std::fs::read_dir(folder)?.next().is_some() {
@@ -38,7 +38,7 @@ impl LogFiles {
         Ok(LogFiles { folder: folder.to_owned(), file_bytes, format, open: None, names, executed, bytes: 0 })
     }
 
-    /// Makes sure that a file is open and has room; true when a new one began. Between transactions only.
+    /// Ensures that a file with room is open; returns true if it is new. Call it between transactions only.
     pub(crate) fn open(&mut self, server_id: u32, timestamp: u32) -> anyhow::Result<bool> {
         if self.open.as_ref().is_some_and(|(_, writer)| writer.position() >= self.file_bytes) {
             self.end_file(true)?;
@@ -56,17 +56,17 @@ impl LogFiles {
         Ok(true)
     }
 
-    /// The open file's.
+    /// Writer of the open file.
     pub(crate) fn writer(&mut self) -> anyhow::Result<&mut BinlogWriter> {
         self.open.as_mut().map(|(_, writer)| writer).context("no binlog file is open")
     }
 
-    /// A transaction of this GTID is in the log.
+    /// Records that a transaction of this GTID is in the log.
     pub(crate) fn executed(&mut self, gtid: Gtid) {
         self.executed.add(gtid);
     }
 
-    /// Writes what was gathered when that is enough.
+    /// Writes the gathered bytes once there are enough.
     pub(crate) fn write_gathered(&mut self) -> anyhow::Result<()> {
         if self.open.as_ref().is_some_and(|(_, writer)| writer.bytes().len() >= WRITE_BYTES) {
             self.flush()?;
@@ -81,7 +81,7 @@ impl LogFiles {
         file.write_all(&bytes).with_context(|| format!("cannot write to {}", self.folder.display()))
     }
 
-    /// Ends the open file: with a pointer to the next one, or as a server does that stops.
+    /// Ends the open file: with a pointer to the next one, or as a server that stops does.
     pub(crate) fn end_file(&mut self, goes_on: bool) -> anyhow::Result<()> {
         let next = format!("binlog.{:06}", self.names.len() + 1);
         if let Some((_, writer)) = &mut self.open {
@@ -96,7 +96,7 @@ impl LogFiles {
         Ok(())
     }
 
-    /// Files begun so far.
+    /// Number of files begun so far.
     pub(crate) fn count(&self) -> usize {
         self.names.len()
     }
@@ -106,12 +106,12 @@ impl LogFiles {
         self.bytes
     }
 
-    /// Writes an index of the files from number `from` on; how many they are.
+    /// Writes an index of the files from number `from` on; returns their number.
     pub(crate) fn index(&self, name: &str, from: usize) -> anyhow::Result<usize> {
         self.index_without(name, from, None)
     }
 
-    /// The same, one file left out.
+    /// As `index`, with one file left out.
     pub(crate) fn index_without(&self, name: &str, from: usize, without: Option<usize>) -> anyhow::Result<usize> {
         let listed = self.names.iter().enumerate().skip(from).filter(|(at, _)| Some(*at) != without);
         let names: Vec<&str> = listed.map(|(_, name)| name.as_str()).collect();

@@ -1,7 +1,7 @@
-//! When a transaction of a recorded log goes on, and that moment as its commit time.
+//! Decides when a transaction of a recorded log is passed on, and makes that moment its commit time.
 //!
-//! In: the first event of each transaction. Out: a wait, and the event with fresh commit times and a checksum made anew. Never
-//! here: a wait inside a transaction, or an event of another length (all positions in a file count on it).
+//! In: the first event of each transaction. Out: a wait, and the event with fresh commit times and a new checksum.
+//! Never here: a wait inside a transaction, an event whose length changes (all positions in a file depend on it).
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,20 +10,20 @@ use anyhow::{Result, bail};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, event_type};
 
-/// What is this much too early waits; below it, it goes on.
+/// Transactions that are early by less than this are passed on without a wait.
 const EARLY: Duration = Duration::from_micros(200);
 
-/// How fast a log is fed.
+/// Speed at which a log is fed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Pace {
-    /// As fast as it goes.
+    /// As fast as possible.
     #[default]
     Unbound,
-    /// That many times as fast as the source committed.
+    /// This many times as fast as the source committed.
     Factor(f64),
-    /// That many transactions a second, evenly.
+    /// This many transactions a second, evenly spaced.
     Transactions(f64),
-    /// That many bytes of log a second.
+    /// This many bytes of log a second.
     Bytes(f64),
 }
 
@@ -38,17 +38,17 @@ impl fmt::Display for Pace {
     }
 }
 
-/// The first event of a transaction.
+/// First event of a transaction.
 #[derive(Clone, Debug)]
 pub struct Opening<'a> {
     header: EventHeader,
-    /// What it says.
+    /// Parsed form of the event.
     pub gtid: GtidEvent,
     bytes: &'a [u8],
     checksum: ChecksumAlgorithm,
 }
 
-/// Whether an event opens a transaction.
+/// True if the event opens a transaction.
 #[must_use]
 pub fn opens(event: &[u8]) -> bool {
     let code = event.get(4).copied().unwrap_or_default();
@@ -56,20 +56,20 @@ pub fn opens(event: &[u8]) -> bool {
 }
 
 impl<'a> Opening<'a> {
-    /// Reads it.
+    /// Parses the event.
     ///
     /// # Errors
-    /// When it is not what its type says.
+    /// The event does not have the format of its type.
     pub fn parse(bytes: &'a [u8], checksum: ChecksumAlgorithm) -> Result<Opening<'a>> {
         let header = EventHeader::parse(bytes)?;
         let gtid = GtidEvent::parse(header.event_type, binlog::event_body(bytes, checksum)?)?;
         Ok(Opening { header, gtid, bytes, checksum })
     }
 
-    /// The event with other commit times.
+    /// Returns the event with other commit times.
     fn at(mut self, now_us: u64) -> Result<Vec<u8>> {
         let gtid = &mut self.gtid;
-        // Two equal times are written as one: what differed must go on to differ.
+        // Equal times are encoded as one, so times that differed must still differ.
         let apart = u64::from(gtid.original_commit_timestamp_us != gtid.immediate_commit_timestamp_us);
         gtid.immediate_commit_timestamp_us = now_us;
         gtid.original_commit_timestamp_us = now_us - apart;
@@ -90,39 +90,39 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Holds each transaction back until its time has come, and gives it that time.
+/// Holds each transaction back until its time and gives it that commit time.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     pace: Pace,
-    /// When the first one went on, and its recorded commit time in µs.
+    /// When the first transaction was passed on, and its recorded commit time in µs.
     started: Option<(Instant, u64)>,
     transactions: u64,
     bytes: u64,
-    /// The most that a transaction went on behind its moment.
+    /// Maximum delay of a transaction after its due time.
     late_max: Duration,
 }
 
 impl Pacer {
-    /// Begins with the first transaction it is asked for.
+    /// Starts at the first transaction that is held.
     #[must_use]
     pub fn new(pace: Pace) -> Pacer {
         Pacer { pace, started: None, transactions: 0, bytes: 0, late_max: Duration::ZERO }
     }
 
-    /// Bytes of log have gone on: what [`Pace::Bytes`] counts.
+    /// Counts bytes of log passed on, for [`Pace::Bytes`].
     pub fn count(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// The most that a transaction went on behind its moment: that is no part of its lag, for its commit time is when it
-    /// goes on.
+    /// Maximum delay of a transaction after its due time. It is not part of the lag, because the commit time is the
+    /// moment the transaction is passed on.
     #[must_use]
     pub fn late_max(&self) -> Duration {
         self.late_max
     }
 
-    /// Waits for the moment of a transaction and gives back its first event with that moment as its commit times.
-    /// `waiting` sleeps for the time given, or for less; it is asked until the time has come.
+    /// Waits for a transaction's due time and returns its first event with that moment as commit times. `waiting`
+    /// sleeps for the given time or less, and is called until the time has come.
     ///
     /// # Errors
     /// Those of `waiting`; an event whose times cannot be changed in place.
@@ -142,7 +142,7 @@ impl Pacer {
         opening.at(now_us)
     }
 
-    /// The moment of the next transaction, from the first one on; `recorded_us` is that distance as recorded.
+    /// Due time of the next transaction, relative to the first; `recorded_us` is the recorded distance.
     fn due(&self, recorded_us: u64) -> Duration {
         let seconds = match self.pace {
             Pace::Unbound => 0.0,
@@ -150,7 +150,7 @@ impl Pacer {
             Pace::Transactions(per_second) => self.transactions as f64 / per_second,
             Pace::Bytes(per_second) => self.bytes as f64 / per_second,
         };
-        // What no Duration holds never comes.
+        // A time beyond Duration's range never comes.
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 }
@@ -173,7 +173,8 @@ mod tests {
         writer.take()
     }
 
-    /// What servers write: with a length and a version, with and without a tag, with one commit time and with two.
+    /// Forms that servers write: with a length and a version, with and without a tag, with one commit time and with
+    /// two.
     #[test]
     fn a_new_time_leaves_length_and_all_else_as_they_were() {
         for tag in ["", "blue"] {
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!(due(Pace::Transactions(1e-300), 0), Duration::MAX);
     }
 
-    /// The waits asked for end where the moment is; a wait that fails ends it.
+    /// The requested waits end at the due time; a failing wait ends the hold.
     #[test]
     fn a_transaction_waits_for_its_moment() {
         let bytes = event("", 1_763_000_000_000_001);

@@ -1,7 +1,7 @@
-//! `lab record`: keeps a primary's binary log, from its first statement on, as files that replay later.
+//! `lab record`: copies a primary's binary log, from its first statement on, into files for later replay.
 //!
-//! In: a source. Out: its log files, byte for byte, and an index file. Never here: a log that does not reach back to the
-//! first statement, or an event whose place in the copied file is not the one it had on the source.
+//! In: a source. Out: its log files, byte for byte, and an index file. Never here: a log that does not reach back to
+//! the first statement, an event at another position in the copy than on the source.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -15,11 +15,11 @@ use binlog::{EventHeader, event_type};
 use client::{ConnectOptions, Connection};
 use source::{DumpRequest, start_dump};
 
-/// The index file in the folder: one log file name a line, as `lab replay` and `--source file:` read it.
+/// Index file in the folder: one log file name a line, as `lab replay` and `--source file:` read it.
 pub const INDEX: &str = "binlog.index";
 /// First bytes of every log file.
 const MAGIC: &[u8; 4] = b"\xfebin";
-/// Written by the server for us only, or by the dump itself: not in its file.
+/// Created for us by the server or by the dump itself; not in the server's file.
 const FLAG_ARTIFICIAL: u16 = 0x20;
 
 /// What to record.
@@ -27,22 +27,22 @@ const FLAG_ARTIFICIAL: u16 = 0x20;
 pub struct RecordOptions {
     /// The primary.
     pub source: ConnectOptions,
-    /// Where the files go; must not hold a recording.
+    /// Destination of the files; must not hold a recording.
     pub folder: PathBuf,
-    /// Server id to ask with.
+    /// Server id to present to the primary.
     pub server_id: u32,
 }
 
 /// What was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordReport {
-    /// Log files.
+    /// Number of log files.
     pub files: u64,
-    /// Events in them.
+    /// Number of events.
     pub events: u64,
-    /// Their bytes.
+    /// Total bytes.
     pub bytes: u64,
-    /// The source's gtid_executed when the recording began: at least this is in it.
+    /// The source's gtid_executed when the recording began. The recording contains at least this.
     pub gtid_executed: String,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for RecordReport {
     }
 }
 
-/// Copies the whole log, up to its end as of now.
+/// Copies the whole log up to its end at the time of the call.
 pub fn record(options: &RecordOptions) -> Result<RecordReport> {
     let folder = &options.folder;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -96,7 +96,7 @@ impl Recording<'_> {
     fn take(&mut self, event: &[u8]) -> Result<()> {
         let header = EventHeader::parse(event)?;
         match header.event_type {
-            // The dump names each file by a rotate event that is in no file.
+            // The dump announces each file by a rotate event that is not in any file.
             event_type::ROTATE if header.log_pos == 0 || header.flags & FLAG_ARTIFICIAL != 0 => self.open(event),
             event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => Ok(()),
             _ => self.write(event, &header),
@@ -104,8 +104,8 @@ impl Recording<'_> {
     }
 
     fn open(&mut self, event: &[u8]) -> Result<()> {
-        // Position (8 bytes), name, and a checksum that only itself tells from the name: the format description, which says
-        // whether there are checksums, comes after this event.
+        // Position (8 bytes), name, and possibly a checksum. Only the checksum itself shows that it is one: the format
+        // description, which says whether there are checksums, comes after this event.
         let end = if binlog::verify_checksum(event) { event.len() - 4 } else { event.len() };
         let name = event.get(EventHeader::LEN + 8..end).unwrap_or_default();
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);

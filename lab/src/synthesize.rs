@@ -1,11 +1,11 @@
-//! `lab synthesize`: a log like TPC-C's from a seed, without a server. What benchmarks and `make dist` replay.
+//! `lab synthesize`: writes a TPC-C-like log from a seed, without a server. Benchmarks and `make dist` replay it.
 //!
-//! In: sizes and a seed. Out: two binlog files as a source would write them, the load and the run: the same bytes
+//! In: sizes and a seed. Out: two binlog files as a source would write them, the load and the run, with the same bytes
 //! for the same input on every machine. Never here: a server, a clock, figures that may be called TPC-C.
 //!
-//! The tables are `lab tpcc`'s; ITEM is left out, since nothing changes it. The run is New-Order (ten order lines),
-//! Payment and Delivery in the specification's proportions, FULL images, an event for each row as an OLTP program's
-//! statements give them; the load has many rows in an event.
+//! The tables are those of `lab tpcc` without ITEM, which nothing changes. The run is New-Order (ten order lines),
+//! Payment and Delivery in the specification's proportions, with FULL images and one event per row, as the statements
+//! of an OLTP program produce them. The load has many rows in an event.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,45 +22,45 @@ use values::{ColumnType, type_code};
 use crate::tpcc::schema;
 
 const DB: &str = "tpcc";
-/// The first transaction's commit, µs since 1970.
+/// Commit time of the first transaction, µs since 1970.
 const START_US: u64 = 1_763_000_000_000_000;
-/// Between two commits, µs.
+/// Microseconds between two commits.
 const APART_US: u64 = 500;
 const DISTRICTS: i64 = 10;
 const LINES: i64 = 10;
-/// Orders of a district that are not delivered yet when the run begins.
+/// Undelivered orders of a district when the run begins.
 const OPEN_ORDERS: i64 = 10;
 const ROWS_PER_EVENT: usize = 40;
-/// Bytes gathered before they are written.
+/// Bytes gathered before a write.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynthesizeOptions {
-    /// Same seed, same log.
+    /// The same seed gives the same log.
     pub seed: u64,
-    /// Warehouses, at least 1.
+    /// Number of warehouses, at least 1.
     pub warehouses: u32,
-    /// Rows of STOCK for each warehouse, at least 1.
+    /// Rows of STOCK per warehouse, at least 1.
     pub items: u32,
-    /// Customers of each of a warehouse's ten districts, at least 1.
+    /// Customers in each of a warehouse's ten districts, at least 1.
     pub customers: u32,
-    /// Transactions of the run.
+    /// Transactions in the run.
     pub transactions: u64,
 }
 
 /// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SynthesizeReport {
-    /// The load's log: definitions, then rows.
+    /// Log of the load: definitions, then rows.
     pub load: PathBuf,
-    /// The run's log.
+    /// Log of the run.
     pub run: PathBuf,
-    /// Row changes of the load.
+    /// Row changes in the load.
     pub load_rows: u64,
-    /// Row changes of the run.
+    /// Row changes in the run.
     pub run_rows: u64,
-    /// Bytes of both.
+    /// Bytes of both logs.
     pub bytes: u64,
 }
 
@@ -72,10 +72,10 @@ impl fmt::Display for SynthesizeReport {
     }
 }
 
-/// Writes `binlog.000001` (load) and `binlog.000002` (run) into a folder, which is made.
+/// Writes `binlog.000001` (load) and `binlog.000002` (run) into a folder, which is created if absent.
 ///
 /// # Errors
-/// When the folder cannot be written or holds such files.
+/// The folder cannot be written or already holds such files.
 pub fn synthesize(folder: &Path, options: SynthesizeOptions) -> anyhow::Result<SynthesizeReport> {
     if options.warehouses == 0 || options.items == 0 || options.customers == 0 {
         bail!("warehouses, items and customers must be above 0");
@@ -117,7 +117,7 @@ macro_rules! row {
     ($($value:expr),* $(,)?) => { vec![$(Value::from($value)),*] };
 }
 
-/// A table as the log names it.
+/// A table, in the log's terms.
 struct Table {
     def: Arc<TableDef>,
     types: Vec<ColumnType>,
@@ -138,7 +138,7 @@ impl Table {
                 type_code::VARCHAR => metadata.extend(ty.meta.to_le_bytes()),
                 type_code::DECIMAL => metadata.extend(ty.meta.to_be_bytes()),
                 type_code::DATETIME2 => metadata.push(ty.meta as u8),
-                // Two bits of the length stand, inverted, in the real type's.
+                // Two bits of the length are stored, inverted, in the real type's code.
                 type_code::CHAR => metadata.extend([ty.code ^ ((ty.meta >> 4) as u8 & 0x30), ty.meta as u8]),
                 _ => {}
             }
@@ -154,7 +154,7 @@ impl Table {
         Table { def: Arc::clone(def), types, map_id, type_bytes, metadata, nullable, all }
     }
 
-    /// The row's image, all columns present.
+    /// Image of the row with all columns present.
     fn image(&self, row: &[Value]) -> Vec<u8> {
         assert_eq!(row.len(), self.types.len(), "{}", self.def.name);
         let mut out = vec![0; row.len().div_ceil(8)];
@@ -180,7 +180,8 @@ impl Table {
     }
 }
 
-/// Integers as they are; DECIMAL in units of its last digit, not negative; DATETIME in seconds since a day.
+/// Appends a number: integers as they are, DECIMAL in units of its last digit and not negative, DATETIME in seconds
+/// since a fixed day.
 fn put_number(ty: &ColumnType, number: i64, out: &mut Vec<u8>) {
     match ty.code {
         type_code::TINY => out.push(number as u8),
@@ -196,7 +197,8 @@ fn put_number(ty: &ColumnType, number: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Groups of nine digits from the point outwards, big-endian, the sign's bit turned (strings/decimal.cc).
+/// Appends groups of nine digits, counted from the decimal point outwards, big-endian, sign bit inverted
+/// (strings/decimal.cc).
 fn put_decimal(meta: u16, units: u64, out: &mut Vec<u8>) {
     const BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
     let (precision, scale) = (u32::from(meta >> 8), u32::from(meta & 0xff));
@@ -236,7 +238,7 @@ impl Tables {
         ["warehouse", "district", "stock", "customer", "history", "orders", "new_order", "order_line"];
 }
 
-/// `lab tpcc`'s statement that makes a table.
+/// CREATE TABLE statement of `lab tpcc`.
 fn create_table(name: &str) -> anyhow::Result<String> {
     let index = schema::TABLES.iter().position(|table| *table == name).with_context(|| format!("no table {name}"))?;
     Ok(schema::create_table(index, false))
@@ -256,7 +258,7 @@ struct District {
     open: VecDeque<Order>,
 }
 
-/// What changes of a customer and of a row of STOCK.
+/// Changing columns of a customer and of a STOCK row.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     first: i64,
@@ -264,7 +266,7 @@ struct Counts {
     count: i64,
 }
 
-/// The server that is not there.
+/// The imaginary server.
 struct Source {
     options: SynthesizeOptions,
     random: Random,
@@ -339,7 +341,7 @@ impl Source {
         let number = self.transactions;
         let at = START_US + number * APART_US;
         let gtid = Gtid { uuid: Uuid([0x51; 16]), tag: Tag::EMPTY, gno: number };
-        // Of a source that says nothing of what may run together.
+        // As from a source that gives no information about what may run in parallel.
         let mut event = GtidEvent::new(Some(gtid), number as i64 - 1, number as i64);
         event.immediate_commit_timestamp_us = at;
         event.original_commit_timestamp_us = at;
@@ -395,7 +397,7 @@ impl Source {
         Ok(())
     }
 
-    /// The specification's mix of those that write: 45 New-Order, 43 Payment, 4 Delivery.
+    /// The specification's mix of writing transactions: 45 New-Order, 43 Payment, 4 Delivery.
     fn run(&mut self) -> anyhow::Result<()> {
         for _ in 0..self.options.transactions {
             let w = self.random.below(self.warehouses.len() as u64) as usize;
@@ -585,7 +587,7 @@ fn line_row(w: usize, d: usize, order: &Order, number: i64, delivered: Value) ->
     row
 }
 
-/// What a transaction does.
+/// A row change of a transaction.
 enum Change {
     Statement(String),
     Rows(Name, RowsKind, Vec<Vec<u8>>),
@@ -614,7 +616,7 @@ fn put_rows(writer: &mut BinlogWriter, table: &Table, kind: RowsKind, images: &[
     });
 }
 
-/// Letters that a column and a row always have.
+/// Text that is always the same for a column and a row.
 fn text(column: u64, row: u64, len: usize) -> String {
     let mut random = Random((column << 40) ^ row);
     (0..len).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
@@ -654,7 +656,7 @@ mod tests {
         assert!(synthesize(&folder.path().join("a"), SMALL).is_err(), "nothing is overwritten");
     }
 
-    /// Every before image is compared with the stored row, and figures in the rows must add up.
+    /// Compares every before image with the stored row, and checks that sums over the rows agree.
     #[test]
     fn it_replays_with_every_image_checked() {
         let folder = tempfile::tempdir().unwrap();
@@ -694,7 +696,7 @@ mod tests {
             put_number(&ty, number, &mut out);
             out
         };
-        // 1234567890.12 in DECIMAL(12,2): WEIGHT_STRING-like, from strings/decimal.cc's own example of groups.
+        // 1234567890.12 in DECIMAL(12,2), from the example of groups in strings/decimal.cc.
         assert_eq!(
             stored(ColumnType::new(type_code::DECIMAL, (12 << 8) | 2), 123_456_789_012),
             [0x81, 0x0d, 0xfb, 0x38, 0xd2, 0x0c]

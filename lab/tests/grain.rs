@@ -1,4 +1,4 @@
-//! The options of the grain of transactions: each shows in a counter, none in the rows that come out.
+//! Options of the grain of transactions: each shows in a counter, and none changes the resulting rows.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use store::CheckImages;
 
 const ROWS: usize = 40;
 const UPDATES: usize = 400;
-/// Events of the large transaction.
+/// Events in the large transaction.
 const LARGE: usize = 1_500;
 
-/// Writes transactions with the numbers of a source with writesets.
+/// Writes transactions with the numbers of a source that uses writesets.
 struct Author {
     writer: BinlogWriter,
     /// Transactions so far, and those in earlier files.
@@ -89,7 +89,7 @@ impl Author {
         self.writer.transaction(&gtid, |w| query(w, 1, sql));
     }
 
-    /// Updates rows of a table, one event each; `copies` rows go into the keyless table.
+    /// Updates rows of a table, one event each; the keyless table holds `copies` equal rows.
     fn update(&mut self, session: u32, table: usize, ids: &[usize], copies: usize) {
         let parent = ids.iter().map(|id| self.rows[table][*id].0).max().unwrap_or(0);
         let parent = if copies > 0 { self.number } else { parent };
@@ -115,7 +115,7 @@ impl Author {
     }
 }
 
-/// A load, and a run in two files.
+/// Writes a load, and a run in two files.
 fn write_logs(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
     let writer = BinlogWriter::start_file(1, 1_763_000_000, &format());
     let mut author = Author { writer, number: 0, before: 0, rows: vec![vec![(0, 0); ROWS]; 2] };
@@ -139,11 +139,11 @@ fn write_logs(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
     let mut files = vec![author.next_file()];
     for at in 0..UPDATES {
         let (table, id) = (at % 2, (at * 7) % (ROWS - 2));
-        // Each third one depends on the one two before it.
+        // Every third one depends on the one two before it.
         let id = if at % 3 == 0 { 1 } else { id };
         author.update(at as u32 % 5 + 1, table, &[id], usize::from(at % 20 == 0));
         if at == UPDATES / 4 {
-            // The last two rows are nobody else's.
+            // No other transaction changes the last two rows.
             let ids: Vec<usize> = (0..LARGE).map(|n| ROWS - 1 - n % 2).collect();
             author.update(9, 0, &ids, 0);
         }
@@ -161,14 +161,14 @@ fn write_logs(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
     (paths.remove(0), paths)
 }
 
-/// Threads are counted by name over the whole process: one replay at a time.
+/// Threads are counted by name over the whole process, so replays run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The rows grain over logs written into a folder.
+/// Options for the rows grain over logs written into a folder.
 fn options(folder: &Path) -> ReplayOptions {
     let (load, logs) = write_logs(folder);
     ReplayOptions {
@@ -254,7 +254,7 @@ fn trackers_differ_in_how_far_a_parent_is_and_in_drains() {
     let writeset = of(TrackerKind::Writeset, Rules::Own);
     let session = of(TrackerKind::WritesetSession, Rules::Own);
     let database = of(TrackerKind::Database, Rules::Own);
-    // The first of each file, and those whose rows nobody changed in it before.
+    // The first of each file, and those whose rows no earlier one in the file changed.
     assert!(source.drains > 3 && carried.drains == 0, "{source:?} {carried:?}");
     assert!(carried.parent_distance > source.parent_distance, "{source:?} {carried:?}");
     assert!(writeset.parent_distance > session.parent_distance, "{writeset:?} {session:?}");
@@ -274,7 +274,7 @@ fn stock_rules_forget_at_file_ends_and_ours_when_the_history_is_full() {
     assert!(small.parent_distance < own.parent_distance, "{small:?} {own:?}");
 }
 
-/// Runs until one has waited: on a busy machine, workers may be done before anybody looks at what they do.
+/// Repeats until one has waited: on a busy machine, workers may finish before they are observed.
 fn until(waited: impl Fn(&TransactionReport) -> bool, change: impl Fn(&mut TransactionOptions)) -> TransactionReport {
     let mut reports = (0..200).map(|_| transactions(&change).1);
     reports.find(waited).expect("one of 200 runs waits")
@@ -338,7 +338,7 @@ fn the_relay_log_is_synced_as_told() {
         report.relay_syncs
     };
     let (each, never) = (with(SyncPolicy::EveryTransaction), with(SyncPolicy::Never));
-    // Never: one behind each phase.
+    // Never: one after each phase.
     assert!(never == 2 && each > 20, "{each} {never}");
 }
 

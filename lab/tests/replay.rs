@@ -1,4 +1,4 @@
-//! `lab replay` over a small log of our own writing.
+//! `lab replay` over a small log written here.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use store::CheckImages;
 
 const ROWS: i32 = 200;
 const UPDATES: i32 = 300;
-/// Between two commits of the recorded source, µs.
+/// Microseconds between two commits of the recorded source.
 const APART_US: u64 = 1_000;
 
 fn gtid(gno: i64) -> GtidEvent {
@@ -52,7 +52,7 @@ fn rows(writer: &mut BinlogWriter, kind: RowsKind, rows: &[u8]) {
     writer.xid(1);
 }
 
-/// `load`: a table and its rows; `run`: updates of them.
+/// Writes `load`, a table and its rows, and `run`, updates of them.
 fn write_logs(folder: &Path) -> (PathBuf, PathBuf) {
     let format = FormatDescription::new("9.7.4", ChecksumAlgorithm::Crc32);
     let mut load = BinlogWriter::start_file(1, 1_763_000_000, &format);
@@ -126,7 +126,7 @@ fn a_paced_log_takes_the_source_s_time_and_has_a_lag() {
     let recorded_s = (UPDATES - 1) as f64 * APART_US as f64 / 1e6;
     assert!(report.measured.wall_s >= recorded_s / 2.0, "{report}");
     let lag = report.lag.unwrap();
-    // Recorded commit times lie a year back; fed ones now.
+    // Recorded commit times are a year old; fed ones are current.
     assert!(lag.all.transactions == UPDATES as u64 && lag.all.p50_us < 60_000_000, "{lag:?}");
 }
 

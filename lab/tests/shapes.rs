@@ -1,4 +1,4 @@
-//! `lab make`: logs as a source would write them, and a huge transaction seen by a reader beside replay.
+//! `lab make`: logs as a source would write them, and a huge transaction watched by a reader during replay.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -71,14 +71,14 @@ fn replayed(logs: &Path, folder: &Path, grain: Grain, on_disk: Option<OnDisk>) -
     .unwrap()
 }
 
-/// Every row's before image is compared, in memory, over cuts on disk, and by the log's own clocks: a wrong
-/// clock or a wrong version would stop replay.
+/// Compares every row's before image, in memory, over cuts on disk, and by the log's own clocks: a wrong clock or a
+/// wrong version would stop replay.
 #[test]
 fn every_shape_replays_to_the_same_rows_in_every_way() {
     for (name, shape) in shapes() {
         let work = tempfile::tempdir().unwrap();
         let logs = work.path().join("logs");
-        // Files end inside the run, so that clocks begin anew.
+        // Files end inside the run, so that clocks restart.
         let report = made(&logs, &shape, Tracking::Writeset, 100_000);
         assert!(report.run_files > 1, "{name}: {report}");
         let memory = replayed(&logs, &work.path().join("a"), Grain::Rows, None);
@@ -144,7 +144,7 @@ fn lengths_positions_and_clocks_are_a_source_s() {
     }
 }
 
-/// Rows of table `big` and the sum of their column v, as a snapshot shows them.
+/// Rows of table `big` and the sum of their column v, in a snapshot.
 fn look(store: &Arc<Store>) -> Option<(u64, u64)> {
     let snapshot = Snapshot::pin(store);
     let table = snapshot.catalog().tables().find(|table| table.name == "big")?;
@@ -159,8 +159,8 @@ fn look(store: &Arc<Store>) -> Option<(u64, u64)> {
     Some((rows, sum))
 }
 
-/// Slices and generations far smaller than the transaction, so that parts of it are applied, and spilled, long before its
-/// end; a reader looks all the while.
+/// Slices and generations are far smaller than the transaction, so that parts of it are applied and spilled long before
+/// its end, while a reader keeps looking.
 #[test]
 fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
     for (change, before, after) in [
@@ -213,7 +213,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                             pipeline.rows_by_worker.iter().map(|rows| rows.load(Ordering::Relaxed)).sum();
                         applied_unseen.fetch_max(applied, Ordering::Relaxed);
                     }
-                    // While the load is replayed the table fills.
+                    // The table fills during the replay of the load.
                     if watermark >= report.transactions - 2_001 {
                         *seen.entry(found).or_default() += 1;
                     }
@@ -241,7 +241,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
             );
         });
         assert!(pipeline.join_all().stop.is_none());
-        // The reader was there while rows of it were applied and none was to be seen.
+        // The reader was there while rows were applied and none was visible.
         let others = report.rows - HUGE_ROWS;
         assert!(applied_unseen.into_inner() > others - 1_000, "{change:?}: nobody looked meanwhile");
     }

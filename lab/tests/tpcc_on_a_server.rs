@@ -1,4 +1,4 @@
-//! The TPC-C driver and `lab record` against real servers. Runs where SLIPSTREAM_TEST_SERVER=1.
+//! The TPC-C driver and `lab record` against real servers. Runs only with SLIPSTREAM_TEST_SERVER=1.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use client::{ConnectOptions, Connection};
 use lab::record::{self, RecordOptions};
 use lab::tpcc::{self, Limit, Style, TpccOptions};
 
-/// A throw-away server; gone when dropped.
+/// A throw-away server, destroyed on drop.
 struct Server {
     script: &'static str,
     name: String,
 }
 
 impl Server {
-    /// A server that does not sync: what these tests ask of it is not durability.
+    /// Starts a server that does not sync: these tests do not ask for durability.
     fn start(script: &'static str, name: &str) -> Option<Server> {
         Server::start_with(script, name, &["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"])
     }
@@ -69,7 +69,7 @@ fn number(connection: &mut Connection, sql: &str) -> i64 {
     connection.query_value(sql).unwrap().unwrap().parse().unwrap()
 }
 
-/// Prepares, runs and checks; rows must agree with what the driver counted.
+/// Prepares, runs and checks; rows must agree with the driver's counts.
 fn exercise(options: &TpccOptions) {
     let mut told = Vec::new();
     tpcc::prepare(options, &mut told).unwrap();
@@ -87,7 +87,7 @@ fn exercise(options: &TpccOptions) {
     assert_eq!(orders as u64, new_order.completed - new_order.rolled_back);
     let payments = number(&mut connection, "SELECT COUNT(*) FROM history") - orders_loaded;
     assert_eq!(payments as u64, count("Payment").completed);
-    // What was paid is in the customers' and in the warehouses' books (clause 3.3.2.8 and 3.3.2.9 in sum).
+    // Payments agree between customers and warehouses (clauses 3.3.2.8 and 3.3.2.9, in sum).
     let paid = number(&mut connection, "SELECT SUM(w_ytd) * 100 DIV 1 FROM warehouse") - 2 * 30_000_000;
     let booked = number(&mut connection, "SELECT SUM(c_ytd_payment - 10) * 100 DIV 1 FROM customer");
     assert!(paid > 0 && paid == booked, "{paid} paid, {booked} booked");
@@ -118,14 +118,14 @@ fn deliveries_catch_up_with_new_orders() {
         connection.exec("DELETE FROM new_order").unwrap();
         tpcc::run(&options, &mut Vec::new()).unwrap();
         assert!(tpcc::check(&options).unwrap().is_consistent());
-        // Clause 3.3.2.10 in sum: what was delivered less what was paid.
+        // Clause 3.3.2.10 in sum: delivered minus paid.
         let delivered = "SELECT SUM(ol_amount) * 100 DIV 1 FROM order_line WHERE ol_delivery_d > '2026-01-01 00:00:00'";
         let booked = "SELECT SUM(c_balance + c_ytd_payment) * 100 DIV 1 FROM customer";
         assert_eq!(number(&mut connection, delivered), number(&mut connection, booked), "{style:?}");
     }
 }
 
-/// One terminal, one seed: the two styles must leave the same rows but for the clock's.
+/// With one terminal and one seed, both styles must leave the same rows, except for times of day.
 #[test]
 fn both_styles_do_the_same_work() {
     let Some(server) = Server::start("mysql", "lab-styles") else { return };
@@ -176,7 +176,7 @@ fn each_condition_catches_its_planted_fault() {
 
 #[test]
 fn a_run_outlives_a_killed_server() {
-    // A server that does not flush each commit loses the last second of the load when it is killed.
+    // A server that does not flush each commit loses the last second of the load when killed.
     let Some(server) = Server::start_with("mysql", "lab-killed", &[]) else { return };
     let mut options = server.tpcc();
     tpcc::prepare(&options, &mut Vec::new()).unwrap();

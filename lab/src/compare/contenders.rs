@@ -1,27 +1,27 @@
-//! Who is compared, how each is set, and what is true of each.
+//! Contenders of a comparison: how each is set up, and its properties.
 //!
-//! In: the options. Out: a list in the order of the table, each with the settings that are printed. Never here: a run.
+//! In: the options. Out: a list in the table's order, each entry with the settings to print. Never here: a run.
 
 use super::CompareArgs;
 
-/// One who replays the log, or copies it.
+/// Something that replays the log, or copies it.
 #[derive(Clone, Debug)]
 pub(super) struct Contender {
     pub name: String,
     pub how: How,
-    /// What is set, as text for the report; ours say it themselves.
+    /// Settings as text for the report; ours report them themselves.
     pub settings: String,
     pub traits: Traits,
-    /// Replays the first part of the log only.
+    /// True if it replays only the first part of the log.
     pub first_part: bool,
 }
 
-/// What is done.
+/// How a contender runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// `lab replay` with these arguments.
     Slipstream(Vec<String>),
-    /// MySQL's applier over relay logs put in place, with these server options.
+    /// MySQL's applier over relay logs that are already in place, with these server options.
     Applier(Vec<String>),
     /// `mysqlbinlog | mysql` into a server with these options.
     Client(Vec<String>),
@@ -29,16 +29,16 @@ pub(super) enum How {
     Copy,
 }
 
-/// What a row of the table says besides figures.
+/// Properties of a contender, printed beside its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Traits {
     /// When the received log is synced within the measured time.
     pub source_log_synced: &'static str,
-    /// When the stored rows are.
+    /// When the stored rows are synced within the measured time.
     pub store_synced: &'static str,
-    /// Whether secondary indexes are kept.
+    /// Whether secondary indexes are maintained.
     pub indexes: &'static str,
-    /// Who can read consistently meanwhile.
+    /// Who can read consistently during replay.
     pub readers: &'static str,
     /// Whether commits become visible in the source's order.
     pub visible_in_order: &'static str,
@@ -52,7 +52,7 @@ const OURS: Traits = Traits {
     visible_in_order: "yes",
 };
 
-/// MySQL's relay log lies there before the clock starts: neither writing nor syncing it is in the figure.
+/// MySQL's relay log is in place before the clock starts, so the figure includes neither writing nor syncing it.
 const APPLIER: Traits = Traits {
     source_log_synced: "before, untimed",
     store_synced: "each commit group",
@@ -75,7 +75,7 @@ fn relaxed(workers: u32) -> Vec<String> {
     .to_vec()
 }
 
-/// All, in the order of the table. Those with a server only where there is one.
+/// All contenders in the table's order; those that need a MySQL server only if there is one.
 pub(super) fn contenders(args: &CompareArgs, has_mysql: bool) -> Vec<Contender> {
     let mut all = vec![ours("slipstream", &[], OURS)];
     if let Some(memory) = &args.memory {

@@ -1,4 +1,4 @@
-//! The logs a comparison replays: what is in them, and their first part.
+//! Logs that a comparison replays: their content, and their first part.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -10,12 +10,12 @@ use binlog::reader::BinlogFile;
 use binlog::{GtidEvent, event_type};
 use xxhash_rust::xxh3::Xxh3;
 
-/// What a server must have executed when it is through.
+/// What a server must have executed when it has finished.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Goal {
     pub gtids: GtidSet,
     pub transactions: u64,
-    /// Server ids of the transactions' events: no replica may have one of them.
+    /// Server ids of the transactions' events; a replica must have none of them.
     pub server_ids: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn goal(files: &[PathBuf]) -> Result<Goal> {
     Ok(goal)
 }
 
-/// Calls `take` with each transaction's first event, until it says no.
+/// Calls `take` with each transaction's first event until it returns false.
 fn each_transaction(path: &Path, take: &mut dyn FnMut(&binlog::reader::FileEvent<'_>) -> Result<bool>) -> Result<()> {
     let mut file = BinlogFile::open(path)?.without_verification();
     while let Some(event) = file.next_event()? {
@@ -51,7 +51,7 @@ fn each_transaction(path: &Path, take: &mut dyn FnMut(&binlog::reader::FileEvent
     Ok(())
 }
 
-/// The first `count` transactions as files: whole ones where they lie, the last one cut into `folder`.
+/// The first `count` transactions as files: whole files where they are, the last one truncated into `folder`.
 pub(super) fn first_part(files: &[PathBuf], count: u64, folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut part, mut left) = (Vec::new(), count);
     for path in files {
@@ -81,10 +81,9 @@ pub(super) fn first_part(files: &[PathBuf], count: u64, folder: &Path) -> Result
     Ok(part)
 }
 
-/// One number for the bytes of the files, but for the mark that a file is in use, which says who reads it and not what
-/// it holds.
+/// Hash of the files' bytes. Ignores the in-use flag, which describes the file's reader and not its content.
 pub(super) fn bytes_hash(files: &[PathBuf]) -> Result<String> {
-    /// Magic, and the event header up to its flags: where the first event has the mark.
+    /// Offset of the flags in the first event's header, after the magic.
     const FLAGS_AT: usize = 4 + 17;
     let mut hasher = Xxh3::new();
     let mut buffer = vec![0; 1 << 20];
@@ -106,7 +105,8 @@ pub(super) fn bytes_hash(files: &[PathBuf]) -> Result<String> {
     Ok(format!("{:032x}", hasher.digest128()))
 }
 
-/// Copies files into a folder as `BASE.000001` and on, synced, with an index; the paths in the order given.
+/// Copies files into a folder as `BASE.000001` and so on, synced, with an index. Returns their paths in the given
+/// order.
 pub(super) fn place(files: &[PathBuf], folder: &Path, base: &str) -> Result<Vec<PathBuf>> {
     let (mut names, mut index) = (Vec::new(), String::new());
     for (number, path) in files.iter().enumerate() {

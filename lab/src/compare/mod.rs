@@ -1,12 +1,12 @@
-//! `lab compare`: the same log, on the same machine, in the same run, by turns: ours, MySQL's own applier in three
-//! settings, `mysqlbinlog | mysql`, and the copy limit.
+//! `lab compare`: replays the same log alternately, on the same machine and in the same run, with ours, with MySQL's
+//! own applier in three settings, with `mysqlbinlog | mysql`, and with the copy limit.
 //!
-//! In: logs, and where MySQL's programs are. Out: one row for each contender with medians, ratios and what is true of it
-//! (what is synced, who can read); whether all ended with the same rows. Never here: a figure of a contender whose result
-//! was not compared.
+//! In: logs, and the location of MySQL's programs. Out: one row per contender with medians, ratios and properties (what
+//! is synced, who can read); whether all ended with the same rows. Never here: a figure of a contender whose result was
+//! not compared.
 //!
-//! Ours runs as a process of its own (`lab replay`), as the others do. MySQL's applier gets the log's files as its relay
-//! log: that is how a file is replayed with it.
+//! Ours runs in a process of its own (`lab replay`), as the others do. MySQL's applier gets the log's files as its
+//! relay log: that is how it replays a file.
 
 mod contenders;
 mod logs;
@@ -37,23 +37,23 @@ pub struct CompareArgs {
     /// Binlog or index file to replay before the measured ones, untimed (a load phase); may be repeated
     #[arg(long, value_name = "LOG")]
     pub load: Vec<PathBuf>,
-    /// Rounds, the contenders by turns in each; medians are taken
+    /// Rounds; each runs every contender once, and medians are taken
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
-    /// Only contenders whose names hold this; may be repeated
+    /// Only contenders whose names contain this; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
-    /// MySQL's appliers replay the first N transactions only, `mysqlbinlog | mysql` too [default: all of it; that one a
-    /// tenth]; their seconds are scaled, and marked
+    /// MySQL's appliers replay only the first N transactions, `mysqlbinlog | mysql` too [default: all; a tenth for the
+    /// latter]; their seconds are scaled, and marked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub first: Option<u64>,
-    /// Ours on disk too, with this much memory (as lab replay --memory)
+    /// Also run ours on disk with this much memory (as lab replay --memory)
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Folder with mysqld [default: SLIPSTREAM_TEST_MYSQLD, PATH, the testbed's]; clients are looked for beside it
+    /// Folder with mysqld [default: SLIPSTREAM_TEST_MYSQLD, PATH, the testbed's]; clients are expected beside it
     #[arg(long, value_name = "DIR")]
     pub mysqld_bin: Option<PathBuf>,
-    /// innodb_buffer_pool_size of every stock server; it is warm when the clock starts [default: 1G]
+    /// innodb_buffer_pool_size of every stock server; warm when the clock starts [default: 1G]
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub buffer_pool: String,
     /// replica_parallel_workers of the durable setting
@@ -62,7 +62,7 @@ pub struct CompareArgs {
     /// replica_parallel_workers of the relaxed setting
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub relaxed_workers: u32,
-    /// One more mysqld option for every stock server, as --mysqld-option=--innodb-io-capacity=2000; may be repeated
+    /// Another mysqld option for every stock server, as --mysqld-option=--innodb-io-capacity=2000; may be repeated
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub mysqld_option: Vec<String>,
     /// New folder for servers and logs, removed afterwards [default: a temporary one in TMPDIR]
@@ -73,13 +73,13 @@ pub struct CompareArgs {
     pub json: bool,
 }
 
-/// The tenth of the log that `mysqlbinlog | mysql` replays: it takes minutes for all of it.
+/// `mysqlbinlog | mysql` replays one part in this many of the log: all of it takes minutes.
 const PART: u64 = 10;
 
-/// Runs all contenders by turns; `told` gets a line for each run. Ends early, with an error, when `stop` is raised.
+/// Runs all contenders in turn. `told` receives a line for each run. Ends early, with an error, once `stop` is raised.
 ///
 /// # Errors
-/// When a log cannot be read, a replay stops or a server does not start. What differs at the end is in the report.
+/// A log cannot be read, a replay stops or a server does not start. Differing results are in the report.
 pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)) -> Result<CompareReport> {
     let programs = Programs::find(args.mysqld_bin.as_deref())?;
     let contenders = contenders(args, programs.is_some());
@@ -95,14 +95,15 @@ pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)
     }
     let load_before = load_average();
     let mut bench = Bench::new(args, programs.as_ref(), stop)?;
-    // The same log through ours first: what must come out, and what is in it. Untimed; the log is in the page cache then.
+    // Ours replays the log first, untimed: this gives the expected result and the log's content, and warms the page
+    // cache.
     told("our replay of the log, for its hash");
     let log = bench.reference(false)?;
     let with_part = contenders.iter().any(|contender| contender.first_part);
     let first_part = match with_part {
         true => {
             bench.cut_first_part(args.first.unwrap_or(log.transactions / PART).clamp(1, log.transactions.max(1)))?;
-            // A part that is all of it is no part.
+            // A first part as large as the log is not used.
             Some(bench.reference(true)?).filter(|part| part.bytes < log.bytes)
         }
         false => None,

@@ -1,4 +1,4 @@
-//! What a comparison found, as values and as a table.
+//! Result of a comparison, as values and as a table.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::contenders::Traits;
 
-/// A log's content.
+/// Content of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LogFacts {
-    /// Transactions, those without rows included.
+    /// Transactions, including those without rows.
     pub transactions: u64,
     /// Transactions that change rows.
     pub write_transactions: u64,
@@ -17,22 +17,22 @@ pub struct LogFacts {
     pub rows: u64,
     /// Bytes of binlog.
     pub bytes: u64,
-    /// Hash of the rows at its end, as `lab hash` computes it.
+    /// Hash of the rows at the end of the log, as `lab hash` computes it.
     pub hash: String,
 }
 
-/// One contender.
+/// Result of one contender.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the contender.
     pub contender: String,
-    /// What is set, beyond what all have.
+    /// Settings beyond those that all share.
     pub settings: String,
-    /// Transactions of the part it replayed; None: the whole log.
+    /// Transactions in the part it replayed; None for the whole log.
     pub first_transactions: Option<u64>,
-    /// Wall seconds of each round, of what it replayed.
+    /// Wall seconds of each round, for what it replayed.
     pub wall_s: Vec<f64>,
-    /// Their median; of a part it is scaled to the whole log by bytes.
+    /// Their median; for a part, scaled to the whole log by bytes.
     pub median_s: f64,
     /// Write transactions a second.
     pub write_transactions_per_s: f64,
@@ -40,45 +40,45 @@ pub struct Row {
     pub rows_per_s: f64,
     /// Megabytes (10^6) of log a second.
     pub mb_per_s: f64,
-    /// Its median seconds over those of the first contender of ours: how many times as long it takes. None where ours is
+    /// Its median seconds divided by those of our first contender: how many times as long it takes. None if ours is
     /// left out.
     pub times_ours: Option<f64>,
-    /// Median of CPU seconds, servers and clients together, of what it replayed.
+    /// Median of CPU seconds, servers and clients together, for what it replayed.
     pub cpu_s: f64,
-    /// The largest peak of resident memory, bytes: ours and the servers, not their clients.
+    /// Largest peak of resident memory in bytes, of ours or of the servers, without their clients.
     pub peak_rss_bytes: u64,
-    /// What is true of it.
+    /// Properties of the contender.
     #[serde(flatten)]
     pub traits: Traits,
-    /// What differs at its end from our replay of the same log; None: nothing.
+    /// Difference at its end from our replay of the same log; None if there is none.
     pub difference: Option<String>,
 }
 
-/// What came out.
+/// Result of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct CompareReport {
-    /// By contender.
+    /// One row per contender.
     pub rows: Vec<Row>,
-    /// The log measured.
+    /// The measured log.
     pub log: LogFacts,
-    /// Its first part, where a contender replays only that.
+    /// The log's first part, if a contender replays only that.
     pub first_part: Option<LogFacts>,
-    /// Contenders that are not in the table, and why.
+    /// Contenders missing from the table, and why.
     pub left_out: Vec<String>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// The stock server's version; None without one.
+    /// Version of the stock server; None without one.
     pub mysql_version: Option<String>,
     /// Options that every stock server had.
     pub mysql_common: String,
-    /// What ran it.
+    /// The machine that ran it.
     pub machine: String,
-    /// Load average of the last minute at the start and at the end.
+    /// Load average of the last minute, at the start and at the end.
     pub load_average: [String; 2],
 }
 
 impl CompareReport {
-    /// Whether all ended with the same rows, or bytes.
+    /// True if all ended with the same rows or bytes.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         self.rows.iter().all(|row| row.difference.is_none())

@@ -17,34 +17,34 @@ use super::logs::{self, Goal};
 use super::report::LogFacts;
 use super::servers::{PATIENCE, Programs, Running, Server, copy_folder, ended_children_cpu_s};
 
-/// How long one question for the end of replay waits at the server, seconds, before we look for failures and signals.
+/// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
 const ASK_S: f64 = 0.5;
-/// The program that runs, whatever has been built in its place meanwhile: all rounds are of the same one.
+/// The running program, even if another has been built in its place: all rounds use the same one.
 const OURSELVES: &str = "/proc/self/exe";
-/// Base name of the relay log files that are put in place.
+/// Base name of the relay log files put in place.
 const RELAY: &str = "relay-log";
 /// Base name of the binary log files that the copy limit's server serves.
 const SERVED: &str = "served";
 
-/// One run.
+/// Measurements of one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     pub wall_s: f64,
     pub cpu_s: f64,
     pub peak_rss_bytes: u64,
-    /// Of ours, as its report says them.
+    /// For ours, the settings from its report.
     pub settings: Option<String>,
     pub difference: Option<String>,
 }
 
-/// What our replay of a log ended with.
+/// State at the end of our replay of a log.
 #[derive(Clone, Debug, Default)]
 struct Reference {
     hash: String,
     tables: Vec<TableHash>,
 }
 
-/// A log to replay: its files, and what must come out.
+/// A log to replay: its files and the expected result.
 #[derive(Debug, Default)]
 struct Log {
     files: Vec<PathBuf>,
@@ -52,7 +52,7 @@ struct Log {
     reference: Reference,
 }
 
-/// The folder everything happens in, removed when this is dropped.
+/// Folder for everything, removed on drop.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
@@ -111,12 +111,12 @@ impl<'a> Bench<'a> {
         self.programs.context("no mysqld")
     }
 
-    /// Removes the folder and says where that failed.
+    /// Removes the folder; the error says what failed.
     pub(super) fn remove(self) -> Result<()> {
         fs::remove_dir_all(&self.scratch.0).with_context(|| format!("cannot remove {}", self.scratch.0.display()))
     }
 
-    /// Cuts the log behind so many transactions, for those that replay a part.
+    /// Truncates the log after this many transactions, for contenders that replay a part.
     pub(super) fn cut_first_part(&mut self, transactions: u64) -> Result<()> {
         let files = logs::first_part(&self.whole.files, transactions, &self.at("first-part"))?;
         self.part = Log { goal: logs::goal(&files)?, files, reference: Reference::default() };
@@ -127,7 +127,7 @@ impl<'a> Bench<'a> {
         if part { &self.part } else { &self.whole }
     }
 
-    /// Replays the log, or its first part, with ours: what is in it, and what must come out.
+    /// Replays the log, or its first part, with ours, to learn its content and the expected result.
     pub(super) fn reference(&mut self, part: bool) -> Result<LogFacts> {
         let report = self.replay(part, &[])?;
         let measured = report.get("measured").cloned().unwrap_or_default();
@@ -145,7 +145,7 @@ impl<'a> Bench<'a> {
         Ok(facts)
     }
 
-    /// `lab replay` as a process of its own; its report.
+    /// Runs `lab replay` as a process of its own and returns its report.
     fn replay(&self, part: bool, arguments: &[String]) -> Result<Value> {
         let (out, err) = (self.at("replay.json"), self.at("replay.err"));
         let mut command = Command::new(OURSELVES);
@@ -162,7 +162,7 @@ impl<'a> Bench<'a> {
         serde_json::from_str(&fs::read_to_string(&out)?).context("the report of lab replay")
     }
 
-    /// A data folder with nothing in it, made once.
+    /// An empty data folder, made once.
     fn empty(&self) -> Result<PathBuf> {
         let data = self.at("empty");
         if !data.exists() {
@@ -171,7 +171,7 @@ impl<'a> Bench<'a> {
         Ok(data)
     }
 
-    /// A data folder with the load in it, which rounds begin from.
+    /// A data folder that holds the load, from which rounds start.
     pub(super) fn load_stock(&mut self) -> Result<()> {
         let data = self.at("loaded");
         copy_folder(&self.empty()?, &data, self.stop)?;
@@ -181,7 +181,7 @@ impl<'a> Bench<'a> {
             "--log-replica-updates=OFF",
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-doublewrite=OFF",
-            // What rounds read into their buffer pool before the clock starts.
+            // Rounds read this into their buffer pool before the clock starts.
             "--innodb-buffer-pool-dump-pct=100",
         ]
         .map(str::to_owned)
@@ -229,7 +229,7 @@ impl<'a> Bench<'a> {
         Server::start(self.programs()?, data, &options, self.stop)
     }
 
-    /// One run.
+    /// Runs a contender once.
     pub(super) fn run(&self, contender: &Contender) -> Result<Sample> {
         let log = self.log(contender.first_part);
         let data = self.at("server");
@@ -318,7 +318,7 @@ impl<'a> Bench<'a> {
         Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings: None, difference })
     }
 
-    /// Hashes what a server holds, and compares.
+    /// Hashes a server's rows and compares them.
     fn stock_sample(&self, server: &Server, wall_s: f64, cpu_s: f64, log: &Log) -> Result<Sample> {
         let peak_rss_bytes = server.peak_rss_bytes();
         let report = crate::hash::hash(&server.address(), &[])?;
@@ -327,7 +327,7 @@ impl<'a> Bench<'a> {
         Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings: None, difference })
     }
 
-    /// Waits until the buffer pool holds what it held when the load was done.
+    /// Waits until the buffer pool holds what it held at the end of the load.
     fn warm(&self, connection: &mut Connection) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -342,7 +342,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Waits until a server has executed all of it; an error when its applier stopped before.
+    /// Waits until a server has executed the whole log; fails if its applier stops first.
     fn wait_applied(&self, connection: &mut Connection, goal: &Goal) -> Result<()> {
         let set = goal.gtids.to_string().replace('\n', "");
         loop {
@@ -360,7 +360,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Tells a server that its relay log is the files put in place.
+/// Makes a server use the files put in place as its relay log.
 fn configure_applier(connection: &mut Connection) -> Result<()> {
     connection.exec(&format!(
         "CHANGE REPLICATION SOURCE TO SOURCE_HOST='none', SOURCE_USER='none', SOURCE_AUTO_POSITION=0, \
@@ -401,7 +401,7 @@ fn our_sample(report: &Value, wanted: &Reference) -> Result<Sample> {
     })
 }
 
-/// Which tables differ; None where none does.
+/// Names the tables that differ; None if none does.
 fn difference(wanted: &Reference, found: &Reference) -> Option<String> {
     if wanted.hash == found.hash {
         return None;

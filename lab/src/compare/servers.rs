@@ -1,7 +1,7 @@
-//! Stock MySQL servers of this machine: where their programs are, and running one on a folder of its own.
+//! Stock MySQL servers on this machine: finds their programs, and runs one on a folder of its own.
 //!
-//! In: a folder with programs, or what PATH and the testbed have. Out: servers on free ports that are gone, whatever
-//! happens, when their value is. Never here: a server that somebody else started, or a file outside the folder given.
+//! In: a folder with programs, or what PATH and the testbed have. Out: servers on free ports, which end when their
+//! value is dropped, whatever happens. Never here: a server started by others, a file outside the given folder.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,13 +15,13 @@ use anyhow::{Context, Result, bail, ensure};
 use client::{ConnectOptions, Connection, SslMode};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often a wait looks again.
+/// Interval between checks of a wait.
 const LOOK: Duration = Duration::from_millis(2);
-/// A server that is not up, or not down, after so long has failed: recovery on a slow disk takes tens of seconds.
+/// A server that is not up, or not down, by then has failed: recovery on a slow disk takes tens of seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
-/// Ports somebody else took between choosing and binding, before we give up.
+/// Number of ports lost to others between choosing and binding before we give up.
 const PORT_TRIES: u32 = 5;
-/// Clock ticks a second in /proc; the same on every Linux this builds for.
+/// Clock ticks a second in /proc; the same on every Linux this is built for.
 const USER_HZ: f64 = 100.0;
 
 /// MySQL's programs.
@@ -30,18 +30,18 @@ pub struct Programs {
     mysqld: PathBuf,
     folders: Vec<PathBuf>,
     base: PathBuf,
-    /// The unpacked prefix's own loader and its libraries; empty for an installed server.
+    /// Loader and libraries of the unpacked prefix; empty for an installed server.
     loader: Vec<OsString>,
-    /// Where an unpacked server finds its messages, character sets and plugins.
+    /// Folder of messages, character sets and plugins of an unpacked server.
     share: Vec<OsString>,
 }
 
 impl Programs {
-    /// Those in `folder`, or else, as testbed/mysql looks for them: SLIPSTREAM_TEST_MYSQLD, a mysqld on PATH that is no
-    /// MariaDB, the testbed's unpacked prefix. `None` where there are none of the last three.
+    /// The programs in `folder`; without one, in testbed/mysql's order: SLIPSTREAM_TEST_MYSQLD, a mysqld on PATH that
+    /// is not MariaDB, the testbed's unpacked prefix. `None` if none of these three exists.
     ///
     /// # Errors
-    /// When a folder is given and holds no mysqld.
+    /// The given folder holds no mysqld.
     pub fn find(folder: Option<&Path>) -> Result<Option<Programs>> {
         if let Some(folder) = folder {
             let mysqld = folder.join("mysqld");
@@ -76,7 +76,7 @@ impl Programs {
             loader: Vec::new(),
             share: Vec::new(),
         };
-        // An unpacked prefix is run with its own loader: its libc is newer than the machine's.
+        // An unpacked prefix runs with its own loader: its libc is newer than the machine's.
         if let Some(prefix) = base.parent().filter(|prefix| prefix.join("READY").exists()) {
             programs.use_prefix(prefix)?;
         }
@@ -113,10 +113,10 @@ impl Programs {
         Ok(())
     }
 
-    /// A program by name, with no option file.
+    /// A program by name, run without option files.
     ///
     /// # Errors
-    /// When it is not there.
+    /// The program is missing.
     pub fn command(&self, name: &str) -> Result<Command> {
         let found = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
         let path = match found {
@@ -135,10 +135,10 @@ impl Programs {
         Ok(command)
     }
 
-    /// As `mysqld --version` says, without the program's name.
+    /// Output of `mysqld --version`, without the program's name.
     ///
     /// # Errors
-    /// When it cannot be run.
+    /// The program cannot be run.
     pub fn version(&self) -> Result<String> {
         let output = self.command("mysqld")?.arg("--version").stdout(Stdio::piped()).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -155,13 +155,13 @@ impl Programs {
         Ok(command)
     }
 
-    /// Makes a data folder with nothing in it but `root`, who has no password.
+    /// Creates a data folder whose only content is `root`, without a password.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The folder cannot be created.
     pub fn initialise(&self, data: &Path, stop: &AtomicBool) -> Result<()> {
         fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
-        // From 127.0.0.1 too, where names are not resolved.
+        // For 127.0.0.1 too, where names are not resolved.
         let users = "CREATE USER IF NOT EXISTS 'root'@'127.0.0.1';\n\
                      GRANT ALL PRIVILEGES ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;\n";
         let (init, log) = (data.with_extension("init.sql"), data.with_extension("init.log"));
@@ -172,7 +172,7 @@ impl Programs {
         if !status.success() {
             bail!("mysqld --initialize failed ({status}): {}", errors_in(&log));
         }
-        // Copies of the folder are servers of their own.
+        // Copies of the folder become servers of their own.
         let _ = fs::remove_file(data.join("auto.cnf"));
         Ok(())
     }
@@ -203,7 +203,7 @@ fn errors_in(log: &Path) -> String {
     if last.is_empty() { format!("see {}", log.display()) } else { last.join("; ") }
 }
 
-/// A program that is killed when this is dropped before its end.
+/// A running program, killed if dropped before its end.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -211,10 +211,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// The program cannot be started.
     pub fn start(command: &mut Command, what: &str) -> Result<Running> {
         let child = command.spawn().with_context(|| format!("cannot run {what}"))?;
         Ok(Running { child, what: what.to_owned() })
@@ -226,23 +226,23 @@ impl Running {
         self.child.id()
     }
 
-    /// Its standard output, where that is a pipe; once.
+    /// Standard output, if it is a pipe; can be taken once.
     pub fn stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// How it ended; None while it runs.
+    /// Exit status; None while the program runs.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// The system cannot tell.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Waits for its end.
+    /// Waits for the program to end.
     ///
     /// # Errors
-    /// When `stop` is raised first; it is killed then.
+    /// `stop` is raised first; the program is then killed.
     pub fn wait(mut self, stop: &AtomicBool) -> Result<ExitStatus> {
         loop {
             if let Some(status) = self.ended()? {
@@ -263,16 +263,16 @@ impl Drop for Running {
     }
 }
 
-/// An error once `stop` is raised.
+/// Fails once `stop` is raised.
 ///
 /// # Errors
-/// Then.
+/// `stop` is raised.
 pub fn check_stop(stop: &AtomicBool) -> Result<()> {
     ensure!(!stop.load(Ordering::Relaxed), "interrupted");
     Ok(())
 }
 
-/// A running mysqld; killed when dropped, which leaves its folder as after a crash.
+/// A running mysqld; killed on drop, which leaves its folder as after a crash.
 #[derive(Debug)]
 pub struct Server {
     process: Running,
@@ -281,10 +281,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on a data folder and waits until it answers.
+    /// Starts a server on a data folder and waits until it answers.
     ///
     /// # Errors
-    /// When it does not come up; with what its log says.
+    /// The server does not come up; the error quotes its log.
     pub fn start(programs: &Programs, data: &Path, options: &[String], stop: &AtomicBool) -> Result<Server> {
         let mut tries = 1;
         loop {
@@ -304,7 +304,7 @@ impl Server {
         command.args(["--bind-address=127.0.0.1", "--socket=mysqld.sock", "--pid-file=mysqld.pid"]);
         command.args(["--loose-mysqlx=OFF", "--secure-file-priv=NULL"]);
         command.arg(format!("--port={port}")).arg(path_option("--log-error=", &log)).args(options);
-        // A relative socket's path is short whatever the folder's is.
+        // A relative socket path is short, however long the folder's is.
         command.current_dir(data).stderr(File::create(data.with_extension("stderr"))?);
         let mut server = Server { process: Running::start(&mut command, "mysqld")?, data: data.to_owned(), port };
         let until = Instant::now() + PATIENCE;
@@ -322,21 +322,21 @@ impl Server {
         }
     }
 
-    /// How to reach it as root.
+    /// Address of the server, as root.
     #[must_use]
     pub fn address(&self) -> ConnectOptions {
         ConnectOptions { port: self.port, ssl_mode: SslMode::Disabled, ..ConnectOptions::default() }
     }
 
-    /// A connection as root.
+    /// Connects as root.
     ///
     /// # Errors
-    /// When there is none to be had.
+    /// The server cannot be reached.
     pub fn connect(&self) -> Result<Connection> {
         Ok(Connection::connect(&self.address())?)
     }
 
-    /// Options with which MySQL's clients reach it: TCP, in clear.
+    /// Options with which MySQL's clients connect: TCP without TLS.
     #[must_use]
     pub fn client_options(&self) -> Vec<String> {
         let port = format!("--port={}", self.port);
@@ -347,13 +347,13 @@ impl Server {
             .collect()
     }
 
-    /// CPU seconds it has used.
+    /// CPU seconds used by the server.
     #[must_use]
     pub fn cpu_s(&self) -> f64 {
         cpu_ticks(&format!("/proc/{}/stat", self.process.pid()), 11) / USER_HZ
     }
 
-    /// Its peak resident memory, bytes.
+    /// Peak resident memory of the server in bytes.
     #[must_use]
     pub fn peak_rss_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.pid())).unwrap_or_default();
@@ -361,10 +361,10 @@ impl Server {
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
     }
 
-    /// Shuts it down in order.
+    /// Shuts the server down cleanly.
     ///
     /// # Errors
-    /// When it does not end.
+    /// The server does not end.
     pub fn shut_down(mut self, stop: &AtomicBool) -> Result<()> {
         let pid = i32::try_from(self.process.pid()).ok().and_then(Pid::from_raw).context("no process id")?;
         kill_process(pid, Signal::TERM)?;
@@ -384,7 +384,8 @@ pub fn ended_children_cpu_s() -> f64 {
     cpu_ticks("/proc/self/stat", 13) / USER_HZ
 }
 
-/// The sum of two numbers in a /proc stat file: user and system time from the `first` field behind the name on.
+/// User plus system time from a /proc stat file: two consecutive fields, the first of which is field `first` after the
+/// name.
 fn cpu_ticks(path: &str, first: usize) -> f64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
@@ -398,7 +399,7 @@ fn free_port() -> Result<u16> {
 /// Copies a stopped server's folder.
 ///
 /// # Errors
-/// When a file cannot be copied, or `stop` is raised first.
+/// A file cannot be copied, or `stop` is raised first.
 pub fn copy_folder(from: &Path, to: &Path, stop: &AtomicBool) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {

@@ -1,4 +1,4 @@
-//! The receiver's place in a replay from files: binlog files into the relay log, at full speed or at a given pace.
+//! Stands in for the receiver in a replay from files: feeds binlog files to the relay log, at full speed or at a pace.
 //!
 //! In: files. Out: the relay log's appends. Never here: replay.
 
@@ -12,10 +12,10 @@ use relay_log::{Intake, RelayWriter};
 
 use crate::pace::{Opening, Pace, Pacer, opens};
 
-/// The thread `receive`.
+/// Handle of the thread `receive`.
 pub struct Feeder {
     jobs: Sender<Job>,
-    /// None once it has told why it failed.
+    /// None once its failure has been reported.
     thread: Option<std::thread::JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -25,34 +25,34 @@ struct Job {
     done: Sender<Fed>,
 }
 
-/// What was fed, in all.
+/// Totals of everything fed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fed {
     /// Transactions.
     pub transactions: u64,
     /// Bytes of log.
     pub bytes: u64,
-    /// Of the last job, when paced: the most that a transaction was fed behind its time, µs. Its commit time is the moment
-    /// it is fed, so that this is no part of its lag.
+    /// For the last paced job, the maximum delay of a transaction after its due time, µs. The commit time is the moment
+    /// of feeding, so this is not part of the lag.
     pub late_us_max: u64,
 }
 
 impl Feeder {
-    /// Starts the thread, on the CPUs that `affinity` gives it.
+    /// Starts the thread on the CPUs that `affinity` assigns to it.
     ///
     /// # Errors
-    /// When there can be no more threads.
+    /// No more threads can be started.
     pub fn start(writer: RelayWriter, affinity: &ThreadAffinity) -> anyhow::Result<Feeder> {
         let (jobs, work) = bounded::<Job>(1);
         let thread = affinity.spawn("receive", move || receive(writer, &work)).context("cannot start a thread")?;
         Ok(Feeder { jobs, thread: Some(thread) })
     }
 
-    /// Feeds files and returns once all of it is in the relay log (synced or not). Paced, each transaction has the moment
-    /// it is fed as its commit time; None: as fast as it goes.
+    /// Feeds files and returns once everything is in the relay log (synced or not). With a pace, each transaction's
+    /// commit time is the moment it is fed; None: as fast as possible.
     ///
     /// # Errors
-    /// When a file cannot be read or the relay log not be written; the feeder is of no use then.
+    /// A file cannot be read or the relay log cannot be written; the feeder is then unusable.
     pub fn feed(&mut self, files: &[PathBuf], pace: Option<Pace>) -> anyhow::Result<Fed> {
         let (done, fed) = bounded(1);
         let sent = self.jobs.send(Job { files: files.to_vec(), pace, done });
@@ -62,16 +62,16 @@ impl Feeder {
         }
     }
 
-    /// What the thread ended with.
+    /// Error that ended the thread.
     fn ended(&mut self) -> anyhow::Result<()> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().map_err(|_| anyhow::anyhow!("the receiver failed"))?
     }
 
-    /// Closes the relay log: replay ends behind what was fed.
+    /// Closes the relay log, so that replay ends after everything fed.
     ///
     /// # Errors
-    /// What made the thread fail.
+    /// The thread's failure.
     pub fn finish(mut self) -> anyhow::Result<()> {
         let (none, _) = bounded(1);
         drop(std::mem::replace(&mut self.jobs, none));
@@ -87,7 +87,7 @@ fn receive(writer: RelayWriter, work: &Receiver<Job>) -> anyhow::Result<()> {
             feed(&mut intake, path, pacer.as_mut())?;
         }
         let (transactions, bytes) = intake.taken();
-        // Nobody waits any more only when the whole replay failed.
+        // The waiting side is gone only if the whole replay failed.
         let late_us_max = pacer.map_or(0, |pacer| pacer.late_max().as_micros() as u64);
         let _ = job.done.send(Fed { transactions, bytes, late_us_max });
     }
@@ -95,10 +95,10 @@ fn receive(writer: RelayWriter, work: &Receiver<Job>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads one binlog file into the relay log.
+/// Feeds one binlog file to the relay log.
 ///
 /// # Errors
-/// When the file is not a good binlog or the relay log cannot be written.
+/// The file is damaged or the relay log cannot be written.
 pub fn feed(intake: &mut Intake, path: &Path, mut pacer: Option<&mut Pacer>) -> anyhow::Result<()> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     // The intake verifies checksums; once is enough.
@@ -111,7 +111,7 @@ pub fn feed(intake: &mut Intake, path: &Path, mut pacer: Option<&mut Pacer>) -> 
             Some(pacer) if opens(event.bytes) => {
                 let opening = Opening::parse(event.bytes, checksum).with_context(at)?;
                 let mut waiting = |wait| {
-                    // As a source does that has nothing more to send.
+                    // As a source does when it has nothing more to send.
                     intake.flush()?;
                     std::thread::sleep(wait);
                     Ok(())
@@ -131,10 +131,10 @@ pub fn feed(intake: &mut Intake, path: &Path, mut pacer: Option<&mut Pacer>) -> 
     Ok(())
 }
 
-/// Transactions in binlog files.
+/// Counts the transactions in binlog files.
 ///
 /// # Errors
-/// When one cannot be read.
+/// A file cannot be read.
 pub(crate) fn count_transactions(files: &[PathBuf]) -> anyhow::Result<u64> {
     let mut count = 0;
     for path in files {

@@ -1,6 +1,7 @@
-//! The options of `lab replay` that choose the grain and MySQL's mechanisms under it.
+//! Options of `lab replay` for the grain and for MySQL's mechanisms under it.
 //!
-//! In: flags. Out: a [`Grain`]. Never here: an option that does nothing: what means nothing under the chosen grain is refused.
+//! In: flags. Out: a [`Grain`]. Never here: an option without effect. One that means nothing under the chosen grain is
+//! an error.
 
 use anyhow::bail;
 use apply::transactions::{
@@ -9,13 +10,13 @@ use apply::transactions::{
 use clap::{Args, ValueEnum};
 use decode::trackers::{HISTORY_SIZE_MAX, Rules, TrackerKind, TrackerOptions};
 
-/// Who applies what.
+/// Division of work among apply workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grain {
-    /// Each worker the rows of its lanes.
+    /// Each worker applies the rows of its lanes.
     #[default]
     Rows,
-    /// Each worker whole transactions.
+    /// Each worker applies whole transactions.
     Transactions(TransactionOptions),
 }
 
@@ -33,20 +34,20 @@ pub enum GrainName {
 pub enum TrackingName {
     /// The log's numbers, as MySQL's applier reads them: workers are drained at file ends, gaps and parents of 0
     Source,
-    /// The log's numbers, carried over file ends and gaps
+    /// The log's numbers, carried across file ends and gaps
     CommitOrder,
-    /// From the rows changed
+    /// Computed from the changed rows
     Writeset,
-    /// As writeset, and never before the last transaction of the same session
+    /// As writeset, but never before the session's previous transaction
     WritesetSession,
-    /// From the databases changed
+    /// Computed from the changed databases
     Database,
 }
 
 /// `--tracker-rules`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RulesName {
-    /// Goes on where MySQL's stops
+    /// Ours; continue where MySQL's would stop
     Own,
     /// MySQL's
     Stock,
@@ -55,7 +56,7 @@ pub enum RulesName {
 /// `--wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WaitName {
-    /// The scheduler, and all behind with it
+    /// The scheduler; everything after the transaction waits with it
     Scheduler,
     /// The worker that has the transaction
     Worker,
@@ -79,19 +80,20 @@ pub enum Switch {
     Off,
 }
 
-/// Which grain, and how transactions are scheduled.
+/// Grain, and scheduling of transactions.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GrainFlags {
-    /// Who applies what [default: rows]. `transactions` is how MySQL's multi-threaded applier works (replica_parallel_workers;
-    /// sections 10.1.4 and 10.2.1); there --decoders 0 lets the scheduling thread decode, as stock (section 10.3.1)
+    /// Who applies what [default: rows]. `transactions` is how MySQL's multi-threaded applier works
+    /// (replica_parallel_workers; sections 10.1.4 and 10.2.1); with it --decoders 0 lets the scheduling thread decode,
+    /// as stock (section 10.3.1)
     #[arg(long, value_name = "GRAIN", help_heading = "Grain", ignore_case = true)]
     pub grain: Option<GrainName>,
-    /// What a transaction must wait for [default: writeset] (binlog_transaction_dependency_tracking, replica_parallel_type;
-    /// section 3.1 of the Group Replication post)
+    /// What a transaction must wait for [default: writeset] (binlog_transaction_dependency_tracking,
+    /// replica_parallel_type; section 3.1 of the Group Replication post)
     #[arg(long, value_name = "HOW", help_heading = "Grain", ignore_case = true)]
     pub dependency_tracking: Option<TrackingName>,
-    /// Whose rules a recomputing tracker goes by [default: own]. stock: a history that is cleared by each file end, DDL, foreign
-    /// key's parent and overflow, and commit parents as a bound (rpl_trx_tracking.cc)
+    /// Rules that a recomputing tracker follows [default: own]. stock: a history that is cleared by each file end, DDL,
+    /// foreign key's parent and overflow, and commit parents as a bound (rpl_trx_tracking.cc)
     #[arg(long, value_name = "RULES", help_heading = "Grain", ignore_case = true)]
     pub tracker_rules: Option<RulesName>,
     /// Claims a writeset tracker remembers, 1 to 1000000 [default: 1000000; MySQL before 9.5: 25000]
@@ -102,10 +104,11 @@ pub struct GrainFlags {
     /// Who waits for a transaction's dependencies [default: worker; stock: scheduler] (section 10.3.3)
     #[arg(long, value_name = "WHO", help_heading = "Grain", ignore_case = true)]
     pub wait: Option<WaitName>,
-    /// Workers keep a transaction until all before it are committed [default: on] (replica_preserve_commit_order; section 10.1.2)
+    /// Workers hold a transaction until all before it are committed [default: on] (replica_preserve_commit_order;
+    /// section 10.1.2)
     #[arg(long, value_name = "ON|OFF", help_heading = "Grain", ignore_case = true)]
     pub preserve_commit_order: Option<Switch>,
-    /// How transactions get to workers [default: batch; stock: event] (pending_jobs_lock; section 10.3.5)
+    /// How transactions reach workers [default: batch; stock: event] (pending_jobs_lock; section 10.3.5)
     #[arg(long, value_name = "HOW", help_heading = "Grain", ignore_case = true)]
     pub hand_off: Option<HandOffName>,
     /// Events a worker's queue holds [default: 1048576; stock: 16384] (mts_slave_worker_queue_len_max; section 10.3.2)
@@ -115,10 +118,10 @@ pub struct GrainFlags {
 }
 
 impl GrainFlags {
-    /// The grain asked for.
+    /// The requested grain.
     ///
     /// # Errors
-    /// An option that means nothing with the others.
+    /// An option has no meaning with the others.
     pub fn grain(&self) -> anyhow::Result<Grain> {
         if self.grain != Some(GrainName::Transactions) {
             let given = [
@@ -164,7 +167,7 @@ impl GrainFlags {
     }
 }
 
-/// MySQL's applier as it ships, as near as this store comes: with no decoders.
+/// MySQL's applier as shipped, as closely as this store allows: without decoders.
 #[must_use]
 pub fn stock() -> TransactionOptions {
     TransactionOptions {
@@ -177,7 +180,7 @@ pub fn stock() -> TransactionOptions {
 }
 
 impl Grain {
-    /// For the report.
+    /// Text for the report.
     #[must_use]
     pub fn text(&self) -> String {
         let Grain::Transactions(options) = self else { return "grain rows".into() };

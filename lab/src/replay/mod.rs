@@ -1,8 +1,8 @@
-//! `lab replay`: recorded binlogs through the whole pipeline into a fresh store, timed.
+//! `lab replay`: replays recorded binlogs through the whole pipeline into a fresh store, and times it.
 //!
-//! In: binlog files; those of a load phase are timed apart. Out: wall time, rates, CPU and waits by stage, peak memory,
-//! lag when paced, rates of reading, a hash of the result. The relay log is written and synced by the policy given; the
-//! clock of a phase stops when everything is visible and synced.
+//! In: binlog files; those of a load phase are timed separately. Out: wall time, rates, CPU and waits by stage, peak
+//! memory, lag if paced, read rates, a hash of the result. The relay log is written and synced by the given policy. A
+//! phase's clock stops when everything is visible and synced. Never here: a server.
 
 pub mod command;
 pub mod feed;
@@ -39,60 +39,60 @@ use samples::Sampler;
 pub struct ReplayOptions {
     /// Binlog files, or index files that list them, in order.
     pub logs: Vec<PathBuf>,
-    /// Logs that are replayed before, timed apart: what the measured ones stand on.
+    /// Logs replayed first, timed separately: the state that the measured ones start from.
     pub load: Vec<PathBuf>,
     /// Folder for relay log and store; must be empty or absent. Removed afterwards.
     pub folder: PathBuf,
     /// Apply workers.
     pub workers: usize,
-    /// Decoders; 0, under the grain of transactions only: the scheduling thread decodes.
+    /// Number of decoders; 0 (under the grain of transactions only) means that the scheduling thread decodes.
     pub decoders: usize,
-    /// CPUs of the threads.
+    /// CPUs that threads run on.
     pub affinity: ThreadAffinity,
-    /// Who applies what.
+    /// Division of work among the workers.
     pub grain: Grain,
-    /// Bytes in flight between split and publish.
+    /// Maximum bytes in flight between split and publish.
     pub memory_bytes: u64,
-    /// Received bytes that replay has not taken yet and that stay in memory; None: as the relay log's own default.
+    /// Maximum received bytes kept in memory until replay takes them; None for the relay log's default.
     pub hot_bytes_max: Option<usize>,
-    /// The store lies on disk. None: everything stays in memory.
+    /// Keeps the store on disk; None keeps everything in memory.
     pub on_disk: Option<OnDisk>,
-    /// How far stored rows are compared with before images.
+    /// Extent to which stored rows are compared with before images.
     pub check_images: CheckImages,
     /// When the relay log is synced.
     pub relay_sync: SyncPolicy,
-    /// How fast the measured logs are fed; None: at full speed.
+    /// Speed at which the measured logs are fed; None for full speed.
     pub pace: Option<Pace>,
-    /// Whether memory and progress of the measured phase are sampled for the report.
+    /// True to sample memory and progress of the measured phase for the report.
     pub samples: bool,
-    /// Reads by key to measure, besides a full read, before a full compaction and after (outside the timed part); 0:
-    /// none, and no compaction.
+    /// Number of reads by key to measure, together with a full read, before and after a full compaction (outside the
+    /// timed part); 0 for none and no compaction.
     pub reads: u64,
-    /// Whether to hash the result (outside the timed part).
+    /// True to hash the result (outside the timed part).
     pub hash: bool,
 }
 
-/// A store on disk: what it may take of memory, and the limit that this is a share of.
+/// Memory of a store on disk, and the limit that it is a share of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnDisk {
-    /// The limit on the whole process, for the report.
+    /// Memory limit of the whole process, for the report.
     pub memory_bytes: u64,
-    /// A generation is cut at this size.
+    /// Size in bytes at which a generation is cut.
     pub generation_bytes: u64,
-    /// Blocks of the tree.
+    /// Bytes of the tree's block cache.
     pub cache_bytes: u64,
 }
 
-/// Lag is told apart for transactions of so many rows.
+/// Lag is reported separately for transactions of at least this many rows.
 const LARGE_ROWS: u64 = 1000;
 
-/// How often a wait looks again.
+/// Interval between checks of a wait.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// Runs it.
+/// Runs a replay.
 ///
 /// # Errors
-/// When a log cannot be read or replay stops before its end.
+/// A log cannot be read, or replay stops before its end.
 pub fn replay(options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
     let (load, logs) = (expand(&options.load)?, expand(&options.logs)?);
     if logs.is_empty() {
@@ -120,12 +120,12 @@ struct Run {
     pipeline: Pipeline,
     feeder: Feeder,
     sync: Arc<RelaySync>,
-    /// Cuts taken.
+    /// Number of cuts taken.
     cuts: Arc<AtomicU64>,
     fed: Fed,
 }
 
-/// The counters at one moment.
+/// Counters at one moment.
 struct Mark {
     work: Work,
     write_transactions: u64,
@@ -147,7 +147,7 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
     if !load.is_empty() {
         let (mut loaded, _) = run.phase(load, None)?;
         if run.pipeline.store.disk().is_some() {
-            // What compaction still has to do for the load is no part of what is measured.
+            // Compaction left over from the load is not part of the measurement.
             let started = Instant::now();
             run.pipeline.store.settle()?;
             loaded.to_settled_s = Some(started.elapsed().as_secs_f64());
@@ -237,7 +237,7 @@ impl Run {
         Ok(Run { pipeline, feeder: Feeder::start(writer, &options.affinity)?, sync, cuts, fed: Fed::default() })
     }
 
-    /// Feeds files, waits until all of it is visible and the relay log synced, then for a cut that holds it.
+    /// Feeds files, waits until everything is visible and the relay log synced, then for a cut that holds it.
     fn phase(&mut self, logs: &[PathBuf], pace: Option<Pace>) -> anyhow::Result<(Phase, Vec<StageCost>)> {
         let (before, started) = (self.mark(), Instant::now());
         let fed = match self.feeder.feed(logs, pace) {
@@ -289,7 +289,7 @@ impl Run {
         }
     }
 
-    /// Polls until `done`; an error when replay has stopped.
+    /// Polls until `done`; fails if replay has stopped.
     fn wait(&self, done: impl Fn() -> bool) -> anyhow::Result<()> {
         while !done() {
             if let Some(failure) = self.why() {
@@ -317,7 +317,7 @@ impl Run {
     }
 }
 
-/// The pipeline's threads, in the order data flows.
+/// Threads of the pipeline, in the order data flows.
 const STAGES: [&str; 8] = ["receive", "relay-sync", "split", "decode", "sequence", "apply", "cut", "compact"];
 
 fn stage_costs(before: &[ThreadCpu], after: &[ThreadCpu], wall_s: f64, rows: u64) -> Vec<StageCost> {
@@ -343,8 +343,8 @@ fn stage_costs(before: &[ThreadCpu], after: &[ThreadCpu], wall_s: f64, rows: u64
 
 type Made = (Arc<Store>, Option<CutOptions>, Arc<AtomicU64>);
 
-/// A store in memory, or one on disk with its cuts counted. The relay log is synced by its own policy only: the log
-/// replayed is still there.
+/// Makes a store in memory, or one on disk that counts its cuts. Only the policy syncs the relay log: the replayed log
+/// still exists.
 fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
     let (lanes, catalog) = (apply::lanes_for(options.workers), catalog::Catalog::new(0));
     let taken = Arc::new(AtomicU64::new(0));
@@ -365,7 +365,7 @@ fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
     Ok((Arc::new(store), Some(cuts), taken))
 }
 
-/// Index files are replaced by the files they list.
+/// Replaces index files by the files they list.
 pub(crate) fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for log in logs {
@@ -380,7 +380,7 @@ pub(crate) fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Rows of TPC-C's ORDERS, which are never deleted: one for each New-Order. None where there is no such table.
+/// Rows in TPC-C's ORDERS, which are never deleted: one for each New-Order. None if there is no such table.
 fn count_orders(store: &Arc<Store>) -> Result<Option<u64>, store::StoreError> {
     let snapshot = Snapshot::pin(store);
     let is_orders = |table: &&Arc<catalog::TableDef>| {

@@ -1,4 +1,6 @@
-//! How fast the replayed store is read, before compaction and after.
+//! Read rates of the replayed store, before and after compaction.
+//!
+//! In: a store. Out: [`ReadRates`]. Never here: a write.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,12 +14,12 @@ use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
 use super::report::ReadRates;
 
-/// Keys they are picked from.
+/// Approximate number of keys to pick from.
 const KEYS_KEPT: u128 = 200_000;
-/// Rows that ranges begin at.
+/// Rows at which ranges begin.
 const BOUNDS_KEPT: usize = 20_000;
 const ROWS_PER_RANGE: usize = 10;
-/// So many reads by key are measured for each range.
+/// Reads by key measured for each range.
 const READS_PER_RANGE: u64 = 10;
 const SEED: u64 = 0x05ee_d0f5_1195;
 
@@ -26,11 +28,11 @@ pub(crate) struct Sample {
     keys: Vec<(Arc<TableDef>, Vec<u8>)>,
 }
 
-/// Picks about [`KEYS_KEPT`] keys from all rows of all tables by their hash: the same ones wherever and in whatever
-/// order rows are stored.
+/// Picks about [`KEYS_KEPT`] keys from all rows of all tables by hash: the same ones wherever and in whatever order
+/// rows are stored.
 ///
 /// # Errors
-/// When the store cannot be read.
+/// The store cannot be read.
 pub(crate) fn sample(store: &Arc<Store>) -> Result<Sample, StoreError> {
     let snapshot = Snapshot::pin(store);
     let mut keys: Vec<(u64, Arc<TableDef>, Vec<u8>)> = Vec::new();
@@ -53,7 +55,7 @@ pub(crate) fn sample(store: &Arc<Store>) -> Result<Sample, StoreError> {
 /// Reads everything in full, then rows by random keys, then ranges of ten rows in the order of keys and indexes.
 ///
 /// # Errors
-/// When the store cannot be read, or misses a row that was picked.
+/// The store cannot be read, or lacks a row that was picked.
 pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when: &str) -> anyhow::Result<ReadRates> {
     let snapshot = Snapshot::pin(store);
     let (started, mut rows) = (Instant::now(), 0u64);
@@ -100,11 +102,11 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
 }
 
 type Bound = (Arc<TableReader>, ReadOrder, KeyRange);
-/// A table, and its orders with the columns of their keys.
+/// A table, and its read orders with the columns of their keys.
 type Orders = (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>);
 
-/// From the sampled rows on, in the order of one of their table's keys each: the one that identifies rows, or a
-/// secondary index that is kept and complete.
+/// Range starts at sampled rows, each in the order of one of its table's keys: the one that identifies rows, or a
+/// maintained and complete secondary index.
 fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::Result<Vec<Bound>> {
     let mut readers: BTreeMap<u32, Orders> = BTreeMap::new();
     for table in snapshot.catalog().tables() {

@@ -1,4 +1,4 @@
-//! What a replay measured, as values and as text.
+//! Measurements of a replay, as values and as text.
 
 use std::fmt;
 
@@ -7,33 +7,33 @@ use serde::Serialize;
 
 use super::samples::Sample;
 
-/// One stage's cost while a phase ran.
+/// Cost of one stage during a phase.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StageCost {
-    /// Thread name; threads of one stage together.
+    /// Thread name; threads of one stage are added up.
     pub stage: String,
-    /// Threads of that name.
+    /// Number of threads of that name.
     pub threads: u32,
     /// CPU seconds.
     pub cpu_s: f64,
     /// CPU nanoseconds per row change.
     pub ns_per_row: f64,
-    /// Seconds in which they could have run and no core was free.
+    /// Seconds in which the threads were runnable and no core was free.
     pub core_wait_s: f64,
-    /// Seconds in which they waited for work, for another stage or for the disk.
+    /// Seconds in which the threads waited for work, for another stage or for the disk.
     pub blocked_s: f64,
 }
 
-/// One phase: everything fed until everything visible and the relay log synced.
+/// One phase: from the first byte fed until everything is visible and the relay log synced.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Phase {
     /// Wall seconds from the first byte read to everything visible and the relay log synced.
     pub wall_s: f64,
     /// Wall seconds from then to a cut that holds all of it; None for a store in memory.
     pub to_durable_cut_s: Option<f64>,
-    /// Wall seconds from then until no compaction was due, where the next phase is not to pay for it: after the load.
+    /// Wall seconds from then until no compaction was due, if the next phase is not to pay for it: after the load.
     pub to_settled_s: Option<f64>,
-    /// Transactions, those without rows included.
+    /// Transactions, including those without rows.
     pub transactions: u64,
     /// Transactions that change rows.
     pub write_transactions: u64,
@@ -41,9 +41,9 @@ pub struct Phase {
     pub rows: u64,
     /// Bytes of binlog read.
     pub bytes: u64,
-    /// Cuts that ended in it.
+    /// Cuts that ended in the phase.
     pub cuts: u64,
-    /// Bytes that cuts wrote in it.
+    /// Bytes written by cuts in the phase.
     pub written_bytes: u64,
 }
 
@@ -59,18 +59,18 @@ impl Phase {
     }
 }
 
-/// Rates of reading behind a replay.
+/// Read rates after a replay.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReadRates {
-    /// When: `after replay`, `after full compaction`.
+    /// `after replay` or `after full compaction`.
     pub when: String,
-    /// Rows a second of a full read of every table.
+    /// Rows a second in a full read of every table.
     pub scanned_rows_per_s: f64,
-    /// Reads a second of rows by key, picked at random from all tables, one reader.
+    /// Reads a second of rows by key, picked at random from all tables, with one reader.
     pub key_reads_per_s: f64,
-    /// Reads a second of ten rows in the order of a key or secondary index from a random row on, one reader.
+    /// Reads a second of ten rows in the order of a key or secondary index, from a random row on, with one reader.
     pub ranges_per_s: f64,
-    /// Hash of all that the random reads found.
+    /// Hash of everything that the random reads returned.
     pub hash: String,
 }
 
@@ -81,33 +81,34 @@ pub struct TransactionReport {
     pub transactions: u64,
     /// Times the scheduler waited for a transaction's dependencies.
     pub scheduler_waits: u64,
-    /// Times a worker did.
+    /// Times a worker waited for a transaction's dependencies.
     pub worker_waits: u64,
     /// Times a worker waited for its turn to commit.
     pub commit_waits: u64,
     /// Times the scheduler waited for room in a worker's queue.
     pub queue_waits: u64,
-    /// Times the scheduler found no idle worker at once.
+    /// Times the scheduler found no idle worker at first.
     pub idle_waits: u64,
-    /// Turns of the workers' queues: transactions, slices of one, or events.
+    /// Entries in the workers' queues: transactions, slices of one, or events.
     pub jobs: u64,
     /// Times the shared pending-jobs latch was taken.
     pub latches: u64,
-    /// Times somebody else had it.
+    /// Times the latch was held by another thread.
     pub latches_contended: u64,
     /// Pieces that the scheduling thread decoded itself.
     pub decoded_by_scheduler: u64,
-    /// Transactions that waited for an earlier one of the same row without a key beyond what the tracker says.
+    /// Transactions that waited, beyond what the tracker asks, for an earlier one with the same row and no key.
     pub keyless_raised: u64,
-    /// The most transactions handed out beyond the low-water mark.
+    /// Maximum transactions handed out beyond the low-water mark.
     pub at_once_max: u64,
-    /// Transactions that everything before them held up.
+    /// Transactions that waited for everything before them.
     pub drains: u64,
-    /// Times the tracker's history was cleared, or its older half forgotten.
+    /// Times the tracker's history was cleared, or its older half dropped.
     pub forgotten: u64,
-    /// Transactions with a coarser parent because their rows do not say enough.
+    /// Transactions with a coarser parent because their rows do not give enough information.
     pub coarse: u64,
-    /// Mean distance from a transaction to the one it must wait for, distances above 64 counted as 64: 1 when all is serial.
+    /// Mean distance from a transaction to the one it must wait for, with distances above 64 counted as 64. 1 means
+    /// that everything is serial.
     pub parent_distance: f64,
 }
 
@@ -156,21 +157,21 @@ impl fmt::Display for TransactionReport {
     }
 }
 
-/// Lag of a log that was fed at a given pace.
+/// Lag of a log fed at a given pace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PacedLag {
     /// The pace, in words.
     pub pace: String,
-    /// Transactions a second that it came to.
+    /// Transactions a second actually fed.
     pub transactions_per_s: f64,
-    /// The most that a transaction was fed behind its time, µs. It is no part of the lag: a transaction's commit time is the
-    /// moment it is fed. A feeder that comes later and later means that the pace is above what the machine can do.
+    /// Maximum delay of a transaction after its due time, µs. Not part of the lag: a transaction's commit time is the
+    /// moment it is fed. A growing delay means that the pace is above what the machine can do.
     pub fed_late_us_max: u64,
-    /// From how many rows on a transaction is a large one.
+    /// Number of rows from which a transaction counts as large.
     pub large_rows: u64,
-    /// Of all transactions.
+    /// Lag of all transactions.
     pub all: LagSummary,
-    /// Of small ones, by thirds of the log, and of large ones.
+    /// Lag of small transactions, by thirds of the log, and of large ones.
     pub parts: LagParts,
 }
 
@@ -210,12 +211,12 @@ impl fmt::Display for PacedLag {
     }
 }
 
-/// What came out.
+/// Result of a replay.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReplayReport {
-    /// The logs replayed first, timed apart; None when there were none.
+    /// The logs replayed first, timed separately; None if there were none.
     pub load: Option<Phase>,
-    /// The logs measured.
+    /// The measured logs.
     pub measured: Phase,
     /// Write transactions a second.
     pub write_transactions_per_s: f64,
@@ -223,43 +224,43 @@ pub struct ReplayReport {
     pub rows_per_s: f64,
     /// Megabytes (10^6) of binlog a second.
     pub mb_per_s: f64,
-    /// New-Order transactions a minute of wall time, where the log is a TPC-C load's: the rows that table `orders` grew by.
+    /// New-Order transactions a minute of wall time for a TPC-C log: the rows by which table `orders` grew.
     pub tpmc_equivalent: Option<f64>,
     /// CPU and waits by stage in the measured phase.
     pub stages: Vec<StageCost>,
-    /// Lag of the measured phase's transactions when paced; None: at full speed.
+    /// Lag of the measured phase's transactions if paced; None at full speed.
     pub lag: Option<PacedLag>,
-    /// Row changes that each apply worker took in the measured phase; empty under the grain of transactions.
+    /// Row changes of each apply worker in the measured phase; empty under the grain of transactions.
     pub rows_by_worker: Vec<u64>,
-    /// Memory and progress of the measured phase; empty when not asked for.
+    /// Memory and progress of the measured phase; empty unless asked for.
     pub samples: Vec<Sample>,
     /// Peak resident memory of the process, bytes.
     pub peak_rss_bytes: u64,
-    /// Times that split waited for memory.
+    /// Times split waited for memory.
     pub memory_waits: u64,
-    /// Pieces that were barriers.
+    /// Number of pieces that were barriers.
     pub barriers: u64,
-    /// Syncs of the relay log, over all phases.
+    /// Syncs of the relay log over all phases.
     pub relay_syncs: u64,
-    /// Of the grain of transactions; None under the rows grain.
+    /// Counters of the grain of transactions; None under the rows grain.
     pub transactions: Option<TransactionReport>,
     /// Rows in the store at the end.
     pub rows_stored: u64,
-    /// Bytes the store takes.
+    /// Size of the store in bytes.
     pub store_bytes: u64,
-    /// Bytes that compaction had yet to merge when the measured phase ended.
+    /// Bytes still to be compacted when the measured phase ended.
     pub compaction_debt_bytes: u64,
-    /// Rates of reading, before compaction and after; empty when not asked for.
+    /// Read rates, before and after compaction; empty unless asked for.
     pub reads: Vec<ReadRates>,
-    /// Hash over the tables' hashes, as `lab hash` computes it on any server; None when not asked for.
+    /// Hash over the tables' hashes, as `lab hash` computes it on any server; None unless asked for.
     pub hash: Option<String>,
-    /// Rows and hash of each table; empty when not asked for.
+    /// Rows and hash of each table; empty unless asked for.
     pub tables: Vec<compare::TableHash>,
-    /// What was the same for all of it: the sync policy, checks, threads, memory.
+    /// Settings of the whole run: sync policy, checks, threads, memory.
     pub settings: String,
-    /// What ran it.
+    /// The machine that ran it.
     pub machine: String,
-    /// Load average of the last minute at the start.
+    /// Load average of the last minute, at the start.
     pub load_average: String,
 }
 

@@ -1,4 +1,4 @@
-//! Memory and progress of a replay while it runs, every 100 ms.
+//! Samples memory and progress of a running replay every 100 ms.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,39 +9,39 @@ use apply::Pipeline;
 use observe::ProcessFacts;
 use serde::Serialize;
 
-/// Between two samples.
+/// Interval between two samples.
 const APART: Duration = Duration::from_millis(100);
 
-/// One moment.
+/// State at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sample {
-    /// Since the phase began, milliseconds.
+    /// Milliseconds since the phase began.
     pub at_ms: u64,
     /// Resident memory of the process, bytes.
     pub rss_bytes: u64,
-    /// Bytes between split and publish.
+    /// Bytes in flight between split and publish.
     pub queue_bytes: u64,
-    /// Transactions visible.
+    /// Number of visible transactions.
     pub transactions: u64,
-    /// Row changes that the workers took, visible or not.
+    /// Row changes applied by the workers, visible or not.
     pub rows_applied: u64,
-    /// Lag of the transaction that became visible last, and the time since then, µs.
+    /// Lag of the transaction that became visible last, plus the time since then, µs.
     pub behind_us: u64,
-    /// A generation is being cut and the next one is full.
+    /// True while a generation is being cut and the next one is full.
     pub waits_for_cut: bool,
-    /// The tree has too many runs for one more cut.
+    /// True while the tree has too many runs for another cut.
     pub waits_for_compaction: bool,
     /// Sorted runs in level 0.
     pub l0_runs: u64,
     /// Bytes above the last level of the tree.
     pub debt_bytes: u64,
-    /// Runs that they stand in.
+    /// Runs that hold those bytes.
     pub debt_runs: u64,
-    /// Steps of compaction since start.
+    /// Compaction steps since start.
     pub compactions: u64,
 }
 
-/// The thread `sample`.
+/// Handle of the thread `sample`.
 pub(crate) struct Sampler {
     ended: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Sample>>,
@@ -51,7 +51,7 @@ impl Sampler {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When there can be no more threads.
+    /// No more threads can be started.
     pub(crate) fn start(pipeline: &Pipeline) -> std::io::Result<Sampler> {
         let (ended, started) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let (gate, rates) = (Arc::clone(&pipeline.gate), Arc::clone(&pipeline.rates));
@@ -86,7 +86,7 @@ impl Sampler {
         Ok(Sampler { ended, thread })
     }
 
-    /// Takes a last one and ends.
+    /// Takes a last sample and ends the thread.
     pub(crate) fn finish(self) -> Vec<Sample> {
         self.ended.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();

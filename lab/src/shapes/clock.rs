@@ -1,43 +1,43 @@
 //! Logical clocks as a source stamps them: `last_committed` and `sequence_number`.
 //!
-//! In: which rows a transaction changes, in commit order. Out: its two numbers. The rules are MySQL's: COMMIT_ORDER and
-//! WRITESET of rpl_trx_tracking.cc. Numbers count from 1 in each file.
+//! In: the rows a transaction changes, in commit order. Out: its two numbers. The rules are MySQL's: COMMIT_ORDER and
+//! WRITESET of rpl_trx_tracking.cc. Numbers count from 1 in each file. Never here: a wall clock.
 
 use std::collections::{HashMap, HashSet};
 
 /// As binlog_transaction_dependency_history_size.
 const HISTORY_ROWS: usize = 25_000;
-/// Transactions that commit together at most.
+/// Maximum transactions that commit together.
 const GROUP: usize = 8;
 
 /// How the source tracks dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tracking {
-    /// What committed together may run together, up to 8 transactions
+    /// Transactions that committed together, up to 8, may run in parallel
     CommitOrder,
-    /// Transactions without a row in common may run together, as far back as 25,000 rows
+    /// Transactions without a common row, as far back as 25,000 rows, may run in parallel
     Writeset,
 }
 
-/// What a transaction changes, as far as dependencies go.
+/// A transaction's changes, as far as they affect dependencies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Touched<'a> {
     /// Rows with a key, by table and number.
     Rows(&'a [(u64, u64)]),
-    /// Rows without a key of one table: no writeset, and never beside each other.
+    /// Rows of one table without a key: no writeset, and never in parallel with each other.
     Keyless(u64),
-    /// A statement, or more rows than a writeset holds: everything.
+    /// A statement, or more rows than a writeset holds: conflicts with everything.
     All,
 }
 
-/// See the module.
+/// State of a source's logical clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     tracking: Tracking,
     number: i64,
-    /// The last one before the open group.
+    /// The last transaction before the open group.
     group_parent: i64,
-    /// Rows and keyless tables that the open group changes; None: nothing may join it.
+    /// Rows and keyless tables that the open group changes; None if nothing may join it.
     group: Option<HashSet<(u64, u64)>>,
     group_len: usize,
     history: HashMap<(u64, u64), i64>,
@@ -57,12 +57,12 @@ impl Clock {
         }
     }
 
-    /// Numbers begin anew.
+    /// Restarts the numbers.
     pub(crate) fn begin_file(&mut self) {
         *self = Clock::new(self.tracking);
     }
 
-    /// `last_committed` and `sequence_number` of the next transaction.
+    /// Returns `last_committed` and `sequence_number` of the next transaction.
     pub(crate) fn stamp(&mut self, touched: Touched<'_>) -> (i64, i64) {
         let commit_parent = self.join_group(touched);
         self.number += 1;
@@ -93,7 +93,7 @@ impl Clock {
         self.history_start = self.number;
     }
 
-    /// Row locks are held until the commit: what conflicts with a transaction of the group was prepared behind it.
+    /// Row locks are held until the commit, so a transaction in conflict with the group was prepared after it.
     fn join_group(&mut self, touched: Touched<'_>) -> i64 {
         let keyless;
         let rows: Option<&[(u64, u64)]> = match touched {

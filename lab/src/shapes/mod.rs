@@ -1,8 +1,8 @@
-//! `lab make`: binlogs of shapes that are hard to replay, written from nothing.
+//! `lab make`: writes binlogs of shapes that are hard to replay, without a server.
 //!
 //! In: a shape and its sizes. Out: binlog files as a source would write them (GTIDs, commit times, logical clocks,
 //! checksums), `load.index` for tables and first rows, `run.index` for what is to be measured. Never here: a server; a
-//! transaction held in memory as a whole because it is large.
+//! large transaction held in memory as a whole.
 
 mod clock;
 mod table;
@@ -26,57 +26,57 @@ use clock::{Clock, Touched};
 use table::{DB, Table};
 use zipf::Zipf;
 
-/// When the first transaction commits, µs since 1970 (2025-11-13).
+/// Commit time of the first transaction, µs since 1970 (2025-11-13).
 const FIRST_COMMIT_US: u64 = 1_763_000_000_000_000;
 const SERVER_ID: u32 = 1;
 const SERVER_UUID: Uuid = Uuid([0x5a; 16]);
 const SERVER_VERSION: (&str, u32) = ("9.7.4", 90_704);
-/// Rows of a transaction of the load.
+/// Rows per transaction of the load.
 const LOAD_ROWS: u64 = 1000;
-/// Most rows of a table: `id` is an INT.
+/// Maximum rows of a table: `id` is an INT.
 const ROWS_MAX: u64 = i32::MAX as u64;
 
-/// What the transactions look like.
+/// Shape of the transactions.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Shape {
     /// Every transaction updates the same row
     Counter,
-    /// Every transaction updates one row, few of them most of the time
+    /// Every transaction updates one row; a few rows get most updates
     Zipf {
-        /// Rows of the table
+        /// Rows in the table
         #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=50_000_000))]
         rows: u32,
         /// Row n is hit with a weight of 1 / (n + 1)^THETA
         #[arg(long, default_value_t = 0.99)]
         theta: f64,
     },
-    /// Every transaction inserts rows of its own and updates one row that all share
+    /// Every transaction inserts rows of its own and updates one row shared by all
     PrivateShared {
         /// Rows inserted by each transaction
         #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(0..=100_000))]
         inserts: u32,
     },
-    /// Transactions of one row, and one huge transaction about another table in the middle of them
+    /// Single-row transactions with one huge transaction on another table in the middle
     Huge {
-        /// What the huge one does
+        /// What the huge transaction does
         #[arg(long, value_enum, default_value = "insert")]
         change: Change,
-        /// Rows that it changes
+        /// Rows that the huge transaction changes
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=ROWS_MAX))]
         huge_rows: u64,
-        /// Rows of the table that the others update
+        /// Rows in the table that the others update
         #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=50_000_000))]
         rows: u32,
     },
-    /// Every transaction updates one row of a table without keys in which every row stands twice
+    /// Every transaction updates one row of a table without keys that holds every row twice
     Keyless {
-        /// Rows of the table
+        /// Rows in the table
         #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=50_000_000))]
         rows: u32,
     },
 }
 
-/// What a huge transaction does.
+/// Kind of change in a huge transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Change {
     /// Inserts all its rows
@@ -100,36 +100,36 @@ impl Change {
 /// What to write.
 #[derive(Clone, Debug)]
 pub struct MakeOptions {
-    /// The kind of transactions.
+    /// Kind of transactions.
     pub shape: Shape,
-    /// Transactions of the run, a huge one not counted.
+    /// Transactions in the run, not counting a huge one.
     pub transactions: u64,
-    /// Commits a second, by their timestamps; above 0.
+    /// Commits a second, according to their timestamps; above 0.
     pub rate: f64,
     /// How the logical clocks are stamped.
     pub tracking: Tracking,
-    /// Same seed, same log.
+    /// The same seed gives the same log.
     pub seed: u64,
     /// New folder for the files.
     pub out: PathBuf,
-    /// A file is ended at the first transaction behind so many bytes.
+    /// Bytes after which the next transaction starts a new file.
     pub file_bytes: u64,
 }
 
 /// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MakeReport {
-    /// Files with tables and first rows.
+    /// Number of files with tables and first rows.
     pub load_files: usize,
-    /// Files of the run.
+    /// Number of files of the run.
     pub run_files: usize,
-    /// Transactions, those of the load too.
+    /// Transactions, including those of the load.
     pub transactions: u64,
-    /// Row changes, those of the load too.
+    /// Row changes, including those of the load.
     pub rows: u64,
-    /// Bytes.
+    /// Bytes written.
     pub bytes: u64,
-    /// The GTID of the huge transaction; `without.index` is the run without its file.
+    /// GTID of the huge transaction; `without.index` lists the run without its file.
     pub huge: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for MakeReport {
 /// Writes the files and their indexes.
 ///
 /// # Errors
-/// When the folder is not empty or cannot be written, or a number is out of range.
+/// The folder is not empty or cannot be written, or a number is out of range.
 pub fn make(options: &MakeOptions) -> anyhow::Result<MakeReport> {
     if !(options.rate.is_finite() && options.rate > 0.0) {
         bail!("commits a second: a number above 0");
@@ -185,13 +185,13 @@ pub fn make(options: &MakeOptions) -> anyhow::Result<MakeReport> {
 struct Maker {
     files: LogFiles,
     clock: Clock,
-    /// Between two commits, µs.
+    /// Microseconds between two commits.
     apart_us: f64,
     random: Random,
     report: MakeReport,
 }
 
-/// A table whose rows are updated one by one, with the version of each.
+/// A table whose rows are updated one at a time, with the version of each.
 struct Updated {
     table: Table,
     versions: Vec<u32>,
@@ -202,7 +202,7 @@ impl Updated {
         Updated { table, versions: vec![0; rows as usize] }
     }
 
-    /// The row's next version.
+    /// Advances the row to its next version.
     fn next(&mut self, row: u64) -> u64 {
         let Some(version) = usize::try_from(row).ok().and_then(|at| self.versions.get_mut(at)) else { return 0 };
         *version += 1;
@@ -267,9 +267,9 @@ impl Maker {
         Ok(())
     }
 
-    /// Tables and their first rows, in files of their own.
+    /// Writes tables and their first rows, in files of their own.
     fn load(&mut self, tables: &[(Table, u64)]) -> anyhow::Result<()> {
-        // The default database is not there yet when the statement is carried out again.
+        // The default database does not exist yet when the statement is replayed.
         self.transaction(Touched::All, 0, |writer| {
             writer.statement(b"", format!("CREATE DATABASE {DB}").as_bytes());
         })?;
@@ -291,7 +291,7 @@ impl Maker {
         Ok(())
     }
 
-    /// A transaction that updates one row.
+    /// Writes a transaction that updates one row.
     fn update(&mut self, updated: &mut Updated, row: u64) -> anyhow::Result<()> {
         let (table, version) = (updated.table, updated.next(row));
         let rows = [(table.id, row)];
@@ -319,7 +319,7 @@ impl Maker {
         })
     }
 
-    /// A transaction of rows events.
+    /// Writes a transaction of rows events.
     fn rows(&mut self, touched: Touched<'_>, rows: u64, events: impl FnOnce(&mut BinlogWriter)) -> anyhow::Result<()> {
         let xid = self.report.transactions + 1;
         self.transaction(touched, rows, |writer| {
@@ -340,7 +340,7 @@ impl Maker {
         self.files.write_gathered()
     }
 
-    /// What opens the next transaction.
+    /// Gtid event of the next transaction.
     fn next(&mut self, touched: Touched<'_>, rows: u64) -> anyhow::Result<GtidEvent> {
         let commit_us = FIRST_COMMIT_US + (self.report.transactions as f64 * self.apart_us) as u64;
         let timestamp = (commit_us / 1_000_000) as u32;
@@ -361,7 +361,7 @@ impl Maker {
         Ok(event)
     }
 
-    /// One statement about the first `rows` rows of a table, event by event.
+    /// Writes one statement that changes the first `rows` rows of a table, event by event.
     fn huge(&mut self, table: Table, kind: RowsKind, rows: u64) -> anyhow::Result<()> {
         let version = u64::from(kind == RowsKind::Update);
         let gtid = self.next(Touched::All, rows)?;
@@ -384,7 +384,7 @@ fn begin(writer: &mut BinlogWriter) {
     writer.statement(DB.as_bytes(), b"BEGIN");
 }
 
-/// Bytes of a huge transaction's events behind its Gtid event: images of one length, so events of two.
+/// Bytes of a huge transaction's events after its Gtid event. All images have one length, so events have one of two.
 fn huge_bytes(table: Table, kind: RowsKind, rows: u64) -> u64 {
     let per_event = Table::rows_per_event(kind) as u64;
     let bytes_of = |events: &dyn Fn(&mut BinlogWriter)| {

@@ -1,7 +1,7 @@
 //! The one kind of table that all shapes use, and its events.
 //!
-//! In: numbers of rows and their versions. Out: Table_map and rows events. Never here: state; every column is a function
-//! of the row's number and version, so that before images need no memory.
+//! In: numbers of rows and their versions. Out: Table_map and rows events. Never here: state. Every column is a
+//! function of the row's number and version, so that before images need no memory.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use binlog::{RowsEvent, RowsKind, TableMapEvent};
 
 /// Database of all shapes.
 pub(crate) const DB: &str = "shapes";
-/// As binlog_row_event_max_size: rows of a statement are cut into events of about this size, bytes.
+/// As binlog_row_event_max_size: a statement's rows are split into events of about this many bytes.
 const EVENT_BYTES: usize = 8192;
-/// Column `pad`, bytes.
+/// Length of column `pad` in bytes.
 const PAD: u8 = 60;
 /// Null bits, id, k, v, length of pad, pad.
 const IMAGE_BYTES: usize = 1 + 4 + 4 + 8 + 1 + PAD as usize;
 /// LONG, LONG, LONGLONG, VARCHAR.
 const COLUMN_TYPES: [u8; 4] = [3, 3, 8, 15];
-/// As a server with binlog_row_metadata=MINIMAL tells: numbers are signed, the text's collation is binary, all columns are
-/// visible (log_event.h, `Optional_metadata_field_type`).
+/// As from a server with binlog_row_metadata=MINIMAL: numbers are signed, the text's collation is binary, all columns
+/// are visible (log_event.h, `Optional_metadata_field_type`).
 const OPTIONAL: [u8; 9] = [1, 1, 0, 2, 1, 63, 12, 1, 0b1111_0000];
 /// All four columns.
 const ALL: [u8; 1] = [0b1111];
@@ -27,15 +27,15 @@ const ALL: [u8; 1] = [0b1111];
 /// A table: `id INT, k INT, v BIGINT, pad VARBINARY(60)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
-    /// Number in Table_map events.
+    /// Table number in Table_map events.
     pub id: u64,
     pub name: &'static str,
-    /// Without keys, and every two rows start as equal ones.
+    /// True for a table without keys, in which rows start as pairs of equal ones.
     pub keyless: bool,
 }
 
 impl Table {
-    /// CREATE TABLE.
+    /// The CREATE TABLE statement.
     pub(crate) fn definition(&self) -> String {
         let keys = if self.keyless { "" } else { ", PRIMARY KEY (id), KEY k (k)" };
         format!(
@@ -45,7 +45,7 @@ impl Table {
         )
     }
 
-    /// Names the table for the rows that follow.
+    /// Writes the table map of the rows that follow.
     pub(crate) fn map(&self, writer: &mut BinlogWriter) {
         writer.table_map(&TableMapEvent {
             table_id: self.id,
@@ -59,13 +59,13 @@ impl Table {
         });
     }
 
-    /// Rows that a rows event takes before the next one begins.
+    /// Number of rows in a full rows event.
     pub(crate) fn rows_per_event(kind: RowsKind) -> usize {
         let images = usize::from(kind.has_before()) + usize::from(kind.has_after());
         EVENT_BYTES.div_ceil(images * IMAGE_BYTES)
     }
 
-    /// One rows event: insert of a version, update to it from the one before, or delete of it.
+    /// Writes one rows event: insert of a version, update to it from the previous one, or its delete.
     pub(crate) fn rows(
         &self,
         writer: &mut BinlogWriter,
@@ -95,7 +95,7 @@ impl Table {
         });
     }
 
-    /// A statement about rows that fit into a few events: table map and rows.
+    /// Writes a statement whose rows fit into a few events: table map and rows.
     pub(crate) fn statement(&self, writer: &mut BinlogWriter, kind: RowsKind, rows: &[(u64, u64)]) {
         self.map(writer);
         let mut events = rows.chunks(Table::rows_per_event(kind)).peekable();
@@ -104,7 +104,7 @@ impl Table {
         }
     }
 
-    /// Ranges of rows that make one event each, of a statement about the first `rows` rows.
+    /// Row ranges of the events of a statement that changes the first `rows` rows.
     pub(crate) fn events(kind: RowsKind, rows: u64) -> impl Iterator<Item = Range<u64>> {
         let step = Table::rows_per_event(kind) as u64;
         (0..rows.div_ceil(step)).map(move |event| event * step..((event + 1) * step).min(rows))

@@ -1,19 +1,19 @@
-//! Numbers by Zipf's law: number n is drawn with a weight of 1 / (n + 1)^theta.
+//! Random numbers with Zipf's distribution: number n has a weight of 1 / (n + 1)^theta.
 
 use crate::tpcc::random::Random;
 
 /// Resolution of a draw.
 const STEPS: u64 = (1 << 53) - 1;
 
-/// See the module.
+/// Zipf distribution over a range of numbers.
 #[derive(Debug)]
 pub(crate) struct Zipf {
-    /// Share of all draws up to and with each number.
+    /// Share of all draws up to and including each number.
     cumulative: Vec<f64>,
 }
 
 impl Zipf {
-    /// Over `count` numbers from 0 on; `theta` 0 is uniform.
+    /// Distribution over `count` numbers from 0; `theta` 0 is uniform.
     pub(crate) fn new(count: u32, theta: f64) -> Zipf {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = (1..=count)
@@ -39,7 +39,7 @@ impl Zipf {
 mod tests {
     use super::*;
 
-    /// Shares of the first numbers against the law's, over enough draws for three digits.
+    /// Compares shares of the first numbers with the law's, over enough draws for three digits.
     #[test]
     fn draws_follow_the_law() {
         for theta in [0.0, 0.99, 1.2] {

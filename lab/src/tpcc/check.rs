@@ -1,4 +1,4 @@
-//! Consistency conditions 3.3.2.1 to 3.3.2.4, as queries any MySQL-protocol server answers.
+//! Consistency conditions 3.3.2.1 to 3.3.2.4, as queries that any MySQL-protocol server answers.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use anyhow::{Context, Result};
 use super::TpccOptions;
 use super::session::Session;
 
-/// Offending rows shown per condition.
+/// Maximum offending rows shown per condition.
 const SHOWN_MAX: usize = 5;
 
-/// One condition's result.
+/// Result of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Clause and content.
     pub name: &'static str,
-    /// Warehouses or districts looked at.
+    /// Number of warehouses or districts checked.
     pub checked: u64,
-    /// Those that break it.
+    /// Number of them that violate it.
     pub broken: u64,
-    /// The first few, as text.
+    /// The first few violations, as text.
     pub examples: Vec<String>,
 }
 
-/// What the four conditions say.
+/// Results of the four conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckReport {
     /// In the specification's order.
@@ -31,7 +31,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// All conditions hold, of at least one warehouse.
+    /// True if all conditions hold, for at least one warehouse.
     pub fn is_consistent(&self) -> bool {
         self.conditions.iter().all(|condition| condition.broken == 0 && condition.checked > 0)
     }
@@ -58,7 +58,7 @@ impl fmt::Display for CheckReport {
     }
 }
 
-/// (name, SELECT of what must be looked at: key columns, left, right)
+/// (name, SELECT of the values to compare: key columns, left, right)
 const CONDITIONS: [(&str, &str); 4] = [
     (
         "3.3.2.1  W_YTD = sum(D_YTD)",
@@ -94,7 +94,7 @@ pub(crate) fn check(options: &TpccOptions) -> Result<CheckReport> {
     let server = options.connect_options()?;
     let mut session =
         Session::connect(&server, Some(&options.database), &options.session_variables).context("connecting")?;
-    // One snapshot for all four: a check beside a running load is sound.
+    // One snapshot for all four, so that a check during a load is sound.
     session.text("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
     let mut conditions = Vec::new();
     for (name, sql) in CONDITIONS {

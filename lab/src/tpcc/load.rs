@@ -14,9 +14,9 @@ use super::schema::{PROCEDURES, TABLES, create_table};
 use super::session::{Session, cents_text};
 use super::{DISTRICTS, Population, Style, TpccOptions};
 
-/// An INSERT is sent when its text reaches this: well below the smallest max_allowed_packet in use (1 MiB on old servers).
+/// Text length at which an INSERT is sent: well below the smallest max_allowed_packet in use (1 MiB on old servers).
 const STATEMENT_BYTES: usize = 256 << 10;
-/// What the load writes where the specification says "now": the same seed gives the same rows.
+/// Time written where the specification says "now", so that the same seed gives the same rows.
 const LOAD_TIME: &str = "2026-01-01 00:00:00";
 
 pub(crate) fn prepare(options: &TpccOptions, out: &mut dyn Write) -> Result<()> {
@@ -90,7 +90,7 @@ fn load_warehouses(
                         .with_context(|| format!("loading warehouse {warehouse}"))
                         .map(|()| (warehouse, started.elapsed().as_secs_f64()));
                     if result.is_err() {
-                        // The others finish the warehouse they are at and take no new one.
+                        // The others finish their current warehouse and take no new one.
                         next.store(population.warehouses + 1, Ordering::Relaxed);
                     }
                     if done.send(result).is_err() {
@@ -121,7 +121,7 @@ impl<'a> Insert<'a> {
         Insert { session, head, sql: String::with_capacity(STATEMENT_BYTES + (4 << 10)) }
     }
 
-    /// Appends a row's values; `fill` writes them without the parentheses.
+    /// Appends a row; `fill` writes the values without the parentheses.
     fn row(&mut self, fill: impl FnOnce(&mut String)) -> Result<()> {
         self.sql.push_str(if self.sql.is_empty() { self.head } else { "," });
         self.sql.push('(');
@@ -157,7 +157,7 @@ fn push_address(sql: &mut String, random: &mut Random) {
     sql.push_str("11111'");
 }
 
-// Writing into a String does not fail; the macro wants its result used.
+// Writing into a String cannot fail, but the macro's result must be used.
 macro_rules! push {
     ($sql:expr, $($arg:tt)*) => { let _ = write!($sql, $($arg)*); };
 }

@@ -1,7 +1,8 @@
 //! TPC-C (revision 5.11) against any MySQL-protocol server: tables, population, the five transactions, consistency.
 //!
-//! In: a server's address, warehouses, terminals, a seed. Out: tpmC, latencies per transaction, what the consistency
-//! conditions say. Never here: think and keying times. Without them this is no TPC-C result, and every report says so.
+//! In: a server's address, warehouses, terminals, a seed. Out: tpmC, latencies per transaction, results of the
+//! consistency conditions. Never here: think and keying times. Without them this is not a TPC-C result, and every
+//! report says so.
 
 mod check;
 mod load;
@@ -51,22 +52,22 @@ pub enum Limit {
     Duration(Duration),
     /// After this many completed transactions of all types.
     Transactions(u64),
-    /// After this many completed New-Order, Payment and Delivery transactions: what reaches the log.
+    /// After this many completed New-Order, Payment and Delivery transactions, the ones that reach the log.
     WriteTransactions(u64),
 }
 
-/// Everything `prepare`, `run` and `check` can be told.
+/// Options of `prepare`, `run` and `check`.
 #[derive(Clone, Debug)]
 pub struct TpccOptions {
     /// The server.
     pub server: ConnectOptions,
-    /// Its database; `prepare` makes it anew.
+    /// Database to use; `prepare` drops and creates it.
     pub database: String,
     /// Warehouses to load; a run uses every warehouse it finds.
     pub warehouses: u32,
     /// Terminals, each a thread with a connection of its own.
     pub terminals: usize,
-    /// Same seed, same load and same inputs per terminal.
+    /// The same seed gives the same load and the same inputs per terminal.
     pub seed: u64,
     /// How the terminals talk to the server.
     pub style: Style,
@@ -74,18 +75,18 @@ pub struct TpccOptions {
     pub limit: Limit,
     /// Fraction (0 to 1) of items, stock, customers and orders; 1 is the specification's.
     pub scale: f64,
-    /// Declare the specification's foreign keys.
+    /// True to declare the specification's foreign keys.
     pub foreign_keys: bool,
-    /// Connections loading at once.
+    /// Connections that load at the same time.
     pub load_threads: usize,
-    /// How long a terminal tries to reach a lost server again before the run fails.
+    /// How long a terminal retries a lost server before the run fails.
     pub reconnect_for: Duration,
-    /// Set in every session that writes, before anything else: names and literals.
+    /// Variables to set first in every session that writes: names and literals.
     pub session_variables: Vec<(String, String)>,
 }
 
 impl TpccOptions {
-    /// One warehouse, one terminal, a minute, statements, spec scale.
+    /// One warehouse, one terminal, one minute, prepared statements, the specification's scale.
     pub fn new(server: ConnectOptions) -> Self {
         TpccOptions {
             server,
@@ -114,12 +115,12 @@ impl TpccOptions {
     }
 }
 
-/// How much of everything there is: fixed by the specification, or a fraction of it.
+/// Sizes of the population: the specification's, or a fraction of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Population {
     pub warehouses: u32,
     pub items: u64,
-    /// Per district, and as many orders.
+    /// Per district; there are as many orders.
     pub customers: u64,
 }
 
@@ -138,18 +139,18 @@ impl Population {
         self.items == Self::ITEMS && self.customers == Self::CUSTOMERS
     }
 
-    /// The last three tenths of the orders wait for delivery.
+    /// The last three tenths of the orders are undelivered.
     pub(crate) fn first_undelivered(&self) -> u64 {
         self.customers - self.customers * 3 / 10 + 1
     }
 }
 
-/// Makes the database anew and loads it. Progress goes to `out`.
+/// Drops and creates the database, then loads it. Progress goes to `out`.
 pub fn prepare(options: &TpccOptions, out: &mut dyn Write) -> anyhow::Result<()> {
     load::prepare(options, out)
 }
 
-/// Runs the mix until the limit. A line every ten seconds goes to `out`; the result is the caller's to print.
+/// Runs the mix until the limit. Writes a line to `out` every ten seconds; the caller prints the result.
 pub fn run(options: &TpccOptions, out: &mut dyn Write) -> anyhow::Result<TpccReport> {
     run::run(options, out)
 }

@@ -1,12 +1,12 @@
-//! Seeded randomness as TPC-C wants it: uniform, NURand (clause 2.1.6), last names (4.3.2.3), strings.
+//! Seeded randomness as TPC-C defines it: uniform, NURand (clause 2.1.6), last names (4.3.2.3), strings.
 
-/// Constant C of NURand(255) while loading. Fixed, so that a run may draw its own whatever seed the load had.
+/// Constant C of NURand(255) for the load. Fixed, so that a run can choose its own without knowing the load's seed.
 pub(crate) const C_LAST_LOAD: u64 = 157;
 
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// SplitMix64: one word of state, every seed is a good one.
+/// SplitMix64: one word of state, and every seed is a good one.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -26,7 +26,7 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A whole number of `low..=high`.
+    /// A whole number in `low..=high`.
     pub(crate) fn uniform(&mut self, low: u64, high: u64) -> u64 {
         debug_assert!(low <= high);
         let span = u128::from(high - low) + 1;
@@ -39,21 +39,21 @@ impl Random {
         self.uniform(1, 100) <= percent
     }
 
-    /// Letters and digits, appended to `out`.
+    /// Appends letters and digits to `out`.
     pub(crate) fn push_text(&mut self, out: &mut String, length_min: u64, length_max: u64) {
         for _ in 0..self.uniform(length_min, length_max) {
             out.push(char::from(ALPHANUMERIC[self.uniform(0, 61) as usize]));
         }
     }
 
-    /// Digits, appended to `out`.
+    /// Appends digits to `out`.
     pub(crate) fn push_digits(&mut self, out: &mut String, length: u64) {
         for _ in 0..length {
             out.push(char::from(b'0' + self.uniform(0, 9) as u8));
         }
     }
 
-    /// 26 to 50 characters, "ORIGINAL" somewhere in every tenth (clause 4.3.3.1).
+    /// Appends 26 to 50 characters, with "ORIGINAL" somewhere in every tenth text (clause 4.3.3.1).
     pub(crate) fn push_data(&mut self, out: &mut String) {
         let length = self.uniform(26, 50);
         if self.percent(10) {
@@ -77,13 +77,13 @@ impl Random {
     }
 }
 
-/// NURand(A, x, y): numbers of `low..=high`, some much more often than others.
+/// NURand(A, x, y): numbers in `low..=high`, some much more frequent than others.
 pub(crate) fn non_uniform(random: &mut Random, a: u64, c: u64, low: u64, high: u64) -> u64 {
     let mixed = random.uniform(0, a) | random.uniform(low, high);
     (mixed + c) % (high - low + 1) + low
 }
 
-/// NURand's constants C, drawn once a run from its seed.
+/// NURand's constants C, drawn from the seed once a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NonUniform {
     c_last: u64,
@@ -94,7 +94,7 @@ pub(crate) struct NonUniform {
 impl NonUniform {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, u64::MAX);
-        // Clause 2.1.6.1: the distance from the load's C is 65 to 119, but not 96 or 112.
+        // Clause 2.1.6.1: the distance from the load's C is 65 to 119, except 96 and 112.
         let c_last = loop {
             let distance = random.uniform(65, 119);
             if distance != 96 && distance != 112 {
@@ -112,13 +112,13 @@ impl NonUniform {
         non_uniform(random, 8191, self.c_item, 1, items)
     }
 
-    /// A number to make a last name of; below the spec's scale only names that were loaded.
+    /// A number for a last name; below the specification's scale only names that were loaded.
     pub(crate) fn last_name(&self, random: &mut Random, customers: u64) -> u64 {
         non_uniform(random, 255, self.c_last, 0, customers.clamp(1, 1000) - 1)
     }
 }
 
-/// The last name of `number` (0 to 999): one syllable a digit.
+/// The last name for `number` (0 to 999): one syllable a digit.
 pub(crate) fn last_name(number: u64) -> String {
     let digits = [number / 100 % 10, number / 10 % 10, number % 10];
     digits.map(|digit| SYLLABLES[digit as usize]).concat()
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(counts[0], 0);
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let hottest: u32 = counts[..300].iter().sum();
-        // Uniform would give the hottest tenth a little over 30,000.
+        // A uniform draw would give the hottest tenth a little over 30,000.
         assert!(hottest > 60_000, "{hottest}");
     }
 

@@ -1,4 +1,4 @@
-//! What a run says at its end.
+//! The report at the end of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,39 +15,39 @@ use super::{Population, Style, TpccOptions};
 /// Latencies above this are counted as this.
 const LATENCY_US_MAX: u64 = 600_000_000;
 
-/// One transaction type's part of a run.
+/// Figures of one transaction type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransactionReport {
-    /// The specification's name.
+    /// Name in the specification.
     pub name: String,
-    /// Completed, rolled back ones included.
+    /// Completed transactions, including those rolled back.
     pub completed: u64,
-    /// Rolled back as the specification asks (1 % of New-Order).
+    /// Transactions rolled back as the specification demands (1 % of New-Order).
     pub rolled_back: u64,
-    /// Repeated after a deadlock or lock wait.
+    /// Retries after a deadlock or lock wait.
     pub retries: u64,
-    /// Latency in microseconds, retries included.
+    /// Median latency in microseconds, retries included.
     pub p50_us: u64,
-    /// See `p50_us`.
+    /// 90th percentile, as `p50_us`.
     pub p90_us: u64,
-    /// See `p50_us`.
+    /// 99th percentile, as `p50_us`.
     pub p99_us: u64,
-    /// See `p50_us`.
+    /// Maximum, as `p50_us`.
     pub max_us: u64,
 }
 
-/// A run's result.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TpccReport {
-    /// Warehouses found.
+    /// Number of warehouses found.
     pub warehouses: u32,
-    /// Terminals.
+    /// Number of terminals.
     pub terminals: usize,
     /// "statements" or "procedures".
     pub style: String,
-    /// The run's seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// False below the specification's population.
+    /// False if the population is smaller than the specification's.
     pub spec_scale: bool,
     /// Wall seconds.
     pub seconds: f64,
@@ -59,7 +59,7 @@ pub struct TpccReport {
     pub write_transactions: u64,
     /// Per type, in the specification's order.
     pub transactions: Vec<TransactionReport>,
-    /// What went wrong, with counts; deadlocks that were retried too.
+    /// Errors with their counts, including deadlocks that were retried.
     pub errors: BTreeMap<String, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Terminals, one thread each, until the limit.
+//! Runs terminals, one thread each, until the limit.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,12 +13,12 @@ use super::session::{Remedy, Session, remedy};
 use super::transactions::{Outcome, Terminal, TransactionType};
 use super::{Limit, Population, Style, TpccOptions};
 
-/// How often progress is told.
+/// Interval between lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// A transaction that loses this often against others is given up and counted as an error.
 const RETRIES_MAX: u32 = 100;
 
-/// What terminals share: the end of the run, and live counts.
+/// State that terminals share: the end of the run, and live counts.
 struct Course<'a> {
     options: &'a TpccOptions,
     server: ConnectOptions,
@@ -26,7 +26,7 @@ struct Course<'a> {
     stop: AtomicBool,
     completed: AtomicU64,
     new_orders: AtomicU64,
-    /// Transactions promised to the limit, so that it is met exactly.
+    /// Transactions already promised, so that the limit is met exactly.
     promised: AtomicU64,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &TpccOptions, out: &mut dyn Write) -> Result<TpccRepo
     Ok(total.into_report(options, &population, elapsed))
 }
 
-/// What was loaded decides what is asked for.
+/// Finds out what was loaded, which bounds the inputs.
 fn find_population(options: &TpccOptions, server: &ConnectOptions) -> Result<Population> {
     let mut session =
         Session::connect(server, Some(&options.database), &options.session_variables).context("connecting")?;
@@ -95,7 +95,7 @@ fn find_population(options: &TpccOptions, server: &ConnectOptions) -> Result<Pop
 }
 
 impl Course<'_> {
-    /// Takes the next transaction from what is left to the limit; `false` ends the terminal.
+    /// Takes a transaction from those left to the limit; `false` ends the terminal.
     fn promise(&self, transaction: TransactionType) -> bool {
         let take = |limit: u64| self.promised.fetch_add(1, Ordering::Relaxed) < limit;
         match self.options.limit {
@@ -125,7 +125,7 @@ impl Course<'_> {
                         match remedy(&error) {
                             Remedy::Retry if retries < RETRIES_MAX => retries += 1,
                             Remedy::Retry => break None,
-                            // Whether the lost transaction committed is unknown: it is not repeated.
+                            // Whether the lost transaction committed is unknown, so it is not retried.
                             Remedy::Reconnect => {
                                 session = self.connect(&mut tally)?;
                                 break None;
@@ -146,7 +146,7 @@ impl Course<'_> {
         Ok(tally)
     }
 
-    /// Connects, for as long as a lost server is given to come back.
+    /// Connects, retrying for as long as a lost server may take to return.
     fn connect(&self, tally: &mut Tally) -> Result<Session> {
         let deadline = Instant::now() + self.options.reconnect_for;
         loop {

@@ -1,4 +1,4 @@
-//! The specification's nine tables (clause 1.3) with the keys and secondary indexes its implementations have.
+//! The specification's nine tables (clause 1.3), with the keys and secondary indexes that implementations have.
 
 /// Every table, parents before children.
 pub(crate) const TABLES: [&str; 9] =
@@ -47,7 +47,7 @@ const CREATE_TABLES: [&str; 9] = [
         PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number))",
 ];
 
-/// The specification's references, as an option: most published implementations leave them out.
+/// The specification's references. Optional, because most published implementations leave them out.
 const FOREIGN_KEYS: [(&str, &str); 10] = [
     ("district", "CONSTRAINT district_warehouse FOREIGN KEY (d_w_id) REFERENCES warehouse (w_id)"),
     ("stock", "CONSTRAINT stock_warehouse FOREIGN KEY (s_w_id) REFERENCES warehouse (w_id)"),
@@ -76,7 +76,7 @@ const FOREIGN_KEYS: [(&str, &str); 10] = [
     ),
 ];
 
-/// The statement that makes `table` of `TABLES`.
+/// Statement that creates the table at `index` in `TABLES`.
 pub(crate) fn create_table(index: usize, foreign_keys: bool) -> String {
     let mut sql = CREATE_TABLES[index].to_string();
     if foreign_keys {
@@ -90,7 +90,7 @@ pub(crate) fn create_table(index: usize, foreign_keys: bool) -> String {
     sql
 }
 
-/// What the procedure style signals for the 1 % of New-Order transactions that roll back (clause 2.4.1.4).
+/// Signalled by the procedure style for the 1 % of New-Order transactions that roll back (clause 2.4.1.4).
 pub(crate) const UNUSED_ITEM: &str = "tpcc: unused item";
 
 /// The five transactions as procedures: one round trip each. `p_lines` lists item:warehouse:quantity, comma-separated.

@@ -1,4 +1,4 @@
-//! One connection with its prepared statements, rows as owned cells, and which errors mean "again".
+//! A connection with its prepared statements; rows as owned cells; errors that mean "retry".
 
 use std::collections::HashMap;
 
@@ -61,14 +61,14 @@ pub(crate) fn cents_text(cents: i64) -> String {
     format!("{sign}{}.{:02}", cents.abs() / 100, cents.abs() % 100)
 }
 
-/// What an error asks of a terminal.
+/// What a terminal does after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// The same transaction again: deadlock, lock wait, certification conflict.
+    /// Retry the transaction: deadlock, lock wait, certification conflict.
     Retry,
-    /// A new connection, then again.
+    /// Reconnect.
     Reconnect,
-    /// Nothing helps.
+    /// Give up.
     Fail,
 }
 
@@ -81,14 +81,14 @@ pub(crate) fn remedy(error: &ClientError) -> Remedy {
     }
 }
 
-/// One connection and its statements, prepared at first use.
+/// A connection and its statements, each prepared at first use.
 pub(crate) struct Session {
     connection: Connection,
     statements: HashMap<&'static str, Statement>,
 }
 
 impl Session {
-    /// Connects; `database` is used when given. The variables, names and literals, are set first.
+    /// Connects, to `database` if given. First sets the variables, given as names and literals.
     pub(crate) fn connect(
         options: &ConnectOptions,
         database: Option<&str>,
@@ -144,14 +144,14 @@ impl Session {
         Ok(self.rows(sql, params)?.into_iter().next())
     }
 
-    /// A text query's single number.
+    /// The single number that a text query returns.
     pub(crate) fn number(&mut self, sql: &str) -> Result<u64> {
         let result = self.connection.query(sql).with_context(|| sql.to_owned())?;
         let text = result.first_text().unwrap_or_default();
         text.parse().with_context(|| format!("'{text}' is no number: {sql}"))
     }
 
-    /// A text query's rows as text, NULL as "NULL".
+    /// Rows of a text query as text, NULL as "NULL".
     pub(crate) fn table(&mut self, sql: &str) -> Result<Vec<Vec<String>>> {
         let result = self.connection.query(sql).with_context(|| sql.to_owned())?;
         let text = |value: Option<Vec<u8>>| {

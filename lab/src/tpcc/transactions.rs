@@ -1,4 +1,4 @@
-//! The five transactions (clause 2): their inputs, and both ways to carry them out.
+//! The five transactions (clause 2): their inputs, and both ways of running them.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl TransactionType {
         TransactionType::StockLevel,
     ];
 
-    /// Whether it changes rows.
+    /// True if it changes rows.
     pub fn writes(self) -> bool {
         matches!(self, TransactionType::NewOrder | TransactionType::Payment | TransactionType::Delivery)
     }
@@ -63,7 +63,7 @@ impl fmt::Display for TransactionType {
     }
 }
 
-/// A customer by number (40 %) or last name (60 %).
+/// A customer, chosen by number (40 %) or last name (60 %).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Customer {
     Id(u64),
@@ -77,7 +77,7 @@ pub(crate) struct OrderLine {
     quantity: u64,
 }
 
-/// A transaction's input, drawn before its clock starts; a retry repeats it.
+/// Input of a transaction, drawn before its clock starts; a retry reuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     NewOrder { district: u64, customer: u64, lines: Vec<OrderLine> },
@@ -103,18 +103,18 @@ impl Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Committed,
-    /// The 1 % of New-Order that asks for an unused item: completed, too.
+    /// The 1 % of New-Order that ask for an unused item; they count as completed.
     RolledBack,
 }
 
-/// A terminal: its home, its randomness.
+/// A terminal: its home warehouse and its random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Terminal {
     pub population: Population,
     pub non_uniform: NonUniform,
     pub random: Random,
     pub warehouse: u64,
-    /// Stock-Level's district is the terminal's own (clause 2.8.1.1).
+    /// District for Stock-Level: the terminal's own (clause 2.8.1.1).
     pub district: u64,
 }
 
@@ -124,7 +124,7 @@ impl Terminal {
         Terminal {
             population,
             non_uniform: NonUniform::new(seed),
-            // Streams below 2^32 are the load's.
+            // Streams below 2^32 belong to the load.
             random: Random::new(seed, (1 << 32) + number),
             warehouse: number % warehouses + 1,
             district: number / warehouses % DISTRICTS + 1,
@@ -150,7 +150,7 @@ impl Terminal {
         let count = self.random.uniform(5, 15);
         let rolls_back = self.random.percent(1);
         let mut lines: Vec<OrderLine> = (0..count).map(|_| self.draw_line()).collect();
-        // All terminals take stock rows in one order: fewer deadlocks.
+        // All terminals take stock rows in the same order, for fewer deadlocks.
         lines.sort_unstable_by_key(|line| (line.supply_warehouse, line.item));
         if rolls_back && let Some(last) = lines.last_mut() {
             last.item = self.population.items + 1;
@@ -189,7 +189,7 @@ impl Terminal {
         }
     }
 
-    /// Any warehouse but the home; the home where there is no other.
+    /// Any warehouse except the home; the home if it is the only one.
     fn other_warehouse(&mut self) -> u64 {
         let warehouses = u64::from(self.population.warehouses);
         if warehouses == 1 {
@@ -444,7 +444,8 @@ impl Terminal {
             let Some(order) = oldest.as_ref().and_then(|row| row.first()).and_then(Cell::int) else { continue };
             let key = [Param::from(home), district.into(), order.into()];
             session.execute("DELETE FROM new_order WHERE no_w_id = ? AND no_d_id = ? AND no_o_id = ?", &key)?;
-            // Locking, as above: a plain read would use the snapshot of the first district's, older than the order.
+            // Locking, as above: a plain read would use the snapshot taken for the first district, older than the
+            // order.
             let found = session
                 .row("SELECT o_c_id FROM orders WHERE o_w_id = ? AND o_d_id = ? AND o_id = ? FOR UPDATE", &key)?;
             let customer = int(&found, 0, "order")?;
@@ -490,7 +491,7 @@ macro_rules! select_stock {
     };
 }
 
-/// One statement a district: S_DIST_xx is a column of its own.
+/// One statement per district: each S_DIST_xx is a column of its own.
 const SELECT_STOCK: [&str; 10] = select_stock!("01" "02" "03" "04" "05" "06" "07" "08" "09" "10");
 
 /// By last name it is the middle one, ordered by first name, rounded up (clause 2.5.2.2).
