@@ -1,14 +1,15 @@
-//! Every interleaving of what the product's threads share without a lock, or wake each other with, by loom.
+//! Runs every interleaving, under loom, of the parts that the product's threads share without a lock or use to wake
+//! each other.
 //!
-//! In: the product's own source files, compiled here over loom's types ([`sync`] stands where `crate::sync` stands in their
-//! crates; there it is `std`). Out: whether any order in which threads run, and any value that the memory model lets a load
-//! see, breaks what the part promises. Never here: a copy of a part; a part that only locks and channels order, but for
-//! what the channels and wake-ups of our own are made of.
+//! In: the product's own source files, compiled here against loom's types ([`sync`] replaces `crate::sync`, which is
+//! `std` in their crates). Out: whether any order of threads, and any value that the memory model lets a load see,
+//! breaks the part's promise. Never here: a copy of a part; a part that is ordered only by locks and channels, unless
+//! our own channels and wake-ups are made of it.
 //!
-//! loom's timed waits never end by time: a wake-up that is lost is a deadlock, and reported. Every model must be able to fail:
-//! the tests run it again with an ordering taken away, a wake-up swallowed or the promise broken ([`Weakened`]), and
+//! loom's timed waits never time out, so a lost wake-up is a deadlock and is reported. Every model must be able to
+//! fail: the tests run it again with an ordering removed, a wake-up swallowed or the promise broken ([`Weakened`]), and
 //! expect it to find that.
-// For the files taken from elsewhere: models use a part of each, and what their crates export is private here.
+// For the included files: models use part of each, and what their crates export is private here.
 #![allow(dead_code, unreachable_pub)]
 
 mod models;
@@ -40,7 +41,7 @@ pub use models::{
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is taken away from a part.
+/// What a part is deprived of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakened {
     /// Nothing.
@@ -49,11 +50,11 @@ pub enum Weakened {
     NoRelease,
     /// Loads and read-modify-writes acquire nothing.
     NoAcquire,
-    /// Nobody who waits is woken.
+    /// No waiter is woken.
     NoWakeUp,
 }
 
-/// Whether loom finds an interleaving of `model` that breaks it, with something taken away.
+/// True if loom finds an interleaving that breaks `model` once it is weakened.
 #[must_use]
 pub fn is_caught(weakened: Weakened, model: fn()) -> bool {
     sync::weaken(weakened);

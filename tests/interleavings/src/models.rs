@@ -1,7 +1,7 @@
-//! One model a part: what its users do with it, and what they rely on.
+//! One model per part: how its users use it, and what they rely on.
 //!
-//! Data that the part hands from thread to thread is a relaxed atomic here: loom lets a load see every old value that no
-//! ordering of the part forbids.
+//! Data that the part hands from thread to thread is a relaxed atomic here: loom lets a load see every old value that
+//! no ordering of the part rules out.
 
 use std::ops::Deref;
 
@@ -18,8 +18,8 @@ use crate::published::{Published, Replaced, View};
 use crate::queue::{Receiver, Sender, queue};
 use crate::waiters::Waiters;
 
-/// As workers finish a piece (`apply`, `Worker::finish`) and connections a table (`copy`, `Run::range_done`): exactly one is the
-/// last, and it sees what each of them counted, a part added later too.
+/// As workers finish a piece (`apply`, `Worker::finish`) and connections a table (`copy`, `Run::range_done`). Exactly
+/// one is the last, and it sees what each of them counted, even for a part added later.
 pub fn last_of_several() {
     let shared = Arc::new((Countdown::new(2), [AtomicU64::new(0), AtomicU64::new(0)], AtomicU64::new(0)));
     let work = |shared: &(Countdown, [AtomicU64; 2], AtomicU64), me: usize, parts: u64| {
@@ -43,8 +43,8 @@ pub fn last_of_several() {
     assert_eq!(shared.2.load(Relaxed), 1, "nobody is the last");
 }
 
-/// Two workers finish a piece of a copied table, in which the first finds a change that does not fit; the thread that leads the
-/// copy must not take it for whole (`slipstream`, `TableCopy::follow`).
+/// Two workers finish a piece of a copied table in which the first finds a change that does not fit. The thread that
+/// leads the copy must not take the piece for complete (`slipstream`, `TableCopy::follow`).
 pub fn tracked_changes() {
     let shared = Arc::new((CopyTrack::default(), Countdown::new(2)));
     shared.0.handed_on();
@@ -66,7 +66,7 @@ pub fn tracked_changes() {
     assert!(shared.0.is_idle() && shared.0.reason().is_some());
 }
 
-/// Transactions end in any order; who waited for both sees what both did, by the lock or past it.
+/// Transactions end in any order. A waiter for both sees what both did, whether it takes the lock or not.
 pub fn low_water_mark() {
     let shared = Arc::new((LowWaterMark::new(0), [AtomicU64::new(0), AtomicU64::new(0)]));
     let workers = [1, 2].map(|number| {
@@ -83,8 +83,8 @@ pub fn low_water_mark() {
     workers.into_iter().for_each(|worker| drop(worker.join()));
 }
 
-/// Two wait for different numbers, the second for what the first does once it is woken: nobody is forgotten, though the mark
-/// keeps the lowest awaited number only.
+/// Two threads wait for different numbers, the second for what the first does once woken. Nobody is forgotten, although
+/// the mark keeps only the lowest awaited number.
 pub fn low_water_mark_waiters() {
     let mark = Arc::new(LowWaterMark::new(0));
     let (waiting, finishing) = (Arc::clone(&mark), Arc::clone(&mark));
@@ -145,7 +145,7 @@ fn replay(row: &Arc<Row>, upto: u64) -> thread::JoinHandle<()> {
     thread::spawn(move || (2..=upto).for_each(|number| row.write(number)))
 }
 
-/// A snapshot's row stays until it is dropped, while a worker writes it and drops old versions; one after the other.
+/// A snapshot's row stays until the snapshot is dropped, while a worker writes it and drops old versions one by one.
 pub fn snapshots_and_writers() {
     let row = Row::new();
     let worker = replay(&row, 4);
@@ -211,7 +211,7 @@ pub fn copy_that_expires() {
     let _ = watch.join();
 }
 
-/// Two wait, each for a ticket of its own; who brings one wakes one.
+/// Two threads wait, each for a ticket of its own; whoever brings one wakes one.
 pub fn waiters_one_by_one() {
     let shared = Arc::new((Mutex::new(0u32), Waiters::new()));
     let (waiting, bringing) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -236,12 +236,12 @@ pub fn waiters_one_by_one() {
     assert!(!shared.1.any(), "somebody is counted who waits no more");
 }
 
-/// Less than a batch is received where the sender flushes before it waits for the answer to it.
+/// The sender flushes less than a batch before it waits for the answer to it.
 pub fn queue_with_an_answer() {
     asked(true);
 }
 
-/// The same without the flush: both wait for ever.
+/// As above without the flush: both wait for ever.
 pub fn queue_without_flush() {
     asked(false);
 }
@@ -265,7 +265,7 @@ fn asked(flushes: bool) {
     let _ = other.join();
 }
 
-/// Batches for two receivers, the last one not full: each item comes once, and both see the end.
+/// Batches for two receivers, the last one not full: each item arrives once, and both see the end.
 pub fn queue_for_two() {
     let (sender, receiver) = ends(4, 2);
     let other = End(Some(Receiver::clone(&receiver)));
@@ -285,7 +285,7 @@ pub fn queue_for_two() {
     assert_eq!(own + other.join().unwrap_or(0), 111);
 }
 
-/// A sender without room goes on once there is some.
+/// A sender without room continues once there is some.
 pub fn queue_that_is_full() {
     let (sender, receiver) = ends(1, 1);
     let other = thread::spawn(move || {
@@ -297,7 +297,7 @@ pub fn queue_that_is_full() {
     let _ = other.join();
 }
 
-/// An end of a queue, which is closed when it is dropped, but where loom has found something: it can take no lock then.
+/// An end of a queue that closes on drop, unless loom has found a fault: it cannot take a lock then.
 struct End<T>(Option<T>);
 
 fn ends(capacity: usize, batch: usize) -> (End<Sender<u32>>, End<Receiver<u32>>) {

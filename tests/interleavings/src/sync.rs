@@ -1,4 +1,4 @@
-//! `std::sync` as the product's parts know it, over loom, with what [`Weakened`] takes away.
+//! `std::sync` as the product's parts use it, over loom, minus what [`Weakened`] removes.
 
 use std::cell::Cell;
 use std::sync::LockResult;
@@ -9,7 +9,7 @@ pub use loom::sync::{Arc, Mutex, MutexGuard};
 use crate::Weakened;
 
 thread_local! {
-    // loom runs all threads of a model on the thread that asks for it.
+    // loom runs all threads of a model on the thread that calls it.
     static WEAKENED: Cell<Weakened> = const { Cell::new(Weakened::No) };
 }
 

@@ -1,4 +1,4 @@
-//! What holds in every interleaving, and that each model finds what would break it.
+//! Properties that hold in every interleaving; each model also finds what would break its property.
 
 use interleavings::{
     Weakened, copy_that_expires, is_caught, last_of_several, low_water_mark, low_water_mark_waiters,

@@ -1,17 +1,17 @@
-//! Code whose memory safety the compiler does not prove has its places, and no others.
+//! Code whose memory safety the compiler does not prove is confined to named places.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a shim must do to be called by the C library, and what gives the allocator's memory back.
+/// Hooks called by the C library, and the call that returns the allocator's memory.
 const PLACES: [&str; 2] = ["tests/power_cut/shim/src/hooks.rs", "crates/base/src/allocator.rs"];
-/// Not ours to read: build output, and what fuzzing found.
+/// Not our source: build output and fuzzing results.
 const LEFT_OUT: [&str; 4] = ["target", "corpus", "artifacts", ".git"];
-/// The keyword, not spelled here, for this file is looked at too.
+/// The keyword, not spelled out, because this file is scanned too.
 const KEYWORD: &str = concat!("un", "safe");
 
-/// The lint `unsafe_code` stops the compiler, but any file could allow it again, and `fuzz` is no part of the workspace.
+/// The lint `unsafe_code` stops the compiler, but any file could allow it again, and `fuzz` is outside the workspace.
 #[test]
 fn unsafe_code_is_in_its_two_places_only() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
@@ -50,7 +50,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether the word stands in a line before its comment. A string that holds it counts too: there is no need for one.
+/// True if the word is in a line before its comment. A string that contains it counts too: none needs to.
 fn uses_keyword(text: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     text.lines()

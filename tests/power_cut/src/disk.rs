@@ -1,7 +1,7 @@
-//! The traced folder on the real disk: begun, followed, cut.
+//! The traced folder on the real disk: created, followed, cut.
 //!
-//! In: a folder, commands to trace, seeds. Out: the folder rebuilt. Never here: a folder touched that was not made by
-//! [`PowerCut::new`].
+//! In: a folder, commands to trace, seeds. Out: the folder rebuilt. Never here: changes to a folder that
+//! [`PowerCut::new`] did not create.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +20,9 @@ use crate::seeded::Seeded;
 
 /// A folder that can lose its power.
 ///
-/// Lives in a folder of its own: `disk/` is the traced folder, `shadow/` holds the journal. What lies below a folder of
-/// `disk/` is traced; files directly in it are left alone, so that a log file can lie there. Sockets are gone after a cut.
+/// It has a folder of its own: `disk/` is the traced folder, `shadow/` holds the journal. Everything inside folders of
+/// `disk/` is traced. Files directly in `disk/` are left alone, so that a log file can be there. Sockets are gone after
+/// a cut.
 #[derive(Debug)]
 pub struct PowerCut {
     disk: PathBuf,
@@ -36,9 +37,9 @@ pub struct PowerCut {
 pub struct Cut {
     /// The seed; None for a strict cut.
     pub seed: Option<u64>,
-    /// What was not durable, and what became of it: a line each.
+    /// What was not durable and what became of it, one line each.
     pub lines: Vec<String>,
-    /// Syncs that ended well since the last cut.
+    /// Syncs that succeeded since the last cut.
     pub syncs: usize,
 }
 
@@ -53,7 +54,7 @@ impl fmt::Display for Cut {
 }
 
 impl PowerCut {
-    /// In this folder, which is made and must be on one file system.
+    /// Sets up in this folder, which is created and must be on one file system.
     #[must_use]
     pub fn new(folder: &Path) -> PowerCut {
         let made = |name: &str| {
@@ -71,50 +72,51 @@ impl PowerCut {
         cut
     }
 
-    /// The traced folder. Give the program a folder in it.
+    /// The traced folder. Give the program a folder inside it.
     #[must_use]
     pub fn disk(&self) -> &Path {
         &self.disk
     }
 
-    /// From the next process on, syncs that `rules` name report success and make nothing durable: a planted fault. See
+    /// Plants a fault: from the next process on, syncs that `rules` name report success and make nothing durable. See
     /// [`journal::skips`].
     pub fn skip_syncs(&mut self, rules: &str) {
         rules.clone_into(&mut self.skip);
     }
 
-    /// From the next process on, calls fail, or the process dies at one, as the plan says: see [`journal::Plan`]. Empty:
-    /// none.
+    /// From the next process on, calls fail, or the process dies at one, according to the plan: see [`journal::Plan`].
+    /// Empty for none.
     pub fn plan(&mut self, plan: &str) {
         assert!(journal::Plan::parse(plan).is_some(), "not a plan: {plan}");
         plan.clone_into(&mut self.plan);
     }
 
-    /// Has a process traced: every one that may change the folder, readers that tidy up included. One at a time; the one before has ended, or was killed: what it left that is not durable
-    /// stays so.
+    /// Traces a process. Every process that may change the folder must be traced, including readers that tidy up. One
+    /// at a time: the previous one has ended or was killed, and what it left that is not durable stays so.
     pub fn trace(&self, command: &mut Command) {
         self.settle();
         command.env("LD_PRELOAD", shim_library()).env(ROOT_VARIABLE, &self.disk).env(SHADOW_VARIABLE, &self.shadow);
         command.env(SKIP_VARIABLE, &self.skip).env(PLAN_VARIABLE, &self.plan);
     }
 
-    /// How many processes have been traced since the last cut. One that is killed at once may not have come that far.
+    /// Number of processes traced since the last cut. One that is killed at once may not have got that far.
     #[must_use]
     pub fn processes(&self) -> usize {
         let records = journal::read(&self.shadow).unwrap();
         records.iter().filter(|record| matches!(record, Record::Hello { .. })).count()
     }
 
-    /// The power goes. The traced process must be dead (kill -9). `disk` becomes exactly what is durable: each file's
+    /// Cuts the power. The traced process must be dead (kill -9). `disk` becomes exactly what is durable: each file's
     /// content as last synced, each folder's names as last synced.
     ///
     /// # Panics
-    /// When no process was traced, or the folder is not as the journal says: something changed it past the shim.
+    /// No process was traced, or the folder differs from the journal: something changed it without the shim.
     pub fn cut_strictly(&self) -> Cut {
         self.cut_with(None)
     }
 
-    /// The same, but a part of what is not durable survives, chosen by the seed: see `model`.
+    /// As [`cut_strictly`](Self::cut_strictly), except that part of what is not durable survives, chosen by the seed:
+    /// see `model`.
     ///
     /// # Panics
     /// As [`cut_strictly`](Self::cut_strictly).
@@ -153,7 +155,7 @@ impl PowerCut {
         cut
     }
 
-    /// A new journal: all there is, is durable.
+    /// Starts a new journal: everything present is durable.
     fn begin(&self) {
         empty(&self.shadow);
         fs::create_dir(self.shadow.join(LINKS_FOLDER)).unwrap();
@@ -185,11 +187,12 @@ impl PowerCut {
         self.shadow.join(LINKS_FOLDER).join(inode.to_string())
     }
 
-    /// A kill may have come between a change and its second record: looks at what became of it and writes that record.
+    /// Completes the journal: a kill may have come between a change and its second record. Finds out what became of it
+    /// and writes that record.
     fn settle(&self) {
         let records = journal::read(&self.shadow).unwrap();
         let model = Model::of(&records);
-        // A record cut off by the kill goes: the next process appends.
+        // A record truncated by the kill is removed: the next process appends.
         let whole: Vec<u8> = records.iter().flat_map(Record::encode).collect();
         let journal = File::options().append(true).open(self.shadow.join(JOURNAL_FILE)).unwrap();
         journal.set_len(whole.len() as u64).unwrap();
@@ -200,7 +203,7 @@ impl PowerCut {
         let (mut result, mut inode) = (-1, 0);
         match operation {
             Operation::Create { folder, name } | Operation::MakeFolder { folder, name } => {
-                // Not by its inode number: that of a folder which was removed may have been given again.
+                // Not by its inode number, which may be that of a removed folder, reused.
                 let is_new = !model.folder(model.node(*folder)).current.contains_key(name);
                 if let Some(found) = facts(*folder, name).filter(|_| is_new) {
                     (result, inode) = (0, found);
@@ -214,7 +217,7 @@ impl PowerCut {
             Operation::Remove { folder, name } => result = if facts(*folder, name).is_none() { 0 } else { -1 },
             Operation::Write { inode, offset, len, old_len, .. } => {
                 let now = fs::metadata(self.link(*inode)).unwrap().len();
-                // Inside the old length any part of it may be there: undoing it is right either way.
+                // Any part of it may be there within the old length: undoing it is right either way.
                 let end = if offset + len <= *old_len { offset + len } else { now.max(*offset) };
                 result = (end - offset).cast_signed();
             }
@@ -240,7 +243,7 @@ impl PowerCut {
         find(model, ROOT, model.node(inode), &self.disk).expect("a folder with a name")
     }
 
-    /// The folder must be what the journal says.
+    /// Checks that the folder is what the journal says.
     fn compare(&self, model: &Model, folder: NodeId, path: &Path) {
         let current = &model.folder(folder).current;
         for (name, real) in entries(path) {
@@ -282,7 +285,7 @@ fn empty(path: &Path) {
     }
 }
 
-/// Makes the folder of after the cut.
+/// Builds the folder as after the cut.
 struct Rebuild<'a> {
     power: &'a PowerCut,
     model: &'a Model,
@@ -325,7 +328,7 @@ impl Rebuild<'_> {
         let Node { inode, kind: NodeKind::File(file) } = &self.model.nodes[node] else { return };
         let link = self.power.link(*inode);
         if file.unsynced().is_empty() {
-            // Not copied: the link that kept it is its only other name, and goes with the journal.
+            // Linked, not copied: the link that kept it is its only other name and disappears with the journal.
             fs::hard_link(link, to).unwrap();
             return;
         }

@@ -1,11 +1,11 @@
-//! The journal a traced process leaves: every change of the traced folder, in order, with what it takes to undo it.
+//! Journal of a traced process: every change of the traced folder, in order, with what it takes to undo it.
 //!
-//! In: operations (from the shim), a journal's bytes (from the model). Out: bytes, records. Never here: file contents but
-//! for the bytes an operation overwrites or cuts off, so that appending to a large file costs a few bytes.
+//! In: operations (from the shim), a journal's bytes (from the model). Out: bytes, records. Never here: file contents,
+//! except bytes that an operation overwrites or cuts off, so that appending to a large file costs a few bytes.
 //!
-//! A change is written down before it is made ([`Record::Begin`]) and after ([`Record::End`]). The process makes one
-//! change at a time, so at most the last one may lack its end. A sync takes its time beside others: it covers what had
-//! ended when it began, and counts once it has ended.
+//! A change is recorded before it is made ([`Record::Begin`]) and after ([`Record::End`]). The process makes one change
+//! at a time, so at most the last one lacks its end. Syncs run in parallel with others: a sync covers what had ended
+//! when it began, and counts once it has ended.
 
 use std::path::Path;
 use std::{fs, io};
@@ -18,10 +18,10 @@ pub const SHADOW_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_SHADOW";
 pub const SKIP_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_SKIP";
 /// Calls that fail, and where the process dies: see [`Plan`].
 pub const PLAN_VARIABLE: &str = "SLIPSTREAM_POWER_CUT_PLAN";
-/// In the shadow folder.
+/// Journal's name in the shadow folder.
 pub const JOURNAL_FILE: &str = "journal";
-/// In the shadow folder: a hard link to each traced file, named by inode number. It keeps what is unlinked, and keeps its
-/// inode number from being given again.
+/// In the shadow folder: hard links to all traced files, named by inode number. They keep unlinked files, and keep
+/// inode numbers from being reused.
 pub const LINKS_FOLDER: &str = "inodes";
 
 /// One change, or one sync.
@@ -41,42 +41,42 @@ pub enum Operation {
         /// Its name there.
         name: Vec<u8>,
     },
-    /// A name given to what another name of the same folder named.
+    /// A name of the folder moved to another name of the same folder.
     Rename {
         /// Inode number of the folder.
         folder: u64,
-        /// The name that goes.
+        /// The old name.
         from: Vec<u8>,
-        /// The name that comes, or is taken from another file.
+        /// The new name, which may have belonged to another file.
         to: Vec<u8>,
     },
-    /// A file's or empty folder's name is gone.
+    /// The name of a file or empty folder removed.
     Remove {
         /// Inode number of its folder.
         folder: u64,
-        /// The name.
+        /// Name removed.
         name: Vec<u8>,
     },
     /// Bytes written.
     Write {
         /// Inode number of the file.
         inode: u64,
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes asked for.
+        /// Bytes requested.
         len: u64,
-        /// The file's length before.
+        /// Length of the file before.
         old_len: u64,
-        /// What stood there before, up to the old length.
+        /// Overwritten bytes, up to the old length.
         old: Vec<u8>,
     },
     /// A length set.
     SetLen {
         /// Inode number of the file.
         inode: u64,
-        /// The length before.
+        /// Length before.
         old_len: u64,
-        /// The length asked for.
+        /// Length requested.
         new_len: u64,
         /// The bytes cut off.
         old: Vec<u8>,
@@ -91,7 +91,8 @@ pub enum Operation {
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// What was there, and durable, before: the traced folder itself (`folder` 0), then each folder before what is in it.
+    /// Present, and durable, before the process: first the traced folder itself (`folder` 0), then each folder before
+    /// its content.
     Base {
         /// Inode number.
         inode: u64,
@@ -102,31 +103,31 @@ pub enum Record {
         /// A file's length; None for a folder.
         len: Option<u64>,
     },
-    /// A traced process has begun.
+    /// A traced process has started.
     Hello {
         /// Its process id.
         process: u64,
     },
     /// An operation is about to be made.
     Begin {
-        /// Named again by its end; begins anew with each process.
+        /// Repeated in its end; numbering restarts with each process.
         id: u64,
-        /// The operation.
+        /// The operation itself.
         operation: Operation,
     },
-    /// It was made, or failed.
+    /// The operation was made, or failed.
     End {
-        /// Of its `Begin`.
+        /// Number of its `Begin`.
         id: u64,
-        /// What the system call gave: bytes written, 0 or more for success, negative for failure.
+        /// Result of the system call: bytes written, 0 or more for success, negative for failure.
         result: i64,
-        /// Inode number of what was created; else 0.
+        /// Inode number of what was created; otherwise 0.
         inode: u64,
     },
 }
 
 impl Record {
-    /// The record's bytes: their number (u32), then they.
+    /// Encodes the record: its length (u32), then its bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let out = Writer(vec![0; 4]);
@@ -182,10 +183,10 @@ impl Writer {
     }
 }
 
-/// The journal of a shadow folder. A record cut off by the end of its process is left out.
+/// Reads the journal of a shadow folder. A record truncated by the end of its process is left out.
 ///
 /// # Errors
-/// When it cannot be read, or is none.
+/// The file cannot be read or is not a journal.
 pub fn read(shadow: &Path) -> io::Result<Vec<Record>> {
     let bytes = fs::read(shadow.join(JOURNAL_FILE))?;
     let mut records = Vec::new();
@@ -261,12 +262,12 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a sync is to be left out. `list` holds rules separated by `;`: an optional `fsync ` or `fdatasync `, then a
-/// path relative to the traced folder in which `*` stands for any text, then an optional `@` and what was done last.
+/// True if a sync is to be left out. `list` holds rules separated by `;`: an optional `fsync ` or `fdatasync `, then a
+/// path relative to the traced folder in which `*` stands for any text, then an optional `@` and the last operation.
 ///
-/// A folder's path ends with `/`; done last to it: the name that came last, or `-` and the name that went. Done last to a
-/// file, as far as this process is concerned: `new` (made by it, and never synced), `own` (made by it), `old` (made by an
-/// earlier one, and written by this one), `cut` (its length set), `untouched`.
+/// A folder's path ends with `/`. Its last operation is the name that was added last, or `-` and the name that was
+/// removed. A file's last operation, as far as this process knows, is one of `new` (created by it, never synced), `own`
+/// (created by it), `old` (created by an earlier one, written by this one), `cut` (its length set), `untouched`.
 #[must_use]
 pub fn skips(list: &str, call: &str, path: &str, last: &str) -> bool {
     list.split(';').filter(|rule| !rule.is_empty()).any(|rule| {
@@ -285,7 +286,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// What kind of call on a traced file or folder is counted for a [`Plan`].
+/// Kind of call on a traced file or folder that is counted for a [`Plan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// write, pwrite, writev, ftruncate.
@@ -294,57 +295,57 @@ pub enum Call {
     Sync,
     /// read, pread, readv.
     Read,
-    /// A name made, changed or removed.
+    /// A name created, changed or removed.
     Name,
 }
 
 /// What happens instead of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instead {
-    /// It fails with this errno, and nothing is done.
+    /// It fails with this errno and does nothing.
     Fail(i32),
-    /// Half of the bytes are written, and their number returned.
+    /// Half of the bytes are written, and their number is returned.
     Short,
-    /// The process is killed in front of it, or, of a write, with half of the bytes written.
+    /// The process is killed before the call or, for a write, with half of the bytes written.
     Kill,
 }
 
-/// One line of a plan.
+/// One rule of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Planned {
-    /// None: any but reads.
+    /// None for any except reads.
     call: Option<Call>,
-    /// From 1, of the calls this rule counts in this process.
+    /// Number of the call, from 1, among those this rule counts in this process.
     number: u64,
-    /// All from that one on, not that one alone.
+    /// True for all calls from that one on, not only that one.
     on: bool,
     instead: Instead,
     seen: u64,
 }
 
-/// Which calls do not do what they should: `CALL:NUMBER:WHAT`, separated by `;`. CALL is `write`, `sync`, `read`, `name` or
-/// `any` (all but reads), NUMBER counts them from 1 in the process (with a `+` behind it: all from there on), WHAT is
-/// `ENOSPC`, `EIO`, `short` or `kill`.
+/// Calls that misbehave: `CALL:NUMBER:WHAT`, separated by `;`. CALL is `write`, `sync`, `read`, `name` or `any` (all
+/// but reads). NUMBER counts them from 1 in the process; a `+` after it means all from there on. WHAT is `ENOSPC`,
+/// `EIO`, `short` or `kill`.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     rules: Vec<Planned>,
 }
 
 impl Plan {
-    /// From the variable's text; None when it is no plan.
+    /// Parses the variable's text; None if it is not a plan.
     #[must_use]
     pub fn parse(text: &str) -> Option<Plan> {
         let rules: Option<Vec<Planned>> = text.split(';').filter(|rule| !rule.is_empty()).map(Planned::parse).collect();
         Some(Plan { rules: rules? })
     }
 
-    /// Whether reads are of interest.
+    /// True if reads must be counted.
     #[must_use]
     pub fn counts_reads(&self) -> bool {
         self.rules.iter().any(|rule| rule.call == Some(Call::Read))
     }
 
-    /// Counts a call that is about to be made.
+    /// Counts a call that is about to be made, and says what happens instead.
     pub fn take(&mut self, call: Call) -> Option<Instead> {
         let mut found = None;
         for rule in &mut self.rules {

@@ -1,14 +1,14 @@
-//! What is durable, by the journal.
+//! Works out from the journal what is durable.
 //!
 //! In: the journal's records in order. Out: for each folder the durable names and the changes since, for each file the
 //! changes since its last sync, with what undoes them. Never here: I/O.
 //!
-//! The rules, POSIX's and no file system's own: a file's bytes and length are durable when an fsync or fdatasync of that
-//! file that began after the change has ended; a name is durable (or gone for good) when an fsync of its folder that began
-//! after the change has ended. Syncing a file does not make its name durable. Of what is not durable any of this may
-//! survive: each page of a file as of any moment since the sync, the length as of any moment; of a folder's changes any
-//! subset that keeps the order of changes to the same name (a rename counts for both its names), as journaling file
-//! systems do, whole or not at all.
+//! The rules are POSIX's and not those of one file system. A file's bytes and length are durable once an fsync or
+//! fdatasync of that file that began after the change has ended. A name is durable (or gone for good) once an fsync of
+//! its folder that began after the change has ended. Syncing a file does not make its name durable. What is not durable
+//! may survive in part: each page of a file as of any moment since the sync, the length as of any moment. Of a folder's
+//! changes any subset may survive that keeps the order of changes to the same name (a rename counts for both its
+//! names), each whole or not at all, as on journaling file systems.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -16,16 +16,16 @@ use std::collections::HashMap;
 use crate::journal::{Operation, Record};
 use crate::seeded::Seeded;
 
-/// Index of a file or folder in the model; inode numbers of folders may be given again, these are not.
+/// Index of a file or folder in the model. Inode numbers of folders may be reused; these are not.
 pub(crate) type NodeId = usize;
 pub(crate) type Names = BTreeMap<Vec<u8>, NodeId>;
 
 /// A change of a file, and what undoes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// First byte of `old`.
+    /// Offset of the first byte of `old`.
     pub offset: u64,
-    /// End of what was written; `offset` for a length set.
+    /// End of the written bytes; `offset` for a length set.
     pub end: u64,
     pub old_len: u64,
     pub new_len: u64,
@@ -35,11 +35,11 @@ pub(crate) struct Change {
 /// A change of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NameChange {
-    /// Where in the journal: orders changes of different folders.
+    /// Position in the journal, which orders changes of different folders.
     pub at: usize,
-    /// The name that goes.
+    /// Name removed.
     pub gone: Option<Vec<u8>>,
-    /// The name that comes.
+    /// Name added.
     pub new: Option<(Vec<u8>, NodeId)>,
 }
 
@@ -47,17 +47,17 @@ pub(crate) struct NameChange {
 pub(crate) struct FileNode {
     pub len: u64,
     pub changes: Vec<Change>,
-    /// Changes that are durable.
+    /// Number of changes that are durable.
     pub synced: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct FolderNode {
     pub durable: Names,
-    /// Since `durable`.
+    /// Changes since `durable`.
     pub pending: Vec<NameChange>,
     pub current: Names,
-    /// Changes that were made durable; so `pending[0]` is change number `synced`.
+    /// Number of changes made durable, so `pending[0]` is change number `synced`.
     synced: usize,
 }
 
@@ -73,15 +73,15 @@ pub(crate) struct Node {
     pub kind: NodeKind,
 }
 
-/// See the module.
+/// State of the traced folder after a journal.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub nodes: Vec<Node>,
     by_inode: HashMap<u64, NodeId>,
-    /// Operations of the current process that have begun, with how many changes their node had.
+    /// Operations of the current process that have begun, with the number of changes their node had.
     open: BTreeMap<u64, (Operation, usize)>,
     pub processes: usize,
-    /// Syncs that ended well.
+    /// Number of successful syncs.
     pub syncs: usize,
     at: usize,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Model {
 pub(crate) const ROOT: NodeId = 0;
 
 impl Model {
-    /// From a whole journal.
+    /// Builds the model from a whole journal.
     pub(crate) fn of(records: &[Record]) -> Model {
         let mut model = Model::default();
         for record in records {
@@ -99,7 +99,7 @@ impl Model {
         model
     }
 
-    /// The change the last process had begun when it was killed, if any, with its number.
+    /// The change, with its number, that the last process had begun when it was killed, if any.
     pub(crate) fn interrupted(&self) -> Option<(u64, &Operation)> {
         let mut open = self.open.iter().filter(|(_, (operation, _))| !matches!(operation, Operation::Sync { .. }));
         let found = open.next().map(|(id, (operation, _))| (*id, operation));
@@ -241,7 +241,7 @@ impl FileNode {
         self.changes.push(change);
     }
 
-    /// What is not durable.
+    /// Changes that are not durable.
     pub(crate) fn unsynced(&self) -> &[Change] {
         &self.changes[self.synced..]
     }
@@ -272,18 +272,18 @@ impl NameChange {
     }
 }
 
-/// What of the changes since the last sync survives.
+/// Which of the changes since the last sync survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survival {
     /// Nothing.
     Nothing,
-    /// All, as a kill leaves it.
+    /// All, as after a kill.
     All,
-    /// As of a moment between.
+    /// Those up to some moment in between.
     Prefix,
-    /// Any part.
+    /// Any part of them.
     Some,
-    /// Of a file: its new length, and zeros.
+    /// For a file: its new length, and zeros.
     LengthOnly,
 }
 
@@ -308,7 +308,7 @@ impl Survival {
     }
 }
 
-/// A folder's names after the cut. `until`: with `Prefix`, changes from there on in the journal are lost, in all folders.
+/// A folder's names after the cut. With `Prefix`, changes from `until` on in the journal are lost, in all folders.
 pub(crate) fn names_after(folder: &FolderNode, survival: Survival, until: usize, random: &mut Seeded) -> Names {
     let mut names = folder.durable.clone();
     let mut lost: Vec<&Vec<u8>> = Vec::new();
@@ -317,7 +317,7 @@ pub(crate) fn names_after(folder: &FolderNode, survival: Survival, until: usize,
             Survival::Nothing | Survival::LengthOnly => false,
             Survival::All => true,
             Survival::Prefix => change.at < until,
-            // Changes of one name stay in order: what follows a lost one is lost.
+            // Changes to one name keep their order: those after a lost one are lost.
             Survival::Some => !change.names().any(|name| lost.contains(&name)) && random.below(2) == 0,
         };
         if kept {
@@ -329,7 +329,7 @@ pub(crate) fn names_after(folder: &FolderNode, survival: Survival, until: usize,
     names
 }
 
-/// Pages are written one by one; a page may be torn at a sector.
+/// Pages are written one at a time; a page may be torn at a sector.
 const PAGE: u64 = 4096;
 const SECTOR: u64 = 512;
 
@@ -341,7 +341,7 @@ pub(crate) fn bytes_after(now: Vec<u8>, unsynced: &[Change], survival: Survival,
         Survival::Prefix => {
             let kept = random.below(unsynced.len() as u64 + 1) as usize;
             let Some((next, rest)) = unsynced[kept..].split_first() else { return now };
-            // Of the change that was under way a part is there.
+            // Part of the change in progress is there.
             let during = undo(now, rest);
             let done = next.offset + random.below((next.end - next.offset).max(1));
             let end = usize::try_from(done).unwrap_or(0).min(during.len());
@@ -366,7 +366,7 @@ fn mixed(now: Vec<u8>, unsynced: &[Change], random: &mut Seeded) -> Vec<u8> {
     let moments = unsynced.len() as u64 + 1;
     let longest = unsynced.iter().map(|change| change.old_len).max().unwrap_or(0).max(now.len() as u64);
     let pages = usize::try_from(longest).unwrap_or(0).div_ceil(unit);
-    // 0: as it was synced. A page never written back is likelier than one of a moment between.
+    // 0: as last synced. A page that was never written back is likelier than one of a moment in between.
     let of_page: Vec<usize> =
         (0..pages).map(|_| if random.below(2) == 0 { 0 } else { random.below(moments) as usize }).collect();
     let of_length = if random.below(2) == 0 { unsynced.len() } else { random.below(moments) as usize };
@@ -399,7 +399,7 @@ fn undo(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
 
 fn put(bytes: &mut Vec<u8>, offset: u64, part: &[u8]) {
     if part.is_empty() {
-        return; // where a hole was left, `offset` is behind the end
+        return; // return; // after a hole, `offset` is beyond the end
     }
     let start = usize::try_from(offset).unwrap_or(0);
     if bytes.len() < start + part.len() {

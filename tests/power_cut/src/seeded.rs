@@ -1,17 +1,17 @@
-//! Choices that are the same for the same seed.
+//! Random choices that repeat for the same seed.
 
-/// A number generator (splitmix64).
+/// Number generator (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Seeded(u64);
 
 impl Seeded {
-    /// From a seed.
+    /// Starts from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Seeded {
         Seeded(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -20,7 +20,7 @@ impl Seeded {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.any() % bound
     }

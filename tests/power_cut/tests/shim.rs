@@ -1,4 +1,4 @@
-//! The shim and the model against a process that does what it is told: this test binary, started again under the shim.
+//! The shim and the model against a scripted process: this test binary, started again under the shim.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use power_cut::{PowerCut, Seeded};
 
 /// Names the script of the traced process.
 const SCRIPT: &str = "POWER_CUT_TEST_SCRIPT";
-/// Its folder.
+/// Names its folder.
 const FOLDER: &str = "POWER_CUT_TEST_FOLDER";
 
-/// Not a test by itself: the traced process. Ends as a kill would end it, with nothing flushed or closed.
+/// Not a test by itself: the traced process. Ends as after a kill, with nothing flushed or closed.
 #[test]
 fn traced_process() {
     let Ok(script) = std::env::var(SCRIPT) else { return };
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     SCRIPTS.iter().find(|(name, _)| *name == script).unwrap().1(&folder);
-    // No core file of it.
+    // Leaves no core file.
     std::process::exit(33);
 }
 
@@ -41,7 +41,7 @@ const SCRIPTS: &[Script] = &[
         File::create(folder.join("d/f")).unwrap();
     }),
     ("a reader that tidies up", |folder| {
-        // As lsm-tree does when a tree is opened: all versions but the current one go.
+        // As lsm-tree does when it opens a tree: all versions except the current one are removed.
         for entry in fs::read_dir(folder.join("d")).unwrap() {
             let path = entry.unwrap().path();
             if path.file_name().unwrap().to_str().unwrap().starts_with('v') && !path.ends_with("v2") {
@@ -50,7 +50,7 @@ const SCRIPTS: &[Script] = &[
         }
     }),
     ("made anew", |folder| {
-        // By names relative to descriptors of folders.
+        // By names relative to folder descriptors.
         fs::remove_dir_all(folder.join("d")).unwrap();
         fs::create_dir_all(folder.join("d/tables")).unwrap();
         append(&folder.join("d/tables/0"), b"new", true);
@@ -156,7 +156,7 @@ fn names(folder: &Path) {
     fs::create_dir(folder.join("d/again")).unwrap();
 }
 
-/// Versions and the file that names the current one, written and removed in the order lsm-tree does, from two threads.
+/// Writes and removes versions and the file that names the current one in lsm-tree's order, from two threads.
 fn a_tree(folder: &Path) {
     let tree = folder.join("d");
     fs::create_dir_all(tree.join("tables")).unwrap();
@@ -187,7 +187,7 @@ fn a_tree(folder: &Path) {
     fs::remove_file(tree.join("v0")).unwrap();
 }
 
-/// Appends blocks, each with its number, and syncs now and then: names the last synced one.
+/// Appends numbered blocks and syncs now and then; prints the last synced one.
 fn many(folder: &Path) {
     fs::create_dir(folder.join("d")).unwrap();
     let file = OpenOptions::new().create_new(true).write(true).open(folder.join("d/log")).unwrap();
@@ -216,7 +216,7 @@ fn done(power: &PowerCut, script: &str) {
     assert_eq!(status.code(), Some(33), "{text}");
 }
 
-/// All files with their content; folders with none.
+/// All files with their content; folders without.
 fn content(folder: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut all = BTreeMap::new();
     let mut left = vec![folder.to_owned()];
@@ -282,7 +282,7 @@ fn renames_survive_in_their_order() {
         let cut = if seed == 0 { power.cut_strictly() } else { power.cut(seed) };
         let mut now = content(power.disk());
         now.remove("d/again");
-        // A file is never without a name it had, nor another's content under one.
+        // A file always has a name it had, and never another's content under one.
         let index = now.remove("d/index").flatten().unwrap();
         let tmp = now.remove("d/tmp").flatten();
         let (index, tmp) = (String::from_utf8(index).unwrap(), tmp.map(|text| String::from_utf8(text).unwrap()));
@@ -316,7 +316,7 @@ fn of_unsynced_bytes_any_part_survives_and_of_synced_ones_all() {
         holes += u64::from(first_zero.is_some_and(|at| bytes[at..].iter().any(|byte| *byte != 0)));
         all += u64::from(first_zero.is_none() && bytes.len() == 120_000);
         lengths.insert(bytes.len());
-        // The same seed, the same cut.
+        // The same seed gives the same cut.
         if seed < 5 {
             let power = PowerCut::new(&dir.path().join(format!("again-{seed}")));
             done(&power, "many");
@@ -338,8 +338,8 @@ fn a_kill_without_a_cut_keeps_what_is_not_durable_so() {
     assert_eq!(content(power.disk())["d/a"], file("durable"));
 }
 
-/// The power cuts' test ran `slipstream dump` untraced: opening the tree removed `v0`, and the next cut could not be told
-/// from a change past the shim.
+/// The power-cut test ran `slipstream dump` untraced: opening the tree removed `v0`, and the next cut mistook that for
+/// a change made without the shim.
 #[test]
 fn what_a_reader_of_the_tree_removes_is_followed() {
     let dir = tempfile::tempdir().unwrap();
@@ -356,12 +356,12 @@ fn what_a_reader_of_the_tree_removes_is_followed() {
     assert_eq!(content(power.disk()).get("d/v0"), None);
     power.cut_strictly();
     assert_content(&power, &tree);
-    // Untraced it is noticed.
+    // Untraced, it is noticed.
     fs::remove_file(power.disk().join("d/v0")).unwrap();
     done(&power, "more");
     let caught = std::panic::catch_unwind(|| power.cut_strictly()).unwrap_err();
     assert!(caught.downcast_ref::<String>().unwrap().contains("d/v0 went past the shim"));
-    // A whole tree thrown away and made anew, inode numbers of folders given again.
+    // A whole tree removed and created again, with inode numbers of folders reused.
     let power = PowerCut::new(&dir.path().join("2"));
     done(&power, "a tree");
     power.cut_strictly();
@@ -372,8 +372,8 @@ fn what_a_reader_of_the_tree_removes_is_followed() {
     assert_content(&power, &tree);
 }
 
-/// A file whose inode number was a removed folder's, and a kill before its creation was written down as done: the next cut
-/// took it for a change past the shim.
+/// A file got the inode number of a removed folder, and a kill came before the record of its completed creation: the
+/// next cut mistook it for a change made without the shim.
 #[test]
 fn a_file_with_a_removed_folder_s_number_is_followed_through_a_kill() {
     let dir = tempfile::tempdir().unwrap();
@@ -414,7 +414,7 @@ fn a_process_killed_at_any_moment_is_followed() {
         std::thread::sleep(std::time::Duration::from_micros(Seeded::new(round).below(12_000)));
         child.kill().unwrap();
         child.wait().unwrap();
-        // Else it was killed before the shim was loaded: there is nothing to say.
+        // Otherwise it was killed before the shim was loaded, and nothing can be said.
         if power.processes() > 0 {
             power.cut(round);
         }
@@ -454,7 +454,7 @@ fn what_cannot_be_followed_is_refused() {
     done(&power, "copied");
     power.cut_strictly();
     assert_content(&power, &[("d", None), ("d/a", file("")), ("d/b", Some(vec![7; 100_000]))]);
-    // A change past the shim is noticed.
+    // A change made without the shim is noticed.
     let power = PowerCut::new(&dir.path().join("past"));
     done(&power, "copied");
     fs::write(power.disk().join("d/other"), "x").unwrap();

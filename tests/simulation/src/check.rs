@@ -1,7 +1,7 @@
-//! The checkers: what can be seen is a prefix of the source's history.
+//! Checkers: whatever is visible is a prefix of the source's history.
 //!
-//! In: a store, the serial model. Out: whether what a snapshot shows is exactly the model's state there. Never here: an
-//! answer from a store that cannot be read.
+//! In: a store, the serial model. Out: whether a snapshot shows exactly the model's state at its watermark. Never here:
+//! an answer from a store that cannot be read.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use store::{Snapshot, Store, StoreError};
 
 use crate::kit::{State, row_digest};
 
-/// What a look at the store came to.
+/// Result of reading the store.
 pub enum Seen {
-    /// As the model has it, behind this many transactions.
+    /// Equal to the model after this many transactions.
     Equal(usize),
-    /// The disk failed under the reader.
+    /// The disk failed during the read.
     Unreadable,
 }
 
-/// Rows' digest and tables of what a snapshot sees.
+/// Digest of the rows, and the tables, that a snapshot sees.
 fn digest(store: &Arc<Store>, snapshot: &Snapshot) -> Result<(u64, Vec<String>), StoreError> {
     let (mut digest, mut tables) = (0u64, Vec::new());
     for def in snapshot.catalog().tables() {
@@ -41,7 +41,7 @@ fn digest(store: &Arc<Store>, snapshot: &Snapshot) -> Result<(u64, Vec<String>),
 /// Compares a snapshot with the model.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn snapshot(store: &Arc<Store>, snapshot: &Snapshot, states: &[State]) -> Result<Seen, String> {
     let at = snapshot.sequence() as usize;
     let Some(state) = states.get(at) else { return Err(format!("watermark {at} of {}", states.len() - 1)) };

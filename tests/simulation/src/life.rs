@@ -1,7 +1,7 @@
 //! One life of the replica: one process, from opening its folder to its end.
 //!
-//! In: the seed, the life's number, what earlier lives came to. Out: lines `at …` about how far it came, and how it ended
-//! (the exit code). Never here: what a crash leaves (the parent makes it).
+//! In: the seed, the life's number, how far earlier lives got. Out: lines `at …` about its progress, and how it ended
+//! (the exit code). Never here: the effects of a crash (the parent makes them).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::kit::{Flavour, History, Random};
 use crate::replica::{Fault, Planted, Replica, Sizes};
 use crate::source::Source;
 
-/// How far lives came: all that is known when the next one begins.
+/// How far lives got: all that is known when the next one starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Transactions the source has committed.
     pub committed: usize,
     /// Last transaction of the newest cut that was reported durable.
     pub cut: u64,
-    /// How many of the source's transactions were acknowledged: durable in the relay log.
+    /// Number of the source's transactions that were acknowledged: durable in the relay log.
     pub acknowledged: usize,
-    /// Watermark.
+    /// The watermark.
     pub visible: u64,
 }
 
@@ -47,24 +47,24 @@ impl std::str::FromStr for Known {
 /// How a life is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The process is killed behind so many steps.
+    /// The process is killed after this many steps.
     Killed(u64),
-    /// It is asked to stop behind so many steps.
+    /// The process is asked to stop after this many steps.
     Stopped(u64),
-    /// When the source's whole history is visible.
+    /// The process ends when the source's whole history is visible.
     Done,
 }
 
-/// Ended as it was to.
+/// Ended as planned.
 pub const EXIT_WELL: i32 = 0;
 /// Stopped because the disk failed.
 pub const EXIT_DISK: i32 = 8;
 /// Stopped at a damaged relay log.
 pub const EXIT_DAMAGED: i32 = 7;
-/// A checker found something.
+/// A checker found a fault.
 pub const EXIT_WRONG: i32 = 1;
 
-/// What a seed's history holds.
+/// The history of a seed.
 #[must_use]
 pub fn history(seed: u64) -> (History, ChecksumAlgorithm) {
     let mut random = Random(seed ^ 0x5eed);
@@ -75,7 +75,7 @@ pub fn history(seed: u64) -> (History, ChecksumAlgorithm) {
     (History::with(Random(seed), flavour), checksum)
 }
 
-/// A life as it goes on.
+/// A running life.
 struct Life {
     history: History,
     source: Source,
@@ -83,17 +83,17 @@ struct Life {
     known: Known,
     replica: Replica,
     pinned: Vec<Snapshot>,
-    /// How likely each step is: some stages are slow in some lives.
+    /// Weight of each step: some stages are slow in some lives.
     weights: [usize; STEPS],
     held: bool,
-    /// Where every event has a checksum the relay log may be damaged: it will be noticed.
+    /// True if the relay log may be damaged: every event has a checksum, so it will be noticed.
     may_be_damaged: bool,
     is_damaged: bool,
 }
 
 const STEPS: usize = 15;
 
-/// Lives through it. Gives the exit code.
+/// Runs a life; returns the exit code.
 #[must_use]
 pub fn live(folder: &Path, seed: u64, number: u64, known: Known, fate: Fate, planted: Planted) -> i32 {
     let (history, checksum) = history(seed);
@@ -105,7 +105,7 @@ pub fn live(folder: &Path, seed: u64, number: u64, known: Known, fate: Fate, pla
     let mut source = Source::new(&history, Random(seed), checksum);
     source.committed = known.committed;
     let result = Replica::open(folder, sizes, planted).and_then(|replica| {
-        // The last life must come to its end.
+        // The last life must reach its end.
         let may_be_damaged = checksum == ChecksumAlgorithm::Crc32 && fate != Fate::Done;
         let weights = std::array::from_fn(|_| 1 + random.below(8));
         Life {
@@ -169,7 +169,7 @@ impl Life {
         }
     }
 
-    /// What was durable is there.
+    /// Checks that everything durable is there.
     fn check_start(&mut self) -> Result<(), Fault> {
         let wrong = |text: String| Err(Fault::Wrong(format!("at the start: {text}")));
         if self.replica.recovered < self.known.cut {
@@ -194,7 +194,7 @@ impl Life {
         self.replica.connect(&self.source, &self.history)
     }
 
-    /// One step of one stage.
+    /// Takes one step of one stage.
     fn step(&mut self) -> Result<(), Fault> {
         let mut dice = self.random.below(self.weights.iter().sum());
         let chosen = self.weights.iter().position(|weight| {
@@ -219,7 +219,7 @@ impl Life {
             8 => drop(self.replica.sequence()),
             9 | 10 => {
                 let worker = self.random.below(self.replica.workers());
-                // A row that can be seen too early is there between two steps of the workers.
+                // A row that is visible too early is there between two steps of the workers.
                 if self.replica.work(worker) && self.random.one_in(4) {
                     self.look()?;
                 }
@@ -247,7 +247,7 @@ impl Life {
     fn sync(&mut self) -> Result<(), Fault> {
         let durable = self.replica.sync_relay()?;
         if self.is_damaged {
-            // A promise that a sync makes, not one that outlives damage.
+            // A sync promises this; it does not outlive damage.
             return Ok(());
         }
         while self.known.acknowledged < self.source.committed
@@ -258,7 +258,7 @@ impl Life {
         Ok(())
     }
 
-    /// A reader looks, or looks again at what it pinned.
+    /// Reads with a new snapshot, or again with a pinned one.
     fn read(&mut self) -> Result<(), Fault> {
         match self.random.below(4) {
             0 if self.pinned.len() < 3 => self.pinned.push(Snapshot::pin(&self.replica.store)),
@@ -276,7 +276,7 @@ impl Life {
         Ok(())
     }
 
-    /// What happens now and then.
+    /// Occasional disturbances.
     fn disturb(&mut self) -> Result<(), Fault> {
         match self.random.below(12) {
             0 => self.connect()?,
@@ -294,7 +294,7 @@ impl Life {
     }
 
     fn damage(&mut self) -> Result<(), Fault> {
-        // Told before it is done: the plan may kill in the middle of it.
+        // Announced beforehand: the plan may kill in the middle of it.
         self.known.acknowledged = 0;
         self.note();
         self.is_damaged |= self.replica.damage(&mut self.random).map_err(|error| Fault::Disk(error.to_string()))?;
@@ -307,7 +307,7 @@ impl Life {
         self.look()
     }
 
-    /// What is visible now is a prefix, no shorter than it was and no longer than what the source committed.
+    /// Checks that the visible state is a prefix, no shorter than before and no longer than what the source committed.
     fn look(&mut self) -> Result<(), Fault> {
         let snapshot = Snapshot::pin(&self.replica.store);
         let looked = check::snapshot(&self.replica.store, &snapshot, &self.history.states).map_err(Fault::Wrong)?;
@@ -323,7 +323,7 @@ impl Life {
         Ok(())
     }
 
-    /// For the parent, should this process be killed.
+    /// Tells the parent, in case this process is killed.
     fn note(&mut self) {
         let known =
             Known { committed: self.source.committed, cut: *self.replica.durable.lock().unwrap(), ..self.known };
@@ -338,7 +338,7 @@ impl Life {
         self.source.is_done() && self.known.visible as usize + 1 == self.history.states.len()
     }
 
-    /// The disk failed: still nothing wrong is to be seen. What is worse than that counts.
+    /// The disk failed: still nothing wrong may be visible. A worse fault takes precedence.
     fn at_end_of(&mut self, fault: Fault) -> Fault {
         let found = if let Fault::Damaged(_) = &fault { self.is_damaged && self.is_found() } else { true };
         if let (Fault::Wrong(text), _) | (Fault::Damaged(text), false) = (&fault, found) {
@@ -355,14 +355,14 @@ impl Life {
         }
     }
 
-    /// Whether the relay log tells that it is damaged, or the damaged file was purged after it was read: the program ends
-    /// with exit 7 then, and its next start finds nothing wrong.
+    /// True if the relay log reports its damage, or the damaged file was purged after it was read. In that case the
+    /// program ends with exit 7, and its next start finds nothing wrong.
     fn is_found(&self) -> bool {
         self.replica.stopped_in_a_purged_file()
             || !matches!(self.replica.is_damaged(), Ok(false) | Err(Fault::Wrong(_)))
     }
 
-    /// Everything in flight becomes visible, then a clean stop.
+    /// Lets everything in flight become visible, then stops cleanly.
     fn stop(mut self) -> Result<(), Fault> {
         if let Err(fault) = self.drain() {
             return Err(self.at_end_of(fault));
@@ -396,7 +396,7 @@ impl Life {
         }
     }
 
-    /// The end: every event is accounted for exactly once, in all lives together.
+    /// The end: every event is accounted for exactly once, over all lives together.
     fn finish(mut self) -> Result<(), Fault> {
         self.drain()?;
         let ledger = self.replica.ledger.snapshot(binlog::event_type::name);
@@ -411,7 +411,7 @@ impl Life {
     }
 }
 
-/// Every event of the log was seen once and came to something; heads of files come again with every connection.
+/// Checks that every event of the log was seen once and has a fate; heads of files come again with every connection.
 fn check_ledger(ledger: &LedgerSnapshot, source: &Source) -> Result<(), String> {
     use binlog::event_type::{FORMAT_DESCRIPTION, PREVIOUS_GTIDS, ROTATE, STOP};
     if let Some(row) = ledger.unbalanced().next() {

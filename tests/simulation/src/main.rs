@@ -1,5 +1,5 @@
-//! `simulation seed SEED [--fault NAME]`: runs one seed and tells its story. `simulation seeds FIRST COUNT`: runs many.
-//! `simulation life …`: one life of it, started by the former under the power-cut shim.
+//! `simulation seed SEED [--fault NAME]` runs one seed and prints its story. `simulation seeds FIRST COUNT` runs many.
+//! `simulation life …` is one life of a seed, started by the former under the power-cut shim.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! A replica whose stages are stepped.
 //!
-//! In: which stage takes a step. Out: the store as it comes to be. Never here: a thread, a wait, a clock; the order of
+//! In: which stage takes a step. Out: the store as it develops. Never here: a thread, a wait, a clock, the order of
 //! steps.
 
 use std::collections::VecDeque;
@@ -31,19 +31,19 @@ use store::{CheckImages, CutPoint, Disk, DiskOptions, Generation, Store, StoreEr
 use crate::kit::Random;
 use crate::source::{Sent, Source, Stream};
 
-/// Why a replica does not go on.
+/// Why a replica cannot continue.
 #[derive(Debug)]
 pub enum Fault {
-    /// Something failed as a disk that fails makes it fail: class `Io`, exit 8 of the program.
+    /// Failed as a failing disk makes it fail: class `Io`, exit 8 of the program.
     Disk(String),
-    /// The relay log holds bytes no source writes: class `Corrupt`, exit 7 of the program, which mends it.
+    /// The relay log holds bytes that no source writes: class `Corrupt`, exit 7 of the program, which repairs it.
     Damaged(String),
     /// Anything else: a defect.
     Wrong(String),
 }
 
 impl Fault {
-    /// Of the relay log.
+    /// From an error of the relay log.
     #[must_use]
     pub fn of_relay(error: &RelayError) -> Fault {
         match error {
@@ -52,13 +52,13 @@ impl Fault {
         }
     }
 
-    /// Of the store.
+    /// From an error of the store.
     #[must_use]
     pub fn of_store(error: &StoreError) -> Fault {
         if class_of(error) == StopClass::Io { Fault::Disk(error.to_string()) } else { Fault::Wrong(error.to_string()) }
     }
 
-    /// Of replay.
+    /// From a stop of replay.
     #[must_use]
     pub fn of_stop(stop: &Stop) -> Fault {
         match stop.class {
@@ -69,29 +69,29 @@ impl Fault {
     }
 }
 
-/// Sizes, small so that every limit is met.
+/// Sizes, small so that every limit is reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// Apply workers.
     pub workers: usize,
     /// Pieces that may be decoded out of order.
     pub decoders: usize,
-    /// Bytes in flight from which nothing more is split.
+    /// Bytes in flight at which splitting pauses.
     pub memory_bytes: u64,
-    /// Bytes from which a generation is sealed.
+    /// Size in bytes at which a generation is sealed.
     pub generation_bytes: u64,
-    /// Bytes from which a relay log file is closed.
+    /// Size in bytes at which a relay log file is closed.
     pub file_bytes: u64,
     /// Bytes of the relay log kept in memory.
     pub hot_bytes: usize,
     /// Sizes of pieces.
     pub split: SplitOptions,
-    /// Where not all rows are looked for on disk, changes of some columns stand as parts.
+    /// When not every row is looked up on disk, changes of some columns are kept as parts.
     pub check_images: CheckImages,
 }
 
 impl Sizes {
-    /// Of a life.
+    /// Draws the sizes for a life.
     #[must_use]
     pub fn random(random: &mut Random) -> Sizes {
         Sizes {
@@ -110,14 +110,14 @@ impl Sizes {
     }
 }
 
-/// What a life did of what a short one does not come to.
+/// Events of a life that short lives do not reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Cuts.
+    /// Number of cuts.
     pub cuts: u64,
-    /// Parts of unfinished transactions that went to a tree of their own.
+    /// Parts of unfinished transactions written to a tree of their own.
     pub spills: u64,
-    /// Steps of compaction that did something.
+    /// Compaction steps that had work to do.
     pub compactions: u64,
     /// Relay log files purged.
     pub purged: u64,
@@ -125,14 +125,14 @@ pub struct Done {
     pub barriers: u64,
 }
 
-/// A planted fault of the stages: what the checkers must catch. Only this driver has them; the program's has not.
+/// A planted fault of the stages, which the checkers must catch. Only this driver has them, not the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// None.
+    /// No fault.
     Nothing,
     /// A piece becomes visible when all workers but one have applied it.
     EarlyPublish,
-    /// The rows of a cut go into the tree in one ingestion, its GTID set and position in a second one.
+    /// A cut's rows enter the tree in one ingestion, its GTID set and position in another.
     CutInTwo,
 }
 
@@ -143,13 +143,13 @@ struct WorkerSlot {
     begun: bool,
 }
 
-/// See the module.
+/// The replica's parts and their state between steps.
 pub struct Replica {
     /// The rows.
     pub store: Arc<Store>,
-    /// What moves the watermark.
+    /// Moves the watermark.
     pub publisher: Arc<Publisher>,
-    /// What became of every event.
+    /// Fate of every event.
     pub ledger: Arc<Ledger>,
     /// Bytes in flight.
     pub gate: Arc<MemoryGate>,
@@ -157,11 +157,11 @@ pub struct Replica {
     pub cut_state: Arc<CutState>,
     /// Number of the last transaction of the newest durable cut.
     pub durable: Arc<Mutex<u64>>,
-    /// What was done in this life.
+    /// Counts for this life.
     pub done: Arc<Mutex<Done>>,
-    /// Sequence number the store was recovered at.
+    /// Sequence number at which the store was recovered.
     pub recovered: u64,
-    /// Retrieved when the relay log was opened.
+    /// Retrieved GTIDs when the relay log was opened.
     pub retrieved_at_start: GtidSet,
     relay_log: PathBuf,
     relay: Arc<RelayShared>,
@@ -180,19 +180,19 @@ pub struct Replica {
     workers: Vec<WorkerSlot>,
     cutter: Cutter,
     barriers: Arc<AtomicUsize>,
-    /// The second half of a cut in two: sealed, and empty but for its record.
+    /// The second half of a cut in two: sealed, and empty except for its record.
     owed: Option<Arc<Generation>>,
     last_point: (GtidSet, Option<(String, u64)>),
 }
 
-/// Most that splitting one item may add beyond the bound: an item, and what its payloads expand to.
+/// Maximum by which splitting one item may exceed the bound: an item, and the expansion of its payloads.
 const SPLIT_SLACK_BYTES: u64 = 1 << 20;
 
 impl Replica {
-    /// Opens what is in the folder, as the program does (`replica::open::Opening`).
+    /// Opens the folder's content as the program does (`replica::open::Opening`).
     ///
     /// # Errors
-    /// What failed.
+    /// The part that failed.
     pub fn open(folder: &Path, sizes: Sizes, planted: Planted) -> Result<Replica, Fault> {
         let io = |error: std::io::Error| Fault::Disk(error.to_string());
         if !folder.is_dir() {
@@ -258,20 +258,20 @@ impl Replica {
         })
     }
 
-    /// Connects to the source anew, from what is retrieved.
+    /// Reconnects to the source, starting from what is retrieved.
     ///
     /// # Errors
-    /// When the relay log cannot be cut back to a whole transaction.
+    /// The relay log cannot be truncated to a whole transaction.
     pub fn connect(&mut self, source: &Source, history: &crate::kit::History) -> Result<(), Fault> {
         self.intake.abort_partial().map_err(|error| Fault::of_relay(&error))?;
         self.stream = Some(source.connect(self.intake.writer().retrieved(), history));
         Ok(())
     }
 
-    /// Takes one event; false when none is there.
+    /// Receives one event; false if there is none.
     ///
     /// # Errors
-    /// When the relay log cannot be written.
+    /// The relay log cannot be written.
     pub fn receive(&mut self, source: &Source) -> Result<bool, Fault> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
         match source.next(stream) {
@@ -284,18 +284,18 @@ impl Replica {
         Ok(true)
     }
 
-    /// Writes what was gathered.
+    /// Writes the gathered bytes.
     ///
     /// # Errors
-    /// When the relay log cannot be written.
+    /// The relay log cannot be written.
     pub fn flush(&mut self) -> Result<bool, Fault> {
         self.intake.flush().map(|at| at.is_some()).map_err(|error| Fault::of_relay(&error))
     }
 
-    /// Makes the relay log durable. Gives what is acknowledged by it.
+    /// Makes the relay log durable; returns what that acknowledges.
     ///
     /// # Errors
-    /// When it cannot be.
+    /// The sync fails.
     pub fn sync_relay(&mut self) -> Result<GtidSet, Fault> {
         self.sync.lock().unwrap().sync().map_err(|error| Fault::of_relay(&error))?;
         Ok(self.intake.writer().retrieved().clone())
@@ -304,15 +304,15 @@ impl Replica {
     /// Writes the relay log's state file.
     ///
     /// # Errors
-    /// When that fails.
+    /// The write fails.
     pub fn write_state(&mut self) -> Result<(), Fault> {
         self.sync.lock().unwrap().write_state().map_err(|error| Fault::of_relay(&error))
     }
 
-    /// Reads one item of the relay log and splits it; false when there is none, or no memory for it.
+    /// Reads one item of the relay log and splits it; false if there is none, or no memory for it.
     ///
     /// # Errors
-    /// When the log cannot be read, or holds what no source writes.
+    /// The log cannot be read, or holds something no source writes.
     pub fn split(&mut self) -> Result<bool, Fault> {
         if self.gate.used() > 0 && self.gate.used() >= self.sizes.memory_bytes {
             return Ok(false);
@@ -334,7 +334,7 @@ impl Replica {
         Ok(true)
     }
 
-    /// Decodes one of the first pieces whose epoch is there; false when there is none.
+    /// Decodes one of the first pieces whose epoch is published; false if there is none.
     pub fn decode(&mut self, random: &mut Random) -> bool {
         let most = self.decoders.len().min(self.to_decode.len());
         let ready: Vec<usize> =
@@ -350,7 +350,7 @@ impl Replica {
         true
     }
 
-    /// Hands one decoded piece to sequence; false when there is none.
+    /// Hands one decoded piece to sequence; false if there is none.
     pub fn take_decoded(&mut self, random: &mut Random) -> bool {
         if self.decoded.is_empty() {
             return false;
@@ -360,7 +360,7 @@ impl Replica {
         true
     }
 
-    /// Sequences the next piece; false when it is not there, or a cut must end first.
+    /// Sequences the next piece; false if it is not there yet, or a cut must end first.
     pub fn sequence(&mut self) -> bool {
         if self.sequence.would_wait() || self.publisher.failure().is_some() {
             return false;
@@ -381,7 +381,7 @@ impl Replica {
         self.workers.len()
     }
 
-    /// One worker takes a step; false when it has nothing to do, or waits at a barrier.
+    /// Steps one worker; false if it has nothing to do, or waits at a barrier.
     pub fn work(&mut self, worker: usize) -> bool {
         let Some(slot) = self.workers.get_mut(worker) else { return false };
         let Some(flight) = slot.queue.front() else { return false };
@@ -401,10 +401,10 @@ impl Replica {
         true
     }
 
-    /// A sealed generation goes to disk, if it may; false when not.
+    /// Cuts a sealed generation if that is allowed; false if not.
     ///
     /// # Errors
-    /// When relay log or store cannot be written.
+    /// Relay log or store cannot be written.
     pub fn cut(&mut self) -> Result<bool, Fault> {
         if self.planted == Planted::CutInTwo {
             return self.cut_in_two();
@@ -417,20 +417,20 @@ impl Replica {
         Ok(step == CutterStep::Done)
     }
 
-    /// One step of compaction.
+    /// Takes one step of compaction.
     ///
     /// # Errors
-    /// When the store cannot be read or written.
+    /// The store cannot be read or written.
     pub fn compact(&self) -> Result<bool, Fault> {
         let did = self.store.compact().map_err(|error| Fault::of_store(&error))?;
         self.done.lock().unwrap().compactions += u64::from(did);
         Ok(did)
     }
 
-    /// A clean stop: the last cut, and the relay log marked as closed. Nothing is in flight.
+    /// Stops cleanly: the last cut, and the relay log marked as closed. Nothing is in flight.
     ///
     /// # Errors
-    /// When relay log or store cannot be written.
+    /// Relay log or store cannot be written.
     pub fn stop(mut self) -> Result<(), Fault> {
         while self.cut()? {}
         if self.planted != Planted::CutInTwo {
@@ -440,17 +440,17 @@ impl Replica {
         writer.close().map_err(|error| Fault::of_relay(&error))
     }
 
-    /// What the receiver does at its end, a failed one too: cuts back what is not whole and marks the log as closed. What
-    /// fails now has failed before.
+    /// Ends receiving, also after a failure: truncates what is not whole and marks the log as closed. A failure here
+    /// follows an earlier one.
     pub fn end_receiving(self) {
         let mut intake = self.intake;
         let _ = intake.abort_partial().and_then(|()| intake.finish()).and_then(RelayWriter::close);
     }
 
-    /// Flips a bit of the relay log on disk; false when there is none.
+    /// Flips a bit of the relay log on disk; false if there is none.
     ///
     /// # Errors
-    /// When that fails.
+    /// The file cannot be read or written.
     pub fn damage(&self, random: &mut Random) -> std::io::Result<bool> {
         let files = self.relay.files();
         if files.is_empty() {
@@ -467,17 +467,17 @@ impl Replica {
         Ok(true)
     }
 
-    /// Whether the relay file in which replay stopped is not there any more.
+    /// True if the relay file in which replay stopped no longer exists.
     pub fn stopped_in_a_purged_file(&self) -> bool {
         let stopped = self.publisher.failure().and_then(|stop| RelayPosition::of(&stop.position));
         let first = self.relay.files().first().map(|(number, _)| *number);
         stopped.is_some_and(|at| first.is_none_or(|first| at.file_number < first))
     }
 
-    /// Whether the relay log itself is to blame for where replay stopped.
+    /// True if the relay log itself is to blame for the stop.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// It cannot be read.
     pub fn is_damaged(&self) -> Result<bool, Fault> {
         let visible = self.publisher.status().position;
         let first =
@@ -487,7 +487,7 @@ impl Replica {
         Ok(damage.is_some())
     }
 
-    /// Planted: see [`Planted::CutInTwo`].
+    /// Plants [`Planted::CutInTwo`].
     fn cut_in_two(&mut self) -> Result<bool, Fault> {
         let failed = |error: StoreError| Fault::of_store(&error);
         if let Some(sealed) = self.owed.take() {
@@ -525,7 +525,7 @@ fn position_of((file, offset): &(String, u64)) -> LogPosition {
     LogPosition { file: Arc::from(file.as_str()), offset: *offset }
 }
 
-/// Syncs the relay log before a cut, purges it behind one.
+/// Makes a cut sync the relay log first and purge it afterwards.
 fn cut_options(
     sizes: Sizes,
     sync: &Arc<Mutex<SyncStep>>,
@@ -543,7 +543,7 @@ fn cut_options(
             let mut done = done.lock().unwrap();
             done.cuts += 1;
             if let Some(position) = &point.position {
-                // What fails is tried again after the next cut, as in the program.
+                // A failure is retried after the next cut, as in the program.
                 let purged = relay.purge(&position_of(position), &point.executed, Duration::ZERO, SystemTime::now());
                 done.purged += purged.map_or(0, |purged| purged.files.len() as u64);
             }
@@ -576,7 +576,7 @@ impl Stages {
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
         let publisher = Arc::new(Publisher::new(Watermark::of(store), lag, rates, Arc::new(AtomicI64::new(0))));
         let gate = MemoryGate::new(sizes.memory_bytes);
-        // Nothing waits here: whoever steps `split` keeps the bound.
+        // Nothing waits here: whoever steps `split` observes the bound.
         gate.open();
         let shared = Arc::new(SharedCatalog::new(start.catalog));
         let options = DecodeOptions { lanes: store.lane_count(), ..DecodeOptions::default() };

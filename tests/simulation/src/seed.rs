@@ -1,6 +1,6 @@
-//! A seed: lives of a replica, each ended another way, and what is between them.
+//! A seed: lives of a replica, each ended differently, and what happens between them.
 //!
-//! In: a seed, perhaps a planted fault. Out: that all checks held, or what failed and the command that shows it again.
+//! In: a seed, optionally a planted fault. Out: success of all checks, or the failure and the command that repeats it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,39 +11,39 @@ use power_cut::PowerCut;
 use crate::kit::Random;
 use crate::life::{EXIT_DAMAGED, EXIT_DISK, EXIT_WELL, Fate, Known};
 
-/// What is wrong on purpose.
+/// A planted fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Faulty {
-    /// Nothing.
+    /// No fault.
     Nothing,
-    /// A stage: `early-publish` or `cut-in-two`.
+    /// A fault of a stage: `early-publish` or `cut-in-two`.
     Stage(String),
-    /// The disk: syncs that these rules name are left out, see [`power_cut::journal::skips`].
+    /// A fault of the disk: syncs that these rules name are left out, see [`power_cut::journal::skips`].
     Syncs(String),
 }
 
-/// What a seed came to.
+/// Counts for a seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Lives.
+    /// Number of lives.
     pub lives: u64,
-    /// Killed, between steps or between system calls.
+    /// Kills, between steps or between system calls.
     pub kills: u64,
     /// Power cuts.
     pub power_cuts: u64,
-    /// Ended by a failing disk.
+    /// Lives ended by a failing disk.
     pub disk_failures: u64,
-    /// Ended by a relay log found damaged.
+    /// Lives ended by a damaged relay log.
     pub damages: u64,
     /// Clean stops before the end.
     pub stops: u64,
-    /// Transactions of the history.
+    /// Transactions in the history.
     pub transactions: u64,
-    /// Cuts.
+    /// Number of cuts.
     pub cuts: u64,
     /// Spills of unfinished transactions.
     pub spills: u64,
-    /// Steps of compaction.
+    /// Compaction steps that had work to do.
     pub compactions: u64,
     /// Relay log files purged.
     pub purged: u64,
@@ -60,7 +60,7 @@ impl Tally {
         [self.cuts, self.spills, self.compactions, self.purged, self.barriers]
     }
 
-    /// Both together.
+    /// Adds another tally to this one.
     pub fn add(&mut self, other: Tally) {
         self.lives += other.lives;
         self.kills += other.kills;
@@ -95,10 +95,10 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs a seed in `program`, the simulation's own binary. SIMULATION_KEEP=1 keeps the folder of one that fails.
+/// Runs a seed in `program`, the simulation's own binary. SIMULATION_KEEP=1 keeps the folder of a failing seed.
 ///
 /// # Errors
-/// What a checker found, with the lives before it.
+/// A checker's finding, with the lives before it.
 pub fn run(program: &Path, seed: u64, faulty: &Faulty) -> Result<Tally, String> {
     let folder = tempfile::Builder::new().prefix("simulation").tempdir_in(quick_folder()).unwrap();
     let mut run = Run {
@@ -123,7 +123,7 @@ pub fn run(program: &Path, seed: u64, faulty: &Faulty) -> Result<Tally, String> 
     ended.map(|()| tally)
 }
 
-/// In memory where there is such a folder: the model keeps what a power cut keeps, the real disk need not.
+/// In memory if there is such a folder: the model keeps what a power cut keeps, so the real disk need not.
 fn quick_folder() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() { memory } else { std::env::temp_dir() }
@@ -151,7 +151,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// One life, and what comes behind it.
+    /// Runs one life, then what follows it.
     fn life(&mut self, number: u64, last: bool) -> Result<(), String> {
         let steps = 1 + self.random.below([40, 400, 3_000][self.random.clone().below(3)]) as u64;
         let mut fate = if self.random.one_in(6) { Fate::Stopped(steps) } else { Fate::Killed(steps) };
@@ -202,7 +202,7 @@ impl Run<'_> {
         if last {
             return Ok(());
         }
-        // The power may go behind any end but where the model would have nothing to say.
+        // The power may fail after any end, except where the model would have nothing to say.
         let choice = self.random.below(if killed { 4 } else { 8 });
         let seed = self.random.next();
         if self.power.processes() > 0 && choice < 3 {
@@ -213,7 +213,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What fails in a life: nothing that could go on failing for ever.
+    /// Failures planned for a life; none can continue for ever.
     fn any_plan(&mut self) -> String {
         let number = 1 + self.random.below([20, 200, 1_000][self.random.clone().below(3)]);
         let on = if self.random.one_in(3) { "+" } else { "" };

@@ -1,7 +1,7 @@
-//! The source: a history that grows, sent from any GTID set on.
+//! The source: a growing history, sent from any GTID set on.
 //!
-//! In: the history. Out: events as a dump thread sends them. Never here: an event of a transaction the replica named, or
-//! of one that is not committed yet.
+//! In: the history. Out: events as a dump thread sends them. Never here: an event of a transaction that the replica
+//! named as executed, or of one that is not committed yet.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +22,15 @@ struct LogFile {
     checksum: ChecksumAlgorithm,
 }
 
-/// See the module.
+/// The source's log, and how much of it is committed.
 pub struct Source {
     files: Vec<LogFile>,
-    /// Transactions that are committed.
+    /// Number of committed transactions.
     pub committed: usize,
     total: usize,
 }
 
-/// A connection: what it sends, each with the transaction that must be committed before.
+/// A connection: what it sends, each with the transaction that must be committed first.
 pub struct Stream {
     items: Vec<(usize, Item)>,
     next: usize,
@@ -44,16 +44,16 @@ enum Item {
     Event(usize, usize, usize),
 }
 
-/// What comes next.
+/// The next thing sent.
 pub enum Sent<'a> {
-    /// A new file begins: its name.
+    /// A new file begins, with this name.
     File(&'a str),
-    /// An event.
+    /// Bytes of an event.
     Event(&'a [u8]),
 }
 
 impl Source {
-    /// A source that will write this history, into files of a size the seed chooses.
+    /// A source that will write this history, in files whose size the seed chooses.
     #[must_use]
     pub fn new(history: &History, mut random: Random, checksum: ChecksumAlgorithm) -> Source {
         let mut files = Vec::new();
@@ -83,18 +83,18 @@ impl Source {
         Source { files, committed: 0, total: history.transactions.len() }
     }
 
-    /// Commits so many more.
+    /// Commits this many more transactions.
     pub fn commit(&mut self, more: usize) {
         self.committed = (self.committed + more).min(self.total);
     }
 
-    /// Whether all is committed.
+    /// True if everything is committed.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.committed == self.total
     }
 
-    /// Sends what is not in the set.
+    /// Starts sending what is not in the set.
     #[must_use]
     pub fn connect(&self, without: &GtidSet, history: &History) -> Stream {
         let mut items = Vec::new();
@@ -114,7 +114,7 @@ impl Source {
         Stream { items, next: 0 }
     }
 
-    /// The next event; None while nothing is there.
+    /// The next event; None while there is none.
     pub fn next(&self, stream: &mut Stream) -> Option<Sent<'_>> {
         let (index, item) = *stream.items.get(stream.next)?;
         if index >= self.committed {
@@ -128,7 +128,7 @@ impl Source {
         })
     }
 
-    /// Events of the log by type, those in payloads too, without the heads of files.
+    /// Events of the log by type, including those in payloads, without the heads of files.
     #[must_use]
     pub fn count(&self) -> BTreeMap<u8, u64> {
         let mut counts = BTreeMap::new();

@@ -11,7 +11,7 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_simulation"))
 }
 
-/// 20 in `make check`, 100 in `make test`, 5,000 in `make soak`.
+/// Number of seeds: 20 in `make check`, 100 in `make test`, 5,000 in `make soak`.
 fn seeds() -> u64 {
     match std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() {
         Ok("soak") => 5_000,
@@ -20,7 +20,7 @@ fn seeds() -> u64 {
     }
 }
 
-/// Runs seeds on two threads until one fails. Gives what they came to and the failures, first seed first.
+/// Runs seeds on two threads until one fails. Returns their tally and the failures, first seed first.
 fn run(seeds: std::ops::Range<u64>, faulty: &Faulty) -> (Tally, Vec<String>) {
     let next = AtomicU64::new(seeds.start);
     let (all, failures) = (Mutex::new(Tally::default()), Mutex::new(Vec::new()));
@@ -48,12 +48,12 @@ fn every_state_anybody_sees_is_a_prefix_of_the_sources_history() {
     let (tally, failures) = run(1..seeds() + 1, &Faulty::Nothing);
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     eprintln!("{} seeds: {tally}", seeds());
-    // What is not met is not tested.
+    // A case that never occurs is not tested.
     let met = [tally.power_cuts, tally.disk_failures, tally.cuts, tally.spills, tally.compactions, tally.purged];
     assert!(met.iter().all(|count| *count > 0) && tally.barriers > 0, "{tally}");
 }
 
-/// Seeds until a planted fault is caught, at most so many; what the checker said must hold this.
+/// Runs seeds, up to a limit, until a planted fault is caught; the checker's message must contain `said`.
 fn is_caught(faulty: &Faulty, said: &str) {
     let (_, failures) = run(1..120, faulty);
     let first = failures.first().unwrap_or_else(|| panic!("{faulty:?} was not caught"));
@@ -86,7 +86,7 @@ fn a_cut_that_is_not_made_current_is_caught() {
     is_caught(&Faulty::Syncs("replica/store/@current".into()), "was durable");
 }
 
-/// A cut that a power loss can tear: its record is there, rows of it are not.
+/// A cut that a power loss can tear: its record is there, some of its rows are not.
 #[test]
 fn rows_of_a_cut_that_are_not_synced_are_caught() {
     let rules: Vec<String> = (0..10).map(|digit| format!("replica/store/tables/{digit}*")).collect();

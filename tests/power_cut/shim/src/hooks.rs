@@ -1,13 +1,13 @@
-//! The libc functions in whose place the shim's own are called.
+//! The libc functions that the shim replaces with its own.
 //!
 //! Safety, for all of them: each has the signature of the libc function it replaces (variadic ones take their optional
 //! argument as a last one, which the C calling conventions of Linux on x86-64 and AArch64 pass alike), its caller keeps
-//! that function's contract, and the arguments go to the system call unchanged. Pointers are only read as that contract
-//! says: paths are NUL-terminated, an iovec array has as many entries as told. Nothing here unwinds: a panic in an
+//! that function's contract, and the arguments reach the system call unchanged. Pointers are only read as that contract
+//! allows: paths are NUL-terminated, an iovec array has as many entries as stated. Nothing here unwinds: a panic in an
 //! `extern "C"` function aborts.
 //!
-//! The system calls are made directly (`libc::syscall`), so no hook can meet itself; the tracer uses `std::fs`, whose calls
-//! come here too, only before it is set, and [`write_all`] afterwards.
+//! System calls are made directly (`libc::syscall`), so no hook can call itself. The tracer uses `std::fs`, whose calls
+//! arrive here too, only before it is set, and [`write_all`] afterwards.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -28,12 +28,12 @@ extern "C" fn start() {
 
 macro_rules! system_call {
     ($number:expr $(, $argument:expr)*) => {
-        // Safety: see the module: a hook's own arguments, or ones made here of values that live across the call.
+        // Safety: see the module. The arguments are a hook's own, or made here of values that outlive the call.
         unsafe { libc::syscall($number $(, $argument)*) }
     };
 }
 
-/// What a file descriptor or name stands for.
+/// Identity of the file behind a descriptor or name.
 #[derive(Clone, Copy)]
 struct Facts {
     device: u64,
@@ -49,7 +49,7 @@ impl Facts {
 }
 
 fn facts_at(folder: c_int, path: &CStr, flags: c_int) -> Option<Facts> {
-    // Safety: all zeros is a valid `stat`; the pointers are to values that live across the call.
+    // Safety: all zeros is a valid `stat`; the pointers are to values that outlive the call.
     let (result, stat) = unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         (libc::fstatat(folder, path.as_ptr(), &raw mut stat, flags), stat)
@@ -67,7 +67,7 @@ fn facts(fd: c_int) -> Option<Facts> {
 }
 
 fn errno() -> c_int {
-    // Safety: the pointer libc gives is to this thread's errno.
+    // Safety: libc's pointer is to this thread's errno.
     unsafe { *libc::__errno_location() }
 }
 
@@ -76,7 +76,7 @@ fn set_errno(errno: c_int) {
     unsafe { *libc::__errno_location() = errno }
 }
 
-/// Writes past the hooks, which take the lock that the caller may hold.
+/// Writes without going through the hooks, which take the lock that the caller may hold.
 pub(crate) fn write_all(fd: c_int, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let written = system_call!(libc::SYS_write, fd, bytes.as_ptr(), bytes.len());
@@ -89,7 +89,7 @@ pub(crate) fn write_all(fd: c_int, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Makes a change between its two records. `change` gives the system call's result and the inode it created, or 0.
+/// Makes a change between its two records. `change` returns the system call's result and the inode it created, or 0.
 fn make(state: &mut State, operation: Operation, change: impl FnOnce(&mut State) -> (i64, u64)) -> i64 {
     let id = state.begin(operation);
     let (result, inode) = change(state);
@@ -99,12 +99,12 @@ fn make(state: &mut State, operation: Operation, change: impl FnOnce(&mut State)
     result
 }
 
-/// What the plan says of a call: the errno it fails with. The process ends here where that is the plan.
+/// Looks a call up in the plan: returns the errno it fails with, or ends the process here.
 fn planned(state: &mut State, call: Call) -> Option<c_int> {
     match state.plan.take(call)? {
         Instead::Kill => kill(),
         Instead::Fail(errno) => Some(errno),
-        // There is no half of it.
+        // Such a call cannot be half done.
         Instead::Short => Some(libc::EIO),
     }
 }
@@ -120,7 +120,7 @@ fn failed(errno: c_int) -> c_int {
     -1
 }
 
-/// A descriptor of a traced file or folder.
+/// Finds the traced file or folder of a descriptor.
 fn traced(fd: c_int) -> Option<(&'static Tracer, Facts)> {
     let tracer = Tracer::get()?;
     let errno = errno();
@@ -179,9 +179,9 @@ fn path_of(tracer: &Tracer, fd: c_int, facts: &Facts) -> String {
     if facts.is(libc::S_IFDIR) { path + "/" } else { path }
 }
 
-/// Bytes of a file, as many as there are.
+/// Reads a range of a file, as far as the file goes.
 fn old_bytes(fd: c_int, offset: u64, end: u64) -> Vec<u8> {
-    // Opened anew: the caller's descriptor may be for writing only.
+    // A new descriptor: the caller's may be write-only.
     let path = CString::new(format!("/proc/self/fd/{fd}")).unwrap_or_default();
     let reader = system_call!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
     let mut bytes = vec![0u8; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
@@ -243,7 +243,7 @@ fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_
     }
 }
 
-/// A file that was created just now: from here on it is known, and a link keeps it.
+/// Registers a file that was just created, and keeps it by a link.
 fn adopt(tracer: &Tracer, state: &mut State, fd: c_int) -> u64 {
     let Some(facts) = facts(fd) else { refuse("cannot look at a new file") };
     let link = |path: Vec<u8>| CString::new(path).unwrap_or_default();
@@ -289,11 +289,11 @@ unsafe extern "C" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
 
 // ---- writing ----
 
-/// `at`: an offset, or none for the descriptor's own. `through` writes as many of the bytes as it is told to.
+/// `at` is an offset, or none for the descriptor's own. `through` writes as many of the bytes as it is told to.
 fn write_with(fd: c_int, len: u64, at: Option<off_t>, through: impl FnOnce(u64) -> ssize_t) -> ssize_t {
     let Some((tracer, _)) = traced(fd) else { return through(len) };
     let mut state = tracer.lock();
-    // Looked at again, under the lock.
+    // Checked again, under the lock.
     let Some(facts) = facts(fd) else { return through(len) };
     let instead = state.plan.take(Call::Write);
     let len = match instead {
@@ -319,10 +319,10 @@ fn write_with(fd: c_int, len: u64, at: Option<off_t>, through: impl FnOnce(u64) 
     }) as ssize_t
 }
 
-/// All parts, or, of a write cut short, the first one's beginning.
+/// Writes all parts; of a write cut short, the beginning of the first one.
 fn write_parts(fd: c_int, parts: *const iovec, count: c_int, len: u64, most: u64, at: Option<off_t>) -> ssize_t {
     if most < len {
-        // Safety: see the module; there is a byte to write, so a part too.
+        // Safety: see the module; there is a byte to write, so there is a part.
         let first = unsafe { *parts };
         let some = most.min(first.iov_len as u64);
         return match at {
@@ -336,7 +336,7 @@ fn write_parts(fd: c_int, parts: *const iovec, count: c_int, len: u64, most: u64
     }
 }
 
-/// Bytes in all parts.
+/// Sum of the lengths of all parts.
 ///
 /// # Safety
 /// `parts` points to `count` entries.
@@ -394,7 +394,7 @@ unsafe extern "C" fn pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, a
     unsafe { pwritev2(fd, parts, count, at, flags) }
 }
 
-/// Into a traced file it is refused with the error that makes callers (`std::io::copy`) read and write instead.
+/// For a traced file it fails with the error that makes callers (`std::io::copy`) fall back to reading and writing.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn copy_file_range(
     from: c_int,
@@ -538,7 +538,7 @@ unsafe extern "C" fn mmap64(
     unsafe { mmap(address, len, protection, flags, fd, at) }
 }
 
-// ---- reading: only to fail ----
+// ---- reading: hooked only to fail ----
 
 fn read_with(fd: c_int, through: impl FnOnce() -> ssize_t) -> ssize_t {
     if Tracer::get().is_some_and(|tracer| tracer.counts_reads)
@@ -601,7 +601,8 @@ unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
     sync_with(fd, "fdatasync", || system_call!(libc::SYS_fdatasync, fd) as c_int)
 }
 
-/// Makes nothing durable by itself (sync_file_range(2): neither metadata nor the disk's own cache): no record.
+/// Makes nothing durable by itself (sync_file_range(2): neither metadata nor the disk's own cache), so it leaves no
+/// record.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
     system_call!(libc::SYS_sync_file_range, fd, at, len, flags) as c_int
@@ -682,7 +683,7 @@ fn unlink_at(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
     let path = unsafe { CStr::from_ptr(path) };
     let Some((tracer, found)) = traced_name(folder, path) else { return through() };
     let mut state = tracer.lock();
-    // A socket is in no folder's entries.
+    // A socket is not among a folder's entries.
     let known = facts_at(folder, path, libc::AT_SYMLINK_NOFOLLOW).filter(|facts| state.known.contains(&facts.inode));
     let Some(facts) = known else { return through() };
     if let Some(errno) = planned(&mut state, Call::Name) {
@@ -691,7 +692,7 @@ fn unlink_at(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
     make(&mut state, Operation::Remove { folder: found.folder, name: found.name }, |state| {
         let result = through();
         if result == 0 && facts.is(libc::S_IFDIR) {
-            // Its number may be given again.
+            // Its inode number may be reused.
             state.known.remove(&facts.inode);
         }
         (result.into(), 0)

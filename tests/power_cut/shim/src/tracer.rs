@@ -1,7 +1,7 @@
-//! What the process knows of the traced folder, and its journal.
+//! The process's knowledge of the traced folder, and its journal.
 //!
-//! In: operations the hooks are about to make. Out: records, written with one write each before and after the operation.
-//! Never here: two changes at a time: the lock is held from before a change to after it.
+//! In: operations the hooks are about to make. Out: records, each with one write, before and after the operation. Never
+//! here: two changes at a time. The lock is held from before a change to after it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -14,25 +14,25 @@ use power_cut::journal::{self, Operation, Plan, Record};
 
 use crate::hooks;
 
-/// The process's one tracer; none while it starts, and none in a process that is not traced.
+/// The process's only tracer; unset during start, and in a process that is not traced.
 static TRACER: OnceLock<Tracer> = OnceLock::new();
 
-/// See the module.
+/// Fixed facts about the traced folder, and the state behind the lock.
 pub(crate) struct Tracer {
     /// The traced folder.
     pub root: PathBuf,
     /// Folder of the links.
     pub links: PathBuf,
-    /// Rules of syncs to leave out.
+    /// Rules for syncs to leave out.
     pub skip: String,
-    /// Whether reads are counted.
+    /// True if reads are counted.
     pub counts_reads: bool,
-    /// The device of the traced folder.
+    /// Device number of the traced folder.
     pub device: u64,
     state: Mutex<State>,
 }
 
-/// Behind the lock.
+/// State behind the lock.
 pub(crate) struct State {
     journal: File,
     next_id: u64,
@@ -40,9 +40,9 @@ pub(crate) struct State {
     pub plan: Plan,
     /// Inode numbers of all traced files and folders.
     pub known: HashSet<u64>,
-    /// Those made by this process.
+    /// Those created by this process.
     own: HashSet<u64>,
-    /// What was done last to each, see `journal::skips`.
+    /// The last operation on each, see `journal::skips`.
     last: HashMap<u64, String>,
 }
 
@@ -74,7 +74,7 @@ impl Tracer {
             }
         }
         let journal = File::options().append(true).open(shadow.join(journal::JOURNAL_FILE))?;
-        // The order of the records is the order of the changes only with one writer.
+        // Records are in the order of changes only if there is one writer.
         journal.try_lock().map_err(|_| std::io::Error::other("another process is traced into this journal"))?;
         let plan = std::env::var(journal::PLAN_VARIABLE).unwrap_or_default();
         let plan = Plan::parse(&plan).ok_or_else(|| std::io::Error::other(format!("not a plan: {plan}")))?;
@@ -92,14 +92,14 @@ impl Tracer {
         })
     }
 
-    /// Taken for every change.
+    /// Takes the lock; held during every change.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Before an operation. Returns its number.
+    /// Records the start of an operation; returns its number.
     pub(crate) fn begin(&mut self, operation: Operation) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -108,7 +108,7 @@ impl State {
         id
     }
 
-    /// After it.
+    /// Records the end of an operation.
     pub(crate) fn end(&mut self, id: u64, result: i64, inode: u64) {
         if inode != 0 {
             self.own.insert(inode);
@@ -117,7 +117,7 @@ impl State {
         self.write(&Record::End { id, result, inode });
     }
 
-    /// What was done last to a file or folder; a sync of it follows, or is left out.
+    /// Describes the last operation on a file or folder, of which a sync follows or is left out.
     pub(crate) fn last(&mut self, inode: u64) -> String {
         let last = self.last.get(&inode).cloned().unwrap_or_else(|| "untouched".into());
         if last == "new" {
@@ -150,7 +150,7 @@ impl State {
     }
 }
 
-/// Ends the process: what it did cannot be followed, so nothing could be said of a power cut.
+/// Ends the process: an operation that cannot be followed would make every statement about a power cut worthless.
 pub(crate) fn refuse(what: &str) -> ! {
     hooks::write_all(2, format!("power-cut shim: {what}\n").as_bytes());
     std::process::abort();
