@@ -1,5 +1,5 @@
 //! Every column type with its extreme values, and the statements that write them.
-//! `SLIPSTREAM_ALL_TYPES_SQL=FILE` makes the test write the statements of its run there.
+//! `SLIPSTREAM_ALL_TYPES_SQL=FILE` makes the test write its statements to that file.
 
 use std::fmt::Write as _;
 
@@ -8,25 +8,25 @@ use std::fmt::Write as _;
 pub enum Keys {
     /// The whole column.
     Whole,
-    /// It cannot be one, or only its first bytes.
+    /// No key, or only its first bytes.
     No,
-    /// Only in a table with a key of its own: the same type is tried in all places elsewhere.
+    /// Only in a table with a key of its own: the same type is tried in every position elsewhere.
     Plain,
 }
 
-/// A column type and values for it.
+/// A column type with values for it.
 pub struct Type {
-    /// Short, for table names.
+    /// Short name, for table names.
     pub name: String,
-    /// As in CREATE TABLE.
+    /// Type as in CREATE TABLE.
     pub sql: String,
-    /// SQL expressions; NULL is added.
+    /// SQL expressions, to which NULL is added.
     pub values: Vec<String>,
-    /// See there.
+    /// Use of the type in keys.
     pub keys: Keys,
 }
 
-/// What the log is written as.
+/// Row image that the log is written with, and whether transactions are compressed.
 pub const FORMATS: &[(&str, bool)] =
     &[("FULL", false), ("MINIMAL", false), ("NOBLOB", false), ("FULL", true), ("MINIMAL", true), ("NOBLOB", true)];
 
@@ -59,7 +59,7 @@ impl Types {
     }
 }
 
-/// All of them. `charsets` are the server's.
+/// All types. `charsets` are the server's character sets.
 #[must_use]
 pub fn types(charsets: &[&str]) -> Vec<Type> {
     let mut types = Types(Vec::new());
@@ -126,7 +126,7 @@ fn temporal(types: &mut Types) {
     for fraction in 0..=6usize {
         let f = |digits: &str| if fraction == 0 { String::new() } else { format!(".{}", &digits[..fraction]) };
         let (nines, one) = (f("999999"), f("000001"));
-        // The last digit alone.
+        // Only the last digit.
         let least = if fraction == 0 { String::new() } else { format!(".{}1", "0".repeat(fraction - 1)) };
         let of = |values: Vec<String>| values.into_iter().map(|value| format!("'{value}'")).collect::<Vec<_>>();
         let times = vec![
@@ -184,7 +184,7 @@ fn texts(types: &mut Types, charsets: &[&str]) {
         let values =
             raw(&["''", "'a b'", "'z  '", "'~|^'", "CONCAT('ä', 'ж', 'あ', '好', '한', 'ก', 'א')", "REPEAT('x', 40)"]);
         let with = format!("CHARACTER SET {charset}");
-        // As keys, in the long form: rows are found by their bytes, whatever the set.
+        // As keys in the long form: rows are found by their bytes, whatever the character set.
         let keys = if crate::soak() { Keys::Whole } else { Keys::Plain };
         types.add(&format!("cs_{charset}_varchar"), &format!("VARCHAR(40) {with}"), values.clone(), Keys::Whole);
         types.add(&format!("cs_{charset}_char"), &format!("CHAR(40) {with}"), values.clone(), keys);
@@ -192,7 +192,7 @@ fn texts(types: &mut Types, charsets: &[&str]) {
         let members = format!("ENUM('a', 'b', 'c d') {with}");
         types.add(&format!("cs_{charset}_enum"), &members, raw(&["1", "2", "3"]), Keys::Plain);
     }
-    // The server takes most of a minute to make an ENUM of the most members there can be.
+    // The server needs most of a minute to create an ENUM with the maximum number of members.
     for size in [1u32, 255, 256, if crate::soak() { 65_535 } else { 1000 }] {
         let members: Vec<String> = (1..=size).map(|n| format!("'{n:x}'")).collect();
         let values = [1, size.div_ceil(2), size].map(|n| n.to_string()).to_vec();
@@ -257,7 +257,7 @@ fn others(types: &mut Types) {
     types.add("vector", "VECTOR(16383)", vec![vector(1), vector(3), vector(16_383)], Keys::No);
 }
 
-/// How many rows each kind of change touched, of one type.
+/// Number of rows of one type that each kind of change touched.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     /// Distinct values, NULL included.
@@ -272,8 +272,8 @@ pub struct Counts {
     pub key_changes: usize,
 }
 
-/// CREATE TABLE statements of a type: `t_` with a key of its own, `k_` without any, `p_` and `u_` with the type as primary and
-/// as unique key, `g_` with columns generated from it, one of them invisible, and an invisible primary key.
+/// CREATE TABLE statements of a type: `t_` with a key of its own, `k_` without any, `p_` and `u_` with the type as
+/// primary and as unique key, `g_` with columns generated from it, one of them invisible, and an invisible primary key.
 #[must_use]
 pub fn create(ty: &Type) -> String {
     let Type { name, sql, .. } = ty;
@@ -283,7 +283,7 @@ pub fn create(ty: &Type) -> String {
     }
     if ty.keys == Keys::Whole {
         let bare = sql.trim_end_matches(" NULL");
-        // What a date that is none reads as, in a virtual column, is decided by the reader's sql_mode.
+        // In a virtual column the reader's sql_mode decides what an invalid date reads as.
         let date = name.starts_with("date") || name.starts_with("timestamp");
         let same = if date { "INT AS (LENGTH(v))".to_owned() } else { format!("{bare} AS (v)") };
         let not_null = format!("{bare} NOT NULL");
@@ -298,7 +298,7 @@ pub fn create(ty: &Type) -> String {
     out
 }
 
-/// The changes of a type under one format, each an autocommitted statement or one of a transaction.
+/// Changes of a type under one format, each an autocommitted statement or one of a transaction.
 pub fn changes(ty: &Type, format: usize, counts: &mut Counts) -> String {
     let Type { name, keys, .. } = ty;
     let mut values = ty.values.clone();
@@ -353,7 +353,7 @@ pub fn changes(ty: &Type, format: usize, counts: &mut Counts) -> String {
                 let _ = writeln!(out, "UPDATE IGNORE {table}_{name} SET v = {next} WHERE n = {id} + 300;");
             }
             let _ = writeln!(out, "DELETE FROM {table}_{name} WHERE n % 2 = 0 LIMIT 1;");
-            // Room for a value, then a row takes it: a key change that surely happens.
+            // Frees a value, which another row then takes: a key change that is sure to happen.
             let _ = writeln!(out, "UPDATE IGNORE {table}_{name} SET v = {} LIMIT 1; COMMIT;", values[0]);
             counts.inserts += count;
             counts.updates += count - 1;
@@ -385,11 +385,11 @@ pub fn changes(ty: &Type, format: usize, counts: &mut Counts) -> String {
     out
 }
 
-/// Settings of the session in front of `changes`.
+/// Session settings to send before `changes`.
 #[must_use]
 pub fn settings(format: usize) -> String {
     let (image, compression) = FORMATS[format % FORMATS.len()];
-    // Documents whole in every other round of the formats.
+    // Every other round of the formats logs whole documents.
     let partial = if format < FORMATS.len() { "PARTIAL_JSON" } else { "" };
     format!(
         "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', binlog_row_image = {image}, \

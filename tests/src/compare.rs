@@ -1,4 +1,5 @@
-//! Is the copy equal? By the mysql client's own text of every row, not by what `slipstream verify` says; and by that too.
+//! Compares the copy with the source by the mysql client's own text of every row, independently of `slipstream verify`,
+//! and by `slipstream verify` too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use crate::{Replica, Server, slipstream, slipstream_with};
 /// Lines of each table (sorted), by `db.table`.
 type Tables = BTreeMap<String, Vec<String>>;
 
-/// Waits until the replica is current, then compares all tables of these databases, twice over.
+/// Waits until the replica is current, then compares all tables of these databases in both ways.
 #[track_caller]
 pub fn assert_equal(server: &Server, replica: &mut Replica, dbs: &[&str]) {
     replica.catch_up(server);
@@ -15,7 +16,7 @@ pub fn assert_equal(server: &Server, replica: &mut Replica, dbs: &[&str]) {
     verify_equal(server, replica.data(), dbs);
 }
 
-/// Compares dumped text with what the mysql client prints. Nothing may write to these databases meanwhile.
+/// Compares dumped text with the mysql client's output. Nothing may write to these databases meanwhile.
 #[track_caller]
 pub fn assert_equal_at_rest(server: &Server, data: &str, dbs: &[&str]) {
     let there = source_tables(server, dbs);
@@ -35,7 +36,7 @@ pub fn assert_equal_at_rest(server: &Server, data: &str, dbs: &[&str]) {
     }
 }
 
-/// The first lines of `these` that `others` lack, cut.
+/// The first lines of `these` that `others` lack, shortened.
 fn only_in(these: &[String], others: &[String]) -> Vec<String> {
     let lines = these.iter().filter(|line| others.binary_search(line).is_err());
     lines.take(5).map(|line| line.chars().take(300).collect()).collect()
@@ -44,7 +45,7 @@ fn only_in(these: &[String], others: &[String]) -> Vec<String> {
 /// `slipstream verify` must find every table of these databases equal.
 #[track_caller]
 pub fn verify_equal(server: &Server, data: &str, dbs: &[&str]) {
-    // As root: without RELOAD a snapshot has to wait for a moment when nobody commits.
+    // As root: without RELOAD a snapshot has to wait for a moment without commits.
     let mut arguments = vec!["verify".to_owned(), "--data".into(), data.into(), "--source".into(), server.url("root")];
     arguments.extend(table_names(server, dbs));
     let with = |command: &mut std::process::Command| {
@@ -56,7 +57,7 @@ pub fn verify_equal(server: &Server, data: &str, dbs: &[&str]) {
     ran.expect(0, &["EQUAL"]);
 }
 
-/// What holds locks at a server: its sessions and transactions, as it shows them at once.
+/// Everything that holds locks at a server: its sessions and transactions, as it shows them at this moment.
 fn what_runs(server: &Server) -> String {
     let ask = |sql: &str| format!("-- {sql}\n{}\n", server.sql(sql).trim_end());
     [
@@ -65,7 +66,7 @@ fn what_runs(server: &Server) -> String {
         "XA RECOVER",
         "SHOW OPEN TABLES WHERE In_use > 0",
         "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'",
-        // Empty where the server runs without performance_schema.
+        // Empty if the server runs without performance_schema.
         "SELECT * FROM performance_schema.metadata_locks",
     ]
     .map(ask)
@@ -99,11 +100,11 @@ fn dumped_tables(data: &str, dbs: &[&str], there: &Tables) -> Tables {
     match names.as_slice() {
         [] => {}
         [one] => {
-            // A single table is dumped without its name.
+            // A dump of a single table does not name it.
             arguments.push(one);
             text = format!("-- {one}\n{}", slipstream(&arguments).expect(0, &[]).out);
         }
-        // All of them: a table that should not be there shows.
+        // A dump of everything would show a table that should not be there.
         _ => text = slipstream(&arguments).expect(0, &[]).out.clone(),
     }
     let mut tables = tables_of(&text, true);
@@ -111,7 +112,8 @@ fn dumped_tables(data: &str, dbs: &[&str], there: &Tables) -> Tables {
     tables
 }
 
-/// Text with a line `-- db.table` before each table's rows. A row with a line break in it is several lines, on both sides.
+/// Groups text by the lines `-- db.table` before each table's rows. A row with a line break is several lines, on both
+/// sides.
 fn tables_of(text: &str, with_header: bool) -> Tables {
     let mut tables = Tables::new();
     let (mut name, mut header) = (String::new(), false);

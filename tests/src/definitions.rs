@@ -1,5 +1,6 @@
-//! Are the replica's table definitions the source's? By SHOW CREATE TABLE of the real server, read here as a statement of
-//! its own and compared with what the replica made of the statements in the log: columns, keys, foreign keys, partitions.
+//! Compares the replica's table definitions with the source's. SHOW CREATE TABLE of the real server is parsed here as a
+//! statement of its own and compared with the replica's result of the logged statements: columns, keys, foreign keys,
+//! partitions.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use crate::compare::table_names;
 /// The catalog of the newest cut in a stopped replica's folder.
 ///
 /// # Panics
-/// Where there is none.
+/// There is none.
 #[must_use]
 pub fn stored_catalog(data: &Path) -> Catalog {
     let options = DiskOptions { cache_bytes: 1 << 20 };
@@ -22,10 +23,10 @@ pub fn stored_catalog(data: &Path) -> Catalog {
     recovered.catalog
 }
 
-/// Compares all tables of these databases with what a stopped replica holds of them; how many there are.
+/// Compares all tables of these databases with a stopped replica's definitions; returns their number.
 ///
 /// # Panics
-/// With every definition that differs.
+/// A definition differs; the message lists all that do.
 #[track_caller]
 pub fn assert_same_definitions(server: &Server, data: &Path, dbs: &[&str]) -> usize {
     let here = stored_catalog(data);
@@ -47,7 +48,7 @@ pub fn assert_same_definitions(server: &Server, data: &Path, dbs: &[&str]) -> us
     names.len()
 }
 
-/// What stands at the same place of both and is not the same; all of both where they are not alike in shape.
+/// Differences at the same place of both definitions; both in full if their shapes differ.
 fn only_on_one_side(there: &TableDef, here: &TableDef) -> String {
     let (there, here) = (format!("{there:#?}"), format!("{here:#?}"));
     if there.lines().count() != here.lines().count() {
@@ -66,7 +67,7 @@ fn only_on_one_side(there: &TableDef, here: &TableDef) -> String {
     text
 }
 
-/// A definition from its statement alone.
+/// Parses a definition from its statement alone.
 fn read(db: &str, sql: &str) -> TableDef {
     let context = StatementContext {
         default_db: db.to_owned(),
@@ -80,9 +81,9 @@ fn read(db: &str, sql: &str) -> TableDef {
     }
 }
 
-/// A definition without what its text may say in two ways: SHOW CREATE TABLE spells out DEFAULT NULL, prints expressions
-/// and the rules of partitions anew, lists of values with NULL first, engines in capitals and foreign keys by name. Ids and
-/// older layouts count what was there before.
+/// Removes from a definition what its text may express in two ways. SHOW CREATE TABLE spells out DEFAULT NULL, reprints
+/// expressions and partition rules, prints value lists with NULL first, engines in capitals and foreign keys by name.
+/// Ids and older layouts depend on what existed before.
 fn essence(def: &TableDef) -> TableDef {
     let mut def = TableDef {
         id: TableId(0),

@@ -1,7 +1,7 @@
 //! Harness of the whole-program tests: real MySQL servers (testbed/), the real binary, a proxy between them.
 //!
-//! In: names and options. Out: servers and replicas that are gone when their value is, or when this process is, however it
-//! ends. Never here: a mock; a sleep that hopes; a process of anyone else.
+//! In: names and options. Out: servers and replicas that end when their value is dropped, or when this process ends,
+//! however it ends. Never here: a mock, a hopeful sleep, another's process.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod all_types;
@@ -29,16 +29,16 @@ pub use server::Server;
 pub use shop::under_load;
 pub use small_disk::SmallDisk;
 
-/// Bound of every wait: generous, for machines that do much else meanwhile.
+/// Deadline of every wait: generous, for busy machines.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Whether the long forms run (SLIPSTREAM_TEST_LENGTH=soak).
+/// True if the long forms run (SLIPSTREAM_TEST_LENGTH=soak).
 #[must_use]
 pub fn soak() -> bool {
     std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() == Ok("soak")
 }
 
-/// `short`, or `long` in a soak run.
+/// Returns `short`, or `long` in a soak run.
 #[must_use]
 pub fn length<T>(short: T, long: T) -> T {
     if soak() { long } else { short }
@@ -59,7 +59,7 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// Polls until `look` gives something; panics with `what` and `state` after the deadline.
+/// Polls until `look` returns something; panics with `what` and `state` after the deadline.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>, state: impl Fn() -> String) -> T {
     let until = Instant::now() + DEADLINE;
     loop {
@@ -71,8 +71,9 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>, state: impl 
     }
 }
 
-/// This process's folder for everything: short, since unix sockets lie in it. Removed with all servers and replicas when
-/// this process ends, by kill -9 too: a janitor waits for the end of a pipe that only this process holds open.
+/// This process's folder for everything. Its path is short, since unix sockets are in it. Removed with all servers and
+/// replicas when this process ends, even by kill -9: a janitor waits for the end of a pipe that only this process holds
+/// open.
 pub fn scratch() -> &'static Path {
     static SCRATCH: OnceLock<(PathBuf, Mutex<Child>)> = OnceLock::new();
     let (path, _) = SCRATCH.get_or_init(|| {
@@ -83,7 +84,7 @@ pub fn scratch() -> &'static Path {
     path
 }
 
-/// Ends what is still there: replicas whose command line names the folder, then the servers of the folder.
+/// Ends leftovers: replicas whose command line names the folder, then the folder's servers.
 const JANITOR: &str = r#"cat >/dev/null
 [ ! -e "$1/keep" ] || exit 0
 for p in /proc/[0-9]*; do
@@ -99,19 +100,19 @@ fn janitor(path: &Path) -> Child {
     use std::os::unix::process::CommandExt as _;
     let mut command = Command::new("sh");
     command.args(["-c", JANITOR, "janitor"]).arg(path).arg(repository());
-    // A group of its own: an interrupt at the terminal must not end it before its work.
+    // In a process group of its own: an interrupt at the terminal must not end it before it is done.
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
-/// The last of the CPUs this process may run on, and all of them, as the kernel lists them.
+/// The last of the CPUs this process may run on, and all of them, in the kernel's list format.
 pub fn allowed_cpus() -> (String, String) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = cpus_allowed(&status).unwrap();
     (list.rsplit([',', '-']).next().unwrap().to_owned(), list)
 }
 
-/// The CPUs a process's thread of this name may run on, as the kernel lists them; None where there is no such thread.
+/// CPUs that a process's thread of this name may run on, in the kernel's list format; None if there is no such thread.
 pub fn cpus_of_thread(process: u32, thread: &str) -> Option<String> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let of = |folder: PathBuf| {
@@ -125,13 +126,13 @@ fn cpus_allowed(status: &str) -> Option<String> {
     status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
 }
 
-/// A new folder name below `scratch`.
+/// A new folder name in `scratch`.
 pub fn folder(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     scratch().join(format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Copies a folder; sockets are left out.
+/// Copies a folder, except for sockets.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -145,7 +146,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Runs a program to its end with a text on stdin.
+/// Runs a program to its end with this text on stdin.
 pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -158,17 +159,17 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
     Ran::from(output)
 }
 
-/// A number generator for loads that must be the same every time (xorshift64*).
+/// Number generator for loads that must be the same every time (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Starts from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// Below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

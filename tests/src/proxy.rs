@@ -19,20 +19,20 @@ pub struct Proxy {
 struct Shared {
     server_port: u16,
     ended: AtomicBool,
-    /// Bytes of dump streams still let through; then that connection is cut, once.
+    /// Bytes of dump streams still let through; that connection is then cut, once.
     let_through: AtomicI64,
     dump_bytes: AtomicU64,
     cuts: AtomicU64,
-    /// Refuse everybody.
+    /// True to refuse all connections.
     closed: AtomicBool,
-    /// Pass nothing on, and say nothing.
+    /// True to pass nothing on and say nothing.
     silent: AtomicBool,
     /// Bytes of dump streams that may pass before they wait.
     held_at: AtomicU64,
 }
 
 impl Proxy {
-    /// To a server on this machine.
+    /// Starts a proxy to a server on this machine.
     #[must_use]
     pub fn start(server_port: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -65,18 +65,18 @@ impl Proxy {
         Proxy { port, shared }
     }
 
-    /// For a replica; in clear text, so that a byte here is a byte of the stream.
+    /// Address for a replica, without TLS, so that a byte here is a byte of the stream.
     #[must_use]
     pub fn url(&self) -> String {
         format!("mysql://repl@127.0.0.1:{}/?ssl-mode=DISABLED", self.port)
     }
 
-    /// The dump stream is cut after this many bytes more.
+    /// Cuts the dump stream after this many more bytes.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.let_through.store(i64::try_from(bytes).unwrap(), SeqCst);
     }
 
-    /// Dump streams wait when this many bytes more have passed; other connections go on. None: they wait no more.
+    /// Makes dump streams wait after this many more bytes; other connections continue. None ends the wait.
     pub fn hold_dumps(&self, after_bytes: Option<u64>) {
         let at = after_bytes.map_or(u64::MAX, |bytes| self.dump_bytes() + bytes);
         self.shared.held_at.store(at, SeqCst);
@@ -88,18 +88,18 @@ impl Proxy {
         self.shared.dump_bytes.load(SeqCst)
     }
 
-    /// How often a stream was cut.
+    /// Number of times a stream was cut.
     #[must_use]
     pub fn cuts(&self) -> u64 {
         self.shared.cuts.load(SeqCst)
     }
 
-    /// From now on nothing the server says is passed on, as when a cable is cut; or no more.
+    /// Starts or stops holding back everything the server says, as if a cable were cut.
     pub fn silence(&self, silent: bool) {
         self.shared.silent.store(silent, SeqCst);
     }
 
-    /// From now on everybody is refused, or no more.
+    /// Starts or stops refusing all connections.
     pub fn close(&self, closed: bool) {
         self.shared.closed.store(closed, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! The program under test: runs of it to their end, and replicas in the background.
+//! The program under test: runs to the end, and replicas in the background.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::{Server, binary, wait_for};
 
-/// What a program left behind. A death by signal N is code 128 + N.
+/// Result of a program. Death by signal N is code 128 + N.
 #[derive(Debug, Clone)]
 pub struct Ran {
     /// Exit code.
     pub code: i32,
-    /// Its stdout.
+    /// Text on stdout.
     pub out: String,
-    /// Its stderr.
+    /// Text on stderr.
     pub err: String,
 }
 
@@ -34,7 +34,7 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// Checks code and message: every text must stand in stdout or stderr, and no panic.
+    /// Checks the exit code, that each text is in stdout or stderr, and that nothing panicked.
     #[track_caller]
     pub fn expect(&self, code: i32, texts: &[&str]) -> &Ran {
         let all = format!("{}{}", self.out, self.err);
@@ -65,14 +65,14 @@ pub fn slipstream(arguments: &[&str]) -> Ran {
     slipstream_with(arguments, |_| ())
 }
 
-/// The same with changes to its environment.
+/// As [`slipstream`], with changes to its environment.
 pub fn slipstream_with(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Ran {
     let mut command = command(arguments);
     change(&mut command);
     Ran::from(command.output().unwrap())
 }
 
-/// A replica process, killed when dropped. Its folder stays for the next one.
+/// A replica process, killed on drop. Its folder remains for the next one.
 pub struct Replica {
     /// The data folder.
     pub data: PathBuf,
@@ -81,13 +81,13 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Follows a server into a folder, every image checked; returns once it answers.
+    /// Follows a server into a folder and checks every image; returns once the replica answers.
     #[track_caller]
     pub fn follow(server: &Server, data: &Path, options: &[&str]) -> Replica {
         Replica::start(&server.url("repl"), data, options)
     }
 
-    /// The same from any source.
+    /// As `follow`, from any source.
     #[track_caller]
     pub fn start(source: &str, data: &Path, options: &[&str]) -> Replica {
         let mut replica = Replica::spawn(source, data, options, |_| ());
@@ -95,7 +95,7 @@ impl Replica {
         replica
     }
 
-    /// Starts the process and waits for nothing.
+    /// Starts the process without waiting for anything.
     pub fn spawn(source: &str, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
         let log = data.with_extension("log");
         let text = data.to_str().unwrap();
@@ -110,7 +110,7 @@ impl Replica {
         Replica { data: data.to_owned(), log, child: command.spawn().unwrap() }
     }
 
-    /// Begins a dump of a table whose rows nobody reads.
+    /// Starts a dump of a table whose output is not read yet.
     #[must_use]
     pub fn dump_unread(&self, table: &str) -> Unread {
         let mut command = command(&["dump", "--data", self.data(), "--format=tab", table]);
@@ -119,7 +119,7 @@ impl Replica {
         Unread { child, out, read: String::new() }
     }
 
-    /// All runs' log lines of this folder.
+    /// Log lines of all runs in this folder.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -137,7 +137,7 @@ impl Replica {
         self.data.to_str().unwrap()
     }
 
-    /// `status --json`; None while it cannot be had.
+    /// `status --json`; None while the replica does not answer.
     #[must_use]
     pub fn status(&self) -> Option<Value> {
         let ran = slipstream(&["status", "--json", "--data", self.data()]);
@@ -175,14 +175,14 @@ impl Replica {
         }
     }
 
-    /// Waits until all the server has executed so far is visible here.
+    /// Waits until everything the server has executed so far is visible here.
     #[track_caller]
     pub fn catch_up(&mut self, server: &Server) -> Value {
         let goal = server.gtid_executed();
         self.wait_until(&format!("GTIDs {goal}"), |status| goal.is_subset_of(&executed(status)))
     }
 
-    /// Waits until the initial copy has ended and no table waits for its own any more.
+    /// Waits until the initial copy has ended and no table still waits for its own.
     #[track_caller]
     pub fn copied(&mut self) -> Value {
         self.wait_until("the copies' end", |status| {
@@ -191,7 +191,7 @@ impl Replica {
         })
     }
 
-    /// Waits until this set is visible here, or the process ends before.
+    /// Waits until this set is visible here; false if the process ends first.
     pub fn reaches(&mut self, goal: &GtidSet) -> bool {
         let look = || {
             let there = self.status().is_some_and(|status| goal.is_subset_of(&executed(&status)));
@@ -200,7 +200,7 @@ impl Replica {
         wait_for("the end of the log", look, String::new)
     }
 
-    /// The exit code, once it has ended.
+    /// The exit code, once the process has ended.
     pub fn ended(&mut self) -> Option<i32> {
         self.child.try_wait().unwrap().map(code_of)
     }
@@ -213,7 +213,7 @@ impl Replica {
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the process to end.
     #[track_caller]
     pub fn wait_exit(&mut self) -> i32 {
         let child = &mut self.child;
@@ -222,7 +222,7 @@ impl Replica {
         wait_for("the replica's end", look, || std::fs::read_to_string(&log).unwrap_or_default())
     }
 
-    /// `slipstream stop`, which must end it with code 0.
+    /// Runs `slipstream stop`, which must end it with code 0.
     #[track_caller]
     pub fn stop(mut self) {
         slipstream(&["stop", "--data", self.data()]).expect(0, &[]);
@@ -230,7 +230,7 @@ impl Replica {
         assert_eq!(code, 0, "{}", self.log());
     }
 
-    /// Whether the process is there.
+    /// True while the process runs.
     #[must_use]
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
@@ -242,13 +242,13 @@ impl Replica {
         kill_process(pid, signal).unwrap();
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL and waits until the process is gone.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for an end by itself with this code and these texts in the log.
+    /// Waits for the process to end by itself, with this code and these texts in the log.
     #[track_caller]
     pub fn expect_exit(mut self, code: i32, texts: &[&str]) -> String {
         let got = self.wait_exit();
@@ -282,13 +282,13 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Its first line: it has begun then.
+    /// Reads the first line, which shows that the program has started.
     pub fn first_line(&mut self) -> String {
         self.out.read_line(&mut self.read).unwrap();
         self.read.clone()
     }
 
-    /// Reads the rest, and how it ended.
+    /// Reads the rest; returns the program's result.
     #[must_use]
     pub fn end(mut self) -> Ran {
         self.out.read_to_string(&mut self.read).unwrap();
@@ -304,7 +304,7 @@ pub fn executed(status: &Value) -> GtidSet {
     set_of(&status["gtid"]["executed"])
 }
 
-/// What a stopped folder holds.
+/// gtid.executed of a stopped folder.
 #[must_use]
 pub fn stopped_executed(data: &Path) -> GtidSet {
     let ran = slipstream(&["status", "--json", "--data", data.to_str().unwrap()]);
@@ -321,7 +321,7 @@ fn set_of(value: &Value) -> GtidSet {
     value.as_str().unwrap_or_default().replace('\n', "").parse().unwrap()
 }
 
-/// One column of the ledger summed over the event types: (name, count) where it is not 0.
+/// One column of the ledger, summed over the event types: (name, count) where it is not 0.
 #[must_use]
 pub fn ledger(status: &Value, category: &str) -> Vec<(String, u64)> {
     let rows = status["ledger"]["rows"].as_array().expect("ledger rows");

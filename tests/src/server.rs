@@ -1,4 +1,4 @@
-//! Throw-away servers, made and run by testbed/mysql and testbed/mariadb.
+//! Throw-away servers, created and run by testbed/mysql and testbed/mariadb.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::{Ran, repository, run_with_input, scratch};
 /// Options of a server that does not wait for its disk.
 const UNSYNCED: [&str; 2] = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"];
 
-/// A server; destroyed with its data when dropped.
+/// A server, destroyed with its data on drop.
 pub struct Server {
     script: &'static str,
     name: String,
@@ -20,33 +20,33 @@ pub struct Server {
 }
 
 impl Server {
-    /// A MySQL server with these mysqld options.
+    /// Starts a MySQL server with these mysqld options.
     #[must_use]
     pub fn start(name: &str, options: &[&str]) -> Server {
         Server::start_with("mysql", name, options, None).unwrap_or_else(|error| panic!("no server: {error}"))
     }
 
-    /// The same, not synced, whose system time zone is this one, in POSIX's form.
+    /// As `start_unsynced`, with this system time zone, in POSIX's form.
     #[must_use]
     pub fn start_in_zone(name: &str, zone: &str) -> Server {
         Server::start_with("mysql", name, &UNSYNCED, Some(zone)).unwrap_or_else(|error| panic!("no server: {error}"))
     }
 
-    /// A MySQL server that does not wait for its disk at each commit, and loses nothing when it is killed: for tests of what
-    /// is replayed, not of when the source sends it.
+    /// Starts a MySQL server that does not wait for its disk at each commit, yet loses nothing when killed: for tests
+    /// of what is replayed, not of when the source sends it.
     #[must_use]
     pub fn start_unsynced(name: &str, options: &[&str]) -> Server {
         Server::start(name, &[&UNSYNCED[..], options].concat())
     }
 
-    /// A MariaDB server; None, with a message, where there is none to be had.
+    /// Starts a MariaDB server; None, with a message, if none is installed.
     #[must_use]
     pub fn mariadb(name: &str) -> Option<Server> {
         Server::start_with("mariadb", name, &[], None).map_err(|error| eprintln!("skipped: no MariaDB: {error}")).ok()
     }
 
     fn start_with(script: &'static str, name: &str, options: &[&str], zone: Option<&str>) -> Result<Server, String> {
-        // Names are used once: the last holder of a shared server may still be taking it down.
+        // Names are used once: the last holder of a shared server may still be shutting it down.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut server = Server { script, name, port: 0 };
@@ -59,7 +59,7 @@ impl Server {
         Ok(server)
     }
 
-    /// One server, not synced, that the tests of this process share while any of them holds it.
+    /// A server, not synced, that the tests of this process share while any of them holds it.
     pub fn shared(place: &'static Mutex<Weak<Server>>, name: &str, options: &[&str]) -> Arc<Server> {
         let mut place = place.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         place.upgrade().unwrap_or_else(|| {
@@ -81,7 +81,7 @@ impl Server {
         ran.out.trim().to_owned()
     }
 
-    /// Runs statements as root; their rows without headers, tab-separated.
+    /// Runs statements as root; returns their rows without headers, tab-separated.
     ///
     /// # Errors
     /// The client's message.
@@ -95,7 +95,7 @@ impl Server {
         self.try_sql(sql).unwrap_or_else(|error| panic!("{}: {error}\nin: {start}", self.name))
     }
 
-    /// The same with more options of the mysql client.
+    /// As [`try_sql`](Self::try_sql), with more options of the mysql client.
     ///
     /// # Errors
     /// The client's message.
@@ -136,23 +136,23 @@ impl Server {
         self.sql("SELECT @@GLOBAL.gtid_executed").replace('\n', "").parse().unwrap()
     }
 
-    /// Clean shutdown.
+    /// Shuts it down cleanly.
     pub fn stop(&self) {
         self.ask("stop");
     }
 
-    /// SIGKILL.
+    /// Kills it with SIGKILL.
     pub fn kill(&self) {
         self.ask("kill");
     }
 
-    /// Starts it again, on the same port, with the options kept and these.
+    /// Restarts it on the same port, with the previous options and these.
     pub fn restart(&self, options: &[&str]) {
         let ran = Ran::from(self.command("restart").args(options).output().unwrap());
         assert_eq!(ran.code, 0, "restart: {}", ran.err);
     }
 
-    /// mysqlbinlog with these arguments.
+    /// Runs mysqlbinlog with these arguments.
     #[must_use]
     pub fn mysqlbinlog(&self, arguments: &[&str]) -> Ran {
         Ran::from(self.command("binlog").args(arguments).output().unwrap())

@@ -1,11 +1,12 @@
-//! A small web shop with every column type of "Follow a real MySQL primary": its tables, and a seeded load of statements.
+//! A small web shop with every column type of "Follow a real MySQL primary": its tables, and a seeded load of
+//! statements.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::{Random, Server};
 
-/// Tables of the shop. `db` is made anew.
+/// Creates the shop's tables; `db` is dropped and created.
 #[must_use]
 pub fn schema(db: &str) -> String {
     format!(
@@ -49,7 +50,8 @@ INSERT INTO number (a,b,t,s,su,m,mu,i,iu,l,lu,d,e,f,g,h,t0,t6,d0,d1,s6) VALUES
     )
 }
 
-/// `transactions` transactions of a busy day. The same seed and range give the same statements; `first` keeps keys apart.
+/// `transactions` transactions of a busy day. The same seed and range give the same statements; `first` keeps keys
+/// apart.
 #[must_use]
 pub fn load(db: &str, seed: u64, first: u64, transactions: u64) -> String {
     let mut random = Random::new(seed);
@@ -72,7 +74,7 @@ pub fn under_load(server: &Server, db: &str, body: impl FnOnce()) {
                 }
             }
         });
-        // Set when the body panics, too.
+        // Set even if the body panics.
         struct Ended<'a>(&'a AtomicBool);
         impl Drop for Ended<'_> {
             fn drop(&mut self) {

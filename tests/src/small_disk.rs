@@ -1,15 +1,15 @@
-//! A small file system for what happens when it is full.
+//! A small file system, for tests of a full disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::folder;
 
-/// A tmpfs of its own; gone with this value.
+/// A tmpfs of its own, unmounted on drop.
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Of so many MiB. None, with a message, where this user may not mount.
+    /// Mounts one of this many MiB. None, with a message, if this user may not mount.
     #[must_use]
     pub fn new(name: &str, mib: u64) -> Option<SmallDisk> {
         let path = folder(name);
@@ -22,19 +22,19 @@ impl SmallDisk {
         mounted.then_some(disk)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Gives it another size.
+    /// Changes its size.
     #[must_use]
     pub fn resize(&self, mib: u64) -> bool {
         self.mount(&["-o", &format!("remount,size={mib}M")])
     }
 
-    /// Bytes that are free.
+    /// Free space in bytes.
     #[must_use]
     pub fn free(&self) -> u64 {
         let facts = rustix::fs::statvfs(&self.0).unwrap();

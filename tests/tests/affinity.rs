@@ -1,9 +1,9 @@
-//! Threads of stages run on the CPUs they are given.
+//! Threads of stages run on the CPUs assigned to them.
 #![allow(clippy::unwrap_used)]
 
 use whole_program_tests::{allowed_cpus, binary, cpus_of_thread, folder, slipstream, wait_for};
 
-/// A log made from a seed is replayed; its threads run where `--thread-affinity` says, and a CPU that is not there is
+/// Replays a log made from a seed; its threads run where `--thread-affinity` says, and a CPU that does not exist is
 /// refused before anything starts.
 #[test]
 fn replay_of_a_made_log_on_given_cpus() {
@@ -18,7 +18,7 @@ fn replay_of_a_made_log_on_given_cpus() {
     let (last, list) = allowed_cpus();
     let affinity = format!("--cpu-affinity=all={last},apply={list}");
     replay(&[&affinity]).expect(0, &[&format!("bound to receive={last},relay-sync={last},split={last}")]);
-    // At a hundredth of the source's speed: it still runs when its threads are looked at.
+    // At a hundredth of the source's speed, so that it still runs when its threads are examined.
     let child = std::process::Command::new(binary())
         .args(["lab", "replay", "--pace=0.01", &affinity, "--load", &load, &run, "--folder"])
         .arg(work.join("paced"))

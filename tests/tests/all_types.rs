@@ -1,5 +1,6 @@
-//! Every column type, value, change, row image and compression (`whole_program_tests::all_types`): followed from the log, and
-//! changed again over rows that the initial copy brought; equal by the mysql client's own text and by `slipstream verify`.
+//! Every column type, value, change, row image and compression (`whole_program_tests::all_types`): followed from the
+//! log, and changed again over rows from the initial copy. Equal by the mysql client's own text and by `slipstream
+//! verify`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use whole_program_tests::{Replica, Server, assert_equal, folder, soak};
 
 const DB: &str = "all_types";
 
-/// Statements by hand: `SLIPSTREAM_ALL_TYPES_SQL=FILE` keeps them.
+/// For use by hand, `SLIPSTREAM_ALL_TYPES_SQL=FILE` keeps the statements.
 fn run(server: &Server, sql: &str) {
     if let Some(path) = std::env::var_os("SLIPSTREAM_ALL_TYPES_SQL") {
         use std::io::Write as _;
@@ -30,7 +31,7 @@ fn change_all(server: &Server, types: &[Type], formats: std::ops::Range<usize>, 
     }
 }
 
-/// All characters of every set, a row for each 200.
+/// Inserts all characters of every character set, 200 in a row.
 fn all_characters(server: &Server, charsets: &[&str]) {
     let mut sql = String::from(
         "SET SESSION cte_max_recursion_depth = 2000000, group_concat_max_len = 100000, sql_mode = '';
@@ -49,7 +50,7 @@ fn all_characters(server: &Server, charsets: &[&str]) {
     run(server, &sql);
 }
 
-/// Text of the server's character sets, a type each, and all their characters.
+/// Text of the server's character sets, one type for each, with all their characters.
 #[test]
 fn every_character_set_followed_and_copied() {
     followed_and_copied("charsets", true);
@@ -79,18 +80,18 @@ fn followed_and_copied(name: &str, of_charsets: bool) {
     assert_equal(&server, &mut replica, &[DB]);
     replica.stop();
 
-    // The rows are there before the replica comes.
+    // The rows exist before the replica starts.
     server.sql("GRANT BACKUP_ADMIN, PROCESS, RELOAD, XA_RECOVER_ADMIN, SELECT ON *.* TO 'repl'@'%'");
     server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     let mut replica = Replica::follow(&server, &folder("copied"), &[]);
     assert_equal(&server, &mut replica, &[DB]);
-    // All changes again, over copied rows: JSON documents are text there.
+    // All changes again, over copied rows, where JSON documents are text.
     run(
         &server,
         &types
             .iter()
             .map(|ty| {
-                // What earlier rounds left makes room.
+                // Makes room among the rows of earlier rounds.
                 let keyless = format!("UPDATE k_{} SET n = n - 1000000;", ty.name);
                 format!(
                     "UPDATE t_{} SET id = id - 1000000; {}",

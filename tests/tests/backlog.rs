@@ -1,7 +1,8 @@
-//! A backlog that was received and not applied: what is left to do shows, memory stays bounded, all of it is caught up.
+//! A backlog that was received and not applied: the remaining work is shown, memory stays bounded, all of it is
+//! replayed.
 //!
-//! Short: 60,000 transactions. Soak: 8,000,000, with the speed of catching up set against `lab replay` over the same bytes,
-//! and the forecast against what came true.
+//! Short: 60,000 transactions. Soak: 8,000,000, with the catch-up speed compared with `lab replay` over the same bytes,
+//! and the forecast with what happened.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Instant;
@@ -77,7 +78,7 @@ fn a_backlog_is_caught_up_at_the_speed_of_replay() {
     assert_eq!(versions.sum::<u64>(), transactions);
 
     if soak() {
-        // Where at least a fifth is behind and a fifth is to go, so that neither the start nor the end decides.
+        // Where at least a fifth is done and a fifth is left, so that neither the start nor the end decides.
         let middle: Vec<_> = forecasts.iter().filter(|(at_s, ..)| (0.2..0.8).contains(&(at_s / took_s))).collect();
         assert!(!middle.is_empty(), "no forecast");
         let wrong =
@@ -89,7 +90,7 @@ fn a_backlog_is_caught_up_at_the_speed_of_replay() {
         );
         let scratch = folder("backlog-replay").display().to_string();
         let (load, run) = (format!("{out}/load.index"), format!("{out}/run.index"));
-        // As `Replica` has it.
+        // Options as `Replica` has them.
         let replay =
             ["lab", "replay", "--json", "--check-images=all", MEMORY, "--folder", &scratch, "--load", &load, &run];
         let report: Value = serde_json::from_str(&slipstream(&replay).expect(0, &[]).out).unwrap();

@@ -36,7 +36,7 @@ fn nobody_there_and_wrong_password() {
     try_with("mysql://repl@127.0.0.1:notaport", "repl").expect(2, &["port"]);
     try_with("http://127.0.0.1", "repl").expect(2, &["mysql://"]);
     try_with("file:/no/such/file.000001", "repl").expect(8, &["/no/such/file.000001"]);
-    // A server that speaks something else.
+    // A server that speaks another protocol.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let greeter = std::thread::spawn(move || {
@@ -46,7 +46,7 @@ fn nobody_there_and_wrong_password() {
     });
     try_with(&format!("mysql://repl@127.0.0.1:{port}"), "repl").expect(1, &[]);
     greeter.join().unwrap();
-    // The failed attempts left a folder that works.
+    // The failed attempts left a usable folder.
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.catch_up(&server);
     replica.stop();
@@ -79,7 +79,7 @@ fn source_restarted_killed_and_gone() {
         });
         server.restart(&[]);
         assert_equal(&server, &mut replica, &["mortal"]);
-        // Gone for a while: status says so, replay stays up, lag is not known.
+        // Away for a while: status says so, replay stays up, lag is unknown.
         load(&server);
         server.stop();
         let since = std::time::Instant::now();
@@ -105,14 +105,14 @@ fn source_restarted_killed_and_gone() {
     load(&server);
     assert_equal(&server, &mut replica, &["mortal"]);
     replica.stop();
-    // With a bound of attempts it gives up.
+    // With a limit on attempts it gives up.
     server.stop();
     let replica =
         Replica::spawn(&server.url("repl"), &data, &["--source-connect-retry=100ms", "--source-retry-count=3"], |_| ());
     replica.expect_exit(1, &["refused"]);
 }
 
-/// One transaction with every kind of event; `n` keeps keys apart, lengths the same.
+/// One transaction with every kind of event; `n` keeps keys apart, lengths stay the same.
 fn transaction(n: u64) -> String {
     format!(
         "BEGIN; INSERT INTO cut.t VALUES ({}, 'inserted', REPEAT('b', 40)), ({}, 'second', NULL); \
@@ -134,7 +134,7 @@ fn the_stream_cut_at_every_byte_of_a_compressed_transaction() {
 }
 
 fn cut_at_every_byte(compression: &str) {
-    // A server to itself: the bytes that pass must be this transaction's.
+    // A server of its own: the bytes that pass must be this transaction's.
     let server = Server::start("cut", &[&format!("--binlog-transaction-compression={compression}")]);
     server.sql("CREATE DATABASE cut; CREATE TABLE cut.t (id INT PRIMARY KEY, v VARCHAR(20), b TEXT); CREATE TABLE cut.dup (x INT)");
     let proxy = Proxy::start(server.port());
@@ -165,7 +165,7 @@ fn cut_at_every_byte(compression: &str) {
             wait_for("the cut", || (proxy.cuts() > cuts).then_some(()), || format!("at {cut} of {len}"));
         }
     }
-    // Not being let in at all is one more kind of cut.
+    // A refused connection is another kind of cut.
     proxy.close(true);
     proxy.cut_after(0);
     server.sql(&transaction(n));
@@ -174,13 +174,13 @@ fn cut_at_every_byte(compression: &str) {
     assert_equal(&server, &mut replica, &["cut"]);
     let data = replica.data.clone();
     replica.stop();
-    // What lies in the relay log is exactly once, too: a fresh process builds the same from it.
+    // The relay log holds everything exactly once too: a fresh process builds the same from it.
     let mut replica = Replica::start(&proxy.url(), &data, &options);
     assert_equal(&server, &mut replica, &["cut"]);
     replica.stop();
 }
 
-/// A source that says nothing any more, heartbeats included, without closing the connection.
+/// A source that falls silent, heartbeats included, without closing the connection.
 #[test]
 fn a_silent_source_is_left_and_found_again() {
     let server = server();
@@ -201,7 +201,7 @@ fn a_silent_source_is_left_and_found_again() {
     });
     proxy.silence(false);
     assert_equal(&server, &mut replica, &["silent"]);
-    // Asked to stop while it waits for an answer that does not come.
+    // Asked to stop while it waits for an answer that never comes.
     proxy.silence(true);
     let since = std::time::Instant::now();
     replica.signal(rustix::process::Signal::TERM);
@@ -263,8 +263,8 @@ fn relay_files_torn_flipped_deleted() {
     assert_equal(&server, &mut replica, &["relay"]);
     replica.stop();
 
-    // What is damaged or gone in files that are whole: said, with the file, and fetched again from the source. Whoever
-    // only reads the stopped folder is told.
+    // Damage or a gap in complete files is reported with the file's name and fetched again from the source. Commands
+    // that only read the stopped folder report it too.
     let mended = |what: &str, file: &str, damage: &dyn Fn(&Path)| {
         let data = damaged(what, damage);
         slipstream(&["dump", "--data", data.to_str().unwrap()]).expect(7, &[file]);
@@ -282,7 +282,7 @@ fn relay_files_torn_flipped_deleted() {
     }
     let text = "this is a text\n".repeat(900);
     mended("strange", &name(1), &|log| std::fs::write(log.join(name(1)), &text).unwrap());
-    // An index that is none is made again from the files.
+    // A damaged index is rebuilt from the files.
     let data = damaged("index", &|log| {
         let index = std::fs::read_dir(log)
             .unwrap()
@@ -309,7 +309,7 @@ fn a_second_process_on_the_folder() {
     replica.catch_up(&server);
     let data = replica.data.clone();
     replica.kill();
-    // The lock of a killed process is no lock.
+    // A killed process's lock does not count.
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.catch_up(&server);
     replica.stop();
@@ -407,7 +407,7 @@ fn recorded_files_of_every_kind() {
             said.lines().filter(|line| line.contains("[ERROR]")).collect::<Vec<_>>().join("\n")
         );
         assert!(!said.contains("panicked"), "{name}: {said}");
-        // 9: a log that begins in the middle, when rows it changes were made.
+        // 9: a log that begins in the middle, after the rows it changes were inserted.
         assert!([0, 6, 7, 9].contains(&ran.code), "{name}: code {}: {said}", ran.code);
         if ran.code == 0 {
             replayed += 1;

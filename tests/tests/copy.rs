@@ -1,4 +1,4 @@
-//! Copies beyond the plain one: without a lock, and of one table again.
+//! Copies other than the plain one: without a lock, and of a single table.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,7 +10,7 @@ use whole_program_tests::{
     wait_for,
 };
 
-/// Tables that a copy with one connection reads one after another, each at a moment of its own.
+/// Tables that a copy with one connection reads one after another, each at another moment.
 const TABLES: u64 = 6;
 const ROWS: u64 = 1500;
 
@@ -30,7 +30,7 @@ fn bank(name: &str) -> Server {
     server
 }
 
-/// Inserts, deletes, changes and key changes everywhere, and DDL; `round` keeps new keys apart.
+/// Inserts, deletes, changes and key changes in all tables, and DDL; `round` keeps new keys apart.
 fn busy(server: &Server, round: u64) {
     let mut random = Random::new(round + 1);
     let mut sql =
@@ -49,7 +49,7 @@ fn busy(server: &Server, round: u64) {
     server.sql(&sql);
 }
 
-/// What must be replayed before a copy without a lock is exact, as the log says.
+/// From the log, what must be replayed before a copy without a lock is exact.
 fn settles_at(log: &str) -> Option<GtidSet> {
     let (_, rest) = log.rsplit_once("rows can be read once GTIDs ")?;
     rest.split_once(" are replayed")?.0.parse().ok()
@@ -98,11 +98,11 @@ fn a_copy_without_a_lock_is_exact_when_it_has_settled() {
     let begun = stopped_executed(&data);
     assert!(goal.subtract(&begun).count() > 50, "{goal} follows {begun}: too little for a test");
 
-    // A planted fault: what stands between the copy's ends is not replayed.
+    // A planted fault: transactions between the copy's start and end are not replayed.
     let faulty = folder("nolock-fault");
     copy_folder(&data, &faulty);
 
-    // Killed again when a part of it is replayed and cut.
+    // Killed again once part of it is replayed and cut.
     proxy.hold_dumps(Some(64 << 10));
     let mut replica = Replica::start(&proxy.url(), &data, &options);
     let some = |status: &serde_json::Value| status["store"]["last_cut"].as_u64() > Some(0);
@@ -123,7 +123,7 @@ fn a_copy_without_a_lock_is_exact_when_it_has_settled() {
     slipstream(&["skip", "--data", faulty.to_str().unwrap(), &skipped]).expect(0, &[]);
     let mut replica = Replica::spawn(&proxy.url(), &faulty, &[], |_| ());
     if !replica.reaches(&server.gtid_executed()) {
-        // What follows the copy's end does not fit.
+        // Transactions after the copy's end do not fit.
         replica.expect_exit(9, &["bank", "row"]);
         return;
     }
@@ -145,7 +145,7 @@ fn a_copy_without_a_lock_refuses_what_it_cannot_make_exact() {
     start(&server).expect_exit(4, &["whole rows", "SET PERSIST binlog_row_image"]);
 }
 
-/// A keyed table, one without a key and one of which only what changes is logged, and a replica that follows.
+/// A keyed table, one without a key and one with minimal images, and a replica that follows.
 fn shelves(name: &str, options: &[&str]) -> (Server, Replica) {
     let server = Server::start(name, &["--binlog-row-image=MINIMAL"]);
     server.sql(
@@ -186,10 +186,10 @@ fn rearrange(server: &Server, round: u64) {
     server.sql(&sql);
 }
 
-/// Rows on the source that this replica never gets.
+/// Adds rows at the source that this replica never receives.
 fn damage(server: &Server, replica: &mut Replica) {
     replica.catch_up(server);
-    // Decoders look at the list, and may do so as soon as the transaction comes.
+    // Decoders consult the list, possibly as soon as the transaction arrives.
     let next = server.gtid_executed().count() + 1;
     let lost = format!("{}:{next}", server.sql("SELECT @@server_uuid").trim());
     slipstream(&["skip", "--data", replica.data(), &lost]).expect(0, &[]);
@@ -219,7 +219,7 @@ fn tables_copied_again_under_load_are_equal() {
                 }
             }
         });
-        // Set when something panics, too.
+        // Set even after a panic.
         struct Ended<'a>(&'a AtomicBool);
         impl Drop for Ended<'_> {
             fn drop(&mut self) {
@@ -236,7 +236,7 @@ fn tables_copied_again_under_load_are_equal() {
     assert_equal(&server, &mut replica, &["again"]);
     let status = replica.status().unwrap();
     assert_eq!(status["replay"]["tables_copied"], 3, "{status}");
-    // What was switched is what a restart finds, and is followed on.
+    // A restart finds the switched rows and continues from them.
     rearrange(&server, 5000);
     replica.catch_up(&server);
     let data = replica.data.clone();
@@ -247,7 +247,7 @@ fn tables_copied_again_under_load_are_equal() {
     replica.stop();
 }
 
-/// `slipstream copy`, left to itself when it has come as far as this.
+/// Starts `slipstream copy`; returns once it has got this far.
 fn begin_copy(replica: &mut Replica, table: &str, until: &str) -> std::thread::JoinHandle<whole_program_tests::Ran> {
     let (data, table) = (replica.data().to_owned(), table.to_owned());
     let begun = std::thread::spawn(move || slipstream(&["copy", "--data", &data, &table]));
@@ -288,7 +288,7 @@ fn ddl_in_the_middle_of_a_table_s_copy() {
     let proxy = Proxy::start(server.port());
     let mut replica = Replica::start(&proxy.url(), &data, &[]);
     damage(&server, &mut replica);
-    // The copy is read, and waits for replay, which gets nothing of the log before it is let go.
+    // The copy has been read and waits for replay, which receives nothing of the log before it is released.
     let mut meanwhile = |table: &str, sql: &str| {
         replica.catch_up(&server);
         proxy.hold_dumps(Some(0));
@@ -312,7 +312,7 @@ fn ddl_in_the_middle_of_a_table_s_copy() {
     ran.expect(0, &["copied"]);
     let ran = meanwhile("again.wide", "RENAME TABLE again.wide TO again.broad");
     ended(&ran, &["changed by: RENAME", "no table"]);
-    // Statements on other tables are none of its business.
+    // Statements on other tables do not affect it.
     let other = "CREATE TABLE again.other LIKE again.keyed; INSERT INTO again.other VALUES (1, 1, 'o'); RENAME \
                  TABLE again.other TO again.others; ALTER TABLE again.others ADD INDEX (n)";
     meanwhile("again.broad", other).expect(0, &["copied", "attempts: 1"]);
@@ -326,7 +326,7 @@ fn ddl_in_the_middle_of_a_table_s_copy() {
     slipstream(&["copy", "--data", &data, "again.broad"]).expect(1, &["no replica runs"]);
 }
 
-/// What `status` says of tables that wait for their copy.
+/// Tables that wait for their copy, from `status`.
 fn quarantined(status: &serde_json::Value) -> Vec<String> {
     let list = status["replay"]["quarantined"].as_array().cloned().unwrap_or_default();
     list.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect()
@@ -336,7 +336,7 @@ fn quarantined(status: &serde_json::Value) -> Vec<String> {
 fn a_statement_that_cannot_be_interpreted_stops_no_other_table() {
     let (server, mut replica) = shelves("odd", &["--cut-interval=100ms"]);
     let data = replica.data.clone();
-    // Its copy cannot be had yet.
+    // Its copy is not possible yet.
     server.sql("REVOKE LOCK TABLES ON *.* FROM repl");
     server.sql("ALTER TABLE again.wide ADD COLUMN g INT AS (a * 2) STORED; ALTER TABLE again.bag ADD COLUMN g INT AS (n) STORED");
     for round in 0..3 {
@@ -372,7 +372,7 @@ fn a_statement_that_cannot_be_interpreted_stops_no_other_table() {
     assert!(quarantined(&status).is_empty(), "{status}");
     server.sql("UPDATE again.broad SET a = a + 1 WHERE a < 500; DELETE FROM again.broad WHERE a > 2500");
     assert_equal(&server, &mut replica, &["again"]);
-    // With the privilege it is a matter of a moment.
+    // With the privilege it takes only a moment.
     server.sql(
         "ALTER TABLE again.keyed ADD COLUMN g INT AS (n) STORED; INSERT INTO again.keyed (id, n) VALUES (700000, 3)",
     );

@@ -12,10 +12,10 @@ use whole_program_tests::{Replica, Server, assert_equal, folder, slipstream};
 
 const OPTIONS: [&str; 2] = ["--memory=128M", "--max-relay-log-size=4M"];
 
-/// Index of a file that is in nobody's memory: the queues hold the first 16 MiB, the receiver the next or the last 8.
+/// Index of a file that is not in memory: the queues hold the first 16 MiB, the receiver the next or the last 8.
 const FAR: usize = 8;
 
-/// A replica that has received far more than it has replayed, or holds in memory.
+/// A replica that has received far more than it has replayed or holds in memory.
 fn behind(server: &Server, name: &str) -> (Replica, GtidSet) {
     server.sql("DROP DATABASE IF EXISTS damage; CREATE DATABASE damage; CREATE TABLE damage.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(4000))");
     let mut replica = Replica::follow(server, &folder(name), &OPTIONS);
@@ -43,14 +43,14 @@ fn files(data: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Goes on, and must come to the end in the same process.
+/// Lets replay continue; it must reach the end in the same process.
 fn is_mended(server: &Server, mut replica: Replica, said: &[&str]) {
     let pid = replica.pid();
     slipstream(&["resume", "--data", replica.data()]).expect(0, &[]);
     server.sql("INSERT INTO damage.t (v) VALUES ('meanwhile')");
     let goal = server.gtid_executed();
     let mut seen = GtidSet::new();
-    // What was visible stays so, while the engine is started anew too.
+    // What was visible stays visible, even while the engine restarts.
     replica.wait_until("the end of the log", |status| {
         let now = executed(status);
         assert!(seen.is_subset_of(&now), "{now} after {seen}");
@@ -95,7 +95,7 @@ fn a_file_deleted_or_cut_off_under_a_running_replica_is_mended() {
     is_mended(&server, replica, &["fetching the rest again"]);
 }
 
-/// What the source has purged meanwhile cannot be fetched: said, with the code for it, and nothing wrong is shown.
+/// What the source has purged meanwhile cannot be fetched: reported with its own exit code, and nothing wrong is shown.
 #[test]
 fn what_the_source_purged_meanwhile_is_missing() {
     let server = Server::start("gone", &[]);

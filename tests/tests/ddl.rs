@@ -1,5 +1,5 @@
-//! DDL: each statement form of tests/ddl on a real server, rows before and behind it, replayed and compared by rows and by
-//! definition. What a form is expected to be stands beside it and is checked: a form may not fall from replayed.
+//! DDL: each statement form of tests/ddl on a real server, with rows before and after it, replayed and compared by rows
+//! and by definition. Each form's expected outcome is beside it and is checked: a replayed form may not regress.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ struct Form {
     behind: String,
 }
 
-/// What a form's table is unless it says otherwise.
+/// A form's table, unless it says otherwise.
 const TABLE: &str = "CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b VARCHAR(30)); \
                      INSERT INTO {t} VALUES (1, 1, 'one'), (2, 2, NULL), (3, 3, 'three')";
 
@@ -49,20 +49,20 @@ fn corpus() -> Vec<Form> {
     forms
 }
 
-/// Waits until the replica has all of the server, or has ended: true when it follows.
+/// Waits until the replica has everything the server has, or has ended; true if it follows.
 fn follows(server: &Server, replica: &mut Replica) -> bool {
     let goal = server.gtid_executed();
     replica.reaches(&goal)
 }
 
-/// Statements of a form at the server, in its own database `ddl` and under its own table name. Comments go to the server.
+/// Runs a form's statements at the server, in database `ddl` and under a table name of its own. Comments are sent too.
 fn run(server: &Server, number: usize, form: &Form, parts: &[&str]) -> Result<(), String> {
     let sql = parts.join("\n;\n").replace("{t}", &format!("f{number:03}"));
     let ran = server.client(&["--comments"], &format!("USE ddl; {sql}"));
     ran.map(drop).map_err(|error| format!("{}: {error}\n{sql}\n", form.name))
 }
 
-/// Tables that are in quarantine or were copied again, as the log names them.
+/// Tables that are in quarantine or were copied again, as named in the log.
 fn copied_again(replica: &Replica) -> String {
     let log = replica.log();
     log.lines().filter(|line| line.contains("cop") && line.contains("again")).collect::<Vec<_>>().join("\n")
@@ -78,7 +78,7 @@ fn every_form_of_alter_table() {
     every_form("alter", |file| file.starts_with("alter_"));
 }
 
-/// The forms of the files that are chosen.
+/// Runs the forms of the chosen files.
 fn every_form(name: &str, file: impl Fn(&str) -> bool) {
     let server = Server::start_unsynced(name, &["--default-time-zone=+00:00"]);
     let data = folder(name);
@@ -100,7 +100,7 @@ fn every_form(name: &str, file: impl Fn(&str) -> bool) {
         writeln!(table, "{:<16} {:<76} {}", form.file, form.name, form.expected).unwrap();
         *counts.entry(form.expected.as_str()).or_default() += 1;
     }
-    // What can be replayed is, all of it, without waiting: a stop names its statement.
+    // First everything that can be replayed, without waiting: a stop names its statement.
     for (number, form) in chosen().filter(|(_, form)| form.expected != "not known") {
         let refused = form.expected == "refused";
         if refused {
@@ -120,7 +120,7 @@ fn every_form(name: &str, file: impl Fn(&str) -> bool) {
     let status = replica.catch_up(&server);
     assert_eq!(copied(&status), 0, "a form fell from replayed:\n{}", copied_again(&replica));
     assert_equal(&server, &mut replica, &["ddl"]);
-    // The table of what is not known is copied again, and nothing else stops.
+    // Only the table of an unknown form is copied again, and nothing else stops.
     let unknown = chosen().filter(|(_, form)| form.expected == "not known");
     for (copies, (number, form)) in (1..).zip(unknown) {
         run(&server, number, form, &[&form.before, &form.statement]).unwrap();
@@ -128,7 +128,7 @@ fn every_form(name: &str, file: impl Fn(&str) -> bool) {
     }
     println!("{table}{counts:?}");
     assert_equal(&server, &mut replica, &["ddl"]);
-    // The same once more from what lies on disk.
+    // The same again, from the data on disk.
     replica.kill();
     let mut replica = Replica::follow(&server, &data, &[]);
     assert_equal(&server, &mut replica, &["ddl"]);
@@ -140,7 +140,7 @@ fn every_form(name: &str, file: impl Fn(&str) -> bool) {
 fn statements_of_several_tables_one_of_them_quarantined() {
     let server = Server::start_unsynced("several", &[]);
     let data = folder("several");
-    // No copy can be had yet.
+    // No copy is possible yet.
     server.sql("GRANT RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%'");
     let mut replica = Replica::follow(&server, &data, &["--cut-interval=100ms"]);
     let parted = "(id INT PRIMARY KEY, a INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 \
@@ -152,7 +152,7 @@ fn statements_of_several_tables_one_of_them_quarantined() {
          INSERT INTO whole VALUES (2, 2)"
     ));
     replica.catch_up(&server);
-    // What is not known of a, c and whole is then true of other names, and of parts.
+    // What is unknown of a, c and whole then applies to other names, and to parts.
     server.sql(
         "USE ddl; ALTER TABLE a ADD g INT AS (a + 1) STORED; ALTER TABLE c ADD g INT AS (a + 1) STORED, RENAME TO moved; \
          RENAME TABLE a TO tmp, b TO a, tmp TO b, d TO dd; ALTER TABLE moved RENAME TO again, ADD h INT; \
@@ -173,7 +173,7 @@ fn statements_of_several_tables_one_of_them_quarantined() {
     replica.kill();
     server.sql("GRANT LOCK TABLES ON *.* TO repl");
     let mut replica = Replica::follow(&server, &data, &[]);
-    // What the kill undid is replayed again: names that are in quarantine on the way there may be copied too.
+    // What the kill undid is replayed again: names that are in quarantine meanwhile may be copied too.
     replica.catch_up(&server);
     replica.copied();
     replica.wait_until("their copies", |status| status["replay"]["tables_copied_by_itself"].as_u64() >= Some(4));
@@ -182,8 +182,8 @@ fn statements_of_several_tables_one_of_them_quarantined() {
     assert_same_definitions(&server, &data, &["ddl"]);
 }
 
-/// TIMESTAMP defaults in the source's own time zone, which the log does not tell: the copy of the table asks it. Nothing else is
-/// held up, and nothing is guessed, in summer nor in winter.
+/// TIMESTAMP defaults in the source's own time zone, which is not in the log: the table's copy asks the source. Nothing
+/// else is held up, and nothing is guessed, in summer or in winter.
 #[test]
 fn timestamp_defaults_in_the_system_time_zone() {
     let server = Server::start_in_zone("zone", "EET-2EEST,M3.5.0/3,M10.5.0/4");
@@ -199,7 +199,7 @@ fn timestamp_defaults_in_the_system_time_zone() {
     let defaults = "w TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00', s TIMESTAMP(3) NULL DEFAULT '2020-07-01 00:00:00.5', n INT DEFAULT 7";
     let columns = defaults.replace(", ", ", ADD ");
     server.sql(&format!("USE zone; ALTER TABLE added ADD {columns}; INSERT INTO added (id) VALUES (3)"));
-    // Full images hold what the source made of the default.
+    // Full images contain what the source made of the default.
     server.sql(&format!(
         "USE zone; CREATE TABLE made (id INT PRIMARY KEY, {defaults}); INSERT INTO made (id) VALUES (1)"
     ));
@@ -216,7 +216,7 @@ fn timestamp_defaults_in_the_system_time_zone() {
     );
     let copied = |status: &serde_json::Value| status["replay"]["tables_copied_by_itself"] == 2;
     replica.wait_until("the copies of both", copied);
-    // The definitions of the copies know their defaults: no more copies.
+    // The definitions from the copies know their defaults: no more copies.
     server.sql(
         "USE zone; SET SESSION binlog_row_image = MINIMAL; INSERT INTO made (id) VALUES (5); INSERT INTO added (id) VALUES (4);
          UPDATE made SET n = 1 WHERE id = 2; DELETE FROM made WHERE id = 3",

@@ -1,5 +1,5 @@
-//! `dump --definitions`: views, routines, triggers, events, users and grants, from the log and from the initial copy; what it
-//! prints makes them again on a stock server.
+//! `dump --definitions`: views, routines, triggers, events, users and grants, from the log and from the initial copy.
+//! Its output recreates them on a stock server.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use whole_program_tests::replica::ledger;
@@ -25,7 +25,7 @@ ALTER PROCEDURE p COMMENT 'changed' SQL SECURITY INVOKER; ALTER EVENT ev RENAME 
 DROP TABLE u; CREATE USER app@'%' IDENTIFIED BY 'Geheim-1', other@localhost; CREATE ROLE r; GRANT SELECT, INSERT ON d.* TO app@'%'; GRANT r TO app@'%';
 REVOKE INSERT ON d.* FROM app@'%'; RENAME USER other@localhost TO another@localhost; CREATE USER away; DROP USER away;"#;
 
-/// Everything as SHOW CREATE has it, on any server.
+/// All definitions as SHOW CREATE shows them, on any server.
 fn shown(server: &Server) -> String {
     let mut all = String::new();
     for what in [
@@ -57,7 +57,7 @@ fn shown(server: &Server) -> String {
     all + &server.sql(count)
 }
 
-/// SHOW CREATE TRIGGER ends with when it was made.
+/// SHOW CREATE TRIGGER ends with the creation time.
 fn without_moment(line: &str) -> String {
     let mut columns: Vec<&str> = line.split('\t').collect();
     if columns.last().is_some_and(|last| last.starts_with("20") && last.contains(':')) {
@@ -66,11 +66,11 @@ fn without_moment(line: &str) -> String {
     columns.join("\t") + "\n"
 }
 
-/// Plays what a replica printed on a fresh server and compares.
+/// Runs a replica's output on a fresh server and compares.
 fn made_again(name: &str, text: &str, wanted: &str) {
     let other = Server::start_unsynced(name, &[]);
     other.sql("CREATE DATABASE d COLLATE utf8mb4_general_ci; CREATE DATABASE e; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20)); DROP USER repl");
-    // Root is there already.
+    // Root already exists.
     let users: Vec<&str> = text
         .split("\n\n")
         .filter(|part| !part.starts_with("-- USER root@") && !part.starts_with("-- USER mysql."))
@@ -102,7 +102,7 @@ fn from_the_log_and_from_a_copy() {
     }
     let uuid = server.sql("SELECT @@server_uuid");
     assert!(text.matches(&format!("-- GTID {}:", uuid.trim())).count() >= 15, "{text}");
-    // Nothing of it reaches the log, and a restart from a cut, and a stopped folder, say the same.
+    // None of it reaches the log; a restart from a cut and a stopped folder say the same.
     assert!(!replica.log().contains("Geheim") && !text.contains("Geheim-1"), "{}", replica.log());
     replica.stop();
     assert_eq!(dump(data.to_str().unwrap()), text);
@@ -111,7 +111,7 @@ fn from_the_log_and_from_a_copy() {
     assert_eq!(dump(replica.data()), text);
     replica.stop();
 
-    // The log is gone: from an initial copy, by an account that may see all of it, and by one that may not.
+    // The log is gone: from an initial copy, by an account that may see everything, and by one that may not.
     server.sql("CREATE USER copier@'%' IDENTIFIED BY 'repl'; GRANT ALL ON *.* TO copier@'%'; GRANT XA_RECOVER_ADMIN, RELOAD ON *.* TO repl; FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
     let mut replica = Replica::start(&server.url("repl"), &folder("poor"), &[]);
     replica.catch_up(&server);
@@ -121,7 +121,7 @@ fn from_the_log_and_from_a_copy() {
     replica.catch_up(&server);
     server.sql("DROP USER copier@'%', repl@'%'");
     server.sql("ALTER PROCEDURE d.p COMMENT 'after the copy'; GRANT DELETE ON d.* TO app@'%'");
-    // The account is gone, the connection is there.
+    // The account is gone, the connection still exists.
     replica.catch_up(&server);
     let text = dump(replica.data());
     made_again("again", &text, &shown(&server));

@@ -1,8 +1,9 @@
-//! Random schemas and statements of several sessions on a real server while a replica follows, is killed and started again:
-//! equal at every quiet point. What was ever found so is repeated from tests/regressions.
+//! Random schemas and statements of several sessions on a real server, while a replica follows, is killed and
+//! restarted: equal at every quiet point. Every fault ever found this way is repeated from tests/regressions.
 //!
-//! SLIPSTREAM_DIFFERENTIAL_SEED=N runs that seed; SLIPSTREAM_DIFFERENTIAL_SECONDS=N that long; SLIPSTREAM_DIFFERENTIAL_SCRIPT=FILE
-//! repeats a script that a failure left (with SLIPSTREAM_DIFFERENTIAL_SHRINK=1 makes it smaller).
+//! SLIPSTREAM_DIFFERENTIAL_SEED=N runs that seed. SLIPSTREAM_DIFFERENTIAL_SECONDS=N sets the duration.
+//! SLIPSTREAM_DIFFERENTIAL_SCRIPT=FILE repeats a script that a failure left (SLIPSTREAM_DIFFERENTIAL_SHRINK=1 minimizes
+//! it).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
-/// Writes what failed to where it can be repeated from.
+/// Writes a failure to a file that can repeat it.
 fn kept(name: &str, failure: &Failure, units: &[script::Unit]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join(format!("differential-{name}.sql"));
@@ -59,8 +60,8 @@ fn random_statements() {
             _ => 8,
         }
     });
-    // Sessions that run at once interleave anew each time. What gates every change is the same each time; what finds new
-    // faults is the soak, and a seed given by hand.
+    // Parallel sessions interleave differently each time. The seeds that gate every change are always the same; new
+    // faults are found by the soak, and by a seed given by hand.
     let gates = fixed.is_none() && std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() != Ok("soak");
     let sessions = if gates { 1 } else { 3 };
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -95,7 +96,7 @@ fn random_statements() {
             Err(failure) => found(seed, &failure, each.as_secs()),
         }
         seed += 1;
-        // The gate has its three seeds however slow the machine is.
+        // The gate runs its three seeds however slow the machine is.
         let enough = if gates { seed >= first + 3 } else { Instant::now() > end };
         if enough || fixed.is_some() {
             return;
@@ -103,8 +104,8 @@ fn random_statements() {
     }
 }
 
-/// Each script of tests/regressions, named after what broke, in databases of its own beside all others. A script in which tables
-/// are copied again says how many.
+/// Runs each script of tests/regressions, named after what broke, in databases of its own beside all others. A script
+/// in which tables are copied again states how many.
 #[test]
 fn regressions() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(repository().join("tests/regressions"))
@@ -114,7 +115,7 @@ fn regressions() {
         .collect();
     files.sort();
     assert!(!files.is_empty());
-    // The cascades of some are to be found by the replica; that source has a log without checksums too.
+    // For some, the replica must find the cascades itself; that source also has a log without checksums.
     let sources: [(&str, &[&str]); 2] =
         [("OFF", &[]), ("ON", &["--innodb-native-foreign-keys=ON", "--binlog-checksum=NONE"])];
     for (native, options) in sources {
@@ -166,7 +167,7 @@ fn replay_all(files: &[&PathBuf], options: &[&str]) {
     replica.stop();
 }
 
-/// By hand: a script that a failure left.
+/// For use by hand: a script that a failure left.
 #[test]
 fn script_again() {
     let Some(path) = std::env::var_os("SLIPSTREAM_DIFFERENTIAL_SCRIPT") else {

@@ -1,5 +1,5 @@
 //! A disk that fills while the source is copied, while the store is compacted, and when the folder's small files are
-//! written: code 8, and on it goes with space. (While receiving and cutting: `store.rs`.)
+//! written: code 8, and with space again it continues. (For receiving and cutting see `store.rs`.)
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use whole_program_tests::{Replica, Server, SmallDisk, assert_equal, folder, slip
 
 const OPTIONS: [&str; 3] = ["--memory=128M", "--cut-interval=100ms", "--max-relay-log-size=256K"];
 
-/// So many rows of 3,000 bytes that do not compress.
+/// Inserts this many rows of 3,000 incompressible bytes.
 fn fill(server: &Server, rows: u32) {
     server.sql(&format!(
         "INSERT INTO full.t (v) SELECT LEFT(CONCAT(SHA2(RAND(), 512), SHA2(RAND(), 512), REPEAT(SHA2(n * RAND(), 512), 22)), 3000) \
@@ -55,20 +55,20 @@ fn the_disk_fills_while_the_store_is_compacted() {
     }
     replica.catch_up(&server);
     replica.wait_until("all in the tree", |status| status["store"]["last_cut"] == status["position"]["watermark"]);
-    // Room for what is received and cut, not for the tree once more: whatever comes free while rows still go their way
-    // through the tree is taken, too.
+    // Leaves room for receiving and cutting, not for a second copy of the tree: whatever becomes free while rows still
+    // move through the tree is taken too.
     let ballast = disk.path().join("ballast");
     let file = File::create(&ballast).unwrap();
     let leave_little = || {
         let more = disk.free().saturating_sub(12 << 20);
         if more > 0 {
-            // The store may be faster: then there is too little room already.
+            // The store may be faster, and there is already too little room.
             let size = file.metadata().unwrap().len() + more;
             let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size);
         }
     };
-    // A quarter of the table changes, cut by cut: too much to lie above the rest of it when nothing else is to be done, so
-    // compaction writes the whole anew, wherever the first rows lay until then.
+    // A quarter of the table changes, cut by cut. That is too much to stay above the other rows once the store is idle,
+    // so compaction rewrites everything, wherever the first rows were until then.
     let (mut changed, mut cut) = (0, Value::Null);
     for start in 0.. {
         let ended = wait_for(
@@ -92,7 +92,7 @@ fn the_disk_fills_while_the_store_is_compacted() {
             assert!(why.contains("no space left"), "{log}");
             break;
         }
-        // What is received meanwhile may be the first to find no space; in the end there is nothing more to receive.
+        // Receiving may be the first to run out of space; eventually there is nothing more to receive.
         assert!(start < 5 && why.contains("disk full"), "{log}");
         replica = Replica::spawn(&server.url("repl"), disk.path(), &OPTIONS, |_| ());
     }
@@ -105,7 +105,7 @@ fn the_disk_fills_while_the_store_is_compacted() {
     replica.stop();
 }
 
-/// A file without a name that leaves so many pages of a disk free, while it is open.
+/// A file without a name that, while open, leaves this many pages of a disk free.
 struct Ballast(#[allow(dead_code, reason = "an open file keeps its space")] File);
 
 impl Ballast {
@@ -119,8 +119,8 @@ impl Ballast {
     }
 }
 
-/// Every small file that the folder begins with, at its own moment: code 8, its path and what to do; the next start goes on
-/// where the space ended.
+/// Every small file that the folder starts with, each in turn: code 8, its path and a hint; the next start continues
+/// where space ran out.
 #[test]
 fn the_disk_is_full_when_the_small_files_are_written() {
     let Some(disk) = SmallDisk::new("full-small", 2) else { return };
@@ -140,13 +140,13 @@ fn the_disk_is_full_when_the_small_files_are_written() {
             "an answer or the end",
             || match replica.ended() {
                 Some(_) => Some(false),
-                // It answers before it has written them all; what it has executed it says when it has.
+                // It answers before it has written them all; it reports its executed set only afterwards.
                 None => replica.status().filter(|status| status["gtid"]["executed"] != "").map(|_| true),
             },
             String::new,
         );
         if answers {
-            // It may yet end for want of space: until each file was met it is looked at again, with as much of it.
+            // It may still end for lack of space: until each file was hit, try again with the same space.
             drop(replica);
             early += 1;
             if missed(&failed).is_none() || early > 100 {
@@ -161,7 +161,7 @@ fn the_disk_is_full_when_the_small_files_are_written() {
         assert!(why.contains("(exit 8") && why.contains(data.to_str().unwrap()), "{why}");
         assert!(why.contains("ree space"), "not what to do: {why}");
         let what = why.split_once("[ERROR]").map(|(_, what)| what.to_owned()).unwrap();
-        // From the beginning behind each new place: files that are replaced need a page more than they have.
+        // From the start after each new place: a replaced file needs one page more than it has.
         pages = if failed.contains(&what) { pages + 1 } else { 1 };
         assert!(failed.len() < 200, "{failed:#?}");
         failed.push(what);
@@ -171,9 +171,9 @@ fn the_disk_is_full_when_the_small_files_are_written() {
     fill(&server, 20);
     server.sql("INSERT INTO other.t VALUES (1)");
     replica.catch_up(&server);
-    // A copy of a table begins with a file, too; replay goes on without it.
+    // A table copy begins with a file too; replay continues without it.
     let copy = || slipstream(&["copy", "full.t", "--data", data.to_str().unwrap()]);
-    // The start above may have left one under way.
+    // The start above may have left one in progress.
     wait_for("a copy", || (copy().code == 0).then_some(()), String::new);
     let ballast = Ballast::leave(&disk, 0);
     copy().expect(8, &["copying-table", "free space"]);
@@ -181,7 +181,7 @@ fn the_disk_is_full_when_the_small_files_are_written() {
     copy().expect(0, &[]);
     assert_equal(&server, &mut replica, &["full"]);
     replica.stop();
-    // The list of what is skipped is the old one or the new one.
+    // The skip list is either the old one or the new one.
     let skip = |gtid: &str| slipstream(&["skip", gtid, "--data", data.to_str().unwrap()]);
     let first = "3e11fa47-71ca-11e1-9e33-c80aa9429562:5";
     skip(first).expect(0, &[]);
@@ -200,14 +200,14 @@ fn the_disk_is_full_when_the_small_files_are_written() {
     replica.stop();
 }
 
-/// The rules are in a file of their own, written while the folder has no rows; what the source says of itself, too.
+/// The rules have a file of their own, written while the folder has no rows; so have the facts about the source.
 #[test]
 fn the_disk_is_full_when_filters_and_facts_are_written() {
     let (server, data) = (server("full-filters"), folder("full-filters"));
     server.sql("CREATE DATABASE other; CREATE TABLE other.t (id INT PRIMARY KEY); INSERT INTO other.t VALUES (1)");
     fill(&server, 5);
     let path = data.to_str().unwrap();
-    // A folder without rows: nobody let this user in. Then a disk that is full for the one file.
+    // A folder without rows: this user was refused. Then a disk that is full for this one file.
     slipstream(&["replica", "--source", &server.url("nobody"), "--data", path, "--replicate-do-db=other"])
         .expect(1, &["nobody"]);
     let kept = std::fs::read_to_string(data.join("filters")).unwrap();
@@ -221,7 +221,7 @@ fn the_disk_is_full_when_filters_and_facts_are_written() {
         let now = std::fs::read_to_string(data.join("filters")).unwrap();
         assert_eq!(now == kept, file == "filters", "{now}");
     }
-    // With space it goes on, under the rules given then.
+    // With space it continues, under the rules given then.
     let mut replica = Replica::follow(&server, &data, &options);
     assert_equal(&server, &mut replica, &["full"]);
     replica.stop();

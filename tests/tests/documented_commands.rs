@@ -1,4 +1,4 @@
-//! Commands and options that documents say to type are understood.
+//! The program accepts all commands and options that documents tell people to type.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use whole_program_tests::{repository, slipstream};
@@ -6,7 +6,7 @@ use whole_program_tests::{repository, slipstream};
 /// Documents with commands in their code blocks.
 const DOCUMENTS: [&str; 3] = ["README.md", "docs/operating.md", "docs/lab.md"];
 
-/// Commands of a document's code blocks: each with the subcommands it stands for, and its options.
+/// Commands in a document's code blocks, each with its possible subcommands and its options.
 fn commands_of(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
     let blocks = text.split("```").skip(1).step_by(2);
     let lines = blocks.flat_map(str::lines).filter_map(|line| {
@@ -15,7 +15,7 @@ fn commands_of(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
         Some(&line[start + "slipstream ".len()..])
     });
     let command = |line: &str| {
-        // What the command does follows two spaces, which also align `check  --source`.
+        // The command's description follows two spaces, which also align `check  --source`.
         let line = line.replacen("  --", " --", 1).replacen("   --", " --", 1).replace(" | ", "|");
         let line = line.split("  ").next().unwrap_or_default().to_owned();
         let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '|');
@@ -43,7 +43,7 @@ fn what_documents_say_to_type_is_understood() {
             arguments.push("--help");
             let ran = slipstream(&arguments);
             let help = ran.out;
-            // The name of a shape follows an option here, and has options of its own.
+            // Here a shape's name follows an option, and has options of its own.
             let of_shape = (command == " lab make").then(|| slipstream(&["lab", "make", "zipf", "--help"]).out);
             let all = format!("{help} {}", of_shape.unwrap_or_default());
             if ran.code != 0 {

@@ -1,11 +1,12 @@
-//! Replication filters: the same log through Slipstream and through MySQL's own replica with the same rules; the initial
-//! copy with them; tables that change sides; a folder that keeps to its rules.
+//! Replication filters: the same log through Slipstream and through MySQL's own replica with the same rules; the
+//! initial copy under them; tables that move in or out of them; a folder that keeps its rules.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use whole_program_tests::replica::{executed, ledger};
 use whole_program_tests::{Replica, Server, assert_equal_at_rest, folder, slipstream, slipstream_with, wait_for};
 
-/// Option without `replicate-`, value. What MySQL's replica needs beforehand, since its rules leave the CREATE DATABASE out.
+/// Option without `replicate-`, and its value. Then what MySQL's replica needs beforehand, since its rules drop the
+/// CREATE DATABASE.
 type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 const CASES: &[Case] = &[
@@ -35,7 +36,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Every statement about tables with the table's own default database; row changes with any.
+/// Statements about tables have the table's own default database; row changes have any.
 const LOG: &str = r"
 CREATE DATABASE a COLLATE latin1_swedish_ci; CREATE DATABASE b; CREATE DATABASE c; CREATE DATABASE gone;
 USE a; CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20)); CREATE TABLE t_1 (id INT PRIMARY KEY, v VARCHAR(20)); CREATE TABLE tx1 (id INT, v CHAR(3));
@@ -64,7 +65,7 @@ fn strs(texts: &[String]) -> Vec<&str> {
     texts.iter().map(String::as_str).collect()
 }
 
-/// The same rules, as CHANGE REPLICATION FILTER has them.
+/// The same rules in CHANGE REPLICATION FILTER's syntax.
 fn stock_filter(rules: &[(&str, &str)]) -> String {
     let all = ["do-db", "ignore-db", "do-table", "ignore-table", "wild-do-table", "wild-ignore-table", "rewrite-db"];
     let of = |option: &str| {
@@ -79,7 +80,7 @@ fn stock_filter(rules: &[(&str, &str)]) -> String {
     format!("CHANGE REPLICATION FILTER {}", all.map(of).join(", "))
 }
 
-/// Lets a stock replica replay the whole log under these rules.
+/// Makes a stock replica replay the whole log under these rules.
 fn replay_on_stock(stock: &Server, source: &Server, case: &Case) {
     stock.sql(
         "STOP REPLICA; RESET REPLICA ALL; RESET BINARY LOGS AND GTIDS; SET sql_log_bin = 0; DROP DATABASE IF EXISTS a;
@@ -103,7 +104,7 @@ fn replay_on_stock(stock: &Server, source: &Server, case: &Case) {
     wait_for("MySQL's replica", look, || stock.sql("SHOW REPLICA STATUS"));
 }
 
-/// Every table of the folder equals the source's, under the names it has here.
+/// Checks that every table of the folder equals the source's, under the names it has here.
 fn verify_all(server: &Server, data: &str) -> String {
     let arguments = ["verify", "--data", data, "--source", &server.url("root")];
     slipstream_with(&arguments, unset_password).expect(0, &["EQUAL"]).out.clone()
@@ -122,7 +123,7 @@ fn as_mysqls_own_replica() {
         assert_eq!(executed(&status), server.gtid_executed(), "{}: what is filtered is executed all the same", case.0);
         assert_equal_at_rest(&stock, replica.data(), &["a", "b", "c", "x"]);
         verify_all(&server, replica.data());
-        // Some rows and some statements of each log are left out, none is left uncounted.
+        // Some rows and statements of each log are left out, and all are counted.
         let status = replica.wait_until("a ledger that adds up", |status| {
             let rows = status["ledger"]["rows"].as_array().unwrap();
             let count = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap_or(0);
@@ -146,7 +147,7 @@ fn as_mysqls_own_replica() {
         );
         replica.stop();
     }
-    // The log is gone: the same by an initial copy, and what follows it.
+    // The log is gone: the same through an initial copy, and the changes after it.
     server.sql("GRANT RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO repl; FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
     for case in CASES {
         let given = options(case.1);
@@ -162,7 +163,7 @@ fn as_mysqls_own_replica() {
     }
 }
 
-/// A few changes behind the copy, in every database; a prepared transaction too, which MySQL's replica cannot filter.
+/// A few changes after the copy, in every database; also a prepared transaction, which MySQL's replica cannot filter.
 fn replay_tables(server: &Server, replica: &mut Replica) {
     server.sql(
         "USE a; INSERT INTO t VALUES (1000, 1, 'later'); UPDATE t SET w = w + 1; DELETE FROM t WHERE id = 1000; UPDATE b.t SET v = CONCAT(LEFT(v, 3), '!');
@@ -179,7 +180,7 @@ fn tables_that_change_sides_are_copied_or_go() {
     server.sql("CREATE DATABASE d; GRANT RELOAD, XA_RECOVER_ADMIN, LOCK TABLES ON *.* TO repl");
     let given = ["--replicate-wild-do-table=d.t%", "--replicate-rewrite-db=d->e", "--replicate-wild-do-table=e.t%"];
     let mut replica = Replica::follow(&server, &folder("sides"), &given);
-    // As online schema changes do it: the new table is not replicated before it has the name.
+    // As in online schema changes: the new table is not replicated before it has its final name.
     server.sql(
         "USE d; CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1),(2); CREATE TABLE _t_new (id INT PRIMARY KEY, n INT DEFAULT 3);
          INSERT INTO _t_new (id) SELECT id FROM t; RENAME TABLE t TO _t_old, _t_new TO t; INSERT INTO t VALUES (3, 4)",
@@ -191,18 +192,18 @@ fn tables_that_change_sides_are_copied_or_go() {
     let dumped = || slipstream(&["dump", "--data", replica.data(), "--format", "tab"]).expect(0, &[]).out.clone();
     assert_eq!(dumped().lines().count(), 5, "{}", dumped());
     verify_all(&server, replica.data());
-    // One made by a session whose default database is another: MySQL's replica would stop at its first row.
+    // One created by a session with another default database: MySQL's replica would stop at its first row.
     server.sql("USE mysql; CREATE TABLE d.t2 (id INT PRIMARY KEY); INSERT INTO d.t2 VALUES (1)");
     replica.catch_up(&server);
     assert!(verify_all(&server, replica.data()).contains("e.t2"));
-    // It leaves: nothing of it stays to go stale.
+    // It moves out: nothing of it remains to become stale.
     server.sql("USE d; RENAME TABLE t2 TO x2; INSERT INTO x2 VALUES (2)");
     replica.catch_up(&server);
     assert!(!verify_all(&server, replica.data()).contains("t2"));
     slipstream(&["copy", "--data", replica.data(), "e.t"]).expect(0, &["copied `e`.`t`"]);
     verify_all(&server, replica.data());
 
-    // The folder keeps to its rules.
+    // The folder keeps its rules.
     let data = replica.data.clone();
     replica.stop();
     let other = Replica::spawn(&server.url("repl"), &data, &["--replicate-wild-do-table=d.t%"], |_| ());
@@ -243,7 +244,7 @@ fn verify_names_tables_as_they_are_here() {
     replica.stop();
 }
 
-/// For root, who has none.
+/// For root, who has no password.
 fn unset_password(command: &mut std::process::Command) {
     command.env_remove("MYSQL_PWD");
 }

@@ -1,5 +1,5 @@
-//! Follow a real primary: every row image, compression, checksum and metadata setting, DDL in between, real loads; the copy
-//! must be equal by the mysql client's own text and by `slipstream verify`.
+//! Follows a real primary: every row image, compression, checksum and metadata setting, DDL in between, real loads. The
+//! copy must be equal by the mysql client's own text and by `slipstream verify`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Command;
@@ -15,7 +15,7 @@ fn server() -> Arc<Server> {
     Server::shared(&SERVER, "follow", &["--max-binlog-size=1M"])
 }
 
-/// The settings the log can be written under: each may change at any time in it.
+/// Settings under which the log can be written; each may change at any point in it.
 const FORMATS: &[(&str, &str, &str, &str)] = &[
     ("FULL", "OFF", "CRC32", "MINIMAL"),
     ("MINIMAL", "OFF", "NONE", "FULL"),
@@ -55,7 +55,7 @@ fn every_format_under_sysbench_and_the_shop() {
     let server = server();
     server.sql("CREATE DATABASE sbtest");
     server.sql(&shop::schema("shop"));
-    // More threads than cores and little memory: pieces meet in every order.
+    // More threads than cores and little memory, so that pieces meet in every order.
     let (last, list) = allowed_cpus();
     let affinity = format!("--thread-affinity=apply={list},cut={last},compact={last},relay-sync={last}");
     let options = ["--replica-parallel-workers=5", "--decoders=3", "--queue-memory=32M", &affinity];
@@ -74,7 +74,7 @@ fn every_format_under_sysbench_and_the_shop() {
             std::thread::scope(|scope| {
                 scope.spawn(|| server.sql(&shop::load("shop", n, n * transactions, transactions)));
                 if with_sysbench {
-                    // Not repeated: two loads that meet give deadlocks, which sysbench takes up by itself.
+                    // Not in a loop: two loads that meet cause deadlocks, which sysbench retries itself.
                     scope.spawn(|| sysbench(&server, "run", &[&events, "--time=0"]));
                 }
             });
@@ -148,7 +148,7 @@ fn ddl_between_rows() {
     let status = replica.catch_up(&server);
     assert!(status["gtid"]["executed"].as_str().unwrap().contains(":backfill:"), "{}", status["gtid"]);
     assert_equal(&server, &mut replica, &dbs);
-    // The same once more from the kept relay log.
+    // The same again from the kept relay log.
     replica.stop();
     let mut replica = Replica::follow(&server, &folder("ddl-again"), &[]);
     assert_equal(&server, &mut replica, &dbs);
@@ -156,14 +156,14 @@ fn ddl_between_rows() {
     assert!(!log_of_all().contains("Secret-1"));
 }
 
-/// Every replica's log of this process.
+/// Logs of all this process's replicas.
 fn log_of_all() -> String {
     let logs = std::fs::read_dir(whole_program_tests::scratch()).unwrap().flatten();
     let logs = logs.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "log"));
     logs.map(|entry| std::fs::read_to_string(entry.path()).unwrap_or_default()).collect()
 }
 
-/// 100,000 rows in one transaction: never seen in part.
+/// 100,000 rows in one transaction are never seen in part.
 #[test]
 fn a_huge_transaction_is_seen_at_once() {
     let server = server();
@@ -195,7 +195,7 @@ fn a_huge_transaction_is_seen_at_once() {
         load.join().unwrap();
     });
     server.sql("SET SESSION binlog_transaction_compression = ON; UPDATE huge.t SET id = id + 10000000 WHERE id % 2 = 0; DELETE FROM huge.t WHERE id % 3 = 0");
-    // Rows longer than a packet of the protocol can be.
+    // Rows longer than one packet of the protocol.
     server.sql(
         "CREATE TABLE huge.long_row (id INT PRIMARY KEY, body LONGBLOB); INSERT INTO huge.long_row VALUES (1, REPEAT('a', 17000000)), (2, 'b');
          UPDATE huge.long_row SET body = CONCAT(body, 'z') WHERE id = 1;
@@ -205,7 +205,7 @@ fn a_huge_transaction_is_seen_at_once() {
     replica.stop();
 }
 
-/// (name, columns, statements): whatever is not replayed must stop replay with exit code 6, never be guessed.
+/// (name, columns, statements): what is not replayed must stop replay with exit code 6 and must never be guessed.
 const KINDS: &[(&str, &str, &str)] = &[
     (
         "bits",
@@ -333,7 +333,7 @@ fn columns_of_every_kind_are_equal_or_refused() {
             let log = replica.expect_exit(6, &["not supported"]);
             let error = log.lines().rev().find(|line| line.contains("[ERROR]")).unwrap_or_default();
             refused.push(format!("{name} {image}: {error}"));
-            // Left out, and on.
+            // Skip it and continue.
             let left_out = goal.subtract(&whole_program_tests::replica::stopped_executed(&data));
             slipstream(&["skip", &left_out.to_string().replace('\n', ""), "--data", data.to_str().unwrap()])
                 .expect(0, &[]);

@@ -12,11 +12,11 @@ use whole_program_tests::{Replica, folder, length, slipstream, soak, wait_for};
 
 const SMALL_ROWS: u64 = 1_000;
 const SMALL_TRANSACTIONS: u64 = 4_000;
-/// `--memory` of the measured replays, bytes, and what resident memory may be above it.
+/// `--memory` of the measured replays in bytes, and how far resident memory may exceed it.
 const MEMORY_BYTES: u64 = 512 << 20;
 const ABOVE: f64 = 1.2;
 
-/// A log with a huge transaction in the middle; all.index lists all its files. Gives the huge one's GTID.
+/// Makes a log with a huge transaction in the middle; all.index lists all its files. Returns the huge one's GTID.
 fn made(change: &str, huge_rows: u64) -> (PathBuf, GtidSet) {
     let out = folder("huge-log");
     let text = out.display().to_string();
@@ -38,7 +38,7 @@ fn replayed(logs: &Path, options: &[&str]) -> Value {
     serde_json::from_str(&ran.expect(0, &[]).out).unwrap()
 }
 
-/// In a process of its own, whose peak of resident memory is its own.
+/// In a process of its own, which has its own peak of resident memory.
 #[test]
 fn all_lanes_share_a_huge_transaction_and_memory_stays_bounded() {
     let mut sizes = vec![("update", length(200_000, 1_000_000))];
@@ -72,17 +72,17 @@ fn all_lanes_share_a_huge_transaction_and_memory_stays_bounded() {
     }
 }
 
-/// Values of column v of every row, as `dump` prints them.
+/// Values of column v in every row, as `dump` prints them.
 fn values(data: &str, table: &str) -> Option<Vec<u64>> {
     let ran = slipstream(&["dump", "--data", data, "--format=tab", table]);
     if ran.code != 0 {
         return None;
     }
-    // The first line has the names.
+    // The first line holds the names.
     Some(ran.out.lines().skip(1).map(|line| line.split('\t').nth(2).unwrap().parse().unwrap()).collect())
 }
 
-/// Where replay is.
+/// Progress of replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Before,
@@ -105,8 +105,8 @@ fn place(status: &Value, huge: &GtidSet) -> Place {
     }
 }
 
-/// Killed again and again while the huge transaction is the next to become visible, and read all the while: a reader sees
-/// none of it or all, and what comes out in the end is exact.
+/// Killed repeatedly while the huge transaction is the next to become visible, and read all the time: a reader sees
+/// none of it or all, and the final result is exact.
 #[test]
 fn a_huge_transaction_is_seen_whole_or_not_at_all_over_kills() {
     let rows = length(200_000, 1_000_000);
@@ -116,7 +116,7 @@ fn a_huge_transaction_is_seen_whole_or_not_at_all_over_kills() {
         let data = folder("huge-killed");
         let path = data.to_str().unwrap();
         let seen_of = |values: &[u64]| (values.len() as u64, values.iter().sum::<u64>());
-        // Where a look comes too late the process has gone on: another try.
+        // If a look comes too late, the process has moved on: another try.
         let (mut met, mut tries) = (0, 0);
         while met < length(2, 10) && tries < 50 {
             tries += 1;
@@ -132,9 +132,9 @@ fn a_huge_transaction_is_seen_whole_or_not_at_all_over_kills() {
             replica.kill();
             let stopped = slipstream(&["status", "--json", "--data", path]);
             let kept = place(&serde_json::from_str(&stopped.expect(0, &[]).out).unwrap(), &huge);
-            // What a killed process leaves is its last cut: in front of the huge one, or earlier.
+            // A killed process leaves its last cut: before the huge transaction, or earlier.
             met += u64::from(reached == Place::AtIt && kept < Place::Behind);
-            // What was killed in the middle of it shows nothing of it.
+            // A kill in the middle of it leaves nothing of it visible.
             if kept > Place::Before
                 && let Some(values) = values(path, "shapes.big")
             {
@@ -146,7 +146,7 @@ fn a_huge_transaction_is_seen_whole_or_not_at_all_over_kills() {
             }
         }
         assert!(met > 0, "{change}: never killed in the middle of it");
-        // Once more to its end, with a reader beside it.
+        // Once more to its end, with a reader in parallel.
         let mut replica = Replica::spawn(&source, &data, &["--memory=128M"], |_| ());
         let mut looks = [0u64; 2];
         let end = wait_for(

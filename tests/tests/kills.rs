@@ -1,7 +1,7 @@
-//! kill -9 in every phase: fail points name the phase, the real process dies in it, and what is left goes on exactly.
+//! kill -9 in every phase: fail points name the phase, the real process dies in it, and the next one continues exactly.
 //!
-//! Under TPC-C and DDL beside it. Each restart says what it kept and how long recovery took; the table at the end sets that
-//! against the time in which the killed process had replayed what lies after its last cut.
+//! Under TPC-C with DDL in parallel. Each restart reports what it kept and how long recovery took. The table at the end
+//! compares that with the time the killed process took to replay what came after its last cut.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ use whole_program_tests::{Random, Replica, Server, assert_equal, binary, folder,
 const TPCC: &str = "tpcc";
 const DDL: &str = "changing";
 
-/// Where the process dies, the most entries it may live through, and how long after the last of them at most, µs.
+/// Where the process dies, how often at most it enters that point, and how long after the last entry it lives at most,
+/// µs.
 const PHASES: [(&str, u64, u64); 7] = [
     ("receive", 200, 5_000),
     ("cut", 4, 8_000),
@@ -29,7 +30,7 @@ const PHASES: [(&str, u64, u64); 7] = [
     ("recopy", 6, 20_000),
 ];
 
-/// TPC-C against a server until it is dropped.
+/// TPC-C against a server until dropped.
 struct Load(Child);
 
 impl Load {
@@ -49,7 +50,7 @@ impl Drop for Load {
     }
 }
 
-/// Tables of the load are copied again and again, beside replay.
+/// Copies tables of the load again and again during replay.
 struct Copying {
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -81,7 +82,7 @@ impl Drop for Copying {
     }
 }
 
-/// Definitions change while `body` runs.
+/// Changes definitions while `body` runs.
 fn while_definitions_change(server: &Server, body: impl FnOnce()) {
     struct Ended<'a>(&'a AtomicBool);
     impl Drop for Ended<'_> {
@@ -111,7 +112,7 @@ fn while_definitions_change(server: &Server, body: impl FnOnce()) {
     });
 }
 
-/// What a restart said, and what it is measured against.
+/// Report of a restart, and what it is compared with.
 struct Restart {
     phase: &'static str,
     kept: String,
@@ -125,22 +126,22 @@ struct Run {
     url: String,
     data: PathBuf,
     random: Random,
-    /// Of log that is accounted for.
+    /// Bytes of log already evaluated.
     log_len: usize,
     restarts: Vec<Restart>,
     kills: BTreeMap<&'static str, u64>,
-    /// What restarts found, each more than the one before.
+    /// GTID sets that restarts found, each larger than the one before.
     held: Vec<GtidSet>,
-    /// How the process before this one ended, and how long its last cut was ago then.
+    /// How the previous process ended, and the age of its last cut then.
     before: Option<(&'static str, u64)>,
 }
 
 impl Run {
-    /// Starts the replica to die in a phase; returns when it is dead.
+    /// Starts the replica so that it dies in a phase; returns when it is dead.
     fn die_in(&mut self, (phase, most, after_us): (&'static str, u64, u64), options: &[&str]) {
         let number = 1 + self.random.below(most);
         let after = if self.random.below(3) == 0 { 0 } else { self.random.below(after_us) };
-        // Compaction and purge want many cuts.
+        // Compaction and purge need many cuts.
         let longest = if phase == "compaction" || phase == "purge" { 1 } else { 3 };
         let interval = [100, 300, 1_000][self.random.below(longest) as usize];
         let interval = format!("--cut-interval={interval}ms");
@@ -172,13 +173,13 @@ impl Run {
         self.before = Some((phase, last_cut.1.elapsed().as_millis() as u64));
     }
 
-    /// What stands in the log so far is of no interest.
+    /// Ignores the log so far.
     fn skip_log(&mut self) {
         self.log_len = std::fs::metadata(self.data.with_extension("log")).unwrap().len() as usize;
         self.before = None;
     }
 
-    /// Takes note of what the last process said of its own start.
+    /// Evaluates what the last process reported about its start.
     fn take_log(&mut self) {
         let log = std::fs::read_to_string(self.data.with_extension("log")).unwrap();
         let new = log[self.log_len..].to_owned();
@@ -186,12 +187,12 @@ impl Run {
         let Some((phase, since_cut_ms)) = self.before.take() else { return };
         let kept = new.lines().find(|line| line.contains("kept relay log")).unwrap_or_default();
         if phase == "copy" {
-            // It began anew.
+            // It started from nothing.
             return;
         }
         let set = kept.rsplit_once(" bytes, GTIDs ").and_then(|(_, rest)| rest.split(';').next());
         let held: GtidSet = set.and_then(|set| set.parse().ok()).unwrap_or_default();
-        // What a process that is gone had received is replayed by the next one, and it had received more than it began with.
+        // The next process replays what an ended one had received, and that one had received more than it started with.
         let grown = self.held.last().is_none_or(|before| before.is_subset_of(&held));
         assert!(grown, "after {phase}: {held} does not hold {:?}", self.held.last());
         self.held.push(held);
@@ -214,7 +215,7 @@ impl Run {
         let mut lines = vec![format!("kills by phase: {:?}", self.kills)];
         let mut above = 0;
         for restart in &self.restarts {
-            // A clock's tick is the least there is to compare with.
+            // A clock's tick is the smallest value to compare with.
             let ratio = restart.recovered_ms as f64 / restart.since_cut_ms.max(1) as f64;
             above += u64::from(ratio > 2.0);
             lines.push(format!(

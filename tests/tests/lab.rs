@@ -1,4 +1,4 @@
-//! The laboratory against real servers: what it generates is what a server could have written.
+//! The laboratory against real servers: a server could have written what it generates.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use whole_program_tests::{Ran, Replica, Server, binary, folder, slipstream_with, wait_for};
 
-/// As root, who has no password.
+/// As root, without a password.
 fn slipstream(arguments: &[&str]) -> Ran {
     slipstream_with(arguments, |command| {
         command.env_remove("MYSQL_PWD");
@@ -34,7 +34,7 @@ fn a_generated_log_of_minimal_images_compressed() {
 }
 
 /// A small TPC-C log, unrolled three times: `mysqlbinlog` reads it, a stock server that executes it ends with the same
-/// rows as `lab replay`, and each repetition has warehouses of its own.
+/// rows as `lab replay`, and each repetition has its own warehouses.
 fn generated_log(name: &str, options: [&str; 2]) {
     let server = Server::start_unsynced(name, &options);
     let url = server.url("root");
@@ -79,11 +79,11 @@ fn generated_log(name: &str, options: [&str; 2]) {
     stock.stop();
 }
 
-/// Every shape of `lab make`, small: `mysqlbinlog` reads it, and a stock server that executes it ends with the same rows as
-/// `lab replay`.
+/// Every shape of `lab make`, small: `mysqlbinlog` reads it, and a stock server that executes it ends with the same
+/// rows as `lab replay`.
 #[test]
 fn a_made_log_gives_a_stock_server_the_same_rows() {
-    // Nothing is asked of its disk.
+    // Its disk does not matter.
     let stock = Server::start("labmake", &["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"]);
     let shapes: [(&str, &[&str]); 7] = [
         ("counter", &[]),
@@ -122,11 +122,11 @@ fn a_made_log_gives_a_stock_server_the_same_rows() {
     stock.stop();
 }
 
-/// A tiny TPC-C log of a server that is gone: its load and its run.
+/// A tiny TPC-C log of a server that no longer exists: its load and its run.
 struct TinyLog {
     load: String,
     run: String,
-    /// All that is in it.
+    /// All GTIDs in it.
     gtids: GtidSet,
     work: PathBuf,
 }
@@ -155,7 +155,7 @@ fn tiny_log(name: &str, transactions: u32) -> TinyLog {
     TinyLog { load, run, gtids: server.gtid_executed(), work }
 }
 
-/// `lab compare` with one round; its report, and what it said.
+/// Runs `lab compare` with one round; returns its report and its output.
 fn compare(log: &TinyLog, more: &[&str]) -> (Value, Ran) {
     let bench = log.work.join("bench");
     let bench_text = bench.display().to_string();
@@ -166,7 +166,7 @@ fn compare(log: &TinyLog, more: &[&str]) -> (Value, Ran) {
     (serde_json::from_str(&ran.out).unwrap_or(Value::Null), ran)
 }
 
-/// Processes whose command line names a folder.
+/// Number of processes whose command line names a folder.
 fn servers_on(folder: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -174,7 +174,7 @@ fn servers_on(folder: &Path) -> usize {
     lines.filter(|line| String::from_utf8_lossy(line).contains(&format!("--datadir={name}"))).count()
 }
 
-/// Every contender replays a tiny log and ends with the same rows; each row says what it stands for.
+/// Every contender replays a tiny log and ends with the same rows; each row states its properties.
 #[test]
 fn all_contenders_end_with_the_same_rows() {
     let log = tiny_log("compare", 300);
@@ -209,8 +209,8 @@ fn all_contenders_end_with_the_same_rows() {
     }
 }
 
-/// A stock server that leaves out one table does not end as ours does: the command says which table, and fails. Nothing is
-/// left behind then either.
+/// A stock server that leaves out a table does not end as ours does: the command names the table and fails, and leaves
+/// nothing behind.
 #[test]
 fn a_contender_that_ends_otherwise_fails_the_comparison() {
     let log = tiny_log("differ", 60);
@@ -230,7 +230,7 @@ fn a_contender_that_ends_otherwise_fails_the_comparison() {
     ran.expect(1, &["mysqld did not start"]);
 }
 
-/// An interrupt while a server runs ends it, and removes everything.
+/// An interrupt while a server runs ends the server and removes everything.
 fn interrupted(log: &TinyLog) {
     let bench = log.work.join("interrupted");
     let mut command = Command::new(binary());
@@ -256,7 +256,7 @@ fn interrupted(log: &TinyLog) {
     assert_eq!(servers_on(&bench), 0);
 }
 
-/// `lab source` in the background, killed when dropped.
+/// `lab source` in the background, killed on drop.
 struct LogSource {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -283,7 +283,7 @@ impl LogSource {
         line
     }
 
-    /// Reads lines up to one that holds a text.
+    /// Reads lines up to one that contains a text.
     fn said(&mut self, text: &str) -> String {
         loop {
             let line = self.line();
@@ -294,7 +294,7 @@ impl LogSource {
         }
     }
 
-    /// Ends it by a signal, in order.
+    /// Ends it by a signal, cleanly.
     fn stop(mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
@@ -309,21 +309,21 @@ impl Drop for LogSource {
     }
 }
 
-/// What `lab replay` makes of the load and a run.
+/// Hash of `lab replay` over the load and a run.
 fn replayed(log: &TinyLog, run: &str) -> String {
     let folder = log.work.join("replay").display().to_string();
     let ran = slipstream(&["lab", "replay", "--hash", "--folder", &folder, "--load", &log.load, run]);
     last_line(&ran.expect(0, &[]).out)
 }
 
-/// Our replica and a stock one follow a served log to its end, and hold what `lab replay` makes of it. A second start of ours
-/// asks for what it lacks: nothing. mysqlbinlog reads it too, by file and position.
+/// Our replica and a stock one follow a served log to its end, with the same rows as `lab replay`. A second start of
+/// ours asks for what it lacks: nothing. mysqlbinlog reads it too, by file and position.
 #[test]
 fn replicas_follow_a_served_log() {
     let log = tiny_log("served", 150);
     let wanted = replayed(&log, &log.run);
     let goal = log.gtids.clone();
-    // A second or two of the run, so that the pace is seen; the load goes at full speed.
+    // A second or two of the run, so that the pace shows; the load runs at full speed.
     let started = Instant::now();
     let mut source = LogSource::start(&log, &["--listen", "127.0.0.1:0", "--rate", "100"]);
     let url = format!("mysql://repl@{}", source.address);
@@ -332,7 +332,7 @@ fn replicas_follow_a_served_log() {
     let mut ours = Replica::start(&url, &data, &[]);
     let status =
         ours.wait_until("the log's end", |status| goal.is_subset_of(&whole_program_tests::replica::executed(status)));
-    // The commit times are this run's: those recorded are older than the source.
+    // Commit times are this run's: the recorded ones are older than the source.
     let lag_us = status["lag"]["overall"]["max_us"].as_u64().unwrap();
     assert!(u128::from(lag_us) < started.elapsed().as_micros(), "{status}");
     let said = source.said("sent the log");
@@ -354,7 +354,7 @@ fn replicas_follow_a_served_log() {
     assert_eq!(last_line(&theirs.expect(0, &[]).out), wanted, "the stock replica's rows");
     ours.stop();
 
-    // Ours, as the hash sees it: its rows equal the stock replica's.
+    // Ours by hash: its rows equal the stock replica's.
     let mut ours = Replica::start(&url, &data, &[]);
     ours.wait_until("the source", |status| status["source"]["state"] == "connected");
     let verified = slipstream(&["verify", "--data", ours.data(), "--source", &stock.url("root")]);

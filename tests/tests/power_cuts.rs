@@ -1,5 +1,5 @@
-//! The power goes, at any moment: what was acknowledged is there, what is there is an exact prefix of the source's
-//! history, and replication goes on from it to an equal end (invariants 12, 13, 15).
+//! The power fails at any moment: what was acknowledged is there, what is there is an exact prefix of the source's
+//! history, and replication continues from it to an equal end (invariants 12, 13, 15).
 //!
 //! A *life* is one data folder and what happens to it: rounds of start, load, cut, look. When a cut comes is by the
 //! wall clock; what is checked holds for every moment. What survives of unsynced bytes and names is chosen by the seed.
@@ -21,20 +21,20 @@ use whole_program_tests::{
     slipstream_with, soak, wait_for,
 };
 
-/// How a replica runs in a round. Add what is to be cut to: another option, another state of the source.
+/// How a replica runs in a round. Add what should meet a cut: another option, another state of the source.
 #[derive(Clone, Copy)]
 struct Phase {
     name: &'static str,
     options: &'static [&'static str],
     /// Run at the source before the round.
     source: &'static str,
-    /// Commits at the source wait for this replica.
+    /// True if commits at the source wait for this replica.
     semi_sync: bool,
-    /// Transactions of several MiB, and a dump stream that breaks inside them.
+    /// True for transactions of several MiB, and a dump stream that breaks inside them.
     torn_stream: bool,
     /// SLIPSTREAM_FAILPOINT of the replica.
     fail_point: &'static str,
-    /// Fewer cuts of the store than this are waited for.
+    /// Exclusive upper bound of the random number of store cuts to wait for.
     store_cuts: u64,
 }
 
@@ -104,7 +104,7 @@ const PHASES: &[Phase] = &[
     },
 ];
 
-/// The store is cut, compacted, and the relay log purged behind it, as often as can be.
+/// Cuts the store, compacts it and purges the relay log as often as possible.
 const CUTS: Phase = Phase {
     name: "cuts",
     options: &["--semi-sync", "--max-relay-log-size=16K", "--memory=128M", "--cut-interval=50ms"],
@@ -112,19 +112,19 @@ const CUTS: Phase = Phase {
     ..PLAIN
 };
 
-/// What a process lives through before the power goes.
+/// What happens to a process before the power fails.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// Killed while it starts.
     EndsEarly,
     Runs,
-    /// GTIDs are named to be skipped.
+    /// GTIDs are listed to be skipped.
     Skips,
-    /// Killed, started, killed: what the first run left unsynced is no more durable for that.
+    /// Killed, started, killed: what the first run left unsynced has not become durable.
     StartsAgain,
-    /// The same, but the second start finds no source.
+    /// As above, but the second start finds no source.
     StartsAgainAlone,
-    /// A clean stop: all it holds then is durable.
+    /// A clean stop, after which everything it holds is durable.
     Stops,
 }
 
@@ -139,7 +139,7 @@ const WAYS: &[Way] = &[
     Way::Stops,
 ];
 
-/// Polls the status until it is so.
+/// Polls the status until the condition holds.
 fn until(replica: &mut Replica, mut is: impl FnMut(&serde_json::Value) -> bool) -> Result<(), String> {
     let deadline = Instant::now() + DEADLINE;
     while !replica.status().is_some_and(|status| status["running"] == true && is(&status)) {
@@ -155,7 +155,7 @@ fn until(replica: &mut Replica, mut is: impl FnMut(&serde_json::Value) -> bool) 
 /// The source, its load, and who may say that a transaction was acknowledged.
 struct Source {
     server: Server,
-    /// Held for reading by those who commit: nothing is under way while it is held for writing.
+    /// Held for reading by committers: nothing is in progress while it is held for writing.
     commits: RwLock<()>,
     ended: AtomicBool,
     large: AtomicBool,
@@ -163,7 +163,7 @@ struct Source {
 }
 
 const DB: &str = "power";
-/// Rows a client inserts one by one before it looks whether it should end.
+/// Rows that a client inserts one at a time before it checks whether to end.
 const SMALL: u64 = 25;
 /// Connections that write.
 const LOADS: u64 = 5;
@@ -180,7 +180,7 @@ impl Source {
             "CREATE TABLE {DB}.large (id INT PRIMARY KEY, v LONGTEXT); INSERT INTO {DB}.large VALUES (1,''), (2,''), (3,''), (4,''), (5,''), (6,'');
              CREATE TABLE {DB}.small (id BIGINT PRIMARY KEY)"
         ));
-        // A login over TLS, once: the server then lets this account in through the proxy, in clear text.
+        // One login over TLS: the server then lets this account in through the proxy without TLS.
         slipstream(&["check", "--source", &server.url("repl")]).expect(0, &[]);
         Source {
             server,
@@ -203,7 +203,7 @@ impl Source {
                     format!("USE {DB}; {row} INSERT INTO small VALUES ({});", n * SMALL)
                 });
             });
-            // More at a time: what one waits for, another one's sync does not bring.
+            // Several at a time: another one's sync does not bring what one of them waits for.
             for _ in 0..3 {
                 scope.spawn(|| {
                     self.load(|n| {
@@ -227,7 +227,7 @@ impl Source {
     }
 }
 
-/// When dropped, by a panic too: the load ends, and all who wait for an acknowledgement are let go.
+/// On drop, even after a panic: ends the load and releases everyone who waits for an acknowledgement.
 struct Ended<'a>(&'a Source);
 
 impl Drop for Ended<'_> {
@@ -237,7 +237,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A data folder and what must be in it.
+/// A data folder, and what must be in it.
 struct Life<'a> {
     source: &'a Source,
     proxy: Proxy,
@@ -248,16 +248,16 @@ struct Life<'a> {
     acknowledged: GtidSet,
     /// Executed at the source before its commits began to wait for this folder; None while they do not wait.
     waits_since: Option<GtidSet>,
-    /// On the disk after a cut, or after a clean stop: durable ever since.
+    /// On the disk after a cut or a clean stop: durable ever since.
     kept: GtidSet,
-    /// GTIDs that `slipstream skip` said it will skip.
+    /// GTIDs that `slipstream skip` promised to skip.
     skipped: GtidSet,
     cuts: u64,
-    /// Of them, those after which something was not durable and lay in the relay log.
+    /// Cuts at which something in the relay log was not durable.
     unsynced_cuts: u64,
-    /// The same of the store.
+    /// Cuts at which something in the store was not durable.
     unsynced_store: u64,
-    /// Of them, those after which files that compaction has merged were about to go.
+    /// Cuts at which files merged by compaction were about to be deleted.
     compactions: u64,
     last: Cut,
 }
@@ -289,7 +289,7 @@ impl<'a> Life<'a> {
         self.note_acknowledged();
         self.source.large.store(phase.torn_stream, SeqCst);
         let server = &self.source.server;
-        // Lets go of those who wait: a change of the checksum waits for all commits under way. They do not count as
+        // Releases those who wait: a change of the checksum waits for all commits in progress. They do not count as
         // acknowledged.
         self.waits_since = None;
         server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
@@ -322,7 +322,7 @@ impl<'a> Life<'a> {
     /// Lives until the process is gone, in one of several ways.
     ///
     /// # Errors
-    /// When it does not come up or stand still.
+    /// The replica does not come up, or does not settle.
     fn live(&mut self, phase: &Phase, way: Way) -> Result<(), String> {
         self.enter(phase);
         let before = self.power.processes();
@@ -360,7 +360,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Until the replica has got further, and some more.
+    /// Runs until the replica has made progress, and a little longer.
     fn run(&mut self, replica: &mut Replica, phase: &Phase) -> Result<(), String> {
         let goal = self.kept.count() + 10;
         if phase.torn_stream {
@@ -374,7 +374,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Started with no source to be reached: it recovers what it has, and waits.
+    /// Starts without a reachable source: it recovers what it has, and waits.
     fn alone(&mut self) -> Result<Replica, String> {
         self.proxy.close(true);
         let kept = self.kept.clone();
@@ -394,15 +394,15 @@ impl<'a> Life<'a> {
         self.skipped.union_with(&gtid.parse().unwrap());
     }
 
-    /// A random time: the moment of what comes next.
+    /// A random delay before the next event.
     fn pass_ms(&mut self, most: u64) {
         std::thread::sleep(Duration::from_micros(self.random.below(most * 1000)));
     }
 
-    /// The power goes. `strict`: nothing unsynced survives.
+    /// Cuts the power. With `strict`, nothing unsynced survives.
     ///
     /// # Errors
-    /// What a power cut must never do.
+    /// Something happened that a power cut must never cause.
     fn cut(&mut self, strict: bool) -> Result<(), String> {
         self.note_acknowledged();
         let seed = self.random.any();
@@ -416,7 +416,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// What the stopped folder holds, checked.
+    /// Checks what the stopped folder holds.
     fn look(&mut self, when: &str) -> Result<GtidSet, String> {
         let found = self.look_at().map_err(|error| format!("{when}: {error}\n{}", self.last))?;
         let missing = |what: &str, set: &GtidSet| match set.subtract(&found) {
@@ -429,15 +429,15 @@ impl<'a> Life<'a> {
     }
 
     fn look_at(&mut self) -> Result<GtidSet, String> {
-        // Cut before there was anything: the next start begins anew.
+        // Cut before anything existed: the next start begins from nothing.
         if !self.data.join("slipstream.format").exists() {
             return Ok(GtidSet::new());
         }
         if !self.data.join("relay-log").exists() {
             return Ok(GtidSet::new());
         }
-        // Not by `status`: it shows what a stopped folder's last report said. What lies in the store and, behind it, in
-        // the relay log is replayed here, every image checked. Traced: opening the store removes what no version names.
+        // Not by `status`, which shows a stopped folder's last report. Store content, and the relay log after it, is
+        // replayed here with every image checked. Traced: opening the store removes files that no version names.
         let arguments = ["dump", "--data", self.data.to_str().unwrap(), "--format=sql"];
         let ran = slipstream_with(&arguments, |command| self.power.trace(command));
         if ran.code != 0 {
@@ -450,7 +450,7 @@ impl<'a> Life<'a> {
         if !there.is_empty() && there != prefix.parse().unwrap() {
             return Err(format!("not a prefix: {there}"));
         }
-        // What waits for its acknowledgement is in no gtid_executed yet: one transaction of each connection.
+        // Transactions that wait for their acknowledgement are not in gtid_executed yet: one per connection.
         if there.count() > self.source.server.gtid_executed().count() + LOADS {
             return Err(format!("more than the source has: {there}"));
         }
@@ -461,7 +461,7 @@ impl<'a> Life<'a> {
         Ok(there)
     }
 
-    /// Catches up and compares. Returns how often the store was cut, and how many relay log files were purged.
+    /// Catches up and compares. Returns the numbers of store cuts and of purged relay log files.
     fn end(mut self) -> (usize, usize) {
         self.enter(&Phase { semi_sync: false, ..PLAIN });
         let url = self.source.server.url("repl");
@@ -505,7 +505,7 @@ fn live_through(source: &Source, seed: u64, rounds: u64) -> (usize, usize) {
             let way = WAYS[life.random.below(WAYS.len() as u64) as usize];
             let strict = life.random.below(3) == 0;
             let mut outcome = life.live(phase, way).and_then(|()| life.cut(strict));
-            // What there is, is whole without the source.
+            // What exists is complete without the source.
             if outcome.is_ok() && !life.kept.is_empty() && life.random.below(4) == 0 {
                 outcome = life.alone().map(Replica::kill).and_then(|()| life.cut(strict));
             }
@@ -520,7 +520,7 @@ fn live_through(source: &Source, seed: u64, rounds: u64) -> (usize, usize) {
 #[test]
 fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
     let source = Source::start();
-    // A new folder now and then: first starts are cut too.
+    // A new folder now and then, so that first starts are cut too.
     let (lives, rounds) = length((2, 12), (10, 30));
     let first = seed_of_this_run();
     let (mut store_cuts, mut purged) = (0, 0);
@@ -558,7 +558,7 @@ fn a_transaction_that_waits_for_its_acknowledgement_is_not_errant() {
         assert_eq!(server.gtid_executed(), before);
         replica.kill();
         let mut replica = Replica::follow(server, &data, &["--semi-sync"]);
-        // It is connected and acknowledges: the commit ends, as does one after it.
+        // It connects and acknowledges: the commit ends, and so does one after it.
         server.sql(&format!("INSERT INTO {DB}.small VALUES (2)"));
         commit.join().unwrap();
         server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
@@ -604,7 +604,7 @@ fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
     assert_equal_at_rest(&server, data.to_str().unwrap(), &[DB]);
 }
 
-/// The power goes while the source is copied, or just after: the copy is whole, or there is nothing of it.
+/// The power fails during the copy of the source, or just after: the copy is complete, or there is nothing of it.
 #[test]
 fn a_copy_is_whole_or_begun_anew() {
     let source = Source::start();
@@ -614,7 +614,7 @@ fn a_copy_is_whole_or_begun_anew() {
     server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     let copied = server.gtid_executed();
     let mut random = Seeded::new(seed_of_this_run());
-    // Slowed down, so that there is something to be cut in.
+    // Slowed down, so that there is something to cut.
     server.sql(&format!("UPDATE {DB}.large SET v = REPEAT('x', 300000)"));
     let mut power = PowerCut::new(&folder("power"));
     let mut data = power.disk().join("data");
@@ -655,10 +655,10 @@ fn a_copy_is_whole_or_begun_anew() {
     replica.stop();
 }
 
-/// A sync taken out, and how a life has to go for it to be missed.
+/// A sync removed, and the kind of life in which it is missed.
 struct Fault {
     name: &'static str,
-    /// See `power_cut::journal::skips`.
+    /// Rules for `power_cut::journal::skips`.
     rules: &'static str,
     phase: Phase,
     way: Way,
@@ -735,22 +735,22 @@ const FAULTS: &[Fault] = &[
     },
 ];
 
-/// Syncs of lsm-tree, which makes a cut durable with them, in this order: tables, their names, a version, its name, the
-/// name of the file that tells which one is current.
+/// Syncs of lsm-tree, which make a cut durable, in this order: tables, their names, a version, its name, the name of
+/// the file that says which one is current.
 const STORE_FAULTS: &[Fault] = &[
     Fault { name: "all of the store", rules: "data/store/*", ..OF_STORE },
     Fault { name: "the store's tables", rules: TABLES, ..OF_STORE },
     Fault { name: "names of the store's tables", rules: "data/store/tables/", ..OF_STORE },
     Fault { name: "the store's versions", rules: "data/store/v*", ..OF_STORE },
     Fault { name: "names of the store's versions", rules: "data/store/", ..OF_STORE },
-    // Its content is synced before and after it has its name.
+    // Its content is synced before and after it is named.
     Fault { name: "which version is current", rules: "data/store/.tmp*;data/store/current", ..OF_STORE },
     Fault { name: "that a version is current", rules: "data/store/@current", ..OF_STORE },
 ];
 
 const OF_STORE: Fault = Fault { name: "", rules: "", phase: CUTS, way: Way::Runs, strict: Some(true) };
 
-/// Files that are named by a number.
+/// Files named by a number.
 const TABLES: &str = "data/store/tables/1*;data/store/tables/2*;data/store/tables/3*;data/store/tables/4*;data/store/tables/5*;data/store/tables/6*;data/store/tables/7*;data/store/tables/8*;data/store/tables/9*;data/store/tables/0*";
 
 /// The checker is trusted once it has caught planted faults: with any one sync taken out, a power cut does what it must

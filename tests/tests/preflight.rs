@@ -7,7 +7,7 @@ use whole_program_tests::{Ran, Replica, Server, assert_equal, copy_folder, folde
 
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 
-/// One server whose settings change: the test that changes global settings is one test.
+/// One server whose settings change: all changes of global settings are in one test.
 fn server() -> Arc<Server> {
     Server::shared(&SERVER, "preflight", &[])
 }
@@ -17,7 +17,7 @@ fn check(server: &Server, user: &str, options: &[&str]) -> Ran {
     slipstream(&[&["check", "--source", &url], options].concat())
 }
 
-/// `replica` must refuse in the same words, and leave the source as it was.
+/// `replica` must refuse in the same words, and leave the source unchanged.
 fn replica_refuses(server: &Server, code: i32, texts: &[&str]) {
     let (url, data) = (server.url("repl"), folder("refused"));
     slipstream(&["replica", "--source", &url, "--data", data.to_str().unwrap()]).expect(code, texts);
@@ -33,7 +33,7 @@ fn settings_privileges_and_server_ids() {
     let texts = ["binlog_format is STATEMENT", "SET PERSIST binlog_format = ROW"];
     check(&server, "repl", &[]).expect(4, &texts);
     replica_refuses(&server, 4, &texts);
-    // Two problems are two messages.
+    // Two problems give two messages.
     server.sql("SET GLOBAL gtid_mode = ON_PERMISSIVE");
     check(&server, "repl", &[])
         .expect(4, &["binlog_format is STATEMENT", "gtid_mode is ON_PERMISSIVE", "SET PERSIST gtid_mode = ON"]);
@@ -58,12 +58,12 @@ fn settings_privileges_and_server_ids() {
     let seen = server.sql("SHOW REPLICAS");
     assert!(seen.contains("4711\tberlin\t3999"), "{seen}");
     check(&server, "repl", &["--server-id", "4711"]).expect(4, &["another replica", "4711", "berlin"]);
-    // Its own folder is no clash: the same replica, started again.
+    // Its own folder is not a clash: the same replica, restarted.
     let data = first.data.clone();
     first.stop();
     Replica::follow(&server, &data, &["--server-id=4711"]).stop();
     assert_eq!(server.gtid_executed(), before, "preflight changes nothing");
-    // A copy of a folder has its identity, too: the source puts out whoever came first, and says why.
+    // A copy of a folder has the same identity: the source disconnects whoever came first, and says why.
     let copy = folder("copy");
     copy_folder(&data, &copy);
     let first = Replica::follow(&server, &data, &[]);
@@ -81,7 +81,7 @@ fn purged_and_errant() {
     early.catch_up(&server);
     let data = early.data.clone();
     early.stop();
-    // What the stopped one has is purged: it goes on; a new one needs a copy.
+    // The source has purged what the stopped one already has: it continues; a new one needs a copy.
     server.sql("INSERT INTO p.t VALUES (2); FLUSH BINARY LOGS");
     let mut early = Replica::follow(&server, &data, &[]);
     early.catch_up(&server);
@@ -93,10 +93,10 @@ fn purged_and_errant() {
     early.stop();
     let purged = server.sql("SELECT @@gtid_purged");
     assert!(!purged.trim().is_empty());
-    // An empty folder calls for an initial copy, and this account may not make one.
+    // An empty folder needs an initial copy, and this account may not make one.
     check(&server, "repl", &[]).expect(4, &["initial copy of", "RELOAD", "GRANT"]);
     replica_refuses(&server, 4, &["RELOAD", "GRANT"]);
-    // Purged behind its back while it was away.
+    // Purged while it was away.
     server.sql("INSERT INTO p.t VALUES (4); FLUSH BINARY LOGS; INSERT INTO p.t VALUES (5)");
     let current = server.sql("SHOW BINARY LOGS").lines().last().unwrap().split('\t').next().unwrap().to_owned();
     server.sql(&format!("PURGE BINARY LOGS TO '{current}'"));
@@ -105,7 +105,7 @@ fn purged_and_errant() {
     slipstream(&["replica", "--source", &url, "--data", path]).expect(5, &["purged and needed", "purge"]);
     slipstream(&["check", "--source", &url, "--data", path]).expect(5, &["purged and needed"]);
 
-    // A source that lost its history: what we have is not there.
+    // A source that lost its history: it lacks what we have.
     let executed = server.gtid_executed();
     server.sql("RESET BINARY LOGS AND GTIDS; CREATE DATABASE other");
     let late = folder("late");

@@ -1,4 +1,4 @@
-//! Stopped, killed, started again, fed from files: each transaction exactly once, and the books are right.
+//! Stopped, killed, restarted, fed from files: each transaction exactly once, and the ledger is right.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -44,13 +44,13 @@ fn mysqlbinlog_counts(server: &Server, data: &Path) -> BTreeMap<String, u64> {
     counts
 }
 
-/// mysqlbinlog's word for a type as the ledger names it.
+/// mysqlbinlog's name for a type in the ledger.
 fn mysqlbinlog_name(name: &str) -> &str {
     match name {
         "Format_desc" => "Start",
         "Previous_gtids" => "Previous-GTIDs",
         "Gtid" => "GTID",
-        // mysqlbinlog prints the tagged ones under the same name.
+        // mysqlbinlog prints tagged ones under the same name.
         "GTID_TAGGED" | "Gtid_tagged" => "GTID",
         "Anonymous_Gtid" => "Anonymous_GTID",
         "Rows_query" => "Rows_query",
@@ -106,7 +106,7 @@ fn stopped_and_killed_under_load() {
     });
     let mut replica = Replica::follow(&server, &data, &[]);
     assert_equal(&server, &mut replica, &["kills"]);
-    // A quiet moment: what is seen is accounted for, and is what lies in the files.
+    // A quiet moment: everything seen is accounted for, and matches the files.
     let status = replica.catch_up(&server);
     replica.stop();
     slipstream(&["dump", "--data", data.to_str().unwrap(), "--format", "tab"]).expect(0, &[]);
@@ -116,7 +116,7 @@ fn stopped_and_killed_under_load() {
 
 #[test]
 fn the_ledger_equals_mysqlbinlog() {
-    // A server to itself: nothing may come between the two counts.
+    // A server of its own: nothing may happen between the two counts.
     let server = Server::start("ledger", &["--binlog-rows-query-log-events=ON"]);
     server.sql(&shop::schema("books"));
     let mut replica =
@@ -151,7 +151,7 @@ fn the_ledger_equals_mysqlbinlog() {
     let mut replica = Replica::follow(&server, &data, &["--binlog-expire-logs-seconds=1h"]);
     let status = replica.catch_up(&server);
     assert_books(&server, &status, &data);
-    // A stopped one has cut what it had, its books too: nothing is applied twice.
+    // A stopped one has cut everything, its ledger too: nothing is applied twice.
     replica.stop();
     let before = ledger(&status, "applied");
     let mut replica = Replica::follow(&server, &data, &["--binlog-expire-logs-seconds=1h"]);
@@ -166,7 +166,7 @@ fn the_ledger_equals_mysqlbinlog() {
     for (name, count) in seen {
         *books.entry(mysqlbinlog_name(&name).to_owned()).or_insert(0) += count;
     }
-    // What stands between transactions where replay begins is read once more.
+    // Events between transactions where replay starts are read again.
     for control in ["Start", "Rotate", "Previous-GTIDs"] {
         counted.remove(control);
         books.remove(control);
@@ -193,7 +193,7 @@ fn signals_stop_it_within_5_seconds() {
             assert!(replica.log().contains("stopped at a transaction boundary"));
         }
     });
-    // At once while it waits for a source that is not there, and while it is paused.
+    // Stops at once while it waits for an absent source, and while it is paused.
     let mut replica = Replica::follow(&server, &data, &[]);
     slipstream(&["pause", "--data", replica.data()]).expect(0, &[]);
     let asked = Instant::now();
@@ -236,7 +236,7 @@ fn the_live_view_and_the_log() {
     let options = ["--log-error", log.to_str().unwrap(), "--log-format=json"];
     let mut replica = Replica::spawn(&server.url("repl"), &data, &options, |_| ());
     replica.catch_up(&server);
-    // A plain line a poll where there is no terminal.
+    // Without a terminal, one plain line per poll.
     let ran = slipstream(&["status", "--data", replica.data(), "--watch", "--interval=100ms", "--count=3"]);
     assert!(ran.expect(0, &[]).out.lines().count() >= 3, "{}", ran.out);
     assert!(!ran.out.contains('\u{1b}'), "{}", ran.out);
@@ -253,7 +253,7 @@ fn the_live_view_and_the_log() {
     }
 }
 
-/// An idle source: heartbeats keep the connection known alive, and nothing reconnects.
+/// An idle source: heartbeats keep the connection known to be alive, and nothing reconnects.
 #[test]
 fn heartbeats_of_an_idle_source() {
     let server = Server::start("idle", &[]);
@@ -285,7 +285,7 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
     let texts = ["INSERT INTO a.v (id) VALUES (50)", &gtid, "relay-bin.000", &format!("slipstream skip {gtid} --data")];
     replica.expect_exit(6, &texts);
     let path = data.to_str().unwrap();
-    // Started again it stops at the same place, with everything before it visible.
+    // Restarted, it stops at the same place, with everything before it visible.
     Replica::spawn(&server.url("repl"), &data, &[], |_| ()).expect_exit(6, &texts);
     slipstream(&["status", "--data", path]).expect(0, &[&gtid, "INSERT INTO"]);
     assert!(slipstream(&["dump", "--data", path, "--format", "tab", "a.t"]).out.contains("id\n1\n"));
@@ -297,7 +297,7 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
     wait_for("the log", || replica.log().contains(&told).then_some(()), || replica.log());
     assert!(replica.log().contains("statement: INSERT INTO a.v (id) VALUES (50)"), "{}", replica.log());
     assert_equal_at_rest_of(&server, path, "a.t");
-    // One that is about a table only stops nothing else: the table is to be copied. Secrets in it are not shown.
+    // A statement about only one table stops nothing else: that table is to be copied. Secrets in it are not shown.
     server.sql("ALTER TABLE a.u ADD COLUMN more INT AS (id) STORED, CONNECTION = 'mysql://joe:Secret-3@h/d/t'");
     replica.catch_up(&server);
     replica.wait_until("a try to copy it", |status| status["replay"]["quarantined"][0].is_string());
@@ -307,7 +307,7 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
         || replica.log(),
     );
     assert!(!replica.log().contains("Secret-3"), "{}", replica.log());
-    // A statement in the log of a ROW source that may have changed any table: never guessed at.
+    // A statement in a ROW source's log that may have changed any table: never guessed at.
     let before = server.gtid_executed();
     server.sql("SET SESSION binlog_format = STATEMENT; INSERT INTO a.v (id) VALUES (100)");
     let statement = server.gtid_executed().subtract(&before).to_string();
@@ -326,7 +326,7 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
     let rows = slipstream(&["dump", "--data", path, "--format", "tab", "a.t"]).out;
     assert_eq!(rows, "id\n1\n2\n4\n");
     slipstream(&["verify", "--data", path, "--source", &server.url("repl"), "a.t"]).expect(16, &["a.t"]);
-    // A row the log changes and the copy lacks: stopped with table, key and GTID, never passed.
+    // A row that the log changes and the copy lacks: stops with table, key and GTID, and is never skipped silently.
     server.sql("UPDATE a.t SET id = 30 WHERE id = 3");
     replica.expect_exit(9, &["a`.`t", "1032", &uuid, "slipstream skip"]);
 }
@@ -365,14 +365,14 @@ fn from_files() {
     slipstream(&["check", "--source", &index]).expect(0, &["binlog.000001"]);
     slipstream(&["replica", "--source", &index, "--data", path, "--check-images=all"]).expect(0, &[]);
     assert_equal_at_rest(&server, path, &["filed"]);
-    // All is there already: nothing comes twice.
+    // Everything is already there: nothing is applied twice.
     slipstream(&["replica", "--source", &index, "--data", path, "--check-images=all"]).expect(0, &[]);
     assert_equal_at_rest(&server, path, &["filed"]);
     slipstream(&["verify", "--data", path, "--source", &server.url("repl")]).expect(0, &[]);
     let ran = slipstream(&["lab", "replay", copy.join("binlog.index").to_str().unwrap(), "--json", "--hash"]);
     let report: Value = serde_json::from_str(&ran.expect(0, &[]).out).unwrap();
     assert!(report.to_string().contains("hash"), "{report}");
-    // The last file with rows cut off inside a transaction: said, and nothing of that transaction is visible.
+    // The last file, truncated inside a transaction's rows: reported, and nothing of that transaction is visible.
     let mut files: Vec<_> = std::fs::read_dir(&copy)
         .unwrap()
         .map(|e| e.unwrap().path())
@@ -393,7 +393,7 @@ fn from_files() {
     }
 }
 
-/// Found by looking: tables, status and index of a replica whose folder existed could be read by everyone.
+/// Found by inspection: everyone could read tables, status and index of a replica whose folder existed already.
 #[test]
 fn other_users_find_nothing_in_the_data_folder() {
     if !rustix::process::geteuid().is_root() {

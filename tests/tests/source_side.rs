@@ -1,5 +1,5 @@
-//! What the source sees and asks for: semi-synchronous acknowledgements, logins, TLS; and verify, which must catch what
-//! was changed behind the log's back.
+//! What the source sees and asks for: semi-synchronous acknowledgements, logins, TLS. Also verify, which must catch
+//! changes that are not in the log.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::{Arc, Mutex, Weak};
@@ -18,7 +18,7 @@ fn server() -> Arc<Server> {
     Server::shared(&SERVER, "sources", &[])
 }
 
-/// An acknowledgement never comes before our sync: with the sync delayed, the source's commit waits that long.
+/// An acknowledgement never precedes our sync: with a delayed sync, the source's commit waits that long.
 #[test]
 fn semi_sync_acknowledges_after_the_sync() {
     let server = Server::start("semisync", &[]);
@@ -59,14 +59,14 @@ fn semi_sync_acknowledges_after_the_sync() {
     assert!(since.elapsed() < Duration::from_millis(6 * DELAY_MS), "{:?}", since.elapsed());
     assert_equal(&server, &mut replica, &["semi"]);
     replica.stop();
-    // Without the delay a commit does not wait for the next timed sync, but for one of its own.
+    // Without the delay a commit gets a sync of its own instead of waiting for the next timed one.
     server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
     let mut replica = follow(0);
     let (before, since) = (yes(), Instant::now());
     server.sql(&"INSERT INTO semi.t (v) VALUES (3);".repeat(20));
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     assert_eq!(yes(), before + 20);
-    // Killed with a commit acknowledged: what the source was told is here.
+    // Killed with a commit acknowledged: everything the source was told is here.
     let goal = server.gtid_executed();
     server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
     replica.wait_until("all", |status| goal.is_subset_of(&retrieved(status)));
@@ -77,11 +77,11 @@ fn semi_sync_acknowledges_after_the_sync() {
     replica.stop();
 }
 
-/// A replica that ended between its write and its acknowledgement has the transaction when it comes back, so the source
-/// leaves it out of the stream: the commit must be let go all the same.
+/// A replica that ended between its write and its acknowledgement has the transaction when it returns, so the source
+/// leaves it out of the stream. The commit must be released all the same.
 #[test]
 fn semi_sync_acknowledges_what_an_earlier_life_received() {
-    /// Lets go of those who wait, after a panic too.
+    /// Releases those who wait, even after a panic.
     struct Off<'a>(&'a Server);
     impl Drop for Off<'_> {
         fn drop(&mut self) {
@@ -139,7 +139,7 @@ fn verify_catches_planted_faults() {
     assert_equal(&server, &mut replica, &["planted"]);
     let url = server.url("root");
     let verify = |data: &str, table: &str| as_root(&["verify", "--data", data, "--source", &url, table]);
-    // (what, fault, its undoing, table, words)
+    // (what, fault, its reversal, table, words)
     let faults: &[(&str, &str, &str, &str, &[&str])] = &[
         (
             "a flipped byte",
@@ -225,7 +225,7 @@ fn verify_catches_planted_faults() {
         let ran = verify(replica.data(), &format!("planted.{table}"));
         eprintln!("{what}");
         ran.expect(16, &[&[&format!("planted.{table}") as &str], *words].concat());
-        // All tables at once find it too, and on the stopped folder.
+        // All tables at once find it too, and so does the stopped folder.
         as_root(&["verify", "--data", replica.data(), "--source", &url]).expect(16, &[table]);
         unlogged(undo);
         verify(replica.data(), &format!("planted.{table}")).expect(0, &[]);
@@ -261,7 +261,7 @@ fn verify_while_both_are_busy() {
             if *user == "root" || ran.code == 0 {
                 ran.expect(0, &["compared at GTID set", "EQUAL"]);
             } else {
-                // Without RELOAD it needs a moment when nobody commits; where none comes it says so.
+                // Without RELOAD it needs a moment without commits; if none comes, it says so.
                 ran.expect(1, &["no moment for a consistent snapshot", "RELOAD"]);
             }
         }
@@ -270,7 +270,7 @@ fn verify_while_both_are_busy() {
     replica.stop();
 }
 
-/// Verify and dump of a stopped folder, and of a source that has moved on.
+/// Verify and dump of a stopped folder, and with a source that has moved on.
 #[test]
 fn a_stopped_replica() {
     let server = Server::start("stopped", &[]);
@@ -285,11 +285,11 @@ fn a_stopped_replica() {
     let status = slipstream(&["status", "--data", &data]);
     status.expect(0, &["stopped"]);
     slipstream(&["status", "--data", &data, "--max-lag", "1d"]).expect(1, &["lag is not known"]);
-    // Moved on: both sets, and no verdict.
+    // Moved on: prints both sets and gives no verdict.
     let before = server.gtid_executed();
     server.sql("INSERT INTO s.t VALUES (2, 2.25)");
     verify().expect(1, &[&before.to_string(), &server.gtid_executed().to_string()]);
-    // The dump goes into a server and back out of it unchanged.
+    // The dump survives a round trip through a server unchanged.
     let dump = slipstream(&["dump", "--data", &data]);
     server.sql(&format!("SET sql_log_bin = 0; DELETE FROM s.t; {}", dump.expect(0, &[]).out));
     assert_eq!(server.sql("SELECT * FROM s.t"), "1\t1.5\n");
@@ -318,14 +318,14 @@ fn logins_and_tls() {
     check("tls", &["--ssl-mode=REQUIRED"]).expect(0, &["TLSv1"]);
     check("fresh", &["--ssl-mode=VERIFY_CA", "--ssl-ca", &file("ca.pem")]).expect(0, &["TLSv1"]);
     check("fresh", &["--ssl-mode=VERIFY_CA", "--ssl-ca", &file("client-cert.pem")]).expect(1, &[]);
-    // The server's own certificate names no host of ours.
+    // The server's own certificate names none of our hosts.
     check("fresh", &["--ssl-mode=VERIFY_IDENTITY", "--ssl-ca", &file("ca.pem")]).expect(1, &["127.0.0.1"]);
     check("fresh", &["--ssl-mode=VERIFY_CA", "--ssl-ca", "/no/such/ca.pem"]).expect(1, &["/no/such/ca.pem"]);
     let socket = server.socket().display().to_string();
     slipstream(&["check", "--source", "mysql://fresh@localhost", "--socket", &socket]).expect(0, &["none"]);
     slipstream(&["check", "--source", "mysql://fresh@localhost", "--socket", "/no/such.sock"])
         .expect(1, &["/no/such.sock"]);
-    // Password from an option file; from nowhere.
+    // Password from an option file; no password at all.
     let options = folder("client.cnf");
     std::fs::write(
         &options,
@@ -339,7 +339,7 @@ fn logins_and_tls() {
         command.env_remove("MYSQL_PWD");
     });
     ran.expect(1, &["1045", "using password: no"]);
-    // Following over each of them.
+    // Follows over each of them.
     server.sql("CREATE DATABASE IF NOT EXISTS paths; CREATE TABLE paths.t (id INT PRIMARY KEY)");
     let data = folder("paths");
     for (n, options) in

@@ -24,7 +24,7 @@ fn quarantined(status: &serde_json::Value) -> String {
     status["replay"]["quarantined"].to_string()
 }
 
-/// What pt-table-checksum 3 sends for a table in chunks.
+/// The statements of pt-table-checksum 3 for a table in chunks.
 fn checksum(server: &Server, chunks: u32) {
     for chunk in 1..=chunks {
         server.sql(&format!(
@@ -47,7 +47,7 @@ fn checksum_statements_in_a_row_log() {
     assert!(quarantined(&status).contains("`percona`.`checksums`"), "{status}");
     assert_eq!(status["replay"]["tables_copied_by_itself"], 0, "not while they come: {status}");
     assert!(ledger(&status, "superseded_by_copy").contains(&("Query".into(), 40)), "{status}");
-    // Only the table they write to cannot be read meanwhile.
+    // Only the table they write to is unreadable meanwhile.
     verify_equal(&server, replica.data(), &["d"]);
     slipstream(&["dump", "--data", replica.data(), "percona.checksums"]).expect(1, &["checksums", "copied again"]);
     replica.wait_until("its copy", |status| status["replay"]["tables_copied_by_itself"] == 1);
@@ -55,7 +55,7 @@ fn checksum_statements_in_a_row_log() {
         "UPDATE percona.checksums SET master_cnt = 7 WHERE chunk = 3; DELETE FROM percona.checksums WHERE chunk = 4",
     );
     assert_equal(&server, &mut replica, &["d", "percona"]);
-    // A second run, over a restart.
+    // A second run, across a restart.
     checksum(&server, 3);
     replica.catch_up(&server);
     let data = replica.data.clone();
@@ -91,12 +91,12 @@ fn statements_of_every_kind_cost_a_copy_of_their_tables() {
     server
         .sql("USE d; UPDATE t SET v = 'later' WHERE id > 2; DELETE FROM p WHERE id = 2; INSERT INTO a (r) VALUES (4)");
     assert_equal(&server, &mut replica, &["d"]);
-    // What may write anything stops replay, as before.
+    // A statement that may write anything stops replay, as before.
     server.sql("CREATE VIEW d.v AS SELECT * FROM d.t; USE d; SET SESSION binlog_format = STATEMENT; INSERT INTO v VALUES (100, 'through')");
     replica.expect_exit(6, &["view `d`.`v`", "INSERT INTO v", "slipstream skip"]);
 }
 
-/// LOAD DATA in statement format: the file is in the log, in blocks, and the statement behind it.
+/// LOAD DATA in statement format: the log holds the file in blocks, then the statement.
 #[test]
 fn load_data_in_statement_format() {
     let server = Server::start_unsynced("load", &["--local-infile=ON"]);
@@ -126,7 +126,7 @@ fn load_data_in_statement_format() {
         "USE d; XA START 'x'; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE x; XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'"
     ))
     .unwrap();
-    // One of the session's own table, which concerns nobody.
+    // One into the session's own table, which affects nobody else.
     load(&format!("USE d; CREATE TEMPORARY TABLE own LIKE t; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE own; DROP TEMPORARY TABLE own")).unwrap();
     load(&format!("USE d; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE m")).unwrap();
     server.sql("INSERT INTO e.other VALUES (1), (2); INSERT INTO d.p VALUES (1); DELETE FROM d.t WHERE id = 7");
@@ -136,13 +136,13 @@ fn load_data_in_statement_format() {
     }
     assert!(!quarantined(&status).contains("`p`") && !quarantined(&status).contains("`other`"), "{status}");
     assert_eq!(status["replay"]["tables_copied_by_itself"], 0, "{status}");
-    // Each says its place and transaction.
+    // Each names its position and transaction.
     let own = server.gtid_executed().to_string();
     let uuid = own.split(':').next().unwrap();
     for text in ["(relay log relay-bin.", &format!(", GTID {uuid}:"), "): LOAD DATA"] {
         assert!(quarantined(&status).contains(text), "{text} in {status}");
     }
-    // XA's is seen once more at its commit.
+    // XA's is seen again at its commit.
     assert!(ledger(&status, "superseded_by_copy").contains(&("Execute_load_query".into(), 5)), "{status}");
     for (event, count) in [("Execute_load_query", 7), ("Begin_load_query", 6)] {
         assert!(ledger(&status, "seen").contains(&(event.into(), count)), "{event}: {status}");
@@ -153,7 +153,7 @@ fn load_data_in_statement_format() {
         .sql("UPDATE d.t SET v = 'later' WHERE id < 5; DELETE FROM d.large WHERE id = 9; DELETE FROM d.x WHERE id = 9");
     assert_equal(&server, &mut replica, &["d", "e"]);
     replica.stop();
-    // From files there is nothing to copy from: it stops as before any such statement, and can be left out.
+    // From files there is nothing to copy from: it stops as at any such statement, and can be skipped.
     server.stop();
     let (source, data) = (format!("file:{}", server.dir().join("binlog.000001").display()), folder("load-files"));
     let ran = slipstream(&["replica", "--source", &source, "--data", data.to_str().unwrap()]);
@@ -166,7 +166,7 @@ fn load_data_in_statement_format() {
         .expect(6, &["statement: LOAD DATA"]);
 }
 
-/// The real thing, where it is installed (Debian's percona-toolkit).
+/// The real tool, where it is installed (Debian's percona-toolkit).
 #[test]
 fn pt_table_checksum() {
     if Command::new("pt-table-checksum").arg("--version").output().is_err() {

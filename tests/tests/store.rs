@@ -1,5 +1,5 @@
-//! The store on disk, whole: an initial copy of a source whose log is gone, kills at any time, a small memory, a huge
-//! transaction, a full disk.
+//! The store on disk as a whole: an initial copy of a source whose log is gone, kills at any time, a small memory, a
+//! huge transaction, a full disk.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use whole_program_tests::{
     Ran, Random, Replica, Server, SmallDisk, assert_equal, folder, length, shop, slipstream, under_load, wait_for,
 };
 
-/// A server whose log does not reach back: rows in every kind of table, its binary logs purged.
+/// A server whose log does not reach back: rows in every kind of table, binary logs purged.
 fn old_server(name: &str) -> Server {
     let server = Server::start_unsynced(name, &[]);
     server.sql(&shop::schema("old"));
@@ -71,7 +71,7 @@ fn a_copy_that_was_killed_begins_anew() {
     let data = folder("half");
     let mut random = Random::new(7);
     for _ in 0..length(4, 30) {
-        // Slow enough to be met in the middle of it.
+        // Slow enough to be caught in the middle.
         let mut replica = Replica::spawn(&server.url("repl"), &data, &["--copy-rate=200K"], |_| ());
         let until = Instant::now() + Duration::from_millis(200 + random.below(1500));
         wait_for("a moment", || (Instant::now() >= until).then_some(()), String::new);
@@ -112,12 +112,12 @@ fn add_bulk(server: &Server) {
     }
 }
 
-/// DDL without an end: the tables it concerns are left to copies of their own, which come to their end with it, and the
-/// others are copied once. Without BACKUP_ADMIN, so that nothing holds it back.
+/// Endless DDL: the tables it affects are left to copies of their own, which end when it does; the others are copied
+/// once. Without BACKUP_ADMIN, so that nothing holds the DDL back.
 #[test]
 fn ddl_all_the_time_does_not_keep_a_copy_from_its_end() {
     let server = old_server("ddls");
-    // Tables made in the same second cannot be told apart.
+    // Tables created in the same second cannot be told apart.
     let later = "SELECT NOW() > CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = 'wide'";
     wait_for("another second", || (server.sql(later).trim() == "1").then_some(()), String::new);
     server.sql("REVOKE BACKUP_ADMIN ON *.* FROM repl; CREATE TABLE more.swap LIKE more.wide");
@@ -152,7 +152,7 @@ fn ddl_all_the_time_does_not_keep_a_copy_from_its_end() {
     replica.stop();
 }
 
-/// Snapshots that are too old: what is not copied by then is copied at GTID sets of its own.
+/// Snapshots that are too old: tables not copied by then are copied at GTID sets of their own.
 #[test]
 fn a_copy_that_takes_longer_than_its_snapshots_may_live() {
     let server = old_server("aged");
@@ -216,19 +216,20 @@ fn killed_under_load_again_and_again() {
     let status = replica.status().unwrap();
     assert!(status["store"]["last_cut"].as_u64() > Some(0), "{}", status["store"]);
     replica.stop();
-    // From the last cut, everything the stopped folder holds is the source's.
+    // Starting from the last cut, everything in the stopped folder equals the source.
     let mut replica = Replica::follow(&server, &data, &options);
     assert_equal(&server, &mut replica, &["kills"]);
     replica.stop();
 }
 
-/// The disk fills while the relay log is written and the store is cut: code 8, nothing lost, and on it goes with space.
+/// The disk fills while the relay log is written and the store is cut: code 8, nothing lost, and with space it
+/// continues.
 #[test]
 fn a_full_disk() {
     let Some(disk) = SmallDisk::new("full", 16) else { return };
     let server = Server::start("full", &[]);
     server.sql("CREATE DATABASE full; CREATE TABLE full.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(4000))");
-    // The mount itself: the log of its runs lies beside it, where there is room.
+    // The mount itself: the log of its runs is beside it, where there is room.
     let data = disk.path().to_owned();
     let options = ["--memory=128M", "--cut-interval=200ms", "--max-relay-log-size=1M"];
     let fill = |rows: u32| {
@@ -258,7 +259,7 @@ fn a_full_disk() {
     replica.stop();
 }
 
-/// One transaction several times as large as the memory for it.
+/// One transaction several times as large as its memory.
 #[test]
 fn a_transaction_larger_than_memory() {
     let server = Server::start("huge", &["--max-binlog-size=1G", "--innodb-buffer-pool-size=512M"]);
@@ -279,12 +280,13 @@ fn a_transaction_larger_than_memory() {
     let status = replica.status().unwrap();
     let peak = status["memory"]["rss_peak_bytes"].as_u64().unwrap();
     eprintln!("peak resident memory {} MiB of 128", peak >> 20);
-    // `--memory` and 20 %: however large the transaction, and the verify that read all of it.
+    // `--memory` plus 20 %: however large the transaction and the verify that read all of it.
     assert!(peak <= (128 << 20) / 5 * 6, "{} MiB", peak >> 20);
     replica.stop();
 }
 
-/// A reader that is too slow for the memory it may hold is told so; replay, other readers and the next ones go on.
+/// A reader that is too slow for the memory it may hold gets an error; replay, other readers and the next ones
+/// continue.
 #[test]
 fn a_slow_reader_ends_with_snapshot_too_old() {
     let server = Server::start("tooold", &[]);
@@ -296,10 +298,10 @@ fn a_slow_reader_ends_with_snapshot_too_old() {
     let options = ["--memory=128M", "--snapshot-memory=1M", "--cut-interval=100ms"];
     let mut replica = Replica::follow(&server, &folder("tooold"), &options);
     replica.catch_up(&server);
-    // The reader's generation is empty then, and what comes next goes into it.
+    // The reader's generation is then empty, and later changes enter it.
     let all_cut = |status: &serde_json::Value| status["store"]["last_cut"] == status["position"]["watermark"];
     replica.wait_until("a cut of all", all_cut);
-    // More rows than pipes and sockets take, and nobody reads them yet.
+    // More rows than pipes and sockets hold, and nobody reads them yet.
     let mut slow = replica.dump_unread("slow.t");
     let first = slow.first_line();
     let (mut round, before) = (0, cuts(&replica.status().unwrap()));
@@ -319,12 +321,12 @@ fn a_slow_reader_ends_with_snapshot_too_old() {
     replica.stop();
 }
 
-/// Cuts taken so far.
+/// Number of cuts so far.
 fn cuts(status: &serde_json::Value) -> u64 {
     status["store"]["cuts"].as_u64().unwrap()
 }
 
-/// Opening the tree removes what a killed process left in it: several that do so at once must not meet.
+/// Opening the tree removes what a killed process left in it: several openings at once must not interfere.
 #[test]
 fn readers_of_a_stopped_folder_do_not_disturb_each_other() {
     let server = Server::start("readers", &[]);

@@ -1,5 +1,6 @@
-//! Transactions of every kind, each followed from a real primary to an equal end: XA prepared, committed, rolled back over
-//! restarts and cuts; savepoints, engines, statements over several tables, LOAD DATA, triggers, temporary tables,
+//! Transactions of every kind, each followed from a real primary to an equal end: XA prepared, committed, rolled back
+//! across restarts and cuts; savepoints, engines, statements over several tables, LOAD DATA, triggers, temporary
+//! tables,
 //! CREATE TABLE … SELECT, transactions without rows, GTIDs of all kinds.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -13,7 +14,7 @@ fn server() -> Arc<Server> {
     Server::shared(&SERVER, "transactions", &["--max-binlog-size=1M", "--local-infile=1"])
 }
 
-/// Runs statements in a database of their own while a replica follows; equal in the end.
+/// Runs statements in a database of their own while a replica follows; the copy must be equal in the end.
 #[track_caller]
 fn case(name: &str, statements: &str) {
     let server = server();
@@ -68,7 +69,7 @@ fn statements_over_several_tables() {
     );
 }
 
-/// Two unique keys: a row that swaps its values with another within one transaction.
+/// Two unique keys: a row swaps its values with another within one transaction.
 #[test]
 fn unique_values_swapped() {
     case(
@@ -80,8 +81,8 @@ fn unique_values_swapped() {
     );
 }
 
-/// Keys that are equal by collation and not by bytes, trailing spaces that count and that do not, unique keys with NULLs and
-/// of prefixes, which identify nothing; a key that goes and comes again in the next transaction.
+/// Keys that are equal by collation and not by bytes, trailing spaces that count and that do not, unique keys with
+/// NULLs and of prefixes, which identify nothing; a key that is dropped and added again in the next transaction.
 #[test]
 fn keys_of_every_kind() {
     let rows = "VALUES ('a', 1), ('B ', 2), ('ñ', 3), (' c', 4)";
@@ -122,7 +123,7 @@ fn statement_texts_among_the_rows() {
              INSERT INTO m SELECT id, LEFT(v, 30) FROM t; UPDATE m SET v = 'all'; SET SESSION binlog_rows_query_log_events = OFF; DELETE FROM m WHERE id = 1;"
         ),
     );
-    // Two groups of one transaction cannot come: with GTIDs no statement may write to both engines in one.
+    // Two groups in one transaction cannot occur: with GTIDs no statement may write to both engines in one.
     let error = server
         .try_sql("USE texts_full; BEGIN; INSERT INTO t VALUES (40, 'x'); INSERT INTO m VALUES (40, 'x'); COMMIT")
         .unwrap_err();
@@ -200,8 +201,8 @@ fn transactions_without_rows_and_gtids_of_all_kinds() {
     );
 }
 
-/// Prepared rows stay invisible here as they do at the source, over restarts of both, cuts and purges, and come with
-/// XA COMMIT.
+/// Prepared rows stay invisible here as at the source, across restarts of both, cuts and purges, and become visible
+/// with XA COMMIT.
 #[test]
 fn xa_prepared_over_restarts_cuts_and_purges() {
     let server = Server::start("xa", &["--max-binlog-size=64K", "--transaction-isolation=READ-COMMITTED"]);
@@ -225,12 +226,12 @@ fn xa_prepared_over_restarts_cuts_and_purges() {
     server.sql("USE xa; CREATE TABLE wide1 LIKE wide; XA START 'w1'; INSERT INTO wide1 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) SELECT i, REPEAT('w', 600000) FROM n; XA END 'w1'; XA COMMIT 'w1' ONE PHASE;");
     server.sql(&format!("USE xa; {busy}"));
     assert_equal(&server, &mut replica, &["xa"]);
-    // What is prepared holds its tables' definitions: nothing of them changes before it ends.
+    // A prepared transaction locks its tables' definitions: they cannot change before it ends.
     let error =
         server.try_sql("USE xa; SET SESSION lock_wait_timeout = 1; ALTER TABLE t ADD COLUMN w INT").unwrap_err();
     assert!(error.contains("Lock wait timeout"), "{error}");
 
-    // Restarts: in order, by kill, and of the source.
+    // Restarts: clean, by kill, and of the source.
     replica.stop();
     let mut replica = Replica::follow(&server, &data, &options);
     server.sql(&format!("USE xa; {busy}"));
@@ -259,7 +260,7 @@ fn xa_prepared_over_restarts_cuts_and_purges() {
     replica.stop();
 }
 
-/// COMMIT of a transaction whose PREPARE was left out must not pass.
+/// COMMIT of a transaction whose PREPARE was left out must not succeed.
 #[test]
 fn xa_commit_of_an_unknown_xid_stops_replay() {
     let server = Server::start("xaunknown", &[]);
@@ -277,8 +278,8 @@ fn xa_commit_of_an_unknown_xid_stops_replay() {
     replica.expect_exit(9, &["XA COMMIT X'61',X'',1", "no such prepared transaction", "slipstream skip"]);
 }
 
-/// Statements whose foreign keys delete and change rows of other tables: nested, to themselves, of several columns, of text
-/// compared without regard to case, in keyless tables.
+/// Statements whose foreign keys delete and change rows of other tables: nested, self-referencing, of several columns,
+/// of text compared case-insensitively, in keyless tables.
 const CASCADES: &str = "
     SET SESSION restrict_fk_on_non_standard_key = OFF;
     CREATE TABLE p (id INT PRIMARY KEY, name VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, v INT, UNIQUE KEY (name), KEY (v, id));
@@ -315,7 +316,7 @@ fn cascades(server: &Server, name: &str, statements: &str) {
 
 #[test]
 fn cascades_in_the_log() {
-    // The server itself refuses to cascade into a key that is not unique when it does not leave it to the engine.
+    // The server itself refuses to cascade into a non-unique key when it does not leave that to the engine.
     let standard = CASCADES.replace(
         "REFERENCES c (pid) ON DELETE SET NULL ON UPDATE CASCADE",
         "REFERENCES p (id) ON DELETE SET NULL ON UPDATE CASCADE",
@@ -324,7 +325,7 @@ fn cascades_in_the_log() {
     cascades(&server(), "logged", &standard);
 }
 
-/// As before 9.6: the engine changes child rows, and the log does not hold it.
+/// As before 9.6: the engine changes child rows, and the log does not contain it.
 #[test]
 fn cascades_that_are_not_in_the_log() {
     let server = Server::start_unsynced("native", &["--innodb-native-foreign-keys=ON"]);

@@ -1,6 +1,7 @@
-//! Statements that change definitions.
+//! Random statements that change definitions.
 //!
-//! In: the tables known. Out: a statement and what the tables are when the server accepts it.
+//! In: the known tables. Out: a statement, and the tables as they are once the server accepts it. Never here: a look at
+//! the server.
 
 use super::dml::named;
 use super::schema::{Change, Column, DATABASES, Key, Name, Schema, Table};
@@ -8,23 +9,24 @@ use super::types::{self, Kind};
 use super::{Chance as _, Statement};
 use crate::Random;
 
-/// What the source carries out in a way that a replica cannot know, and what is left out for it.
+/// What the source does in a way that a replica cannot know, and what is left out because of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Cascades are not in the log: children have no generated columns.
     pub native_foreign_keys: bool,
-    /// Other sessions run beside: one may have put another table under a name since this one looked.
+    /// Other sessions run in parallel: one may have put another table under a name since this one looked.
     pub beside_others: bool,
-    /// Tables at most.
+    /// Maximum number of tables.
     pub tables: usize,
-    /// Forms whose tables may be copied again: generated and AUTO_INCREMENT columns, expressions as defaults.
+    /// Allows forms after which tables may be copied again: generated and AUTO_INCREMENT columns, expressions as
+    /// defaults.
     pub copies: bool,
 }
 
 /// One change of a definition.
 struct Alter {
     kind: &'static str,
-    /// Behind ALTER TABLE name.
+    /// Text after ALTER TABLE name.
     actions: String,
     table: Table,
 }
@@ -54,10 +56,12 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
         }
     }
     let Some(altered) = altered else { return Vec::new() };
-    // With innodb_native_foreign_keys=ON and on 9.7.4 a column that others refer to must not get another name together with
-    // anything else: the table is gone for its session, or the children are left alone from then on, and no log says so.
+    // With innodb_native_foreign_keys=ON on 9.7.4, a column that others refer to must not be renamed together with
+    // another action: the table disappears for its session, or the children are left alone from then on, and no log
+    // says so.
     // CREATE TABLE p (a INT PRIMARY KEY); CREATE TABLE c (a INT, FOREIGN KEY (a) REFERENCES p (a) ON DELETE CASCADE);
-    // INSERT INTO p VALUES (1); INSERT INTO c VALUES (1); ALTER TABLE p RENAME COLUMN a TO b, ENGINE=InnoDB; DELETE FROM p;
+    // INSERT INTO p VALUES (1); INSERT INTO c VALUES (1); ALTER TABLE p RENAME COLUMN a TO b, ENGINE=InnoDB; DELETE
+    // FROM p;
     let does = |action: &str| altered.actions.contains(action);
     let with_more = altered.kind == "ALTER TABLE, several actions" || does(" AFTER ") || does(" FIRST");
     if limits.native_foreign_keys && with_more && (does("RENAME COLUMN") || does("CHANGE COLUMN")) {
@@ -66,17 +70,17 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
     let how = match random.below(8) {
         0 => ", ALGORITHM=COPY",
         1 => ", ALGORITHM=INPLACE",
-        // After a column came or went without the rows being written anew, InnoDB (seen on 9.7.4) cuts a value to the
-        // primary key's prefix where an UPDATE of it is rolled back: then rows change at the source, and no log says so.
+        // After a column was added or dropped without a rewrite of the rows, InnoDB (seen on 9.7.4) cuts a value to the
+        // primary key's prefix when an UPDATE of it is rolled back: rows then change at the source, and no log says so.
         // CREATE TABLE a (c TEXT NOT NULL, n INT, PRIMARY KEY (c(3))); INSERT INTO a VALUES (REPEAT('é', 20), 1);
         // ALTER TABLE a ADD x INT; BEGIN; UPDATE a SET c = UPPER(c); ROLLBACK; SELECT c FROM a;
         _ if table.is_keyed_by_prefix() || altered.table.is_keyed_by_prefix() => ", ALGORITHM=INPLACE",
         2 => ", LOCK=DEFAULT",
         _ => "",
     };
-    // An online ALTER that makes rows lie in another order (another primary key, or NOT NULL for a unique one) keeps, on 9.7.4,
-    // rows that a ROLLBACK TO SAVEPOINT of another session takes back meanwhile: then the source has rows that its log has
-    // not. (UPDATE t SET id = 39 WHERE id = 10 is enough.) With LOCK=SHARED the server has crashed.
+    // An online ALTER that reorders rows (another primary key, or NOT NULL for a unique one) keeps, on 9.7.4, rows that
+    // a ROLLBACK TO SAVEPOINT of another session undoes meanwhile: the source then has rows that its log lacks. (UPDATE
+    // t SET id = 39 WHERE id = 10 is enough.) With LOCK=SHARED the server has crashed.
     let not_null = ["MODIFY", "CHANGE"].iter().any(|action| altered.actions.contains(action));
     let orders_anew = altered.actions.contains("PRIMARY KEY") || not_null && altered.actions.contains("NOT NULL");
     let how = if orders_anew { ", ALGORITHM=COPY" } else { how };
@@ -85,7 +89,7 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
     vec![Statement { sql, kind: altered.kind, changes: vec![Change::Put(name, altered.table)] }]
 }
 
-/// Rows of CREATE TABLE … SELECT get the default as it was given; the statement in the log shows six digits of it.
+/// Rows of CREATE TABLE … SELECT get the default as it was given; the logged statement shows six digits of it.
 fn has_default_of_many_digits(column: &Column) -> bool {
     matches!(column.kind, Kind::Float) && column.default.as_ref().is_some_and(|default| default.len() > 6)
 }
@@ -178,7 +182,7 @@ fn partitions(random: &mut Random, table: &mut Table) -> String {
     )
 }
 
-/// A table with a foreign key.
+/// Creates a table with a foreign key.
 fn child(
     random: &mut Random,
     name: &Name,
@@ -228,7 +232,7 @@ fn child(
     vec![Statement { sql, kind: "CREATE TABLE … FOREIGN KEY", changes: vec![Change::Put(name.clone(), child)] }]
 }
 
-/// RENAME, swaps, TRUNCATE, DROP, and what is only recorded.
+/// RENAME, swaps, TRUNCATE, DROP, and statements that are only recorded.
 fn whole_tables(
     random: &mut Random,
     schema: &mut Schema,
@@ -265,8 +269,8 @@ fn whole_tables(
         8 => create(random, schema, database, limits),
         9 => one("CREATE VIEW", format!("CREATE OR REPLACE VIEW v{} AS SELECT * FROM {text}", number % 3), vec![]),
         10 => {
-            // With a BEFORE trigger 9.7.4 computes a stored generated column before NULL becomes 0 in a NOT NULL column, and
-            // once more while an ALTER copies the table: then rows change, and no log says so.
+            // With a BEFORE trigger, 9.7.4 computes a stored generated column before NULL becomes 0 in a NOT NULL
+            // column, and again while an ALTER copies the table: rows then change, and no log says so.
             let when = if table.columns.iter().any(|column| column.generated.is_some()) { "AFTER" } else { "BEFORE" };
             let column = table.columns.first().map_or("c0", |column| &column.name);
             let body = if when == "AFTER" { "@seen = 1".into() } else { format!("NEW.`{column}` = NEW.`{column}`") };
@@ -292,7 +296,7 @@ fn whole_tables(
     }
 }
 
-/// A table like this one, and one of this one's partitions in its place.
+/// Creates a table like this one and exchanges it with one of this one's partitions.
 fn exchange(
     random: &mut Random,
     schema: &mut Schema,
@@ -308,7 +312,8 @@ fn exchange(
     let other = (name.0.clone(), format!("t{}", schema.number()));
     let plain = Table { partitions: Vec::new(), by_range: false, ..table.clone() };
     let (text, to) = (named(name, database), named(&other, database));
-    // WITHOUT VALIDATION lets rows lie where the rule does not put them: which go with their partition then is not in the log.
+    // WITHOUT VALIDATION allows rows outside their partition's rule; which rows move with the partition is then not
+    // logged.
     vec![
         Statement {
             sql: format!("CREATE TABLE {to} LIKE {text}"),
@@ -399,7 +404,7 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
             if random.chance(30) {
                 column.nullable = !column.nullable;
             }
-            // See `Table::add_generated`.
+            // As in `Table::add_generated`.
             let may_generate = table.has_generated_text() || limits.beside_others;
             if may_generate && column.kind.charset().is_some_and(types::is_wide) {
                 return None;
@@ -433,7 +438,7 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
             of("ALTER TABLE ALTER COLUMN, visibility", format!("ALTER COLUMN `{}` SET {word}", old.name), changed)
         }
         _ => {
-            // Two columns change their names.
+            // Two columns swap their names.
             let other = random.pick_or_none(&table.columns)?.clone();
             changed.rename_column(&old.name, "~");
             changed.rename_column(&other.name, &old.name);
@@ -520,7 +525,7 @@ fn alter_options(random: &mut Random, table: &Table, limits: Limits) -> Option<A
     let (charset, collation) = random.charset();
     match random.below(7) {
         0 | 1 => {
-            // See `types::narrow`.
+            // As in `types::narrow`.
             let has_names = table.columns.iter().any(|c| matches!(c.kind, Kind::Enum(..) | Kind::Set(..)));
             let unfit = has_names || table.has_generated_text() || limits.beside_others;
             if unfit && types::is_wide((charset, collation)) {

@@ -1,13 +1,13 @@
-//! Statements that change rows.
+//! Random statements that change rows.
 //!
-//! In: the tables known. Out: statements, one after the other, of one transaction or of none.
+//! In: the known tables. Out: consecutive statements, of one transaction or of none. Never here: a look at the server.
 
 use super::schema::{Column, Name, Schema, Table};
 use super::types::Kind;
 use super::{Chance as _, Statement};
 use crate::Random;
 
-/// A table to write about.
+/// A table that statements are written for.
 struct Target {
     name: String,
     table: Table,
@@ -84,7 +84,7 @@ fn insert(random: &mut Random, t: &Target, verb: &str, rows: u64) -> String {
     format!("{verb} INTO {} ({}) VALUES {}", t.name, names.join(","), rows.join(","))
 }
 
-/// Rows of another table, or of the same, into columns of a like type.
+/// Copies rows of another table, or of the same, into columns of a similar type.
 fn insert_select(random: &mut Random, schema: &Schema, t: &Target, database: &str) -> Vec<Statement> {
     let Some((from, other)) = schema.any(random) else { return Vec::new() };
     let value = |random: &mut Random, column: &Column| {
@@ -106,7 +106,7 @@ fn insert_select(random: &mut Random, schema: &Schema, t: &Target, database: &st
     vec![Statement::new("INSERT … SELECT", sql)]
 }
 
-/// One to three assignments; `alias` with its point stands in front of the columns.
+/// One to three assignments; `alias` with its dot precedes the columns.
 fn assignments(random: &mut Random, t: &Target, alias: &str) -> String {
     let columns = t.table.writable();
     let mut set: Vec<String> = Vec::new();
@@ -125,7 +125,7 @@ fn assignments(random: &mut Random, t: &Target, alias: &str) -> String {
     if set.is_empty() { "`c0` = `c0`".into() } else { set.join(", ") }
 }
 
-/// A condition that finds some rows, often by a key, with its WHERE; ORDER BY and LIMIT where they may stand.
+/// A WHERE condition that finds some rows, often by a key; with ORDER BY and LIMIT where allowed.
 fn condition(random: &mut Random, t: &Target, alias: &str, limited: bool) -> String {
     let keys = t.table.key_columns();
     let all: Vec<&Column> = t.table.columns.iter().collect();
@@ -151,7 +151,7 @@ fn condition(random: &mut Random, t: &Target, alias: &str, limited: bool) -> Str
     text
 }
 
-/// The key's own columns get other values.
+/// Gives the key's own columns other values.
 fn update_key(random: &mut Random, t: &Target) -> Vec<Statement> {
     let keys = t.table.key_columns();
     let Some(column) = random.pick_or_none(&keys) else { return Vec::new() };
@@ -173,7 +173,7 @@ fn update_key(random: &mut Random, t: &Target) -> Vec<Statement> {
     vec![Statement::new("UPDATE of a key", sql)]
 }
 
-/// Two rows change their key values with one another.
+/// Swaps the key values of two rows.
 fn swap(random: &mut Random, t: &Target) -> Vec<Statement> {
     let keys = t.table.key_columns();
     let Some(column) = random.pick_or_none(&keys) else { return Vec::new() };
@@ -206,7 +206,7 @@ fn several_tables(random: &mut Random, schema: &Schema, t: &Target, database: &s
     vec![statement]
 }
 
-/// A function that changes a part of a document.
+/// A function that changes part of a document.
 fn json_change(random: &mut Random, name: &str) -> String {
     let path = random.pick(&["$.a", "$.b", "$[0]", "$[1]", "$.a[0]", "$.b.a", "$.k", "$.\"longer key\"", "$"]);
     let value = match random.below(5) {
@@ -234,7 +234,7 @@ fn json_part(random: &mut Random, t: &Target) -> Vec<Statement> {
     vec![Statement::new("UPDATE of a part of JSON", sql)]
 }
 
-/// A file of rows, which the server reads itself.
+/// Loads a file of rows, which the server reads itself.
 pub fn load_data(random: &mut Random, schema: &Schema, database: &str, folder: &str) -> Vec<Statement> {
     let Some((name, table)) = schema.any(random) else { return Vec::new() };
     let simple = |column: &&Column| column.kind.is_number() || column.kind.is_text();

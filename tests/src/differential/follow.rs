@@ -1,4 +1,6 @@
-//! The replica that follows a differential run: started again now and then, compared at quiet points.
+//! The replica that follows a differential run: restarted now and then, compared at quiet points.
+//!
+//! In: a server that is being written to. Out: counts, or the difference. Never here: an expected difference.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -6,15 +8,15 @@ use std::path::PathBuf;
 use super::schema::DATABASES;
 use crate::{Replica, Server, assert_equal_at_rest, compare, folder, slipstream};
 
-/// Small, so that generations are cut and spilled; the rest are intervals that many things fall into.
+/// Small memory, so that generations are cut and spilled; short intervals, so that many events fall into them.
 const OPTIONS: &[&str] = &["--memory=128M", "--cut-interval=150ms", "--max-relay-log-size=1M"];
 
-/// Why a table may be copied again: words of the reason, and what docs/compatibility.md says of them.
+/// Accepted reasons for a table copy: words of the reason, and what docs/compatibility.md says about it.
 pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("the values of the added generated column", "added generated columns"),
     ("the numbers of the added AUTO_INCREMENT column", "AUTO_INCREMENT columns"),
     ("the default of the added column", "non-constant defaults"),
-    // The value crate's own words for what it does not know.
+    // The value crate's own words for unknown conversions.
     ("not supported yet: the conversion of", "conversions the value crate does not know"),
     ("is no value for a", "conversions of a value that is no plain number or date"),
     // Its expression is not evaluated here.
@@ -27,9 +29,9 @@ pub struct Follower<'a> {
     server: &'a Server,
     data: PathBuf,
     replica: Option<Replica>,
-    /// Starts after the first.
+    /// Number of starts after the first.
     pub restarts: u64,
-    /// Comparisons made.
+    /// Number of comparisons.
     pub comparisons: u64,
 }
 
@@ -46,17 +48,18 @@ impl<'a> Follower<'a> {
     }
 
     fn up(&mut self) -> Result<(), String> {
-        // With every row looked up at once, changes of some columns never stand as parts in memory (ARCHITECTURE.md).
+        // If every row is looked up at once, changes of some columns are never kept as parts in memory
+        // (ARCHITECTURE.md).
         let check = if self.restarts % 2 == 1 { "--check-images=sample" } else { "--check-images=all" };
         let options = [OPTIONS, &[check]].concat();
         self.replica = Some(caught(|| Replica::follow(self.server, &self.data, &options))?);
         Ok(())
     }
 
-    /// Stops the replica, or kills it, and starts it again.
+    /// Stops or kills the replica and starts it again.
     ///
     /// # Errors
-    /// It had ended by itself; it does not end with code 0; it does not come up.
+    /// It had already ended, does not end with code 0, or does not come up.
     pub fn restart(&mut self, kill: bool) -> Result<(), String> {
         let mut replica = self.replica.take().ok_or("no replica")?;
         if let Some(code) = replica.ended() {
@@ -67,20 +70,20 @@ impl<'a> Follower<'a> {
         self.up()
     }
 
-    /// Waits until all is visible here; true where tables still wait for their copy.
+    /// Waits until everything is visible here; true if tables still wait for their copy.
     ///
     /// # Errors
-    /// It ends or does not get there.
+    /// The replica ends or does not get there.
     pub fn catch_up(&mut self) -> Result<bool, String> {
         let replica = self.replica.as_mut().ok_or("no replica")?;
         let status = caught(|| replica.catch_up(self.server))?;
         Ok(!status["replay"]["quarantined"].as_array().is_none_or(Vec::is_empty))
     }
 
-    /// Waits for copies under way, then compares all tables, by the mysql client's text and by verify.
+    /// Waits for copies in progress, then compares all tables, by the mysql client's text and by verify.
     ///
     /// # Errors
-    /// What differs; or the replica ended.
+    /// The difference; or the replica ended.
     pub fn compare(&mut self) -> Result<(), String> {
         let (server, replica) = (self.server, self.replica.as_mut().ok_or("no replica")?);
         self.comparisons += 1;
@@ -94,14 +97,14 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Reasons for which tables were copied again that are not among those allowed.
+    /// Reasons for table copies that are not among the accepted ones.
     #[must_use]
     pub fn unexpected_copies(&self) -> Vec<String> {
         let reasons = self.copies();
         reasons.into_iter().filter(|why| !MAY_BE_COPIED.iter().any(|(words, _)| why.contains(words))).collect()
     }
 
-    /// Why tables were copied again, from all the runs' logs.
+    /// Reasons for table copies, from the logs of all runs.
     #[must_use]
     pub fn copies(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.data.with_extension("log")).unwrap_or_default();
@@ -116,7 +119,7 @@ impl<'a> Follower<'a> {
     pub fn end(mut self) -> Result<(), String> {
         let replica = self.replica.take().ok_or("no replica")?;
         caught(|| replica.stop())?;
-        // What lies on disk alone says the same.
+        // The folder alone says the same.
         caught(|| assert_equal_at_rest(self.server, self.data.to_str().unwrap(), DATABASES))?;
         let _ = slipstream(&["status", "--data", self.data.to_str().unwrap()]);
         let _ = std::fs::remove_dir_all(&self.data);
@@ -124,7 +127,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Runs an assertion; what it says when it fails.
+/// Runs an assertion; returns its message if it fails.
 fn caught<T>(assertion: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(assertion)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -1,7 +1,8 @@
-//! Random schemas and random statements on a real server while a replica follows: is it equal?
+//! Random schemas and random statements on a real server while a replica follows: is the copy equal?
 //!
-//! In: a seed. Out: counts, or a failure with the script that shows it, made small. Never here: an expectation of what a
-//! statement does: the server decides, the replica must agree. What the server refuses is counted and goes on.
+//! In: a seed. Out: counts, or a failure with a minimized script that shows it. Never here: an expectation of what a
+//! statement does. The server decides, and the replica must agree. Refused statements are counted and the run
+//! continues.
 
 pub mod ddl;
 pub mod dml;
@@ -15,14 +16,14 @@ pub mod types;
 
 use crate::Random;
 
-/// A statement and what is true when the server accepts it.
+/// A statement, and its effect if the server accepts it.
 #[derive(Debug, Clone)]
 pub struct Statement {
     /// One statement on one line, without its semicolon.
     pub sql: String,
-    /// Its form, as it is counted.
+    /// Name under which it is counted.
     pub kind: &'static str,
-    /// Changes of the schema.
+    /// Its changes of the schema.
     pub changes: Vec<schema::Change>,
 }
 
@@ -34,13 +35,13 @@ impl Statement {
     }
 }
 
-/// Choices.
+/// Random choices.
 pub trait Chance {
-    /// One of these; they are never none.
+    /// One of these, of which there is at least one.
     fn pick<T: Copy>(&mut self, from: &[T]) -> T;
-    /// One of these.
+    /// One of these, or None if there are none.
     fn pick_or_none<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T>;
-    /// True in so many of a hundred cases.
+    /// True in this many of a hundred cases.
     fn chance(&mut self, percent: u64) -> bool;
     /// A character set and a collation of it.
     fn charset(&mut self) -> types::Charset;

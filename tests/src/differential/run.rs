@@ -1,4 +1,6 @@
-//! A run: rounds of statements from several sessions at once, a comparison behind each.
+//! A run: rounds of statements from several sessions at once, with a comparison after each.
+//!
+//! In: a seed and limits. Out: a report, or the first failure with what ran before it. Never here: a second failure.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -13,22 +15,22 @@ use super::session::{Session, Shared, Tally};
 use super::{Chance as _, types};
 use crate::{Random, Server, folder};
 
-/// How a run is.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// What the statements come from.
+    /// Seed of all statements.
     pub seed: u64,
     /// Sessions at once.
     pub sessions: usize,
-    /// Rounds begin for so long.
+    /// Time during which rounds start.
     pub length: Duration,
     /// Units of each session in a round.
     pub units: u64,
-    /// Tables may be copied again for any reason.
+    /// True if tables may be copied again for any reason.
     pub any_copies: bool,
 }
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Statements.
@@ -37,31 +39,31 @@ pub struct Report {
     pub restarts: u64,
     /// Comparisons of all tables.
     pub comparisons: u64,
-    /// Why tables were copied again.
+    /// Reasons for table copies.
     pub copies: Vec<String>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// It ended before its time, at a stop that the documents list.
+    /// True if the run ended early, at a stop that the documents list.
     pub known_stop: bool,
-    /// It ended before its time: the source died of an assertion of its own, this one.
+    /// The source's own assertion that ended the run early.
     pub source_died: Option<String>,
 }
 
-/// What ends a run without being a finding: a parent table waits for its copy, and the source does not log cascades. Then
-/// replay stops rather than lose what a foreign key does.
+/// Ends a run without being a finding: a parent table waits for its copy, and the source does not log cascades. Replay
+/// stops rather than lose the effects of a foreign key.
 const KNOWN_STOP: &str = "does to rows that refer to a table that is being copied";
 
-/// A run that found something.
+/// A finding of a run.
 pub struct Failure {
-    /// What.
+    /// The finding, as text.
     pub what: String,
-    /// What was run until then.
+    /// What had run until then.
     pub units: Vec<Unit>,
     /// Options of the server.
     pub server: Vec<String>,
 }
 
-/// The server's options for a seed: what a session cannot set.
+/// Server options of a seed, for what a session cannot set.
 #[must_use]
 pub fn server_options(seed: u64) -> Vec<String> {
     let mut random = Random::new(seed);
@@ -71,7 +73,7 @@ pub fn server_options(seed: u64) -> Vec<String> {
         "--innodb-flush-log-at-trx-commit=0".into(),
         "--innodb-buffer-pool-size=64M".into(),
         "--secure-file-priv=".into(),
-        // Fewer locks that others wait for.
+        // Fewer locks for others to wait for.
         "--transaction-isolation=READ-COMMITTED".into(),
     ];
     let mut sometimes = |percent, option: &str| {
@@ -83,15 +85,15 @@ pub fn server_options(seed: u64) -> Vec<String> {
     sometimes(30, "--binlog-row-metadata=FULL");
     sometimes(20, "--binlog-checksum=NONE");
     sometimes(20, "--restrict-fk-on-non-standard-key=OFF");
-    // Not both: where several parents have one value, a child may be written under one of them while the DELETE or UPDATE of
-    // another waits for its COMMIT. It stays at the source; by the log it came first, so every replica carries the cascade
-    // out on it. CREATE TABLE p (a INT, b INT, PRIMARY KEY (a, b)); CREATE TABLE c (a INT, FOREIGN KEY (a) REFERENCES p (a) ON
-    // DELETE CASCADE); INSERT INTO p VALUES (1, 1), (1, 2); BEGIN; DELETE FROM p WHERE b = 2; another session: INSERT INTO c
-    // VALUES (1); the first: COMMIT.
+    // Not both. Where several parents have the same value, a child may be written under one of them while the DELETE or
+    // UPDATE of another waits for its COMMIT. It stays at the source; in the log it comes first, so every replica
+    // applies the cascade to it. CREATE TABLE p (a INT, b INT, PRIMARY KEY (a, b)); CREATE TABLE c (a INT, FOREIGN KEY
+    // (a) REFERENCES p (a) ON DELETE CASCADE); INSERT INTO p VALUES (1, 1), (1, 2); BEGIN; DELETE FROM p WHERE b = 2;
+    // another session: INSERT INTO c VALUES (1); the first: COMMIT.
     if options.iter().any(|option| option.contains("native")) {
         options.retain(|option| !option.contains("restrict-fk"));
     }
-    // SYSTEM would mean that the log does not say which zone a TIMESTAMP in a definition is of.
+    // With SYSTEM the log would not say which zone a TIMESTAMP in a definition belongs to.
     let zone = random.pick(&["+00:00", "+03:00"]);
     options.push(format!("--default-time-zone={zone}"));
     let (charset, collation) = random.charset();
@@ -102,7 +104,7 @@ pub fn server_options(seed: u64) -> Vec<String> {
     options
 }
 
-/// Files for LOAD DATA.
+/// Folder of the files for LOAD DATA.
 fn files() -> String {
     let files = folder("load");
     std::fs::create_dir_all(&files).unwrap();
@@ -113,7 +115,7 @@ fn files() -> String {
     files.to_str().unwrap().to_owned()
 }
 
-/// A server for a run or for scripts of one.
+/// A server for a run, or for scripts of one.
 #[must_use]
 pub fn server(options: &[String]) -> Server {
     let options = options.iter().map(String::as_str).collect::<Vec<_>>();
@@ -126,7 +128,7 @@ pub fn server(options: &[String]) -> Server {
 /// Runs until the time is over or something is found.
 ///
 /// # Errors
-/// What was found.
+/// The finding.
 pub fn run(options: Options) -> Result<Report, Box<Failure>> {
     let server_options = server_options(options.seed);
     let server = server(&server_options);
@@ -168,7 +170,8 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
     }
 }
 
-/// The assertion that the source died of, by its own log. With it nothing is left to compare with: no finding about us.
+/// The assertion that killed the source, from its own log. Nothing is left to compare with, so it is no finding about
+/// us.
 fn source_died(server: &Server) -> Option<String> {
     let log = std::fs::read_to_string(server.dir().with_file_name("error.log")).unwrap_or_default();
     log.lines().find(|line| line.contains("Assertion failure")).map(str::to_owned)
@@ -200,7 +203,7 @@ fn rounds(options: Options, server: &Server, shared: &Shared, report: &mut Repor
     follower.end()
 }
 
-/// All sessions at once; the replica is started again in the middle of some.
+/// Runs all sessions at once; the replica is restarted in the middle of some.
 fn round(
     options: Options,
     shared: &Shared,
@@ -245,7 +248,7 @@ fn round(
     })
 }
 
-/// Tables to begin with.
+/// Creates the first tables.
 fn begin_tables(session: &mut Session<'_>, shared: &Shared, seed: u64) {
     let mut random = Random::new(seed);
     while shared.schema.lock().unwrap().tables.len() < shared.limits.tables / 2 {
@@ -286,7 +289,7 @@ impl Report {
         text
     }
 
-    /// Of a hundred statements so many were accepted.
+    /// Percentage of statements that were accepted.
     #[must_use]
     pub fn accepted_percent(&self) -> u64 {
         let (yes, no) = self.tally.forms.values().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));

@@ -1,7 +1,7 @@
-//! What the generator knows of the tables: enough that most of its statements are accepted.
+//! The generator's knowledge of the tables: enough that most of its statements are accepted.
 //!
 //! In: changes that the server has accepted. Out: tables, columns and keys to write statements about. Never here: a
-//! promise that it is all true; another session may have been faster.
+//! promise that all of it is true. Another session may have been faster.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Chance as _;
 use super::types::{KeyPart, Kind};
 use crate::Random;
 
-/// The databases; the words are unlikely elsewhere, so that a script can be moved to others.
+/// The databases. The names are unlikely elsewhere in a script, so that it can be moved to other databases.
 pub const DATABASES: &[&str] = &["diffa", "diffb"];
 
 /// `(database, table)`.
@@ -22,11 +22,11 @@ pub struct Column {
     pub name: String,
     /// Type.
     pub kind: Kind,
-    /// NULL is allowed.
+    /// True if NULL is allowed.
     pub nullable: bool,
     /// DEFAULT, as SQL.
     pub default: Option<String>,
-    /// What it is generated from, and whether it is stored.
+    /// Expression of a generated column, and whether it is stored.
     pub generated: Option<(String, bool)>,
     /// INVISIBLE.
     pub invisible: bool,
@@ -41,7 +41,7 @@ pub struct Key {
     pub name: String,
     /// Unique.
     pub unique: bool,
-    /// Columns; prefix; descending.
+    /// Columns with prefix length and whether descending.
     pub parts: Vec<(String, Option<u32>, bool)>,
 }
 
@@ -52,22 +52,22 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Keys.
     pub keys: Vec<Key>,
-    /// Names of partitions; of them can be dropped when by range.
+    /// Names of the partitions; they can be dropped if by range.
     pub partitions: Vec<String>,
-    /// Partitions are by RANGE.
+    /// True if partitions are by RANGE.
     pub by_range: bool,
-    /// Names of foreign keys it has.
+    /// Names of the table's foreign keys.
     pub foreign_keys: Vec<String>,
-    /// A trigger runs before its INSERTs: it gets no generated columns.
+    /// True if a trigger runs before its INSERTs: it gets no generated columns.
     pub has_before_trigger: bool,
 }
 
-/// A table's definition after a change, or where it went.
+/// A table's definition after a change, or its removal.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// It is so now.
+    /// The table now has this definition.
     Put(Name, Table),
-    /// It is gone.
+    /// The table no longer exists.
     Gone(Name),
 }
 
@@ -80,19 +80,19 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A number never given before.
+    /// A number never returned before.
     pub fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
-    /// A table.
+    /// Any table.
     pub fn any(&self, random: &mut Random) -> Option<(Name, Table)> {
         let at = random.below(self.tables.len().max(1) as u64) as usize;
         self.tables.iter().nth(at).map(|(name, table)| (name.clone(), table.clone()))
     }
 
-    /// What an accepted statement changed.
+    /// Applies the changes of an accepted statement.
     pub fn take(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
@@ -104,7 +104,7 @@ impl Schema {
 }
 
 impl Column {
-    /// A column with a type of any kind.
+    /// A column of any type.
     pub fn any(random: &mut Random, name: String) -> Column {
         let kind = Kind::any(random);
         let default = (kind.has_default() && random.chance(40)).then(|| kind.literal(random));
@@ -120,7 +120,7 @@ impl Column {
         }
     }
 
-    /// Its definition.
+    /// The column's definition in SQL.
     #[must_use]
     pub fn sql(&self) -> String {
         let mut sql = format!("`{}` {}", self.name, self.kind.sql());
@@ -137,7 +137,7 @@ impl Column {
         sql + if self.invisible { " INVISIBLE" } else { "" }
     }
 
-    /// A value for it: of its type, NULL or DEFAULT.
+    /// A value for the column: of its type, NULL or DEFAULT.
     pub fn value(&self, random: &mut Random) -> String {
         match random.below(20) {
             0 | 1 if self.nullable || self.auto_increment => "NULL".into(),
@@ -148,7 +148,7 @@ impl Column {
 }
 
 impl Key {
-    /// Its definition.
+    /// The key's definition in SQL.
     #[must_use]
     pub fn sql(&self) -> String {
         let part = |(column, prefix, descending): &(String, Option<u32>, bool)| {
@@ -164,13 +164,13 @@ impl Key {
 }
 
 impl Table {
-    /// A table with some columns and keys, partitioned sometimes.
+    /// A table with some columns and keys, sometimes partitioned.
     pub fn any(random: &mut Random, number: u64) -> Table {
         let mut table = Table::default();
         let count = 2 + random.below(7);
         for index in 0..count {
             let mut column = Column::any(random, format!("c{index}"));
-            // Something with few values for keys and conditions to meet.
+            // Few values, so that keys and conditions meet.
             if index == 0 || index == 1 && random.chance(30) {
                 column.kind = if random.chance(75) { Kind::integer(random) } else { Kind::text(random) };
                 column.default = None;
@@ -185,7 +185,7 @@ impl Table {
             0..=4 => drop(table.add_key(random, "PRIMARY", true)),
             5 | 6 => {
                 table.add_key(random, "u", true);
-                // Where there is none, nothing is made so.
+                // An empty name matches no key, so nothing becomes NOT NULL.
                 let key = if random.chance(60) { "u" } else { "" };
                 table.make_not_null(key);
             }
@@ -199,7 +199,7 @@ impl Table {
         table
     }
 
-    /// Gives the first column AUTO_INCREMENT and the primary key.
+    /// Makes the first column AUTO_INCREMENT and the primary key.
     fn auto_increment(&mut self) {
         let first = &mut self.columns[0];
         first.kind = Kind::Int("INT", 32, true);
@@ -207,7 +207,7 @@ impl Table {
         self.keys.push(Key { name: "PRIMARY".into(), unique: true, parts: vec![(first.name.clone(), None, false)] });
     }
 
-    /// Adds a generated column over a column that is there; None where none can be made.
+    /// Adds a generated column over an existing one; None if none can be made.
     pub fn add_generated(&mut self, random: &mut Random, name: &str) -> Option<String> {
         if self.has_before_trigger {
             return None;
@@ -215,12 +215,13 @@ impl Table {
         let plain: Vec<&Column> = self.columns.iter().filter(|c| c.generated.is_none() && !c.auto_increment).collect();
         let from = *random.pick_or_none(&plain)?;
         let (expression, kind) = match &from.kind {
-            // Nothing that a value could be too large for: nobody could read the table any more, on the source either.
+            // Nothing that a value could be too large for: the table would be unreadable from then on, at the source
+            // too.
             kind if kind.is_number() => (format!("`{}` / 2", from.name), Kind::Double),
             Kind::Json => (format!("JSON_EXTRACT(`{}`,'$.a')", from.name), Kind::Json),
-            // A literal beside text of a wide set is read in another set by the server at times (seen on 9.7: the column's
-            // value changes with the session that reads it).
-            // CHAR has its padding in it or not, as sql_mode of that session says.
+            // Beside text of a wide character set, the server sometimes reads a literal in another set (seen on 9.7:
+            // the column's value changes with the session that reads it). CHAR includes its padding or not, depending
+            // on that session's sql_mode.
             Kind::Varchar(_, ("utf8mb4", _)) => {
                 (format!("CONCAT(`{}`,'-g')", from.name), Kind::Varchar(420, ("utf8mb4", "utf8mb4_general_ci")))
             }
@@ -240,7 +241,7 @@ impl Table {
         Some(sql)
     }
 
-    /// Adds a key over one to three columns; false where none can be made.
+    /// Adds a key over one to three columns; false if none can be made.
     pub fn add_key(&mut self, random: &mut Random, name: &str, unique: bool) -> bool {
         let mut parts: Vec<(String, Option<u32>, bool)> = Vec::new();
         for index in 0..1 + random.below(3) {
@@ -268,7 +269,7 @@ impl Table {
         true
     }
 
-    /// No part of this key may be NULL.
+    /// Makes all parts of this key NOT NULL.
     pub fn make_not_null(&mut self, key: &str) {
         let Some(key) = self.keys.iter().find(|other| other.name == key).cloned() else { return };
         for column in self.columns.iter_mut().filter(|c| key.parts.iter().any(|(part, ..)| *part == c.name)) {
@@ -279,7 +280,7 @@ impl Table {
         }
     }
 
-    /// Columns and keys as CREATE TABLE has them.
+    /// Columns and keys as in CREATE TABLE.
     #[must_use]
     pub fn body(&self) -> String {
         let parts: Vec<String> = self.columns.iter().map(Column::sql).chain(self.keys.iter().map(Key::sql)).collect();
@@ -292,19 +293,19 @@ impl Table {
         self.columns.iter().filter(|column| column.generated.is_none()).collect()
     }
 
-    /// Whether a generated column has text of its own beside another column's.
+    /// True if a generated column adds its own text to another column's.
     #[must_use]
     pub fn has_generated_text(&self) -> bool {
         self.columns.iter().any(|column| column.generated.as_ref().is_some_and(|(text, _)| text.contains("CONCAT")))
     }
 
-    /// Whether the primary key holds only the beginning of a column.
+    /// True if the primary key holds only the beginning of a column.
     #[must_use]
     pub fn is_keyed_by_prefix(&self) -> bool {
         self.keys.iter().any(|key| key.name == "PRIMARY" && key.parts.iter().any(|(_, prefix, _)| prefix.is_some()))
     }
 
-    /// Columns of the primary key, or of the first unique one.
+    /// Columns of the primary key, otherwise of the first unique one.
     #[must_use]
     pub fn key_columns(&self) -> Vec<&Column> {
         let key = self.keys.iter().find(|key| key.name == "PRIMARY").or(self.keys.iter().find(|key| key.unique));
@@ -312,7 +313,7 @@ impl Table {
         self.columns.iter().filter(is_part).collect()
     }
 
-    /// Removes a column, from its keys too.
+    /// Removes a column, also from the keys.
     pub fn remove_column(&mut self, name: &str) {
         self.columns.retain(|column| column.name != name);
         for key in &mut self.keys {
@@ -321,7 +322,7 @@ impl Table {
         self.keys.retain(|key| !key.parts.is_empty());
     }
 
-    /// Gives a column another name, in its keys too.
+    /// Renames a column, also in the keys.
     pub fn rename_column(&mut self, from: &str, to: &str) {
         for column in self.columns.iter_mut().filter(|column| column.name == from) {
             to.clone_into(&mut column.name);

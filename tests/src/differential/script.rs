@@ -1,16 +1,18 @@
 //! Statements as text: what a run did, what a regression repeats.
 //!
-//! In: units of a run, or a file. Out: the other one. A line `-- session N` says whose statements follow; a statement is one
-//! line with its semicolon; other lines beginning with `--` are comments, `-- unit` begins a unit of its own.
+//! In: units of a run, or a file. Out: the other one. A line `-- session N` names the session of the statements after
+//! it. A statement is one line with its semicolon. Other lines that begin with `--` are comments; `-- unit` begins
+//! another unit.
+//! Never here: a choice at random.
 
 use std::fmt::Write as _;
 
 use client::{ConnectOptions, Connection};
 
-/// Statements of one session that belong together: a transaction mostly.
+/// Statements of one session that belong together, mostly a transaction.
 #[derive(Debug, Clone)]
 pub struct Unit {
-    /// Whose.
+    /// Number of the session.
     pub session: usize,
     /// The statements in order.
     pub statements: Vec<Line>,
@@ -19,13 +21,13 @@ pub struct Unit {
 /// A statement that was run.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// The statement.
+    /// Text of the statement.
     pub sql: String,
-    /// Whether the server took it.
+    /// True if the server accepted it.
     pub accepted: bool,
 }
 
-/// The text of these units.
+/// Text of these units.
 #[must_use]
 pub fn text(units: &[Unit]) -> String {
     let mut text = String::new();
@@ -44,7 +46,7 @@ pub fn text(units: &[Unit]) -> String {
     text
 }
 
-/// The units of a text. What is refused is marked in it.
+/// Parses units; refused statements are marked in the text.
 #[must_use]
 pub fn units(text: &str) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
@@ -67,7 +69,7 @@ pub fn units(text: &str) -> Vec<Unit> {
     units
 }
 
-/// The connections of a script's sessions.
+/// Connections of a script's sessions.
 pub struct Sessions {
     url: String,
     database: String,
@@ -75,16 +77,16 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// None are open yet. They begin in this database.
+    /// Starts with none open. They use this database.
     #[must_use]
     pub fn new(url: String, database: String) -> Sessions {
         Sessions { url, database, open: std::collections::BTreeMap::new() }
     }
 
-    /// Runs a statement in a session, which is opened at first; the error's number and text when it is refused.
+    /// Runs a statement in a session, which is opened on first use.
     ///
     /// # Errors
-    /// What the server says.
+    /// Number and text of the server's error.
     pub fn run(&mut self, session: usize, sql: &str) -> Result<(), (u16, String)> {
         let connection = self.open.entry(session).or_insert_with(|| connect(&self.url, &self.database));
         let result = connection.exec(sql);
@@ -94,14 +96,14 @@ impl Sessions {
         result.map(|_| ()).map_err(|error| (error.server_code().unwrap_or(0), error.to_string()))
     }
 
-    /// Runs units one after the other; how many statements were refused that were not marked so.
+    /// Runs units in order; returns how many statements were refused without being marked so.
     pub fn run_all(&mut self, units: &[Unit]) -> usize {
         let lines = units.iter().flat_map(|unit| unit.statements.iter().map(move |line| (unit.session, line)));
         lines.filter(|(session, line)| self.run(*session, &line.sql).is_err() && line.accepted).count()
     }
 }
 
-/// A session as a script expects one: never waiting long.
+/// Opens a session as a script expects it: one that never waits long.
 #[must_use]
 pub fn connect(url: &str, database: &str) -> Connection {
     let mut options = ConnectOptions::from_url(url).expect("a URL");
@@ -110,7 +112,7 @@ pub fn connect(url: &str, database: &str) -> Connection {
     // An UPDATE of two tables whose rows all match would change millions of pairs, for minutes.
     let fixed = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, group_concat_max_len = 1000000, \
         max_join_size = 1000000";
-    // Waits for a statement of another session that alters the database.
+    // Waits for another session's statement that alters the database.
     connection.exec(&format!("USE `{database}`")).expect("the database");
     connection.exec(fixed).expect("settings");
     connection.exec("SET NAMES utf8mb4").expect("names");

@@ -1,6 +1,7 @@
 //! One session: its settings, its transactions, its definitions, in the order of a seed.
 //!
-//! In: a seed and the schema all sessions share. Out: units, as the server took them.
+//! In: a seed and the schema that all sessions share. Out: units, as the server accepted them. Never here: a
+//! comparison.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,7 +16,7 @@ use crate::Random;
 /// `(accepted, refused)` by form.
 pub type Forms = BTreeMap<&'static str, (u64, u64)>;
 
-/// What several sessions did.
+/// Counts over several sessions.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Statements.
@@ -26,7 +27,7 @@ pub struct Tally {
     pub transactions: u64,
 }
 
-/// What sessions share.
+/// State that sessions share.
 pub struct Shared {
     /// The tables.
     pub schema: Mutex<Schema>,
@@ -34,15 +35,15 @@ pub struct Shared {
     pub units: Mutex<Vec<Unit>>,
     /// Counts.
     pub tally: Mutex<Tally>,
-    /// Prepared transactions that anyone may end.
+    /// Prepared transactions that any session may end.
     pub prepared: Mutex<Vec<String>>,
-    /// Folder of the files of LOAD DATA.
+    /// Folder of the files for LOAD DATA.
     pub files: String,
     /// Server address.
     pub url: String,
     /// What is left out.
     pub limits: ddl::Limits,
-    /// Of a hundred units so many are DDL.
+    /// Percentage of units that are DDL.
     pub ddl_percent: u64,
 }
 
@@ -72,7 +73,7 @@ const MODES: &[&str] = &[
 const ZONES: &[&str] = &["'+00:00'", "'+05:30'", "'-08:00'", "'+13:45'"];
 const CLIENTS: &[&str] = &["utf8mb4", "utf8mb4", "latin1", "utf8mb3", "cp1251", "koi8r"];
 
-/// A setting of the session that what it writes depends upon.
+/// A session setting that affects what the session writes.
 fn setting(random: &mut Random, limits: ddl::Limits) -> String {
     let on = |random: &mut Random| random.below(2);
     match random.below(22) {
@@ -83,14 +84,14 @@ fn setting(random: &mut Random, limits: ddl::Limits) -> String {
         10 | 11 => format!("SET SESSION time_zone = {}", random.pick(ZONES)),
         12 => format!("SET NAMES {}", random.pick(CLIENTS)),
         13 => {
-            // Text of a wide set in a JSON function becomes an opaque value that a 9.7 server prints as its raw bytes, which
-            // is no JSON text: JSON_ARRAY(CONVERT('a' USING utf16le)).
+            // Text of a wide character set in a JSON function becomes an opaque value, which a 9.7 server prints as raw
+            // bytes, and those are not JSON text: JSON_ARRAY(CONVERT('a' USING utf16le)).
             let charset = random.charset();
             let collation = if types::is_wide(charset) { "latin1_bin" } else { charset.1 };
             format!("SET SESSION collation_connection = {collation}")
         }
-        // Not with native foreign keys: a child written without checks, while the DELETE of its parent waits for its COMMIT,
-        // stays at the source; by the log the child came first, so every replica carries the cascade out on it.
+        // Not with native foreign keys. A child written without checks, while the DELETE of its parent waits for its
+        // COMMIT, stays at the source. In the log the child comes first, so every replica applies the cascade to it.
         14 if !limits.native_foreign_keys => format!("SET SESSION foreign_key_checks = {}", on(random)),
         15 => format!("SET SESSION sql_generate_invisible_primary_key = {}", on(random)),
         16 => format!("SET SESSION timestamp = {}", random.pick(&["DEFAULT", "1700000000.123456", "86400"])),
@@ -134,7 +135,7 @@ impl<'a> Session<'a> {
 
     /// Runs one unit.
     pub fn step(&mut self) {
-        // Their locks are in others' way.
+        // Their locks obstruct other sessions.
         if self.random.chance(25) {
             self.end_prepared();
         }
@@ -157,7 +158,7 @@ impl<'a> Session<'a> {
         self.end_unit();
     }
 
-    /// A new table with rows, as this generator has it.
+    /// Creates a table with rows, in this generator's way.
     pub fn define(&mut self, random: &mut Random) {
         let statements = {
             let mut schema = self.shared.schema.lock().unwrap();
@@ -169,7 +170,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Rows for tables that are new.
+    /// Fills new tables with rows.
     fn fill(&mut self) {
         for _ in 0..3 {
             self.change();
@@ -288,7 +289,7 @@ impl<'a> Session<'a> {
         prepared.push(xid);
     }
 
-    /// Commits or rolls back a prepared transaction, of whatever session.
+    /// Commits or rolls back a prepared transaction of any session.
     fn end_prepared(&mut self) {
         let xid = {
             let mut prepared = self.shared.prepared.lock().unwrap();

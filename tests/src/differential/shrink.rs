@@ -1,4 +1,6 @@
-//! A failure made small: whole units are left out first, then single statements, as long as something still fails.
+//! Minimizes a failure: leaves out whole units, then single statements, as long as it still fails.
+//!
+//! In: units that fail. Out: fewer units that fail in the same way. Never here: a new statement.
 
 use std::time::Instant;
 
@@ -8,7 +10,7 @@ use super::schema::DATABASES;
 use super::script::{Line, Sessions, Unit};
 use crate::Server;
 
-/// Runs a script from nothing, one unit after the other; what is found.
+/// Runs a script from scratch, one unit at a time; returns the finding.
 #[must_use]
 pub fn replay(server: &Server, units: &[Unit]) -> Option<String> {
     let xids = server.sql("XA RECOVER CONVERT XID");
@@ -50,8 +52,8 @@ fn follow(server: &Server, units: &[Unit]) -> Result<(), String> {
     follower.end()
 }
 
-/// The smallest script found until then that still fails, with what it finds; None when it does not fail at all when its
-/// units run one after the other.
+/// The smallest script, found before `until`, that still fails, with its finding. None if the units do not fail when
+/// run one at a time.
 #[must_use]
 pub fn shrink(
     options: &[String],
@@ -63,7 +65,7 @@ pub fn shrink(
     let mut tries = 0;
     let mut fails = |units: &[Unit]| {
         tries += 1;
-        // What is something else altogether is another failure.
+        // A different finding is another failure.
         let found = replay(&server, units)
             .filter(|found| wanted.is_none() || class(found) == class(wanted.unwrap_or_default()));
         eprintln!(
@@ -83,7 +85,7 @@ pub fn shrink(
         }
     };
     fewer(&mut units, &mut what, until, &mut fails);
-    // Then each statement is a unit.
+    // Then each statement becomes a unit.
     let mut single: Vec<Unit> = units
         .iter()
         .flat_map(|unit| {
@@ -94,7 +96,7 @@ pub fn shrink(
     Some((single, what))
 }
 
-/// What kind of failure it is: what the replica ended with, else its first words.
+/// Class of a failure: what the replica ended with, otherwise its first words.
 fn class(what: &str) -> String {
     let text = what.split_once("[Replica] ").map_or(what, |(_, text)| text);
     let text = text.split([';', ':', '\n']).next().unwrap_or_default();
@@ -108,7 +110,7 @@ fn without_refused(units: &[Unit]) -> Vec<Unit> {
     units.filter(|unit| !unit.statements.is_empty()).collect()
 }
 
-/// Leaves out ever smaller parts.
+/// Leaves out smaller and smaller parts.
 fn fewer(units: &mut Vec<Unit>, what: &mut String, until: Instant, fails: &mut impl FnMut(&[Unit]) -> Option<String>) {
     let mut part = units.len().div_ceil(2);
     while part > 0 && units.len() > 1 {

@@ -1,7 +1,7 @@
-//! Column types and values of them.
+//! Random column types, and values for them.
 //!
-//! In: a random number generator. Out: type declarations and literals in SQL. Never here: a guess whether the server takes
-//! the value; what it refuses is counted.
+//! In: a random number generator. Out: type declarations and literals in SQL. Never here: a guess whether the server
+//! accepts a value. Refused statements are counted.
 
 use super::Chance as _;
 use crate::Random;
@@ -9,7 +9,7 @@ use crate::Random;
 /// A character set and one of its collations.
 pub type Charset = (&'static str, &'static str);
 
-/// Sets and collations that columns are made of: those that ignore case, accents or trailing spaces and those that do not.
+/// Character sets and collations of columns: with and without case, accents or trailing spaces.
 pub const CHARSETS: &[Charset] = &[
     ("utf8mb4", "utf8mb4_0900_ai_ci"),
     ("utf8mb4", "utf8mb4_general_ci"),
@@ -40,15 +40,15 @@ pub const CHARSETS: &[Charset] = &[
 /// A column type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    /// Name of an integer type, its bits, unsigned.
+    /// Name of an integer type, its bits, whether unsigned.
     Int(&'static str, u32, bool),
-    /// Digits, digits behind the point.
+    /// Digits; digits after the point.
     Decimal(u32, u32),
     /// FLOAT.
     Float,
     /// DOUBLE.
     Double,
-    /// Bits.
+    /// Number of bits.
     Bit(u32),
     /// YEAR.
     Year,
@@ -60,27 +60,27 @@ pub enum Kind {
     DateTime(u32),
     /// Digits of a second's fraction.
     Timestamp(u32),
-    /// Characters.
+    /// Maximum characters.
     Char(u32, Charset),
-    /// Characters.
+    /// Maximum characters.
     Varchar(u32, Charset),
-    /// Bytes.
+    /// Length in bytes.
     Binary(u32),
-    /// Bytes.
+    /// Maximum bytes.
     Varbinary(u32),
     /// TINYTEXT to LONGTEXT.
     Text(&'static str, Charset),
     /// TINYBLOB to LONGBLOB.
     Blob(&'static str),
-    /// Words of an ENUM.
+    /// Number of members.
     Enum(u32, Charset),
-    /// Words of a SET.
+    /// Number of members.
     Set(u32, Charset),
     /// JSON.
     Json,
     /// POINT or GEOMETRY.
     Geometry(&'static str),
-    /// Numbers of a VECTOR.
+    /// Number of dimensions.
     Vector(u32),
 }
 
@@ -93,7 +93,7 @@ const WORDS: &[&str] =
 const LIST: &[&str] = &["one", "two", "Three", "vier", "five", "six", "7", "eight", "nine", "ten", "11"];
 
 impl Kind {
-    /// Its character set, where it has one.
+    /// Character set of the type, if it has one.
     #[must_use]
     pub fn charset(&self) -> Option<Charset> {
         match self {
@@ -148,7 +148,7 @@ impl Kind {
         }
     }
 
-    /// A type that values of this one can mostly be converted to.
+    /// A type that most values of this one can be converted to.
     pub fn relative(&self, random: &mut Random) -> Kind {
         match self {
             Kind::Int(..) | Kind::Decimal(..) | Kind::Float | Kind::Double | Kind::Bit(_) | Kind::Year => {
@@ -195,7 +195,7 @@ impl Kind {
         }
     }
 
-    /// The declaration.
+    /// Declaration in SQL.
     #[must_use]
     pub fn sql(&self) -> String {
         let fraction = |digits: &u32| if *digits == 0 { String::new() } else { format!("({digits})") };
@@ -226,7 +226,7 @@ impl Kind {
         }
     }
 
-    /// A value in SQL, from a small set mostly, so that keys meet.
+    /// A value in SQL, mostly from a small set, so that keys meet.
     pub fn literal(&self, random: &mut Random) -> String {
         match self {
             Kind::Int(_, bits, unsigned) => integer(random, *bits, *unsigned),
@@ -290,25 +290,25 @@ impl Kind {
         }
     }
 
-    /// Whether values are text of a character set.
+    /// True if values are text of a character set.
     #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(self, Kind::Char(..) | Kind::Varchar(..) | Kind::Text(..))
     }
 
-    /// Whether values are numbers that one can be added to.
+    /// True if values are numbers that one can be added to.
     #[must_use]
     pub fn is_number(&self) -> bool {
         matches!(self, Kind::Int(..) | Kind::Decimal(..) | Kind::Float | Kind::Double)
     }
 
-    /// Whether a default may be a literal.
+    /// True if a default may be a literal.
     #[must_use]
     pub fn has_default(&self) -> bool {
         !matches!(self, Kind::Text(..) | Kind::Blob(_) | Kind::Json | Kind::Geometry(_) | Kind::Vector(_))
     }
 
-    /// How it can be a part of a key: not at all, whole, or by a prefix only.
+    /// Whether it can be part of a key: not at all, whole, or by a prefix only.
     #[must_use]
     pub fn key_part(&self) -> KeyPart {
         match self {
@@ -321,19 +321,19 @@ impl Kind {
     }
 }
 
-/// Whether ASCII is two or four bytes in it.
+/// True if ASCII takes two or four bytes in it.
 #[must_use]
 pub fn is_wide((charset, _): Charset) -> bool {
     charset.starts_with("ucs2") || charset.starts_with("utf16") || charset == "utf32"
 }
 
-/// A character set in which ASCII is ASCII. Names of ENUM and SET are read wrongly by the server itself after CONVERT TO
-/// from or to another one (seen on 9.7: their bytes stay what they were).
+/// A character set in which ASCII is ASCII. For others the server itself misreads names of ENUM and SET after CONVERT
+/// TO (seen on 9.7: their bytes do not change).
 fn narrow(random: &mut Random) -> Charset {
     Some(random.charset()).filter(|charset| !is_wide(*charset)).unwrap_or(CHARSETS[0])
 }
 
-/// How a type can be a part of a key.
+/// Whether a type can be part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPart {
     /// Not at all.
@@ -355,7 +355,7 @@ fn integer(random: &mut Random, bits: u32, unsigned: bool) -> String {
     }
 }
 
-/// A string literal of about this many characters at most.
+/// A string literal of at most about this many characters.
 fn text(random: &mut Random, len: u32) -> String {
     match random.below(12) {
         0 => format!("REPEAT('{}',{})", random.pick(WORDS), 1 + random.below(u64::from(len.min(60)))),
