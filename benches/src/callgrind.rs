@@ -1,7 +1,7 @@
-//! Instructions of each stage, counted by valgrind's callgrind.
+//! Counts the instructions of each stage with valgrind's callgrind.
 //!
-//! In: the logs. Out: instructions a stage took in user mode, by its function's name. Never here: a count of anything
-//! outside of those functions.
+//! In: the logs. Out: user-mode instructions of each stage, by its function's name. Never here: a count of anything
+//! outside those functions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use anyhow::{Context, bail};
 use stage_benches::pass::Figure;
 use stage_benches::stages;
 
-/// Runs a pass under callgrind; None where there is no valgrind.
+/// Runs a pass under callgrind; None if valgrind is not installed.
 ///
 /// # Errors
-/// When valgrind fails, or what it ran came to another result.
+/// valgrind fails, or the pass under it has another result.
 pub(crate) fn count(logs: &Path, wanted: &[Figure]) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
     let version = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !version.is_ok_and(|status| status.success()) {
@@ -43,8 +43,8 @@ pub(crate) fn count(logs: &Path, wanted: &[Figure]) -> anyhow::Result<Option<BTr
     Ok(Some(counts))
 }
 
-/// Instructions of each stage's function and of all it calls, from callgrind's output: behind `fn=` come lines of a
-/// position and a count, its own ones and, behind `calls=`, those of the functions it calls.
+/// Instructions of each stage's function and of everything it calls, from callgrind's output. After `fn=` there are
+/// lines of a position and a count: the function's own and, after `calls=`, those of the functions it calls.
 fn inclusive(text: &str) -> BTreeMap<String, u64> {
     let (mut counts, mut known) = (BTreeMap::new(), BTreeMap::new());
     let mut stage = None;

@@ -1,16 +1,16 @@
-//! Benchmarks of the stages, one behind the other in one thread, with instruction counts.
+//! Benchmarks of the stages, one after another in one thread, with instruction counts.
 //!
-//! In: a log from a seed (`lab::synthesize`). Out: for each stage instructions, nanoseconds and allocations a row, and a hash
-//! of what it made; instructions and allocations beside those of `baseline.json`. Never here: time compared with anything,
-//! since the next run's machine is another.
+//! In: a log from a seed (`lab::synthesize`). Out: for each stage instructions, nanoseconds and allocations per row,
+//! and a hash of its result; instructions and allocations beside those of `baseline.json`. Never here: a time that is
+//! compared with anything, because the next run's machine is another.
 //!
-//! Instructions are counted by valgrind's callgrind, which needs no performance counters of the kernel and counts the
-//! same on a loaded machine. Allocations are counted over a longer log of which the first half only warms (`pass/warm.rs`).
-//! Without valgrind times and allocations are all there is, and the table says so.
+//! valgrind's callgrind counts the instructions. It needs no performance counters of the kernel and counts the same on
+//! a loaded machine. Allocations are counted over a longer log, whose first half only warms up (`pass/warm.rs`).
+//! Without valgrind there are only times and allocations, and the table says so.
 //!
 //! ```text
 //! cargo run --release -p stage_benches                     the table, compared with benches/baseline.json
-//! cargo run --release -p stage_benches -- --write-baseline the baseline anew
+//! cargo run --release -p stage_benches -- --write-baseline a new baseline
 //! ```
 
 mod callgrind;
@@ -36,13 +36,13 @@ struct Arguments {
     /// Write the baseline instead of comparing with it
     #[arg(long)]
     write_baseline: bool,
-    /// Times are the smallest of so many passes
+    /// Number of passes; times are their minimum
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     passes: u32,
-    /// One pass over the logs in this folder, as JSON: what is run under callgrind
+    /// One pass over the logs in this folder, as JSON: what runs under callgrind
     #[arg(long, value_name = "DIR", hide = true)]
     pass: Option<PathBuf>,
-    /// The result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -84,13 +84,13 @@ fn measure(logs: &Path, passes: u32) -> anyhow::Result<Report> {
     Ok(Report::new(figures, instructions, allocations()?))
 }
 
-/// Allocations a row by stage, from the program beside this one: counting is not to be among the instructions that are
-/// counted here. None where this one was not started by cargo, which makes the other one what this one is.
+/// Allocations per row by stage, from the program beside this one: counting must not add to the instructions counted
+/// here. None if this one was not started by cargo, which builds the other one to match.
 fn allocations() -> anyhow::Result<Option<BTreeMap<String, f64>>> {
     let Some(cargo) = std::env::var_os("CARGO") else { return Ok(None) };
     let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
     let mut command = Command::new(cargo);
-    // What cargo tells of this package would make dependencies' build scripts run again, and what they build.
+    // cargo's variables for this package would make dependencies' build scripts run again, and rebuild what follows.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
             command.env_remove(name);

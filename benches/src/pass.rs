@@ -1,7 +1,7 @@
 //! One pass of a log through all stages, in one thread.
 //!
-//! In: the logs of a load and a run. Out: for each stage rows, time and a hash of what it made. Never here: threads, a
-//! store that is not on disk, a stage that takes what another one made in another form than the program does.
+//! In: the logs of a load and a run. Out: for each stage rows, time and a hash of its result. Never here: threads, a
+//! store that is not on disk, a stage whose input has another form than in the program.
 
 pub mod changes;
 pub mod warm;
@@ -29,32 +29,32 @@ use crate::stages::{self, Stage};
 
 /// As many as a program with two workers has.
 const LANES: usize = 16;
-/// The run is applied and cut in so many parts, so that there is something to compact; one more stays in memory for
+/// Parts in which the run is applied and cut, so that there is something to compact; another part stays in memory for
 /// readers.
 const CUTS: usize = 5;
-/// More than any log here is split into.
+/// More pieces than any log here is split into.
 const PIECES_MAX: usize = 4096;
 const POINT_READS: usize = 10_000;
 const RANGE_READS: usize = 1_000;
 const ROWS_PER_RANGE: usize = 10;
 
-/// What one stage did.
+/// Figures of one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name.
+    /// Name of the stage.
     pub stage: String,
     /// Rows, in the stage's unit.
     pub rows: u64,
-    /// Nanoseconds.
+    /// Nanoseconds in total.
     pub ns: u64,
-    /// Of what it made.
+    /// Hash of the stage's result.
     pub hash: String,
 }
 
-/// All stages once.
+/// Runs all stages once.
 ///
 /// # Errors
-/// When the logs cannot be read or a stage refuses them.
+/// The logs cannot be read, or a stage rejects them.
 pub fn pass(logs: &Path) -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let mut line = Line::open(folder.path())?;
@@ -90,7 +90,7 @@ pub fn pass(logs: &Path) -> anyhow::Result<Vec<Figure>> {
 #[derive(Default)]
 struct Counts {
     ns: [u64; stages::ALL.len()],
-    /// How many there were in this process so far; None: not counted.
+    /// Returns the number of allocations of this process so far; None if they are not counted.
     allocator: Option<fn() -> u64>,
     allocations: [u64; stages::ALL.len()],
     rows: u64,
@@ -103,7 +103,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Measures it where rows are counted: the load is carried out beside the functions that callgrind looks for.
+    /// Measures work only where rows are counted: the load bypasses the functions that callgrind looks for.
     fn measure(&mut self, stage: &Stage, measured: bool, work: &mut dyn FnMut()) {
         if !measured {
             return work();
@@ -146,7 +146,7 @@ fn checksum(log: &Path, counts: &mut Counts) -> anyhow::Result<u64> {
     failed.map_or(Ok(hash), |error| Err(error.into()))
 }
 
-/// The stages, one behind the other.
+/// The stages, in order.
 struct Line {
     store: Arc<Store>,
     publisher: Arc<Publisher>,
@@ -199,12 +199,13 @@ impl Line {
         })
     }
 
-    /// A log through all stages: the first one as a load, at whose end the store is cut, the second one measured.
+    /// Runs a log through all stages: the first one as a load, after which the store is cut; the second one is
+    /// measured.
     fn take(&mut self, log: &Path, counts: &mut Counts) -> anyhow::Result<()> {
         self.receive(log, counts)?;
         let pieces = self.split(counts)?;
         if !self.measured {
-            // Later pieces need the tables that earlier ones make.
+            // Later pieces need the tables that earlier ones create.
             for piece in pieces {
                 let decoded = self.decode(vec![piece], counts)?;
                 let flights = self.sequence(decoded, counts);
@@ -217,7 +218,7 @@ impl Line {
         let mut decoded = self.decode(pieces, counts)?.into_iter();
         let part = decoded.len() / (CUTS + 1);
         for _ in 0..CUTS {
-            // A piece goes into the generation that grows when it is sequenced.
+            // A piece enters the current generation when it is sequenced.
             let flights = self.sequence(decoded.by_ref().take(part).collect(), counts);
             self.apply(&flights, counts)?;
             self.cut(counts)?;
@@ -259,7 +260,7 @@ impl Line {
         while let item @ (TailItem::Chunk(_) | TailItem::EndOfFile { .. }) = self.tail.next(Duration::ZERO)? {
             items.push(item);
         }
-        // With room: what the benchmark itself gathers is not counted.
+        // With capacity, so that the benchmark's own collecting is not counted.
         let (split, mut pieces, mut failed) = (&mut self.split, Vec::with_capacity(PIECES_MAX), None);
         let mut items = items.into_iter();
         counts.measure(&stages::SPLIT, self.measured, &mut || {
@@ -378,7 +379,8 @@ impl Line {
         failed.map_or(Ok(hash), Err)
     }
 
-    /// Rows read, and a hash of them: ranges over the identifying key of ORDER_LINE, some from each place in it.
+    /// Number of rows read and a hash of them: ranges over the identifying key of ORDER_LINE, some from each part of
+    /// it.
     fn range_reads(&self, counts: &mut Counts) -> anyhow::Result<(u64, u64)> {
         let snapshot = Snapshot::pin(&self.store);
         let table = snapshot.catalog().table("tpcc", "order_line").context("no order lines")?;

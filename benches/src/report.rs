@@ -1,6 +1,6 @@
 //! The table, and the baseline it is compared with.
 //!
-//! Never here: a judgement of time.
+//! In: figures by stage. Out: text, JSON, a baseline. Never here: a judgement of time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,37 +12,37 @@ use serde::{Deserialize, Serialize};
 use stage_benches::pass::Figure;
 use stage_benches::stages;
 
-/// More instructions than this share above the baseline are marked.
+/// Ratio to the baseline's instructions above which a stage is marked.
 const WORSE: f64 = 1.03;
-/// So many allocations a row above the baseline are marked: they are counted exactly, and a stage that takes one where it took
-/// none takes 1, or one for each so many rows.
+/// Allocations per row above the baseline at which a stage is marked. They are counted exactly; a stage that starts to
+/// allocate takes 1 per row, or one for every so many rows.
 const ALLOCATIONS_WORSE: f64 = 0.01;
 
-/// Instructions and allocations a row of an earlier run.
+/// Instructions and allocations per row of an earlier run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Baseline {
-    /// What built it: another compiler makes other instructions.
+    /// Compiler of that run: another one generates other instructions.
     pub compiler: String,
-    /// Instructions and allocations a row and the result's hash by stage.
+    /// Instructions and allocations per row, and the result's hash, by stage.
     pub stages: BTreeMap<String, Entry>,
 }
 
 /// One stage of a baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// Instructions a row, in user mode.
+    /// Instructions per row in user mode.
     pub instructions_per_row: f64,
-    /// Allocations a row, once warm.
+    /// Allocations per row once warm.
     pub allocations_per_row: f64,
-    /// Of what the stage made.
+    /// Hash of the stage's result.
     pub hash: String,
 }
 
 impl Baseline {
-    /// From a file; None where there is none.
+    /// Reads a file; None if there is none.
     ///
     /// # Errors
-    /// When it cannot be read or is no baseline.
+    /// The file cannot be read or is not a baseline.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Option<Baseline>> {
         let text = match std::fs::read(path) {
             Ok(text) => text,
@@ -53,13 +53,13 @@ impl Baseline {
     }
 }
 
-/// What was measured.
+/// All measurements of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     machine: String,
     load_average: String,
     compiler: String,
-    /// Callgrind counted.
+    /// True if callgrind counted.
     counted: bool,
     stages: Vec<Row>,
     notes: Vec<String>,
@@ -72,17 +72,17 @@ struct Row {
     rows: u64,
     ns_per_row: f64,
     instructions_per_row: Option<f64>,
-    /// Instructions over the baseline's.
+    /// Instructions divided by the baseline's.
     ratio: Option<f64>,
     worse: bool,
-    /// Once warm.
+    /// Allocations once warm.
     allocations_per_row: Option<f64>,
     allocates_more: bool,
     hash: String,
 }
 
 impl Report {
-    /// Of figures and, where they could be counted, instructions and allocations a row by stage.
+    /// Combines figures with instructions and allocations per row by stage, where these could be counted.
     #[must_use]
     pub(crate) fn new(
         figures: Vec<Figure>,
@@ -116,10 +116,10 @@ impl Report {
         }
     }
 
-    /// To be compared with later.
+    /// Baseline for later runs.
     ///
     /// # Errors
-    /// When no instructions or no allocations were counted.
+    /// Instructions or allocations were not counted.
     pub(crate) fn baseline(&self) -> anyhow::Result<Baseline> {
         let entry = |row: &Row| {
             let instructions = row.instructions_per_row.context("no instructions without valgrind")?;
@@ -133,7 +133,7 @@ impl Report {
         Ok(Baseline { compiler: self.compiler.clone(), stages })
     }
 
-    /// With ratios and marks.
+    /// Adds ratios and marks.
     #[must_use]
     pub(crate) fn compare(mut self, baseline: Option<&Baseline>) -> Report {
         let Some(baseline) = baseline else {
@@ -163,7 +163,7 @@ impl Report {
         self
     }
 
-    /// Whether a stage takes more instructions or allocations than it may.
+    /// True if a stage takes more instructions or allocations than allowed.
     #[must_use]
     pub(crate) fn is_worse(&self) -> bool {
         self.stages.iter().any(|row| row.worse || row.allocates_more)

@@ -1,17 +1,17 @@
-//! What is measured, by name, and the functions that callgrind finds it by.
+//! The measured stages by name, and the functions by which callgrind finds them.
 //!
-//! Never here: two such functions with the same body: the linker would make one of them.
+//! In: work to run. Out: its time. Never here: two such functions with the same body, which the linker would merge.
 
 use std::hint::black_box;
 
-/// A stage that is measured.
+/// A measured stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: &'static str,
     /// Name of the function around it.
     pub symbol: &'static str,
-    /// What is counted as a row.
+    /// Unit that counts as a row.
     pub unit: &'static str,
     pub(crate) run: fn(&mut dyn FnMut()),
 }
@@ -22,14 +22,14 @@ macro_rules! stages {
             #[inline(never)]
             fn $function(work: &mut dyn FnMut()) {
                 work();
-                // Keeps the call from becoming a jump, and the functions apart.
+                // Keeps the call from becoming a jump, and the functions distinct.
                 black_box($number);
             }
             #[doc = $name]
             pub const $constant: Stage =
                 Stage { name: $name, symbol: stringify!($function), unit: $unit, run: $function };
         )*
-        /// All, in the order data flows.
+        /// All stages, in the order data flows.
         pub const ALL: &[Stage] = &[$($constant),*];
     };
 }
@@ -48,13 +48,13 @@ stages! {
 }
 
 impl Stage {
-    /// Its place among all.
+    /// Index among all stages.
     #[must_use]
     pub fn index(&self) -> usize {
         ALL.iter().position(|one| one.name == self.name).unwrap_or_default()
     }
 
-    /// Runs it so that its instructions are counted, and times it; nanoseconds.
+    /// Runs work so that its instructions are counted; returns its time in nanoseconds.
     pub fn measure(&self, work: &mut dyn FnMut()) -> u64 {
         let begun = std::time::Instant::now();
         (self.run)(work);

@@ -1,6 +1,6 @@
-//! One input, taken apart from the front.
+//! Takes an input apart from the front.
 
-/// Bytes not yet taken. At the end it gives zeros and empty slices: no input is too short.
+/// Bytes not yet taken. At the end it yields zeros and empty slices: no input is too short.
 #[derive(Clone, Copy)]
 pub struct Input<'a>(&'a [u8]);
 
@@ -19,7 +19,7 @@ impl<'a> Input<'a> {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
-    /// Two bytes of length, then so many bytes or what there is.
+    /// Two bytes of length, then that many bytes or as many as there are.
     pub fn chunk(&mut self) -> &'a [u8] {
         let len = usize::from(self.u16());
         let (chunk, rest) = self.0.split_at(len.min(self.0.len()));
@@ -27,7 +27,7 @@ impl<'a> Input<'a> {
         chunk
     }
 
-    /// All chunks that are left.
+    /// All remaining chunks.
     pub fn chunks(mut self) -> impl Iterator<Item = &'a [u8]> {
         std::iter::from_fn(move || (!self.0.is_empty()).then(|| self.chunk()))
     }
@@ -37,13 +37,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Bytes as [`Input::chunk`] reads them.
+/// Encodes bytes as [`Input::chunk`] reads them.
 pub fn chunk(bytes: &[u8]) -> Vec<u8> {
     let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];
     [&(bytes.len() as u16).to_le_bytes()[..], bytes].concat()
 }
 
-/// Parts one behind the other.
+/// Concatenates parts.
 pub fn join(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }

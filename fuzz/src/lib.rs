@@ -1,8 +1,8 @@
-//! What the fuzz targets share: an input taken apart, column types from a table map, and the first inputs.
+//! Shared parts of the fuzz targets: taking an input apart, column types from a table map, the first inputs.
 //!
 //! In: bytes from libFuzzer. Out: the parts a target asks for, so that one input holds several packets, or a table with
-//! its rows. Never here: a parser under test. A target fails by panicking: the parsers must not, and what the targets
-//! assert must hold for every input.
+//! its rows. Never here: a parser under test. A target fails by panicking: the parsers must not, and the targets'
+//! assertions must hold for every input.
 
 mod input;
 pub mod replay;
@@ -14,7 +14,7 @@ pub use libfuzzer_sys::fuzz_target;
 use binlog::TableMapEvent;
 use values::ColumnType;
 
-/// Columns as a reader of the log sees them: types with what the optional metadata adds.
+/// Columns as a reader of the log sees them: types combined with the optional metadata.
 pub fn column_types(map: &TableMapEvent<'_>) -> Option<Vec<ColumnType>> {
     let details = map.optional_metadata().ok()?.details(map).ok()?;
     let types = map.columns().zip(details).map(|((code, metadata), column)| {

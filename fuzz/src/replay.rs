@@ -1,4 +1,4 @@
-//! Split, decode, sequence over one log in one thread: what every transaction comes out as.
+//! Split, decode, sequence over one log in one thread: the result of every transaction.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use decode::{
 /// Everything that must not depend on how the log was cut into chunks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// What each is and what it changes, in order.
+    /// Transactions in order, with their changes.
     pub transactions: Vec<Replay>,
     /// Where and why it stopped.
     pub stop: Option<String>,
@@ -23,10 +23,10 @@ pub struct Replayed {
 pub struct Replay {
     /// Number, GTID, kind, whether it was left out.
     pub head: String,
-    /// Rows counted.
+    /// Number of rows.
     pub rows: u64,
-    /// Each change with its key's hash, in log order for each key. Which of them a lane applies and which wait for all
-    /// lanes depends on the piece: behind a change that several lanes take part in, its rest does.
+    /// Each change with its key's hash, in log order for each key. Whether a lane applies a change or it waits for all
+    /// lanes depends on the piece: after a change that involves several lanes, the rest of the piece waits.
     pub changes: Vec<(u64, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! First inputs: logs and events of our own, recorded logs, and those of old servers.
-//! They are written to the folder `FUZZ_SEEDS` names, beside the build, when a target starts.
+//! First inputs: logs and events of our own, recorded logs, and those of old servers. When a target starts, they are
+//! written to the folder that `FUZZ_SEEDS` names, beside the build.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,7 +19,7 @@ use crate::{chunk, join};
 #[path = "../../crates/binlog/tests/common/mod.rs"]
 mod logs_of_tests;
 
-/// Writes the seeds of one target, if the runner asks for them.
+/// Writes the seeds of one target if the runner asks for them.
 pub fn write(seeds: impl FnOnce() -> Vec<Vec<u8>>) {
     let Some(folder) = std::env::var_os("FUZZ_SEEDS").map(PathBuf::from) else { return };
     for seed in seeds() {
@@ -43,7 +43,7 @@ pub fn logs() -> Vec<Vec<u8>> {
     own.into_iter().chain(recorded).chain(old).chain([shop_log()]).collect()
 }
 
-/// Events with their bodies, those inside payloads too.
+/// Events with their bodies, including those inside payloads.
 pub fn events() -> Vec<(EventHeader, Vec<u8>)> {
     let mut events = Vec::new();
     for log in logs() {
@@ -85,7 +85,7 @@ pub fn rows() -> Vec<(Vec<u8>, u8, Vec<u8>)> {
     rows
 }
 
-/// Each row image with all columns as an input of targets that read (table map, image).
+/// Each row image with all columns, as an input of targets that read (table map, image).
 pub fn images() -> Vec<Vec<u8>> {
     let of_event = |(map, event_type, body): &(Vec<u8>, u8, Vec<u8>)| {
         let rows = RowsEvent::parse(*event_type, body).ok()?;
@@ -94,7 +94,7 @@ pub fn images() -> Vec<Vec<u8>> {
     rows().iter().filter_map(of_event).collect()
 }
 
-/// DDL: the catalog's own corpus, then whatever the logs hold.
+/// DDL: the catalog's own corpus, then everything in the logs.
 pub fn statements() -> Vec<Vec<u8>> {
     let corpus = include_str!("../../crates/catalog/tests/corpus_statements.txt").lines().filter_map(|line| match line
         .split_at_checked(
@@ -109,7 +109,7 @@ pub fn statements() -> Vec<Vec<u8>> {
     corpus.chain(logged).collect()
 }
 
-/// A source's tables: with a key, keyless, key behind other columns, cascading, with a document.
+/// A source's tables: with a key, keyless, with a key after other columns, cascading, with a document.
 pub fn shop() -> Catalog {
     let tables = [
         "CREATE DATABASE shop",
@@ -126,7 +126,7 @@ fn apply(catalog: &Catalog, sql: &str) -> Catalog {
     catalog.apply(&StatementContext::default(), sql.as_bytes()).expect("a statement of ours").catalog
 }
 
-/// A log that [`shop`] is right for: every kind of transaction replay knows.
+/// A log that fits [`shop`]: every kind of transaction that replay knows.
 pub fn shop_log() -> Vec<u8> {
     let catalog = shop();
     let mut log = BinlogWriter::start_file(7, 1, &FormatDescription::new("9.7.4", ChecksumAlgorithm::None));

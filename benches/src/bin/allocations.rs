@@ -1,6 +1,7 @@
-//! Allocations a row of each stage once it is warm.
+//! Allocations per row of each stage once it is warm.
 //!
-//! In: a log from a seed. Out: a figure for each stage, the same in every run. Never here: time, for counting takes some.
+//! In: a log from a seed. Out: a figure for each stage, the same in every run. Never here: time, because counting takes
+//! some.
 //!
 //! ```text
 //! cargo run --release -p stage_benches --bin allocations                     as `make bench` shows them
@@ -21,10 +22,10 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 #[derive(Debug, Parser)]
 #[command(about = "Allocations a row of each stage once it is warm")]
 struct Arguments {
-    /// Of the run: the first half warms
+    /// Transactions of the run: the first half warms up
     #[arg(long, default_value_t = WARM_INPUT.transactions)]
     transactions: u64,
-    /// The result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

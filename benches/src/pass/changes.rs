@@ -1,7 +1,7 @@
 //! The row changes of a run as one stream, in log order.
 //!
-//! In: the logs of a load and of a run. Out: for each change of a row with a key its table, its key as stored and in the
-//! order of the tree, and its image. Never here: rows without a key: nobody reads ranges of them.
+//! In: the logs of a load and of a run. Out: for each change of a row with a key its table, its key as stored and in
+//! the tree's order, and its image. Never here: rows without a key, of which nobody reads ranges.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,30 +13,30 @@ use decode::{OpKind, Span};
 
 use super::{Counts, Line};
 
-/// One change.
+/// One row change.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// Hash of table and stored key, as the decoder made it.
+    /// Hash of table and stored key, from the decoder.
     pub hash: u64,
-    /// In `Changes::tables`.
+    /// Index into `Changes::tables`.
     pub table: u16,
-    /// The row goes.
+    /// True if the change deletes the row.
     pub gone: bool,
-    /// There was a row before.
+    /// True if the row existed before.
     pub was_there: bool,
     ordered: (u32, u16),
-    /// Place and length of the stored key.
+    /// Position and length of the stored key.
     pub stored: (u32, u16),
     image: (u32, u32),
 }
 
-/// All of them.
+/// All changes of a run.
 pub struct Changes {
-    /// As the log leaves it.
+    /// Catalog at the end of the log.
     pub catalog: Catalog,
-    /// Tables of which rows change.
+    /// Tables whose rows change.
     pub tables: Vec<Arc<TableDef>>,
-    /// In log order.
+    /// Changes in log order.
     pub list: Vec<Change>,
     orders: Vec<KeyOrder>,
     keys: Vec<u8>,
@@ -44,10 +44,10 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Of the run; the load only makes the tables.
+    /// Reads the changes of the run; the load only creates the tables.
     ///
     /// # Errors
-    /// When the logs cannot be read or a stage refuses them.
+    /// The logs cannot be read, or a stage rejects them.
     pub fn read(logs: &Path) -> anyhow::Result<Changes> {
         let folder = tempfile::tempdir()?;
         let mut line = Line::open(folder.path())?;
@@ -67,7 +67,7 @@ impl Changes {
             let decoded = line.decode(vec![piece], &mut Counts::default())?;
             let decoded = decoded.first().context("no piece")?;
             let mut ops: Vec<_> = decoded.lanes.iter().flatten().copied().collect();
-            // Images stand in the log as its changes do.
+            // Images are in the log in the order of its changes.
             let at = |span: Span| span.offset & !(Span::SIDE | Span::PAYLOAD);
             ops.sort_by_key(|op| (op.transaction, at(if op.after.len > 0 { op.after } else { op.before })));
             for op in ops {
@@ -110,7 +110,8 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Makes the key anew that [`key`](Self::key) has ready: the sort key, then what names the row, as `store` orders rows.
+    /// Computes the key that [`key`](Self::key) has ready: the sort key, then what identifies the row, as `store`
+    /// orders rows.
     #[inline]
     pub fn make_key(&self, change: &Change, out: &mut Vec<u8>) {
         out.clear();
@@ -121,28 +122,28 @@ impl Changes {
         out.extend_from_slice(stored);
     }
 
-    /// A part of all keys, by the place of a stored one.
+    /// Part of all stored keys, by position.
     #[must_use]
     #[inline]
     pub fn stored_at(&self, at: u32, len: u32) -> &[u8] {
         part(&self.keys, at, len)
     }
 
-    /// A change's key in the order of the tree, without the table's prefix.
+    /// Key of a change in the tree's order, without the table's prefix.
     #[must_use]
     #[inline]
     pub fn key(&self, change: &Change) -> &[u8] {
         part(&self.keys, change.ordered.0, change.ordered.1.into())
     }
 
-    /// A change's key as the log has it.
+    /// Key of a change as the log has it.
     #[must_use]
     #[inline]
     pub fn stored_key(&self, change: &Change) -> &[u8] {
         part(&self.keys, change.stored.0, change.stored.1.into())
     }
 
-    /// The row as a change leaves it; empty where it goes.
+    /// The row after a change; empty if deleted.
     #[must_use]
     #[inline]
     pub fn image(&self, change: &Change) -> &[u8] {

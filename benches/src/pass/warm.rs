@@ -1,11 +1,12 @@
-//! What each stage takes from the allocator once it is warm.
+//! Allocations of each stage once it is warm.
 //!
-//! In: the logs of a load and of a run that is longer than that of [`pass`](super::pass). Out: allocations by stage, the
-//! same in every run. Never here: a stage that gets what its predecessor made of the whole log: a few pieces are on their
-//! way at a time, and go back when they are applied, as in the program.
+//! In: the logs of a load and of a run that is longer than that of [`pass`](super::pass). Out: allocations by stage,
+//! the same in every run. Never here: a stage that receives its predecessor's result for the whole log. Only a few
+//! pieces are in flight at a time, and their buffers return once they are applied, as in the program.
 //!
-//! Buffers, pools and tables are what the load and the first parts of the run left; only what comes then is counted. It holds
-//! two generations from their first row to their cut, so what a generation takes once is in it.
+//! Buffers, pools and tables are in the state that the load and the first parts of the run left; only allocations after
+//! that count. They cover two generations from their first row to their cut, and so include a generation's one-time
+//! ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,16 +19,16 @@ use binlog::reader::BinlogFile;
 use super::{Counts, Line, POINT_READS};
 use crate::stages;
 
-/// Parts of the run, each with a cut at its end, and how many of them only warm.
+/// Parts of the run, each with a cut at its end, and how many of them only warm up.
 const PARTS: usize = 4;
 const WARMING: usize = 2;
-/// Events on their way at once: some pieces.
+/// Events in flight at once: several pieces.
 const EVENTS: usize = 4096;
 
-/// Allocations a row by stage. `so_far`: how many there were in this process.
+/// Allocations per row by stage. `so_far` returns the number in this process.
 ///
 /// # Errors
-/// When the logs cannot be read or a stage refuses them.
+/// The logs cannot be read, or a stage rejects them.
 pub fn allocations(logs: &Path, so_far: fn() -> u64) -> anyhow::Result<BTreeMap<String, f64>> {
     let folder = tempfile::tempdir()?;
     let mut line = Line::open(folder.path())?;
@@ -47,7 +48,7 @@ pub fn allocations(logs: &Path, so_far: fn() -> u64) -> anyhow::Result<BTreeMap<
     for (number, part) in events.chunks(events.len().div_ceil(PARTS)).enumerate() {
         if number == WARMING {
             all = counts.rows;
-            // A merge of its own, so that what follows is merged with something.
+            // A merge of its own, so that later data is merged with something.
             line.compact(&mut Counts::default())?;
             counts = counting();
         }
@@ -80,7 +81,7 @@ pub fn allocations(logs: &Path, so_far: fn() -> u64) -> anyhow::Result<BTreeMap<
 }
 
 impl Line {
-    /// Some events through all stages up to apply; their buffers go back.
+    /// Runs some events through all stages up to apply; their buffers return.
     fn step(&mut self, events: &[Vec<u8>], counts: &mut Counts) -> anyhow::Result<()> {
         self.receive_events(events, counts)?;
         let pieces = self.split(counts)?;

@@ -1,4 +1,4 @@
-//! Rows of prepared statements: read value by value, and turned into row images.
+//! Rows of prepared statements: read value by value, and converted to row images.
 #![no_main]
 
 use binlog::TableMapEvent;
@@ -7,7 +7,7 @@ use values::RowLayout;
 use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image};
 use wire::row::{BinaryRow, ValueType};
 
-/// Wire types for the columns of the logs' tables in turn; the values are then the fuzzer's work.
+/// Wire types of the columns in the logs' tables, in turn; the values are left to the fuzzer.
 fn rows() -> Vec<Vec<u8>> {
     let of_map = |(map, _, _): (Vec<u8>, u8, Vec<u8>)| {
         let parsed = TableMapEvent::parse(&map).ok()?;

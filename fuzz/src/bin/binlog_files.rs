@@ -1,4 +1,4 @@
-//! Whole files, read in one go and in dribs: the same events at the same places, each parsed.
+//! Whole files, read at once and in small pieces: the same events at the same positions, each parsed.
 #![no_main]
 
 use std::io::Read;
@@ -7,7 +7,7 @@ use binlog::ParsedEvent;
 use binlog::reader::BinlogFile;
 use fuzz::seeds;
 
-/// Gives a few bytes at a time.
+/// Returns a few bytes at a time.
 struct Drip<'a>(&'a [u8]);
 
 impl Read for Drip<'_> {

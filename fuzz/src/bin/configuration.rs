@@ -12,7 +12,7 @@ use slipstream::settings::{OptionFiles, SECTION, Settings};
 use base::units;
 use slipstream::option_file;
 
-/// Option names live as long as the program: each is kept once, and no more than fit into little memory.
+/// Option names live as long as the program, so each is kept once, and all within a small amount of memory.
 fn kept(name: &str) -> Option<&'static str> {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().expect("one thread");
@@ -22,7 +22,7 @@ fn kept(name: &str) -> Option<&'static str> {
     names.get(name).copied()
 }
 
-/// Settings come from a file; the runner gives a folder for it and takes it away.
+/// Settings come from a file; the runner provides a folder for it and removes it.
 static FILE: LazyLock<PathBuf> =
     LazyLock::new(|| std::env::temp_dir().join(format!("slipstream-fuzz-{}.cnf", std::process::id())));
 
@@ -50,7 +50,7 @@ fuzz::fuzz_target!(init: seeds::write(files), |data: &[u8]| {
     if parsed.as_ref().is_ok_and(|settings| settings.is_empty()) {
         return;
     }
-    // Files are slow, so most inputs come as flags do.
+    // Files are slow, so most inputs arrive as flags do.
     let mut files = OptionFiles { none: true, ..OptionFiles::default() };
     let mut flags = Vec::new();
     if data.len().is_multiple_of(16) {

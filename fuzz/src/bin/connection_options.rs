@@ -1,4 +1,4 @@
-//! URLs of sources, and the option files a client's password comes from.
+//! URLs of sources, and option files that hold a client's password.
 #![no_main]
 
 use fuzz::seeds;

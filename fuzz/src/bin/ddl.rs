@@ -1,4 +1,4 @@
-//! Statements of the log, under any session's settings.
+//! Statements of the log, under any session settings.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The body of every event type; what we can write reads back the same.
+//! The body of every event type; events that we can write read back the same.
 #![no_main]
 
 use binlog::writer::BinlogWriter;
@@ -36,10 +36,10 @@ fuzz::fuzz_target!(init: seeds::write(bodies), |data: &[u8]| {
         QueryKind::of(query.sql);
     }
     if let Some(bytes) = written(&event) {
-        // A Gtid event whose tag is empty is written without one, which is another type.
+        // A Gtid event with an empty tag is written without one, which is another type.
         let header = EventHeader::parse(&bytes).expect("a header of ours");
         let again = ParsedEvent::parse(&header, &bytes[EventHeader::LEN..]).expect("an event of ours");
-        // Not the event: a version it left out is written as "unknown".
+        // Compares bytes, not events: a version that the event left out is written as "unknown".
         assert_eq!(written(&again), Some(bytes.clone()), "what we write reads back");
     }
 });

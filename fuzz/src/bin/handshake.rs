@@ -1,4 +1,4 @@
-//! A server's greeting and what it asks of a login.
+//! A server's greeting, and its requests during a login.
 #![no_main]
 
 use fuzz::{Input, chunk, join, seeds};

@@ -3,7 +3,7 @@
 
 use fuzz::seeds;
 
-/// Documents of the logs' rows begin somewhere in them; the fuzzer finds out where.
+/// The logs' rows hold documents at unknown offsets; the fuzzer finds them.
 fn documents() -> Vec<Vec<u8>> {
     let mut documents =
         vec![b"\0\x01\0\x0c\0\x0b\0\x01\0\x05\x01\0a".to_vec(), b"\x04\x01".to_vec(), b"\x0c\x03abc".to_vec()];

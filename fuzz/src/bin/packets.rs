@@ -1,4 +1,4 @@
-//! Packets out of a stream that arrives in pieces of any size.
+//! Packets from a stream that arrives in pieces of any size.
 #![no_main]
 
 use fuzz::{Input, seeds};

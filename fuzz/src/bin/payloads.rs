@@ -1,4 +1,4 @@
-//! Compressed transactions: unpacked at once and event by event, within a limit.
+//! Compressed transactions: decompressed at once and event by event, within a limit.
 #![no_main]
 
 use binlog::{ChecksumAlgorithm, ParsedEvent, TransactionPayload, event_body, event_type};

@@ -1,4 +1,4 @@
-//! What a statement means for its transaction; the identifiers in XA statements.
+//! A statement's meaning for its transaction; the identifiers in XA statements.
 #![no_main]
 
 use binlog::QueryKind;

@@ -1,4 +1,4 @@
-//! Packets a server answers commands with.
+//! Packets with which a server answers commands.
 #![no_main]
 
 use fuzz::{Input, seeds};

@@ -1,4 +1,4 @@
-//! Rows events: images walked in every way, under the table the input brings.
+//! Rows events: images walked in every way, under the table in the input.
 #![no_main]
 
 use binlog::{PartialUpdateImage, RowsEvent, TableMapEvent};
@@ -9,7 +9,7 @@ fn events() -> Vec<Vec<u8>> {
     seeds::rows().into_iter().map(|(map, kind, rows)| join(&[&chunk(&map), &[kind], &rows])).collect()
 }
 
-/// Offsets lie one behind the other within the image, `len` bytes in all.
+/// Offsets follow one another within the image, `len` bytes in all.
 fn check(offsets: &[(u32, u32)], image: &[u8], len: usize, present: usize) {
     assert!(len <= image.len());
     let mut end = present.div_ceil(8);

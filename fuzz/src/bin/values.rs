@@ -11,7 +11,7 @@ fuzz::fuzz_target!(init: seeds::write(seeds::images), |data: &[u8]| {
     let Ok(map) = TableMapEvent::parse(input.chunk()) else { return };
     let image = input.rest();
     let Some(mut types) = column_types(&map) else { return };
-    // Collations are not always in the log; the table id stands for them.
+    // Collations are not always in the log; the table id replaces them.
     types.iter_mut().filter(|ty| ty.collation == 63).for_each(|ty| ty.collation = (map.table_id & 0x3ff) as u16);
     let mut offsets = Vec::new();
     let _ = RowLayout::new(&types).walk_offsets(image, &mut offsets);
@@ -25,7 +25,7 @@ fuzz::fuzz_target!(init: seeds::write(seeds::images), |data: &[u8]| {
             let _ = write_sql(ty, stored, TextOptions { binary, float }, &mut out);
         }
     }
-    // Bytes of any length, as no walk would give them.
+    // Bytes of any length, which no walk would return.
     if let Some(ty) = types.first() {
         let _ = write_text(ty, image, TextOptions::default(), &mut out);
         let _ = write_sql(ty, image, TextOptions::default(), &mut out);

@@ -1,18 +1,20 @@
-//! What a generation could be made of: changes of rows and range reads of them, together.
+//! Candidate structures for a generation: row changes and range reads of them, together.
 //!
-//! In: the row changes of a TPC-C log from a seed, in log order; each structure takes a key to a number that refers to the
-//! row's newest version. Out: for each structure ns of CPU a change, a look-up, a range, of changes with ranges between them, bytes
-//! a row; and a hash of what was read, which is the same for all of them. Never here: a figure that is compared with a limit.
+//! In: the row changes of a TPC-C log from a seed, in log order. Each structure maps a key to a number that refers to
+//! the row's newest version. Out: for each structure the CPU ns per change, look-up, range, and change with ranges in
+//! between, and bytes per row; also a hash of what was read, which is the same for all. Never here: a figure that is
+//! compared with a limit.
 //!
 //! ```text
 //! cargo run --release -p stage_benches --bin structures
 //! ```
 //!
-//! A generation lies over a tree on disk, so a row that goes stays as "gone", and ranges pass over it. One map for each table,
-//! in one thread; no lanes but where the name says so. What is referred to is appended already, in all cases: the record with
-//! its stored key, and the ordered key of the B-tree over an arena, which its bytes lack. The hash of a change is the decoder's,
-//! that of a look-up is made; who keeps keys in order makes the ordered one with each change and look-up, the slices when they
-//! are sorted. Ranges are of the table of a change before, picked at random, and begin at its key.
+//! A generation is above a tree on disk, so a deleted row remains as "gone", and ranges skip it. There is one map per
+//! table, in one thread; no lanes except where the name says so. Everything referred to is already appended in all
+//! cases: the record with its stored key, and the ordered key of the B-tree over an arena, although its bytes per row
+//! leave that key out. The hash of a change is the decoder's, that of a look-up is computed. Structures that keep keys
+//! in order compute the ordered key with each change and look-up, the slices when they are sorted. Ranges are of the
+//! table of an earlier change, picked at random, and begin at its key.
 #![allow(clippy::expect_used)]
 
 mod ours;
@@ -32,12 +34,12 @@ const RANGES: usize = 20_000;
 const ROWS: [usize; 2] = [10, 100];
 /// Changes between two ranges.
 const APART: [usize; 5] = [10, 100, 1_000, 10_000, 100_000];
-/// Where the store itself is compared row by row with another structure.
+/// Interval of changes at which the store itself is compared row by row with another structure.
 const CHECKED_APART: usize = 997;
 const CHECKED_ROWS: usize = 50;
 const GONE: u64 = 1 << 63;
 const NUMBER_BITS: u32 = 24;
-/// Changes warmed at once, as in a lane.
+/// Changes warmed together, as in a lane.
 const WARM: usize = 16;
 
 #[derive(Debug, Parser)]
@@ -49,45 +51,45 @@ struct Arguments {
     /// Warehouses
     #[arg(long, default_value_t = 4)]
     warehouses: u32,
-    /// Figures are medians of so many rounds, all structures by turns
+    /// Rounds, each of which runs all structures in turn; figures are medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
 }
 
-/// What takes a key to its row's newest version.
+/// Maps a key to its row's newest version.
 trait Structure<'c> {
-    /// Empty.
+    /// Creates an empty structure.
     fn new(changes: &'c Changes) -> Self;
-    /// Takes the change of this number.
+    /// Applies the change of this number.
     fn change(&mut self, number: usize);
-    /// Brings what these changes need into the cache.
+    /// Brings the data for these changes into the cache.
     fn warm(&self, _numbers: std::ops::Range<usize>) {}
     /// The newest version of the row of this change.
     fn get(&mut self, number: usize) -> Option<u64>;
-    /// Rows from the key of this change on, in order.
+    /// Reads rows in order, from the key of this change on.
     fn range(&mut self, number: usize, fold: &mut Fold);
-    /// A range of so many rows gives these, for what gives no references.
+    /// Checks the versions in a range of this many rows, for structures that return no references.
     fn check(&mut self, _number: usize, _rows: usize, _expected: &[u64]) {}
 }
 
-/// What refers to a version, as a place in an arena does: from the highest bit, whether the row is gone, where its stored key
-/// lies, the key's length, the number of the change.
+/// Refers to a version, as a place in an arena does. From the highest bit: whether the row is gone, the position of its
+/// stored key, the key's length, the number of the change.
 fn reference(change: &Change, number: usize) -> u64 {
     let gone = if change.gone { GONE } else { 0 };
     gone | u64::from(change.stored.0) << 32 | u64::from(change.stored.1) << NUMBER_BITS | number as u64
 }
 
-/// The change that made it.
+/// Number of the change that made it.
 fn number_of(reference: u64) -> usize {
     (reference & ((1 << NUMBER_BITS) - 1)) as usize
 }
 
-/// Its stored key.
+/// Stored key of its row.
 fn stored_key(changes: &Changes, reference: u64) -> &[u8] {
     changes.stored_at((reference >> 32) as u32 & !(1 << 31), (reference >> NUMBER_BITS) as u32 & 0xff)
 }
 
-/// Rows of a range, counted down, and a hash of all.
+/// Rows left in a range, counted down, and a hash of all.
 struct Fold {
     left: usize,
     hash: u64,
@@ -95,7 +97,7 @@ struct Fold {
 }
 
 impl Fold {
-    /// False when it is enough.
+    /// Takes a row; false once there are enough.
     #[inline]
     fn take(&mut self, newest: u64) -> bool {
         if newest & GONE != 0 {
@@ -110,7 +112,7 @@ impl Fold {
     }
 }
 
-/// xorshift64*, so that each structure is asked the same.
+/// xorshift64*, so that all structures get the same questions.
 struct Random(u64);
 
 impl Random {
@@ -122,21 +124,21 @@ impl Random {
     }
 }
 
-/// What one round of one structure gave.
+/// Result of one round of one structure.
 #[derive(Clone, Default)]
 struct Round {
     change: f64,
     get: f64,
-    /// The first range of each table, milliseconds: what was not in order is put in order.
+    /// The first range of each table in milliseconds, which includes sorting what is unsorted.
     first: f64,
     range: [f64; ROWS.len()],
     mixed: [[f64; APART.len()]; ROWS.len()],
-    /// Resident, a row of the structure: before and after ranges of each table.
+    /// Resident bytes per row of the structure: before and after ranges of each table.
     bytes: [f64; 2],
     hash: u64,
 }
 
-/// This thread's time on the CPU: on a shared machine others take the wall's. Nothing here waits.
+/// CPU time of this thread: on a shared machine other processes take wall time. Nothing here waits.
 fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -151,7 +153,7 @@ fn round<'c, S: Structure<'c>>(changes: &'c Changes, rows: usize) -> Round {
     let count = changes.list.len();
     let mut random = Random(88_172_645_463_325_252);
     let picked: Vec<usize> = (0..LOOK_UPS).map(|_| random.below(count)).collect();
-    // What was freed before would be taken first, and not show.
+    // Memory freed earlier would be reused first and not show.
     base::allocator::give_back();
     let before = resident_bytes();
     let begun = cpu_ns();
@@ -214,7 +216,8 @@ fn round<'c, S: Structure<'c>>(changes: &'c Changes, rows: usize) -> Round {
     round
 }
 
-/// The store gives rows, not references: each row of some ranges is compared with the version another structure refers to.
+/// The store returns rows, not references, so each row of some ranges is compared with the version that another
+/// structure refers to.
 fn check_store(changes: &Changes) {
     let (mut known, mut store) = (trees::BoxedBTree::new(changes), real::RealStore::new(changes));
     let mut random = Random(7);
@@ -285,7 +288,7 @@ fn main() -> anyhow::Result<()> {
         }
     }
     print(&all);
-    // The last one gives no references: it was compared row by row.
+    // The last one returns no references: it was compared row by row.
     let hash = all.first().and_then(|rounds| rounds.first()).map_or(0, |round| round.hash);
     for (rounds, (name, _)) in all.iter().zip(STRUCTURES).take(STRUCTURES.len() - 1) {
         anyhow::ensure!(rounds.iter().all(|round| round.hash == hash), "{name} read something else");
@@ -294,7 +297,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns how many rows there are.
+/// Prints the head of the table and returns the number of rows.
 fn print_head(changes: &Changes) -> usize {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown processor");
@@ -356,7 +359,7 @@ fn print(all: &[Vec<Round>]) {
     }
 }
 
-/// Of this process.
+/// Resident bytes of this process.
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What the store has: a hash table over what is appended, and slices that are sorted when a reader asks.
+//! The store's structure: a hash table over appended records, and slices that are sorted when a reader asks.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ struct Slot {
     newest: u64,
 }
 
-/// A place in a slice, as `store` has it.
+/// An entry of a slice, as in `store`.
 #[derive(Clone, Copy)]
 struct Entry {
     head: u64,
@@ -35,13 +35,14 @@ struct Slice {
 struct Table {
     index: HashTable<u32>,
     slots: Vec<Slot>,
-    /// What was appended: the slot of each record, and whether it is the first of its row.
+    /// Appended records: the slot of each, and whether it is its row's first.
     records: Vec<(u32, bool)>,
     caught_up: usize,
     slices: Vec<Arc<Slice>>,
 }
 
-/// See the module. `WARMED`: what 16 changes need is brought into the cache at once, as lanes do.
+/// One such table per table of the log. With `WARMED`, the data for 16 changes is brought into the cache together, as
+/// lanes do.
 pub(crate) struct HashAndSlices<'c, const WARMED: bool> {
     changes: &'c Changes,
     tables: Vec<Table>,
@@ -176,7 +177,7 @@ impl<'c, const WARMED: bool> Structure<'c> for HashAndSlices<'c, WARMED> {
     fn get(&mut self, number: usize) -> Option<u64> {
         let change = &self.changes.list[number];
         let key = self.changes.stored_key(change);
-        // Who looks up has no hash yet.
+        // A look-up has no hash yet.
         let hash = base::key_hash(self.changes.tables[usize::from(change.table)].id.0, key);
         let table = &self.tables[usize::from(change.table)];
         Some(table.slots[table.find(self.changes, hash, key)? as usize].newest)

@@ -1,4 +1,4 @@
-//! The store itself, over an empty tree: versions, lanes, snapshots and images too.
+//! The store itself, over an empty tree: with versions, lanes, snapshots and images.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::{Fold, Structure};
 
 /// As many as a program with two workers has.
 const LANES: usize = 16;
-/// Changes of a piece, about: what a worker does once a piece is done so often.
+/// Approximate changes per piece, after which a worker does its per-piece work.
 const PIECE: usize = 1024;
 
-/// See the module.
+/// A store in a temporary folder.
 pub(crate) struct RealStore<'c> {
     changes: &'c Changes,
     store: Arc<Store>,
@@ -30,7 +30,7 @@ pub(crate) struct RealStore<'c> {
 }
 
 impl RealStore<'_> {
-    /// What was done is visible, each change as a transaction of its own.
+    /// Makes everything done so far visible, each change as a transaction of its own.
     fn show(&mut self) {
         self.store.visibility().advance(SequenceNumber(self.done), |_| {});
     }
@@ -44,7 +44,7 @@ impl RealStore<'_> {
         }
     }
 
-    /// The rows of a range as they are read.
+    /// Calls `each` with the rows of a range as they are read.
     fn rows(&mut self, number: usize, rows: usize, mut each: impl FnMut(&[u8])) {
         self.show();
         let change = &self.changes.list[number];

@@ -1,4 +1,4 @@
-//! Maps that keep keys in order, one for each table.
+//! Maps that keep keys in order, one per table.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
@@ -10,7 +10,7 @@ use stage_benches::pass::changes::{Change, Changes};
 
 use crate::{Fold, Structure, reference};
 
-/// The standard library's B-tree; each key a block of its own.
+/// The standard library's B-tree, with each key in a block of its own.
 pub(crate) struct BoxedBTree<'c> {
     changes: &'c Changes,
     key: Vec<u8>,
@@ -49,7 +49,7 @@ impl<'c> Structure<'c> for BoxedBTree<'c> {
     }
 }
 
-/// A key that lies in an arena: its first bytes beside the pointer to all of it decide nearly always.
+/// A key in an arena: the first bytes beside the pointer to all of it nearly always decide.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ArenaKey<'c> {
     head: u128,
@@ -86,7 +86,7 @@ impl<'c, const LANES: usize> Structure<'c> for ArenaBTree<'c, LANES> {
 
     fn change(&mut self, number: usize) {
         let change = &self.changes.list[number];
-        // As if it were appended to the arena, where it is already.
+        // As if it were appended to the arena, where it already is.
         self.changes.make_key(change, std::hint::black_box(&mut self.key));
         let key = ArenaKey::new(self.changes.key(change));
         *self.tables[Self::place_of(change)].entry(key).or_default() = reference(change, number);
@@ -95,7 +95,7 @@ impl<'c, const LANES: usize> Structure<'c> for ArenaBTree<'c, LANES> {
     fn get(&mut self, number: usize) -> Option<u64> {
         let change = &self.changes.list[number];
         self.changes.make_key(change, &mut self.key);
-        // Who looks up knows no lane yet; where there is one only, no hash is made.
+        // A look-up does not know the lane yet; with only one lane, no hash is computed.
         let lane = if LANES == 1 {
             0
         } else {
@@ -135,8 +135,8 @@ impl<'c, const LANES: usize> Structure<'c> for ArenaBTree<'c, LANES> {
     }
 }
 
-/// An adaptive radix tree (`blart`): keys of any length, ranges, a `BTreeMap`'s interface. `rart` takes keys of fixed arrays,
-/// `congee` of 8 bytes only, `art-tree` is long unkept.
+/// An adaptive radix tree (`blart`): keys of any length, ranges, a `BTreeMap`'s interface. `rart` takes keys of fixed
+/// arrays, `congee` of 8 bytes only, `art-tree` is long unmaintained.
 pub(crate) struct RadixTree<'c> {
     changes: &'c Changes,
     key: Vec<u8>,
@@ -178,7 +178,7 @@ impl<'c> Structure<'c> for RadixTree<'c> {
     }
 }
 
-/// A skip list that many threads may change at once (`crossbeam-skiplist`): what memtables are made of elsewhere.
+/// A skip list that many threads may change at once (`crossbeam-skiplist`), the usual structure of memtables.
 pub(crate) struct SkipList<'c> {
     changes: &'c Changes,
     key: Vec<u8>,
