@@ -1,4 +1,6 @@
-//! How long documents, cells and lines may be.
+//! Limits on documents, cells and lines.
+//!
+//! In: a repository. Out: faults. Never here: a limit on code.
 
 use crate::text::{cells, prose, without_targets};
 use crate::{Fault, File, Repository, fault};
@@ -8,30 +10,30 @@ use crate::{Fault, File, Repository, fault};
 pub struct Bounds {
     /// Path from the root.
     pub path: &'static str,
-    /// As `wc -w` counts them.
+    /// Maximum words, counted as `wc -w` does.
     pub words: usize,
-    /// Lines.
+    /// Maximum lines.
     pub lines: usize,
-    /// Words of a table's cell.
+    /// Maximum words of a table cell.
     pub cell_words: usize,
 }
 
-/// Documents that one person reads from end to end.
+/// Documents that a person reads from start to end.
 pub const DOCUMENTS: [Bounds; 2] = [
     // A visitor reads for three minutes.
     Bounds { path: "README.md", words: 800, lines: 110, cell_words: 12 },
-    // Whoever carries on reads for a quarter of an hour.
+    // Maintainers read for a quarter of an hour.
     Bounds { path: "ARCHITECTURE.md", words: 2_500, lines: 250, cell_words: 40 },
 ];
 
-/// Words of a cell in any other document: more is prose and cannot be read in a column.
+/// Maximum words of a cell in any other document: longer text is prose and unreadable in a column.
 pub const CELL_WORDS_MAX: usize = 40;
-/// Columns of a line, as rustfmt.toml has it for code.
+/// Maximum columns of a line, as rustfmt.toml has it for code.
 pub const COLUMNS_MAX: usize = 120;
 /// Comments in code that are wider than `COLUMNS_MAX`. Only ever lowered: mend the lines you touch.
 pub const WIDE_COMMENTS_MAX: usize = 491;
 
-/// Words, lines and cells.
+/// Documents and cells with too many words or lines.
 #[must_use]
 pub fn sizes(repository: &Repository) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -65,7 +67,7 @@ fn of_document(file: &File, bounds: Bounds, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Lines of documents that are too wide, but for tables and links, which cannot be broken.
+/// Lines of documents that are too wide, except for tables and links, which cannot be broken.
 #[must_use]
 pub fn widths(repository: &Repository) -> Vec<Fault> {
     let wide = |file: &File, number, line: &str| {

@@ -36,7 +36,7 @@ fn why_broken(repository: &Repository, from: &File, target: &str) -> Option<&'st
     (!found).then_some("no such heading")
 }
 
-/// A path relative to the document `from`, as one from the root; None where it leads out of the repository.
+/// Turns a path relative to the document `from` into one from the root; None if it leads out of the repository.
 fn resolved(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -52,7 +52,7 @@ fn resolved(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchor that GitHub gives a heading; None of other lines.
+/// The anchor that GitHub gives a heading; None for other lines.
 fn anchor(line: &str) -> Option<String> {
     let text = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '));

@@ -8,13 +8,13 @@ use crate::{Fault, File, Repository, fault};
 
 /// Folders at the root: a word that begins with one of them is a path.
 const FOLDERS: [&str; 9] = ["crates", "tests", "docs", "benches", "lab", "fuzz", "demo", "testbed", ".ci"];
-/// Endings by which a quoted name is one of a file here.
+/// Endings by which a quoted name is that of a file here.
 const ENDINGS: [&str; 6] = ["rs", "md", "toml", "sh", "sql", "bin"];
-/// Made when something runs.
+/// Created when something runs.
 const MADE: [&str; 4] = ["fuzz/target", "fuzz/artifacts", "fuzz/corpus", "fuzz/build"];
-/// Stands for any module's.
+/// An example of any module's tests.
 const EXAMPLE: &str = "module/tests.rs";
-/// Words for what was never in the repository: whoever clones it cannot look there.
+/// Words for documents that were never in the repository: a clone does not have them.
 const ELSEWHERE: [&str; 5] = ["mysql-replication.md", "Appendix C", "Appendix D", "STYLE.md", "RULES.md"];
 /// The document of rules.
 pub const INVARIANTS: &str = "docs/invariants.md";
@@ -56,7 +56,7 @@ fn is_path(word: &str) -> bool {
     plain && FOLDERS.contains(&first) && !rest.is_empty()
 }
 
-/// None: it exists, from the root or within the crate whose file names it.
+/// Says what is missing; None if the file exists, from the root or within the crate of the file that names it.
 fn why_missing(repository: &Repository, by: &File, name: &str) -> Option<&'static str> {
     let (path, function) = name.split_once("::").map_or((name, None), |(path, function)| (path, Some(function)));
     if path == EXAMPLE || MADE.iter().any(|made| path == *made || path.starts_with(&format!("{made}/"))) {
@@ -73,7 +73,7 @@ fn why_missing(repository: &Repository, by: &File, name: &str) -> Option<&'stati
     (!functions(text).any(|(known, _)| known == function)).then_some("no such function in it")
 }
 
-/// Functions of a Rust file, each with whether it is a test.
+/// Functions of a Rust file, and whether each is a test.
 fn functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut is_test = false;
     text.lines().filter_map(move |line| {
@@ -88,7 +88,7 @@ fn functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// Types, members and constants of Rust that documents quote and no code has.
+/// Rust types, members and constants that documents quote and no code has.
 #[must_use]
 pub fn identifiers(repository: &Repository) -> Vec<Fault> {
     let code = repository.files.iter().filter(|file| file.is("rs")).flat_map(|file| file.text.lines());
@@ -111,7 +111,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// `Type::member`, `TypeOfTwoWords` or `CONSTANT_OF_TWO_WORDS`; other words may be anybody's.
+/// True for `Type::member`, `TypeOfTwoWords` and `CONSTANT_OF_TWO_WORDS`; other words may have other origins.
 fn is_identifier(name: &str) -> bool {
     let is_path = name.contains("::") && name.split("::").all(|part| !part.is_empty() && part.chars().all(is_word));
     let humps = name.chars().filter(char::is_ascii_uppercase).count();
@@ -121,7 +121,7 @@ fn is_identifier(name: &str) -> bool {
     is_path || (begins && name.chars().all(is_word) && (is_type || is_constant))
 }
 
-/// Of [`INVARIANTS`]: every rule has a test, what it calls a test is one, and its numbers have no gap.
+/// Checks [`INVARIANTS`]: every rule has a test, everything it calls a test is one, and its numbers have no gap.
 #[must_use]
 pub fn tests_of_invariants(repository: &Repository) -> Vec<Fault> {
     let Some(document) = repository.file(INVARIANTS) else { return vec![format!("{INVARIANTS}: no such document")] };
@@ -149,7 +149,7 @@ pub fn tests_of_invariants(repository: &Repository) -> Vec<Fault> {
     faults
 }
 
-/// Lines, with those that go on joined to the one that began.
+/// Lines, each joined with its continuation lines.
 fn paragraphs(document: &File) -> Vec<(usize, String)> {
     let mut all: Vec<(usize, String)> = Vec::new();
     for (number, line) in document.lines() {
@@ -170,7 +170,7 @@ fn rules(document: &File) -> BTreeSet<usize> {
     headings.filter_map(|heading| heading.split_once(". ")?.0.parse().ok()).collect()
 }
 
-/// References to rules that are not there, and to documents outside the repository.
+/// References to rules that do not exist, and to documents outside the repository.
 #[must_use]
 pub fn references(repository: &Repository) -> Vec<Fault> {
     let known = repository.file(INVARIANTS).map(rules).unwrap_or_default();

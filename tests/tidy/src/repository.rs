@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Not the repository's: build output, and what fuzzing found.
+/// Not part of the repository: build output and fuzzing results.
 const LEFT_OUT: [&str; 4] = ["target", "corpus", "artifacts", ".git"];
-/// Files that are read; of all others the name counts alone.
+/// Endings of files whose text is read; of all others only the name counts.
 const READ: [&str; 4] = ["rs", "md", "toml", "sh"];
-/// Read too: they have comments and no ending.
+/// Also read: they have comments and no ending.
 const READ_WITHOUT_ENDING: [&str; 7] =
     ["Makefile", ".ci/run", "fuzz/run", "tests/helgrind/run", "benches/dist", "testbed/mysql", "testbed/mariadb"];
 
@@ -28,14 +28,14 @@ impl File {
         (1..).zip(self.text.lines())
     }
 
-    /// Whether its name ends so.
+    /// True if its name has this ending.
     #[must_use]
     pub fn is(&self, ending: &str) -> bool {
         ending_of(&self.path) == Some(ending)
     }
 }
 
-/// Names of all files and folders, texts of some.
+/// Names of all files and folders, and the texts of some.
 #[derive(Debug, Clone, Default)]
 pub struct Repository {
     /// Files with their texts.
@@ -45,10 +45,10 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Reads all below `root`.
+    /// Reads everything below `root`.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// A file or folder cannot be read.
     pub fn read(root: &Path) -> io::Result<Repository> {
         let mut repository = Repository::default();
         repository.read_folder(root, "")?;
@@ -75,7 +75,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Of texts that are not on disk, for tests.
+    /// A repository of texts that are not on disk, for tests.
     #[must_use]
     pub fn of(files: &[(&str, &str)]) -> Repository {
         let mut repository = Repository::default();
@@ -100,20 +100,20 @@ impl Repository {
         self.files.iter().filter(|file| file.is("md"))
     }
 
-    /// Whether there is a file or folder of this name.
+    /// True if there is a file or folder of this path.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
         self.paths.contains(path.trim_end_matches('/'))
     }
 
-    /// Whether the path of any file ends with these components.
+    /// True if the path of any file ends with these components.
     #[must_use]
     pub fn has_ending(&self, path: &str) -> bool {
         self.paths.iter().any(|known| ends_with(known, path))
     }
 }
 
-/// Whether `path` is `tail`, or ends with it behind a slash.
+/// True if `path` is `tail`, or ends with it after a slash.
 pub(crate) fn ends_with(path: &str, tail: &str) -> bool {
     path.strip_suffix(tail).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }

@@ -1,4 +1,4 @@
-//! Each check over the repository, and over a planted fault.
+//! Runs each check over the repository, and over a planted fault.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ fn none(faults: &[Fault]) {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// The one fault that a check must find, in these words.
+/// Asserts that a check finds exactly one fault, in these words.
 fn one(faults: &[Fault], words: &str) {
     assert!(faults.len() == 1 && faults[0].contains(words), "wanted one with '{words}': {faults:?}");
 }
@@ -60,7 +60,7 @@ fn nothing_refers_to_what_is_not_in_the_repository() {
     none(&named::references(&here()));
 }
 
-/// A README and an ARCHITECTURE in which nothing is wrong, and another document.
+/// A README and an ARCHITECTURE without faults, and another document.
 fn planted(path: &'static str, text: &str) -> Repository {
     let mut files = vec![("README.md", "# R\n"), ("ARCHITECTURE.md", "# A\n\n## Two words\n")];
     files.retain(|(known, _)| *known != path);
@@ -77,7 +77,7 @@ fn planted_lengths_are_found() {
     one(&limits::sizes(&planted("ARCHITECTURE.md", &"word ".repeat(2501))), "2501 words");
     one(&limits::sizes(&planted("ARCHITECTURE.md", &"line\n".repeat(251))), "251 lines");
     one(&limits::sizes(&planted("docs/a.md", &format!("| a | {} |\n", "w ".repeat(41)))), "a cell of 41 words");
-    // A bar that is part of a cell does not end it, and the target of a link is no word of it.
+    // A bar that is part of a cell does not end it, and a link's target is not a word of it.
     one(&limits::sizes(&planted("docs/a.md", &format!("| {}\\| {} |\n", "w ".repeat(21), "w ".repeat(20)))), "cell of");
     none(&limits::sizes(&planted("README.md", &format!("| {}[one two](a b c) |\n", "w ".repeat(10)))));
 }
@@ -112,7 +112,7 @@ fn planted_names_are_found() {
     one(&named::paths(&with("see crates/x/src/gone.")), "crates/x/src/gone: no such file");
     one(&named::paths(&with("(`rc/b.rs`)")), "no such file");
     assert!(!named::paths(&with("`crates/x/src/b.rs::ghost`")).is_empty());
-    // Of code, comments count alone.
+    // In code only comments count.
     one(&named::paths(&planted("c.rs", "let a = \"docs/gone.md\"; // docs/lost.md\n")), "docs/lost.md");
     one(&named::paths(&planted("Cargo.toml", "a = \"docs/gone.md\"\n# docs/lost.md\n")), "docs/lost.md");
 }

@@ -12,10 +12,10 @@ pub fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Cells of a table's line; none of other lines.
+/// Cells of a table line; none of other lines.
 pub fn cells(line: &str) -> impl Iterator<Item = &str> {
     let row = line.trim().strip_prefix('|').map(|row| row.strip_suffix('|').unwrap_or(row));
-    // A bar that stands for itself is written `\|`.
+    // A literal bar is written `\|`.
     let mut rest = row;
     std::iter::from_fn(move || {
         let row = rest?;
@@ -26,7 +26,7 @@ pub fn cells(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a person reads of a cell: the text of a link without its target.
+/// The visible text of a cell: links without their targets.
 #[must_use]
 pub fn without_targets(text: &str) -> String {
     let mut out = String::new();
@@ -40,7 +40,7 @@ pub fn without_targets(text: &str) -> String {
     out
 }
 
-/// The comment of a line of code: what stands after `//` (Rust) or `#` (all else).
+/// The comment of a line of code: the text after `//` (Rust) or `#` (all else).
 #[must_use]
 pub fn comment<'a>(file: &File, line: &'a str) -> Option<&'a str> {
     let mark = if file.is("rs") { "//" } else { "#" };
@@ -51,7 +51,7 @@ pub fn comment<'a>(file: &File, line: &'a str) -> Option<&'a str> {
     (!is_code).then(|| line[at..].trim_start_matches(['/', '!', '#']).trim_start())
 }
 
-/// What documents and comments say, line by line: documents whole, of code the comments.
+/// The text of documents and comments, line by line: whole documents, and the comments of code.
 #[must_use]
 pub fn said(file: &File) -> Vec<(usize, &str)> {
     if file.is("md") {
@@ -60,7 +60,7 @@ pub fn said(file: &File) -> Vec<(usize, &str)> {
     file.lines().filter_map(|(number, line)| Some((number, comment(file, line)?))).collect()
 }
 
-/// What stands in single backticks.
+/// Texts in single backticks.
 pub fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
