@@ -363,8 +363,18 @@ impl Shared {
     fn new(options: &PipelineOptions, threads: &Arc<Threads>, pause: &Arc<Pause>) -> Shared {
         let store = Arc::clone(&options.store);
         let (lag, rates, ledger) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()), Arc::new(Ledger::new()));
-        if let Ok(earlier) = serde_json::from_str(store.recovered_ledger()) {
-            ledger.restore(&earlier);
+        match store.recovered_ledger() {
+            // A first start.
+            "" => {}
+            text => match serde_json::from_str(text) {
+                Ok(earlier) => ledger.restore(&earlier),
+                Err(error) => threads.break_off(Stop {
+                    class: decode::StopClass::Corrupt,
+                    position: LogPosition { file: Arc::from(""), offset: 0 },
+                    gtid: None,
+                    reason: format!("the newest cut's ledger cannot be read: {error}"),
+                }),
+            },
         }
         let clock = Arc::clone(&options.clock_difference_us);
         let publisher = Publisher::new(Watermark::of(&store), Arc::clone(&lag), Arc::clone(&rates), clock);
