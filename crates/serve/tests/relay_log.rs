@@ -8,9 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, Rotate, event_type, flags};
+use client::{ConnectOptions, Connection, SslMode};
 use relay_log::{AppendMeta, ReadLimit, ReaderOptions, RelayLog, RelayOptions, RelayWriter, SyncPolicy};
 use serve::{Identity, LogFiles, RelaySource, ServeOptions};
-use source::{ConnectOptions, Connection, DumpRequest, DumpStream, SslMode, start_dump};
+use source::{DumpRequest, DumpStream, start_dump};
 
 const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
 const UUID: Uuid = Uuid([7; 16]);
