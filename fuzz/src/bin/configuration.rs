@@ -6,11 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex};
 
+use base::units;
 use fuzz::seeds;
 use replica::config::{SourceSpec, mask_passwords, url_has_password};
-use slipstream::settings::{OptionFiles, SECTION, Settings};
-use base::units;
 use slipstream::option_file;
+use slipstream::settings::{OptionFiles, SECTION, Settings};
 
 /// Option names live as long as the program, so each is kept once, and all within a small amount of memory.
 fn kept(name: &str) -> Option<&'static str> {

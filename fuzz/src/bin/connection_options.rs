@@ -1,9 +1,9 @@
 //! URLs of sources, and option files that hold a client's password.
 #![no_main]
 
-use fuzz::seeds;
 use client::ConnectOptions;
 use client::option_file::OptionFile;
+use fuzz::seeds;
 
 fn texts() -> Vec<Vec<u8>> {
     seeds::texts(&[
