@@ -1,4 +1,4 @@
-//! The command line of the `slipstream lab …` commands, for the program to offer.
+//! Command line of the `slipstream lab …` commands, which the program offers.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ use crate::tpcc::{self, Limit, Style, TpccOptions};
 pub enum LabCommand {
     /// Replay recorded logs through the whole pipeline into a fresh store; print rates, CPU by stage and peak memory
     Replay(ReplayFlags),
-    /// Replay the same log with each mechanism on and off by turns; print medians and ratios
+    /// Replay the same log alternately with each mechanism on and off; print medians and ratios
     Ablation(AblationArgs),
     /// Replay the same log alternately with ours and with MySQL's own tools; print medians and ratios
     Compare(CompareArgs),
@@ -99,7 +99,7 @@ pub struct TpccArgs {
     /// Connections that load at the same time
     #[arg(long, default_value_t = 4)]
     pub load_threads: usize,
-    /// Set in every session first: NAME=VALUE, comma between, as
+    /// Variables to set first in every session: NAME=VALUE, comma-separated, as
     /// binlog_row_image=MINIMAL,binlog_transaction_compression=ON
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub session_variables: Vec<String>,
@@ -233,17 +233,17 @@ impl TpccArgs {
     }
 }
 
-/// The commands, as clap has them. The program adds the options of [`PipelineOptions`] to `replay`.
+/// The commands in clap's form. The program adds the options of [`PipelineOptions`] to `replay`.
 #[must_use]
 pub fn command() -> clap::Command {
     let command = clap::Command::new("lab").subcommand_required(true).arg_required_else_help(true);
     LabCommand::augment_subcommands(command).about("Experiments: replay recorded logs, record them, TPC-C")
 }
 
-/// Runs what was given to [`command`]; results go to standard output. `options` reads the pipeline's options.
+/// Runs the given command and prints results to standard output. `options` reads the pipeline's options.
 ///
 /// # Errors
-/// Code 1 when a check fails; what is wrong, with its exit code.
+/// Code 1 if a check fails; otherwise the failure with its exit code.
 pub fn run(
     given: &ArgMatches,
     options: &dyn Fn(&ArgMatches) -> Result<PipelineOptions, Failure>,
@@ -261,7 +261,7 @@ pub fn run(
     }
 }
 
-/// `Ok(false)`: it ran, and what it checks does not hold.
+/// Runs any command except `replay`. `Ok(false)` means that it ran and a check failed.
 fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
     let out = &mut std::io::stdout();
     match command {

@@ -1,5 +1,5 @@
-//! Bad input, each against the real thing: a clear error, the right exit code, no panic; and an equal copy wherever
-//! going on is possible.
+//! Bad input of every kind, tried on the real program: a clear error, the right exit code, no panic; and an equal copy
+//! wherever it is possible to continue.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};

@@ -70,7 +70,7 @@ fn a_copy_without_a_lock_is_exact_when_it_has_settled() {
         || replica.log().contains("without a lock, starting at").then_some(()),
         || replica.log(),
     );
-    // Nothing more of the log comes, so the copy cannot settle before it is let go.
+    // No more of the log arrives, so the copy cannot settle before it is released.
     proxy.hold_dumps(Some(0));
     let half_read = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -269,7 +269,7 @@ fn a_copy_of_a_table_that_was_killed_leaves_the_table_as_it_was() {
         replica = Replica::follow(&server, &data, &["--copy-rate=100K", "--cut-interval=100ms"]);
         replica.catch_up(&server);
         assert!(replica.log().contains("again.keyed did not finish"), "{}", replica.log());
-        // A table that is made now must not find the rows of the copy.
+        // A table created now must not receive the copy's rows.
         server.sql(&format!("CREATE TABLE again.after{round} (id INT PRIMARY KEY, n INT, pad VARCHAR(300))"));
     }
     for table in ["again.keyed", "again.bag", "again.wide"] {
@@ -298,8 +298,8 @@ fn ddl_in_the_middle_of_a_table_s_copy() {
         proxy.hold_dumps(None);
         asked.join().unwrap()
     };
-    // Replay that is let go may stand between the copy's GTID set and the statement for long enough to switch: then the
-    // copy is whole, and the statement finds it in the table's place.
+    // Once released, replay may be between the copy's GTID set and the statement for long enough to switch. The copy is
+    // then complete, and the statement finds it in the table's place.
     let ended = |ran: &Ran, texts: &[&str]| match ran.out.contains("attempts: 1") {
         true => drop(ran.expect(0, &["copied"])),
         false => drop(ran.expect(1, texts)),

@@ -1,4 +1,4 @@
-//! Replay goes on from data folders that an earlier program made (`tests/fixtures/folders`), without a server.
+//! Replay continues from data folders that an earlier program made (`tests/fixtures/folders`), without a server.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use store::{Disk, DiskOptions, KeyRange, ReadOrder, Snapshot, Store, TableReader};
 use whole_program_tests::{Replica, folder, repository, slipstream};
 
-/// All but `shop.unclear`, whose rows a statement changed as text.
+/// All except `shop.unclear`, whose rows a statement changed as text.
 const TABLES: &[&str] = &[
     "`café`.`ta``ble`",
     "shop.bag",
@@ -46,8 +46,8 @@ fn rows(data: &Path) -> String {
     format!("{rest}and {fillers} long rows\n")
 }
 
-/// Entries of the index that was being filled, once the rest is made: a replica would do it in the background, but with
-/// files as source it ends with them.
+/// Entries of the index that was being filled, once the rest is built: a replica would do that in the background, but
+/// with files as its source it ends when they do.
 fn entries(data: &Path) -> usize {
     let (disk, recovered) = Disk::open(&data.join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
     let recovered = recovered.unwrap();
@@ -74,7 +74,7 @@ fn replay_goes_on_from_folders_of_an_earlier_program() {
         let data = all.join(name);
         let text = data.to_str().unwrap();
         if name == "unsettled" {
-            // What `replayed` has in quarantine, and what it skips.
+            // The transactions that `replayed` lacks because of its quarantine and its skip list.
             let facts = std::fs::read_to_string(all.join("replayed/skipped")).unwrap();
             let (uuid, _) = facts.trim().split_once(':').unwrap();
             slipstream(&["skip", "--data", text, &format!("{uuid}:127:130")]).expect(0, &[]);

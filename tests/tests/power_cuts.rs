@@ -1,11 +1,11 @@
 //! The power fails at any moment: what was acknowledged is there, what is there is an exact prefix of the source's
 //! history, and replication continues from it to an equal end (invariants 12, 13, 15).
 //!
-//! A *life* is one data folder and what happens to it: rounds of start, load, cut, look. When a cut comes is by the
-//! wall clock; what is checked holds for every moment. What survives of unsynced bytes and names is chosen by the seed.
+//! A *life* is one data folder and what happens to it: rounds of start, load, cut, look. The wall clock decides when a
+//! cut comes; the checks hold for every moment. The seed decides which unsynced bytes and names survive.
 //!
-//! By hand: SLIPSTREAM_POWER_CUT_SEED=N chooses the seeds, SLIPSTREAM_POWER_CUT_FAULT=TEXT the faults whose names hold
-//! the text, SLIPSTREAM_POWER_CUT_TAKE_OUT=RULES takes syncs out of every life (`power_cut::journal::skips`).
+//! By hand: SLIPSTREAM_POWER_CUT_SEED=N chooses the seeds, SLIPSTREAM_POWER_CUT_FAULT=TEXT the faults whose names
+//! contain the text, SLIPSTREAM_POWER_CUT_TAKE_OUT=RULES removes syncs from every life (`power_cut::journal::skips`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::PathBuf;
@@ -537,8 +537,8 @@ fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
     assert!(store_cuts > 0 && purged > 0, "{store_cuts} {purged}: there was nothing to be cut to");
 }
 
-/// Found by power cuts: a replica killed between a transaction's receipt and its acknowledgement holds what its source
-/// has not executed yet, and was refused for that.
+/// Found by power cuts: a replica killed between a transaction's receipt and its acknowledgement holds something its
+/// source has not executed yet, and was refused because of it.
 #[test]
 fn a_transaction_that_waits_for_its_acknowledgement_is_not_errant() {
     let source = Source::start();
@@ -567,8 +567,8 @@ fn a_transaction_that_waits_for_its_acknowledgement_is_not_errant() {
     });
 }
 
-/// Found by power cuts: after the folders of store and relay log were made, their names became durable only when the
-/// facts about a source server were written, of which a start from files has none.
+/// Found by power cuts: the folders of store and relay log were created, but their names became durable only when the
+/// facts about a source server were written. A start from files has none.
 #[test]
 fn what_was_replayed_from_files_is_durable() {
     let server = Server::start("power-files", &[]);
@@ -586,8 +586,8 @@ fn what_was_replayed_from_files_is_durable() {
     assert_equal_at_rest(&server, data, &[DB]);
 }
 
-/// The mark of a copy that came to no end stayed when the next start needed no copy: each start until the first cut
-/// then removed a relay log with acknowledged transactions.
+/// The mark of an unfinished copy remained when the next start needed no copy. Each start until the first cut then
+/// removed a relay log with acknowledged transactions.
 #[test]
 fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
     let server = Server::start("power-mark", &[]);
@@ -753,9 +753,9 @@ const OF_STORE: Fault = Fault { name: "", rules: "", phase: CUTS, way: Way::Runs
 /// Files named by a number.
 const TABLES: &str = "data/store/tables/1*;data/store/tables/2*;data/store/tables/3*;data/store/tables/4*;data/store/tables/5*;data/store/tables/6*;data/store/tables/7*;data/store/tables/8*;data/store/tables/9*;data/store/tables/0*";
 
-/// The checker is trusted once it has caught planted faults: with any one sync taken out, a power cut does what it must
-/// never do. Each fault has a bounded number of cuts to show. With nothing taken out the same lives show none (looked
-/// at in the long form; the short one has the test above for that).
+/// The checker is trusted once it has caught planted faults: with any one sync removed, a power cut does what it must
+/// never do. Each fault has a bounded number of cuts in which to show. With nothing removed the same lives show none
+/// (checked in the long form; the short one has the test above for that).
 #[test]
 fn each_sync_is_missed_when_it_is_taken_out() {
     let source = Source::start();

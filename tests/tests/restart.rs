@@ -315,9 +315,9 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
     slipstream(&["skip", &statement, "--data", path]).expect(0, &[]);
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.catch_up(&server);
-    // What was skipped is executed: it is neither asked for again nor skipped twice.
+    // A skipped transaction counts as executed: it is neither requested again nor skipped twice.
     slipstream(&["skip", &gtid, "--data", path]).expect(1, &["already executed"]);
-    // A GTID that has yet to come, named to a running replica, a tagged one too.
+    // A future GTID, named to a running replica; a tagged one too.
     let uuid = gtid.split(':').next().unwrap().to_owned();
     slipstream(&["skip", &format!("{uuid}:bad:1"), "--data", path]).expect(0, &[]);
     server.sql("SET gtid_next = 'AUTOMATIC:bad'; INSERT INTO a.t VALUES (3)");

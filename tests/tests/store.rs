@@ -185,8 +185,8 @@ fn what_a_copy_needs_is_named() {
     }
 }
 
-/// Killed at random moments under load, with generations so small that cuts, compaction and purges are always under
-/// way.
+/// Killed at random moments under load, with generations so small that cuts, compaction and purges are always in
+/// progress.
 #[test]
 fn killed_under_load_again_and_again() {
     let server = Server::start("kills", &[]);

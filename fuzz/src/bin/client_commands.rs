@@ -5,7 +5,7 @@ use fuzz::{Input, seeds};
 use wire::handshake::capability;
 use wire::server::{ClientCommand, LoginRequest, SessionChanges};
 
-/// Placeholders of the statement that is executed.
+/// Placeholders of the executed statement.
 const PLACEHOLDERS: usize = 3;
 
 fn packets() -> Vec<Vec<u8>> {
@@ -45,9 +45,9 @@ fuzz::fuzz_target!(init: seeds::write(packets), |data: &[u8]| {
         Ok(ClientCommand::Execute(execute)) => {
             let Ok(first) = execute.params(PLACEHOLDERS, &[], &|_| flags & 4 != 0) else { return };
             assert!(first.values.len() >= PLACEHOLDERS && first.types.len() == first.values.len());
-            // Types that are known change nothing where the client sends them.
+            // Known types change nothing when the client sends them.
             let again = execute.params(PLACEHOLDERS, &first.types, &|_| flags & 4 != 0);
-            // NaN is not equal to itself, its bits are.
+            // NaN is not equal to itself, but its bits are.
             assert_eq!(format!("{:?}", Ok::<_, wire::WireError>(first)), format!("{again:?}"));
         }
         _ => {}

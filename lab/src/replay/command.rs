@@ -1,4 +1,6 @@
-//! `slipstream lab replay`.
+//! Command line of `slipstream lab replay`.
+//!
+//! In: parsed options. Out: a replay's figures, printed. Never here: the replay itself.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,29 +15,29 @@ use replica::{Exit, Failure, MemoryPlan};
 use super::grain::GrainFlags;
 use super::{Grain, OnDisk, Pace, ReplayOptions, replay};
 
-/// What `lab replay` takes besides [`PipelineOptions`].
+/// Options of `lab replay`, besides [`PipelineOptions`].
 #[derive(Debug, Clone, Args)]
 pub struct ReplayFlags {
     /// Binlog files, or index files that list them, in order
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-    /// Binlog or index file to replay before the measured ones, timed apart (a load phase); may be repeated
+    /// Binlog or index file to replay before the measured ones, timed separately (a load phase); may be repeated
     #[arg(long, value_name = "LOG")]
     pub load: Vec<PathBuf>,
     /// Feed the measured logs F times as fast as the source committed, with fresh commit times, and print the lag
     #[arg(long, value_name = "F")]
     pub pace: Option<f64>,
-    /// The same with TPS transactions a second, whatever the source's pace was
+    /// As --pace, but with TPS transactions a second, whatever the source's pace was
     #[arg(long, value_name = "TPS", conflicts_with = "pace")]
     pub rate: Option<f64>,
-    /// Memory, queue and progress every 100 ms of the measured phase, in the JSON document
+    /// Add memory, queue and progress of the measured phase, every 100 ms, to the JSON document
     #[arg(long, requires = "json")]
     pub samples: bool,
-    /// Measure reading too, outside of the timed part: everything, then N random keys; again after full compaction
+    /// Also measure reading, outside the timed part: everything, then N random keys; again after full compaction
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_value_t = 0,
           default_missing_value = "1000000")]
     pub reads: u64,
-    /// The store lies on disk and is cut so that about this much memory is used [default: all rows stay in memory]
+    /// Keep the store on disk and cut it so that about this much memory is used [default: all rows stay in memory]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// New folder for relay log and store, removed afterwards [default: a temporary one in TMPDIR]
@@ -43,15 +45,15 @@ pub struct ReplayFlags {
     pub folder: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) grain: GrainFlags,
-    /// The result as one JSON document
+    /// Print the result as one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Hash the result (outside of the timed part)
+    /// Hash the result (outside the timed part)
     #[arg(long)]
     pub hash: bool,
 }
 
-/// Threads and memory, and when the relay log is synced: the program's options.
+/// The program's options for threads and memory, and for syncing the relay log.
 #[derive(Clone, Debug)]
 pub struct PipelineOptions {
     /// Threads and memory.
@@ -60,10 +62,10 @@ pub struct PipelineOptions {
     pub relay_sync: SyncPolicy,
 }
 
-/// Replays recorded files and prints the figures. `no_decoders`: `--decoders 0` was given, not left out.
+/// Replays recorded files and prints the figures. `no_decoders` is true if `--decoders 0` was given.
 ///
 /// # Errors
-/// Code 2 for options that mean nothing together; why a file cannot be read or replay stopped.
+/// Code 2 for options that do not go together; otherwise why a file cannot be read or replay stopped.
 pub(crate) fn run(
     flags: &ReplayFlags,
     options: PipelineOptions,
@@ -131,7 +133,7 @@ fn failure(error: &anyhow::Error) -> Failure {
     });
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        // Some errors name their cause themselves.
+        // Some errors already name their cause.
         if !text.contains(&cause) {
             text.push_str(if text.is_empty() { "" } else { ": " });
             text.push_str(&cause);

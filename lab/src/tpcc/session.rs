@@ -104,19 +104,19 @@ impl Session {
         Ok(Session { connection, statements: HashMap::new() })
     }
 
-    /// A statement as text, without rows.
+    /// Runs a text statement that returns no rows.
     pub(crate) fn text(&mut self, sql: &str) -> Result<(), ClientError> {
         self.connection.exec(sql).map(drop)
     }
 
-    /// A prepared statement without rows; affected rows.
+    /// Runs a prepared statement that returns no rows; returns the number of affected rows.
     pub(crate) fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, ClientError> {
         self.prepare(sql)?;
         let Some(statement) = self.statements.get(sql) else { return Err(ClientError::Broken) };
         Ok(self.connection.execute_ok(statement, params)?.affected_rows)
     }
 
-    /// A prepared statement's rows.
+    /// Rows of a prepared statement.
     pub(crate) fn rows(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Vec<Cell>>, ClientError> {
         self.prepare(sql)?;
         let Some(statement) = self.statements.get(sql) else { return Err(ClientError::Broken) };
@@ -139,7 +139,7 @@ impl Session {
         Ok(found)
     }
 
-    /// The first row of a prepared statement.
+    /// First row of a prepared statement.
     pub(crate) fn row(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Option<Vec<Cell>>, ClientError> {
         Ok(self.rows(sql, params)?.into_iter().next())
     }

@@ -199,7 +199,7 @@ impl Terminal {
         if other >= self.warehouse { other + 1 } else { other }
     }
 
-    /// Carries `input` out, to its commit or rollback.
+    /// Runs a transaction with `input` to its commit or rollback.
     pub(crate) fn perform(&self, session: &mut Session, input: &Input, style: Style) -> Result<Outcome, ClientError> {
         if style == Style::Procedures {
             return self.call(session, input);
@@ -215,7 +215,7 @@ impl Terminal {
             Input::StockLevel { threshold } => self.stock_level(session, *threshold),
         };
         if let Err(ClientError::Server { .. } | ClientError::UnexpectedAnswer { .. }) = &result {
-            // A lock wait that timed out has undone its statement only. The first error is the one to report.
+            // A lock wait that timed out has undone only its statement. The first error is the one to report.
             let _ = session.text("ROLLBACK");
         }
         result
@@ -317,7 +317,7 @@ impl Terminal {
         Ok(Outcome::Committed)
     }
 
-    /// Takes a line's quantity off the stock; the district's S_DIST text.
+    /// Deducts a line's quantity from the stock; returns the district's S_DIST text.
     fn take_stock(&self, session: &mut Session, district: u64, line: &OrderLine) -> Result<Vec<u8>, ClientError> {
         let index = (district - 1) as usize % SELECT_STOCK.len();
         let key = [Param::from(line.supply_warehouse), line.item.into()];
@@ -494,7 +494,7 @@ macro_rules! select_stock {
 /// One statement per district: each S_DIST_xx is a column of its own.
 const SELECT_STOCK: [&str; 10] = select_stock!("01" "02" "03" "04" "05" "06" "07" "08" "09" "10");
 
-/// By last name it is the middle one, ordered by first name, rounded up (clause 2.5.2.2).
+/// Among customers of one last name it is the middle one by first name, rounded up (clause 2.5.2.2).
 fn customer_id(session: &mut Session, warehouse: u64, district: u64, customer: &Customer) -> Result<i64, ClientError> {
     match customer {
         Customer::Id(id) => Ok(*id as i64),

@@ -125,13 +125,13 @@ impl Row {
         }
     }
 
-    /// Every transaction writes the row, so a snapshot at n sees version n, neither less nor more.
+    /// Every transaction writes the row, so a snapshot at n sees exactly version n.
     fn sees(&self, at: u64) -> bool {
         let Ok(versions) = self.versions.read() else { return false };
         versions.iter().rev().find(|version| **version <= at) == Some(&at)
     }
 
-    /// Frees what nobody holds.
+    /// Frees versions that nobody holds.
     fn tidy(&self) {
         if let Ok(mut replaced) = self.replaced.lock() {
             replaced.sweep(&mut Vec::new());
@@ -158,7 +158,7 @@ pub fn snapshots_and_writers() {
     assert_eq!(row.published.oldest_needed(), 4, "old versions are kept for nobody");
 }
 
-/// The same, wrongly: the number is read first and a view pinned after. To show that the model finds it.
+/// As above, but wrong: reads the number first and pins a view later. Shows that the model finds this.
 pub fn pins_in_two_steps() {
     let row = Row::new();
     let worker = replay(&row, 4);
@@ -169,12 +169,12 @@ pub fn pins_in_two_steps() {
     let _ = worker.join();
 }
 
-/// A snapshot is given up beside a worker that then drops what it saw: the reader finds the mark after it has read.
+/// A snapshot is given up while a worker drops what it saw: the reader finds the mark after it has read.
 pub fn snapshots_given_up() {
     given_up(true);
 }
 
-/// The same, wrongly: the oldest number needed is raised before the view is marked.
+/// As above, but wrong: raises the oldest needed number before it marks the view.
 pub fn marks_after_raising() {
     given_up(false);
 }
@@ -200,7 +200,7 @@ fn given_up(marks_first: bool) {
     let _ = (limits.join(), worker.join());
 }
 
-/// A connection that ends because the snapshot is too old knows that it does (`copy`, `Run::fail`).
+/// A connection that ends because the snapshot is too old knows the reason (`copy`, `Run::fail`).
 pub fn copy_that_expires() {
     let ending = Arc::new(copy_ending::Ending::default());
     let watch = Arc::clone(&ending);
