@@ -239,7 +239,7 @@ impl Worker {
     /// Before a table's definition changes, the parts of its rows in a lane become whole rows: see [`Lane::complete_parts`].
     pub(crate) fn complete_parts(&self, flight: &InFlight, lane_index: usize, lane: &mut Lane, oldest_needed: u64) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
-        let sequence = piece.first.0.saturating_sub(1);
+        let sequence = piece.first.0;
         for table in piece.altered.iter().filter(|_| piece.first.0 < self.publisher.limit()) {
             let shape = OwnedShape::of(table);
             if let Err(error) = lane.complete_parts(lane_index, &shape.lend(), sequence, oldest_needed, layers) {

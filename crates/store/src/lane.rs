@@ -578,9 +578,13 @@ impl Lane {
         Ok(below.map_err(store_error)? == Below::Live)
     }
 
-    /// Makes whole rows of all that stands as parts of a table's rows in this lane, in whatever generation: before a
-    /// statement whose sequence number is above `sequence` alters the table, which `shape` has as it was. Everything
-    /// before that statement was applied here.
+    /// Makes whole rows of all that stands as parts of a table's rows in this lane, in whatever generation: before the
+    /// statement `sequence` alters the table, which `shape` has as it was. Everything before that statement was applied
+    /// here.
+    ///
+    /// The whole rows are versions of the statement's own number, so nobody sees them yet. A reader who sees them would
+    /// pass over a row: it read the part above the row's layer, where a part has no place, and would find the row
+    /// shadowed by a whole one when it comes to that layer.
     ///
     /// # Errors
     /// As `apply`.

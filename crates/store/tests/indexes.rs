@@ -345,7 +345,7 @@ impl World {
         let (layers, oldest) = (self.store.visibility().layers(), self.store.visibility().oldest_needed());
         for lane in 0..LANES {
             let mut held = layers.active.lane_mut(lane).unwrap();
-            held.complete_parts(lane, &shape.lend(), self.sequence, oldest, &layers).unwrap();
+            held.complete_parts(lane, &shape.lend(), self.sequence + 1, oldest, &layers).unwrap();
         }
     }
 
