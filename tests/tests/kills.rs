@@ -206,7 +206,7 @@ impl Run {
             phase,
             kept: kept.split("kept ").nth(1).unwrap_or_default().chars().take(60).collect(),
             recovered_ms: number("recovered in "),
-            replayed: number("ms: "),
+            replayed: number("replayed "),
             since_cut_ms,
         });
     }

@@ -166,7 +166,7 @@ mod tests {
         for refused in [FolderLock::exclusive(dir.path()), FolderLock::shared(dir.path())] {
             let failure = refused.unwrap_err();
             assert_eq!(failure.exit, Exit::FolderInUse);
-            assert!(failure.text.contains(&format!("process {} has it", std::process::id())), "{}", failure.text);
+            assert!(failure.text.contains(&format!("process {} owns it", std::process::id())), "{}", failure.text);
         }
         drop(first);
         assert_eq!(owner(dir.path()), None);
