@@ -1,12 +1,13 @@
-//! What compaction costs for each distinct entry at each level, and in all for each row change that came in. Prints machine,
-//! load and a result hash.
+//! Cost of compaction per distinct entry at each level, and in total per row change. Prints machine, load and a result
+//! hash.
 //!
 //! `cargo run --release -p store --example compaction_cost [CUTS [ROWS_PER_CUT]]`
 //!
-//! Cuts of rows of 300 bytes go into a tree; behind each one every step that is due is taken, as replay does while cuts come.
-//! Of each cut's keys some were in earlier cuts. Twice each: into a tree whose last level is three times all the cuts (what
-//! comes is never due there; at the end it is merged into it at once), and into an empty one, whose last level is made anew
-//! as often as it is due. One thread, so ns of CPU are all that is spent; ns on the wall have the disk's syncs in them.
+//! Writes cuts of 300-byte rows into a tree; after each cut it takes every step that is due, as replay does while cuts
+//! arrive. A share of each cut's keys occurred in earlier cuts. Each case runs twice: over a tree whose last level is
+//! three times the size of all the cuts (no merge into it comes due; the rest is merged into it once at the end), and
+//! over an empty tree, whose last level is rewritten each time that is due. It runs on one thread, so CPU ns are the
+//! whole cost; wall-clock ns include the disk's syncs.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, HashSet};

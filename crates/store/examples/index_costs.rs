@@ -1,4 +1,5 @@
-//! What secondary indexes cost replay and cuts, and how fast they are read. Prints machine, load and a result hash.
+//! Cost of secondary indexes in replay and in cuts, and the speed of reading them. Prints machine, load and a result
+//! hash.
 //!
 //! `cargo run --release -p store --example index_costs [ROWS]`
 #![allow(clippy::unwrap_used, clippy::expect_used)]

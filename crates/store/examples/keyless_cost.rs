@@ -1,9 +1,9 @@
-//! What an update of one row costs in a table without a key and in one with a key, by the number of rows in it.
+//! Cost of updating one row in tables with and without a key, by the number of rows in the table.
 //!
-//! `cargo run --release -p store --example keyless_cost [ROWS…]`; default 1,000, 100,000 and 10,000,000. Every row without a key is
-//! there twice. The rows lie on disk, in one cut; 50,000 rows chosen at random are updated, each image checked against the
-//! store. Prints the machine, then per table size the microseconds of an update (of the clock, and of this thread on a
-//! core, which others on the machine do not lengthen) and a hash of what is left.
+//! `cargo run --release -p store --example keyless_cost [ROWS…]`; default 1,000, 100,000 and 10,000,000. Every keyless
+//! row is there twice. The rows are on disk, in one cut; 50,000 rows chosen at random are updated, each image checked
+//! against the store. Prints the machine, then per table size the microseconds per update (wall clock, and this
+//! thread's CPU time, which other load on the machine does not lengthen) and a hash of the remaining rows.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::ops::ControlFlow;

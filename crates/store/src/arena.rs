@@ -1,7 +1,7 @@
-//! Append-only segments that hold versions, with the bytes of dead ones counted per segment.
+//! Append-only segments of versions, with a count of dead bytes per segment.
 //!
-//! In: records. Out: references that stay good until the record is marked dead and its segment is emptied.
-//! Never here: who is dead (the table decides).
+//! In: records. Out: references that stay valid until the record is marked dead and its segment is emptied. Never here:
+//! the decision which record is dead (the table makes it).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
-//! Values of a tree by keys that only ascend: what a cut asks for.
+//! Point reads of a tree at ascending keys, as a cut makes them.
 //!
-//! In: keys, each behind the one before. Out: their values. Where keys lie close together it goes along the tree's
-//! entries, which costs a tenth of a look-up for each; where they do not, it looks each up.
+//! In: keys in ascending order. Out: their values. Where keys are dense, it iterates over the tree's entries, at a
+//! tenth of the cost of a look-up per entry; where they are sparse, it looks each one up.
 
 use std::sync::Arc;
 

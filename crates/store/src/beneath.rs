@@ -1,7 +1,7 @@
-//! What rows were below a generation, as far as secondary indexes need it: which of their entries the cut removes.
+//! State of rows below a generation, as far as secondary indexes need it: which of their entries the cut removes.
 //!
-//! In: the first change of an indexed column, the first insertion of a row. Out: per slot what lies below. Never here:
-//! anything for tables without secondary indexes; more than the sort keys of what was below.
+//! In: the first change of an indexed column, the first insertion of a row. Out: per slot, what the layers below hold.
+//! Never here: tables without secondary indexes; more of the row below than its sort keys.
 
 use catalog::{IndexSet, remembered_sort_key};
 

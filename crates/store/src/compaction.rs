@@ -1,8 +1,8 @@
 //! Which rows compaction may drop.
 //!
-//! In: the tables and indexes alive at the last durable cut. Out: what is dead. Never here: a row or entry dropped that
-//! any recoverable state can show: an id is dead only when the last durable cut does not know it any more (invariant
-//! 2).
+//! In: the tables and indexes alive at the last durable cut. Out: which ids are dead. Never here: dropping a row or
+//! entry that any recoverable state can show; an id is dead only once the last durable cut no longer knows it
+//! (invariant 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Rows of an initial copy, on their way into the tree.
 //!
-//! In: rows of tables as the source has them at one GTID set, from several threads, in any order. Out: sorted runs,
-//! and at the end one cut that makes them all the store's content. Never here: a generation; anything of an
-//! unfinished copy after a restart (without a cut the tree is thrown away).
+//! In: rows of tables as the source has them at one GTID set, from several threads, in any order. Out: sorted runs, and
+//! at the end one cut that makes them all the store's content. Never here: a generation; any trace of an unfinished
+//! copy after a restart (a tree without a cut is discarded).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};

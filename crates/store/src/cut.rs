@@ -1,7 +1,7 @@
-//! A cut: everything up to a transaction boundary goes into the tree, at once.
+//! A cut: writes everything up to a transaction boundary into the tree, atomically.
 //!
-//! In: sealed generations and spills, oldest first. Out: one sorted ingestion with the cut's record. Never here: a
-//! row above the boundary, a row of a table that is gone at the boundary.
+//! In: sealed generations and spills, oldest first. Out: one sorted ingestion with the cut's record. Never here: a row
+//! above the boundary; a row of a table that no longer exists at the boundary.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;

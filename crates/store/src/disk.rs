@@ -1,10 +1,10 @@
-//! The one tree on disk.
+//! The tree on disk.
 //!
-//! In: sorted rows with the record of their cut, in one ingestion (invariant 1). Out: rows at a tree number, the newest
-//! cut's record. Never here: a log, a row above the cut, a deletion that a DDL asked for (invariant 2).
+//! In: sorted rows and the record of their cut, in one ingestion (invariant 1). Out: rows at a tree number, the newest
+//! cut's record. Never here: a log, a row above the cut, per-row deletions for a DDL statement (invariant 2).
 //!
-//! Tree numbers count the tree's changes and are not source sequence numbers (invariant 5); the cut's record maps one
-//! to the other. Reads are exclusive: reading at n sees what is below n.
+//! Tree numbers count changes to the tree and are not source sequence numbers (invariant 5); the cut's record maps one
+//! to the other. Reads are exclusive: a read at n sees entries below n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,8 @@
 //! Index entries on their way into a run: gathered row by row, written in order.
 //!
-//! In: for every row of a cut or spill what lies below it and what it is now. Out: the entries that come and go,
-//! sorted. Never here: an entry of an index whose fill has not come to its row (the fill will); more in memory than
-//! [`gathered_bytes_max`] says (what is above goes through a tree in the scratch folder).
+//! In: for every row of a cut or spill, its state below and its new state. Out: the entries added and removed, sorted.
+//! Never here: an entry of an index whose fill has not reached its row (the fill will write it); more in memory than
+//! [`gathered_bytes_max`] allows (the excess goes through a tree in the scratch folder).
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What can go wrong with the store's files.
+//! Errors of the store.
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,10 @@
-//! The GTIDs of what is visible, at the newest view and at older ones.
+//! GTID sets of the newest view and of older ones.
 //!
-//! In: the GTIDs that each move of the watermark makes visible. Out: the set at a view that somebody asks for. Never
-//! here: a copy of the set for a move that nobody asks about.
+//! In: the GTIDs that each move of the watermark makes visible. Out: the set as of a view, on request. Never here: a
+//! copy of the set for a move whose set nobody requests.
 //!
-//! The newest set is kept, with the GTIDs of recent moves in the order they came: an older set is the newest one
-//! without those of later moves. Before moves are forgotten, held views that need them get their set.
+//! The newest set is kept, with the GTIDs of recent moves in order: an older set is the newest one minus those of later
+//! moves. Before moves are forgotten, the held views that depend on them get their set.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
-//! Filling an index that came with a later DDL, step by step, beside replay (invariant 18).
+//! Fills an index added by a later DDL statement, step by step, while replay runs (invariant 18).
 //!
-//! In: the tree's rows and the indexes that its newest cut knows and does not hold whole. Out: their entries, and how
-//! far they go, in one run a step. Never here: a cut at the same time, so that the rows read are those the entries
-//! stand for; a reader that uses an index before its last step. A restart goes on where the last step ended.
+//! In: the tree's rows, and the indexes that its newest cut knows but does not hold completely. Out: one run per step,
+//! with the index entries and the key that the fill has reached. Never here: a cut at the same time, so the rows read
+//! match the entries written; a reader of the index before the fill's last step. After a restart, the fill continues
+//! where its last step ended.
 
 use std::sync::Arc;
 

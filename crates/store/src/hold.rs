@@ -1,7 +1,7 @@
-//! Holding the watermark, for whoever compares rows at one GTID set.
+//! Trait for holding the watermark, used to compare rows at one GTID set.
 //!
-//! In: a GTID set that must become visible exactly. Out: whether it did. Never here: what moves the watermark: that
-//! implements this.
+//! In: a GTID set that must become visible exactly. Out: whether it did. Never here: the code that moves the watermark,
+//! which implements this trait.
 
 use std::time::Duration;
 

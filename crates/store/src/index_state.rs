@@ -1,9 +1,9 @@
-//! How far the tree holds each secondary index.
+//! How much of each secondary index the tree holds.
 //!
 //! In: the catalog of each cut, the progress of fills. Out: which entries a cut writes, which index a reader may use.
-//! Invariant: an index that is complete has exactly one entry for each row in the tree; one that is being filled has
-//! exactly those of the rows up to a key; any other has none that counts. A fill and a cut never run at once, so that
-//! each sees the other's rows and entries whole.
+//! Invariant: a complete index has exactly one entry for each row in the tree; an index that is being filled has
+//! exactly the entries of the rows up to a key; any other index has no valid entries. A fill and a cut never run at the
+//! same time, so each sees the other's rows and entries in full.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! A lane: the rows one apply worker owns, by table.
+//! A lane: the rows that one apply worker owns, by table.
 //!
-//! In: row changes of this lane, in log order. Out: versions. Never here: a change whose row is not as the log says
-//! passes unseen while `check_images` asks to look (invariant 20).
+//! In: row changes of this lane, in log order. Out: versions. Never here: a mismatch between row and log that goes
+//! unnoticed although `check_images` asks for the check (invariant 20).
 
 use std::sync::Arc;
 

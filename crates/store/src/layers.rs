@@ -1,8 +1,8 @@
-//! Generations in memory, one above the other, over the tree.
+//! Stack of in-memory generations above the tree.
 //!
 //! In: sealed generations from the sequencer's thread, cuts from the cutter's. Out: immutable lists that writers and
-//! readers hold. Invariant: a key's version in a layer is newer than any of it in the layers below; the tree holds
-//! nothing above the newest cut.
+//! readers hold. Invariant: a key's version in a layer is newer than every version of it in the layers below; the tree
+//! holds nothing above the newest cut.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The embedded store: rows in lanes, versions, snapshots at the watermark, one tree on disk below.
 //!
 //! In: row changes of one lane in log order, each with its transaction's sequence number; cuts at transaction
-//! boundaries. Out: rows at a snapshot, which is always a prefix of the source's history. Never here: order between
-//! lanes (the watermark of `apply` makes it), reading events, a log (the relay log is the only one).
+//! boundaries. Out: rows at a snapshot, which is always a prefix of the source's history. Never here: ordering between
+//! lanes (the watermark of `apply` provides it), reading events, a log (the relay log is the only one).
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(

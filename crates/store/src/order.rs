@@ -1,13 +1,13 @@
-//! Rows of a generation in the order of an index, made when a reader first asks.
+//! A generation's rows in index order, built when a reader first asks.
 //!
-//! In: what the lanes wrote since a reader last asked. Out: sorted slices of places, each with its sort key and what
-//! names its row. Never here: work for a writer (a reader goes through the arenas itself, some records under a lane's
-//! lock at a time); what a place holds at a snapshot: the reader asks the lane and compares.
+//! In: versions that the lanes wrote since a reader last asked. Out: sorted slices of entries, each with its sort key
+//! and a reference to its row. Never here: work for a writer (the reader walks the arenas itself, a bounded number of
+//! records per hold of a lane's lock); what a row contains at a snapshot (the reader asks the lane and compares).
 //!
-//! A place is a row's slot. Every version with another sort key than the one before it has an entry, so that the
-//! version a snapshot sees is found under its own key; entries of other versions are passed over. New entries are
-//! sorted into a slice of their own and slices of like size are merged, so that there are few however small the steps
-//! of readers are.
+//! An entry refers to a row's slot. Every version whose sort key differs from that of the previous version has an
+//! entry, so the version that a snapshot sees is found under its own key; entries of other versions are skipped. New
+//! entries are sorted into a slice of their own, and slices of similar size are merged, so there are few slices however
+//! small the readers' steps.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

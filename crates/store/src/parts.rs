@@ -1,12 +1,11 @@
-//! Parts: versions that say what changes in a row that a layer below has.
+//! Parts: versions that record only what changes in a row held by a layer below.
 //!
-//! In: changes of rows that are not in memory: new values of some columns (images that lack columns: MINIMAL, NOBLOB);
-//! of a table without a key, how many copies more or less. Out: whole rows, made by whoever needs one: a cut in the
-//! order of its keys, a reader, a later change that needs all of it. Never here: a column that an index watches, so
-//! that a part never moves its row and is no place of its own (but where a keyless row has none below: readers look); a
-//! part under another definition than the one it is read under (a statement that alters the table makes whole rows of
-//! its parts first, see
-//! `Lane::complete_parts`).
+//! In: changes to rows that are not in memory: new values of some columns (images that lack columns: MINIMAL, NOBLOB),
+//! or, for a table without a key, by how much the number of copies changes. Out: whole rows, assembled by whoever needs
+//! one: a cut in key order, a reader, a later change that needs the whole row. Never here: a column that an index
+//! covers, so a part never moves its row in an index and needs no index entry of its own (except for a keyless row with
+//! nothing below: readers check); a part written under one definition and read under another (a statement that alters
+//! the table first completes its parts, see `Lane::complete_parts`).
 
 use catalog::RowVersions;
 use values::{RowLayout, ValueError};

@@ -1,7 +1,7 @@
-//! One row by its key.
+//! Point read of one row by its key.
 //!
-//! In: a snapshot, a table made ready, the stored bytes of a key. Out: the row, in a buffer of the reader's. Never
-//! here: a lane held while the caller works, an allocation once the buffer has grown.
+//! In: a snapshot, a prepared table, the stored bytes of a key. Out: the row, in the reader's buffer. Never here: a
+//! lane locked while the caller works; an allocation once the buffer has grown.
 
 use catalog::{ConversionBuffers, TableDef};
 use values::{RowView, ValueError};

@@ -1,14 +1,14 @@
-//! The newest view of the store, and the older ones that somebody still reads.
+//! The newest view of the store, and the older views that are still being read.
 //!
-//! In: the next view, from whoever holds the writers' mutex. Out: the newest view, and the oldest sequence number that
-//! anybody can still look at. Never here: a reader that registers: its reference is the pin.
+//! In: the next view, from the holder of the writers' mutex. Out: the newest view, and the oldest sequence number that
+//! any reader can still see. Never here: reader registration; a reader's reference is its pin.
 //!
-//! Invariants (`tests/interleavings`): a view that was loaded and not given up keeps every version it can see; the
-//! oldest number needed is never above such a view, may lag behind, and never goes back.
+//! Invariants (`tests/interleavings`): a loaded view that was not given up keeps every version it can see; the oldest
+//! number needed is never above that of such a view, may lag, and never decreases.
 //!
-//! Loading takes the view and its pin in one step. Reading a number first and pinning it after is a race: the publisher
-//! moves on in between, and a lane unlinks the version. A view is counted after the swap returned, so nobody can begin
-//! to hold one that nobody held then.
+//! Loading takes the view and its pin in one step. Reading a number first and pinning it afterwards is a race: in
+//! between the publisher advances and a lane unlinks the version. References to a view are counted only after the swap
+//! has returned, so no new reader can acquire an unreferenced view.
 
 use std::collections::VecDeque;
 

@@ -1,12 +1,12 @@
 //! Rows in the order of the identifying key or of a secondary index, from either end.
 //!
-//! In: a snapshot (or the one writer's look at the newest versions), a table made ready, an order, bounds. Out: its
-//! rows in that order, each once. Never here: a row above the snapshot's watermark, a lock held while the caller works,
-//! anything of a row that is not asked for: rows are fetched one at a time.
+//! In: a snapshot (or the single writer's read of the newest versions), a prepared table, an order, bounds. Out: the
+//! rows in that order, each once. Never here: a row above the snapshot's watermark; a lock held while the caller works;
+//! rows fetched ahead of need (they are fetched one at a time).
 //!
-//! Every layer gives places in order: a generation its slices (`order`), a tree its entries. They are merged by key. A
-//! place counts when the row has, in that layer, a visible version under exactly this key and no newer layer has any
-//! visible version of it.
+//! Every layer yields entries in key order: a generation from its slices (`order`), a tree from its own entries. They
+//! are merged by key. An entry counts if that layer has a visible version of the row under exactly this key, and no
+//! newer layer has any visible version of the row.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! What a reader names: a table made ready, an order of its rows, bounds in it.
+//! What a reader specifies: a prepared table, an order of its rows, bounds in that order.
 //!
-//! In: a table's definition, values of the first columns of a key. Out: the bytes that ranges are bounded by.
+//! In: a table's definition, values of a key's first columns. Out: the bytes that bound a range.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
-//! Reading rows at a snapshot.
+//! Full scan of a table at a snapshot.
 //!
-//! In: a snapshot, a table as the snapshot's catalog has it. Out: its rows, each once. Never here: a row above the
-//! snapshot's watermark, a lock held while the caller works.
+//! In: a snapshot, a table as the snapshot's catalog defines it. Out: its rows, each once. Never here: a row above the
+//! snapshot's watermark; a lock held while the caller works.
 
 use std::ops::ControlFlow;
 

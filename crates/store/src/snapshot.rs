@@ -1,8 +1,8 @@
-//! What is visible, and snapshots of it.
+//! Visibility, and snapshots of it.
 //!
-//! In: "everything up to here is applied" from the publisher, new layers from whoever seals, cuts or merges. Out:
-//! snapshots, and the oldest sequence number anyone can still look at. Invariant: the watermark only grows; a
-//! snapshot's watermark, catalog and layers are of one view, and what that view can see stays until nobody holds it, or
+//! In: "everything up to here is applied" from the publisher; new layers from seals, cuts and merges. Out: snapshots,
+//! and the oldest sequence number that any reader can still see. Invariant: the watermark only grows; a snapshot's
+//! watermark, catalog and layers belong to one view, and everything that view can see is kept until no one holds it or
 //! it is given up.
 
 use std::collections::{BTreeMap, VecDeque};

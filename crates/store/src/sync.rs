@@ -1,5 +1,5 @@
-//! What this crate's lock-free parts are made of. `tests/interleavings` compiles the same files over loom's types,
-//! under the same path.
+//! Synchronisation primitives of this crate's lock-free parts. `tests/interleavings` compiles the same files against
+//! loom's types, under the same path.
 
 pub(crate) use std::sync::{Arc, atomic};
 

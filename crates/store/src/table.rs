@@ -1,7 +1,7 @@
-//! One table's rows in one lane: newest version by key, older ones behind it.
+//! One table's rows in one lane: newest version by key, older versions chained after it.
 //!
-//! In: versions in log order. Out: the version of a key at a sequence number. Never here: a version that a pinned
-//! snapshot or a coming watermark can see is dropped.
+//! In: versions in log order. Out: the version of a key at a sequence number. Never here: dropping a version that a
+//! pinned snapshot or a future watermark can see.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

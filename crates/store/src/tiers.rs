@@ -1,15 +1,15 @@
-//! When sorted runs are merged, and into what: our compaction policy.
+//! Compaction policy: when sorted runs are merged, and into which level.
 //!
-//! In: what each level of the tree holds. Out: the next step. Never here: a file touched; two runs exchanged in age (a
-//! run in a lower level, or further back in its level, is older, and readers rely on it).
+//! In: the sizes of the tree's levels. Out: the next step. Never here: file access; a change in the age order of runs
+//! (a run in a lower level, or further back in its level, is older, and readers rely on it).
 //!
-//! Runs of similar size are merged first (tiering), so that an entry is written about once per tier on its way and the
-//! big last level is merged only when as much lies above it as makes that worth while. The tree's own strategy
-//! (leveled) merges every fourth cut with all that overlaps beneath, which for keys spread over all tables is
-//! everything.
+//! Runs of similar size are merged first (tiering), so an entry is written about once per tier on its way down, and the
+//! large last level is merged only when enough data lies above it to be worth it. The tree's own strategy (leveled)
+//! merges every fourth cut with everything that overlaps below, which is the whole tree when keys are spread over all
+//! tables.
 //!
-//! A merge puts its result into an empty level beneath its inputs, and the run is then moved on to the front of a level
-//! that holds several: cuts that end meanwhile lie above it all the time.
+//! A merge writes its result into an empty level below its inputs; the run is then moved to the front of a level that
+//! holds several runs. Cuts that end in the meantime therefore stay above it throughout.
 //!
 //! | Level | Holds |
 //! |---|---|

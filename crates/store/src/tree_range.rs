@@ -1,8 +1,8 @@
 //! Entries of a tree between two keys, from either end.
 //!
-//! In: the tree as it was at one number, two keys. Out: its entries. Most ranges are read forward and left after a few
-//! rows: they are read from the first key on without a bound, which the tree would look up in every run; the end is
-//! found here.
+//! In: the tree as of one number, two keys. Out: its entries. Most ranges are read forward and abandoned after a few
+//! rows. They are therefore read from the first key without an upper bound, which the tree would have to look up in
+//! every run; this code checks for the end instead.
 
 use std::path::Path;
 use std::sync::Arc;

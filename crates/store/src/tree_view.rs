@@ -1,13 +1,11 @@
-//! The tree as it was at one number, read without the tree's own lock.
+//! The tree as of one number, read without the tree's own lock.
 //!
-//! In: a tree. Out: its runs as they are now, to be read at a number from any thread. Never here: the lock that
-//! lsm-tree holds while it makes a new version durable (four syncs) and removes the files of old ones: replay and
-//! readers waited for it up to
-//! 0.7 s after a merge of gigabytes.
+//! In: a tree. Out: its current runs, readable at a number from any thread. Never here: the lock that lsm-tree holds
+//! while it makes a new version durable (four syncs) and removes the files of old ones; replay and readers waited for
+//! it up to 0.7 s after a merge of gigabytes.
 //!
-//! Nothing is ever in the tree's memtables (all that comes is a sorted ingestion), so runs are all there is to look
-//! into. What is used of lsm-tree here is public and left out of its documentation: an upgrade has to be looked at for
-//! it.
+//! The tree's memtables are always empty (every write is a sorted ingestion), so the runs are all that must be read.
+//! The lsm-tree items used here are public but hidden from its documentation: check them on every upgrade.
 
 use lsm_tree::table::filter::standard_bloom::Builder;
 use lsm_tree::{AbstractTree, AnyTree, InternalValue, Slice, Tree};

@@ -1,7 +1,6 @@
-//! How long readers and writers waited for a lane that the other side held.
+//! How long readers and writers waited for a lane held by the other side.
 //!
-//! In: locks that were not free. Out: two histograms. Never here: a clock read where nobody waits: a lock that is free
-//! costs what it cost.
+//! In: contended locks. Out: two histograms. Never here: a clock read on an uncontended lock, whose cost is unchanged.
 
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Instant;

@@ -1,5 +1,6 @@
-//! Copies of rows without a key, counted as differences to what lies below, against a model: random walks over changes,
-//! generations, cuts, spills, indexes that come and go, restarts; snapshots of any time read by every way there is.
+//! Copies of keyless rows, counted as differences from the layers below, against a model. Random walks over changes,
+//! generations, cuts, spills, added and dropped indexes, restarts; snapshots of any age, read through every access
+//! path.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Readers of an index beside replay: versions come and go, segments are emptied, generations are cut.
+//! Index readers during replay: versions are added and removed, segments are emptied, generations are cut.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;

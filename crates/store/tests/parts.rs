@@ -1,4 +1,4 @@
-//! Changes of some columns stand for their rows until somebody needs a whole row.
+//! Parts represent their rows until a whole row is needed.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
