@@ -16,24 +16,24 @@ use crate::parts::{self, Parts};
 use crate::scan::ScanBuffer;
 use crate::table::{Content, KeyContent, LaneTable, Version, WARM_AT_ONCE, Written};
 
-/// What a lane must know of a table.
+/// What a lane must know about a table.
 #[derive(Clone, Copy)]
 pub struct TableShape<'a> {
-    /// Names its rows.
+    /// Identifies its rows.
     pub id: TableId,
-    /// How to walk its images.
+    /// Offsets of columns in its row images.
     pub layout: &'a RowLayout,
     /// Type of each column.
     pub types: &'a [ColumnType],
-    /// Where its rows stand on disk.
+    /// Position of its rows on disk.
     pub order: &'a KeyOrder,
-    /// Version of its definition: that of the images that are written.
+    /// Version of its definition, under which new images are written.
     pub definition: u32,
-    /// How images of earlier versions are read.
+    /// Conversion of images written under earlier definitions.
     pub versions: &'a RowVersions,
 }
 
-/// What a [`TableShape`] is lent from, made of a definition.
+/// Owner of the data that a [`TableShape`] borrows, built from a definition.
 #[derive(Clone, Debug)]
 pub struct OwnedShape {
     id: TableId,
@@ -45,7 +45,7 @@ pub struct OwnedShape {
 }
 
 impl OwnedShape {
-    /// Of this definition.
+    /// Builds the shape of this definition.
     #[must_use]
     pub fn of(table: &TableDef) -> OwnedShape {
         let types = table.column_types();
@@ -59,7 +59,7 @@ impl OwnedShape {
         }
     }
 
-    /// To be lent to the store.
+    /// Borrows it for the store.
     #[must_use]
     pub fn lend(&self) -> TableShape<'_> {
         TableShape {
@@ -73,36 +73,36 @@ impl OwnedShape {
     }
 }
 
-/// How far the stored row is compared with what the log says of it.
+/// How strictly the stored row is compared with what the log says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CheckImages {
-    /// Rows are put and removed blindly.
+    /// Rows are written and removed without a check.
     Off,
-    /// An UPDATE or DELETE must find its row, an INSERT must not, where that is known without reading from disk; every
-    /// 16th before image is compared with a row in memory, every 1,024th with one that must be read from disk. More
+    /// An UPDATE or DELETE must find its row and an INSERT must not, where that is known without a disk read. Of the
+    /// before images, a 16th is compared where the row is in memory, a 1,024th where it must be read from disk. More
     /// would cost more than the 2 % that invariant 20 allows: reading every 16th took 40 % of apply, every 256th 14 %.
     #[default]
     Sample,
-    /// As `Sample`, and every before image is compared.
+    /// As `Sample`, but every before image is compared.
     All,
-    /// Between the two ends of a copy without a lock: a row is put or removed whatever is there. Looked for it is, so
-    /// that rows are counted right. What a partial image says of a row that is not there is left out: for this key a
-    /// deletion or a whole row follows before the copy settles.
+    /// From the start to the end of a copy without a lock: a row is written or removed whatever is stored. It is looked
+    /// up all the same, to keep row counts correct. A partial image of a missing row is skipped: a deletion or a whole
+    /// row follows for this key before the copy settles.
     Settling,
 }
 
 impl CheckImages {
-    /// Whether a row that is not as the log says is an error.
+    /// Whether a mismatch between row and log is an error.
     #[inline]
     fn refuses(self) -> bool {
         matches!(self, CheckImages::Sample | CheckImages::All)
     }
 }
 
-/// What a row event says the row was.
+/// What a row event says about the row before the change.
 #[derive(Clone, Copy, Debug)]
 pub enum BeforeImage<'a> {
-    /// Nothing to compare with.
+    /// The event has no before image.
     None,
     /// All columns.
     Full(&'a [u8]),
@@ -115,7 +115,7 @@ pub enum BeforeImage<'a> {
     },
 }
 
-/// One change of one row of this lane.
+/// One change to one row of this lane.
 #[derive(Clone, Copy, Debug)]
 pub enum RowChange<'a> {
     /// A new row.
@@ -123,49 +123,50 @@ pub enum RowChange<'a> {
         /// All columns.
         image: &'a [u8],
     },
-    /// The row gets a new image; its key stays.
+    /// Replaces the row's image; its key stays the same.
     Update {
-        /// What it was.
+        /// The row before the change.
         before: BeforeImage<'a>,
         /// All columns.
         image: &'a [u8],
     },
-    /// The row gets new values in some columns; its key stays.
+    /// Sets new values in some columns; the key stays the same.
     Merge {
-        /// What it was.
+        /// The row before the change.
         before: BeforeImage<'a>,
         /// The columns that the image holds.
         present: &'a [u8],
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
-        /// The row need not be looked for on disk: what the image holds may stand for it until a cut or a reader puts
-        /// the row together. False: the new row is whole. Asked for while the table's definition stays as it is only.
+        /// True if no disk look-up is wanted: the image may be stored in place of the row until a cut or a reader
+        /// assembles the row. False if the new version must be a whole row. True only while the table's definition does
+        /// not change.
         later: bool,
     },
-    /// As `Merge`, where the image holds differences of some JSON documents.
+    /// As `Merge`, with an image that holds JSON diffs for some documents.
     MergeJson {
-        /// What it was.
+        /// The row before the change.
         before: BeforeImage<'a>,
         /// The columns that the image holds; None for all.
         present: Option<&'a [u8]>,
-        /// One bit per JSON column of the table: its value is differences.
+        /// One bit per JSON column of the table; a set bit means that the value is a diff.
         partial: &'a [u8],
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
     },
-    /// The row goes.
+    /// Removes the row.
     Delete {
-        /// What it was.
+        /// The row before the change.
         before: BeforeImage<'a>,
     },
-    /// One more copy of a row of a table without a key; the key is the whole image.
+    /// Adds one copy of a row in a table without a key; the key is the whole image.
     AddCopy {
-        /// As with `Merge`: the copies there are need not be looked up.
+        /// As in `Merge`: the current number of copies need not be looked up.
         later: bool,
     },
-    /// One copy less.
+    /// Removes one copy.
     RemoveCopy {
-        /// As with `AddCopy`.
+        /// As in `AddCopy`.
         later: bool,
     },
 }
@@ -173,27 +174,27 @@ pub enum RowChange<'a> {
 /// Why a row change does not fit the stored row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowErrorKind {
-    /// ER_KEY_NOT_FOUND (1032): the row to change is not there.
+    /// ER_KEY_NOT_FOUND (1032): the row to change does not exist.
     NotFound,
-    /// ER_DUP_ENTRY (1062): the row to insert is there already.
+    /// ER_DUP_ENTRY (1062): the row to insert already exists.
     Duplicate,
-    /// The row is there and differs from the before image.
+    /// The row exists and differs from the before image.
     Differs,
-    /// The stored image and the table's definition do not fit together.
+    /// The stored image does not match the table's definition.
     Damaged,
     /// A key change whose after image lacks columns, before a copy without a lock has settled.
     Unsettled,
-    /// ER_COULD_NOT_APPLY_JSON_DIFF: differences that do not fit the stored document.
+    /// ER_COULD_NOT_APPLY_JSON_DIFF: the diff does not match the stored document.
     JsonDiff(values::ValueError),
-    /// What the change asks for cannot be done here.
+    /// The change is not supported here; the text says why.
     NotSupported(String),
-    /// The store's files cannot be read.
+    /// The store's files could not be read.
     Store(StoreError),
     /// The store's own structures contradict each other: a defect of this program.
     Defect(&'static str),
 }
 
-/// A row change that does not fit; nothing of it was done.
+/// A row change that was refused and had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", match kind {
     RowErrorKind::Store(error) => error.to_string(),
@@ -208,52 +209,52 @@ pub enum RowErrorKind {
     RowErrorKind::Defect(what) => format!("{what} (a defect of Slipstream)"),
 })]
 pub struct RowError {
-    /// What does not fit.
+    /// Reason for the refusal.
     pub kind: RowErrorKind,
 }
 
-/// Memory and counts.
+/// Row count and memory of a store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneStats {
-    /// Rows of the tables there are, as their newest versions have them.
+    /// Rows of all existing tables, counted by their newest versions.
     pub rows: u64,
     /// Bytes taken from the allocator.
     pub bytes: u64,
-    /// Of them versions nobody can see.
+    /// Of `bytes`, those of versions that no reader can see.
     pub dead_bytes: u64,
 }
 
-/// Rows that [`Lane::warm`] takes at once: more misses at once than a core has, and small enough that what is warmed
-/// is still there when it is used.
+/// Number of rows that [`Lane::warm`] prefetches at once: more cache misses than a core can have outstanding, yet few
+/// enough that prefetched lines are still cached when they are used.
 pub const WARM_ROWS: usize = WARM_AT_ONCE;
 
 #[derive(Default)]
 struct Table {
     rows: LaneTable,
-    /// Of a table with secondary indexes, where something lies below: see `beneath`.
+    /// For tables with secondary indexes over other layers: state of the rows below, see `beneath`.
     bases: Bases,
     keyless: bool,
-    /// Parts were written.
+    /// Set once a part was written, so that other tables need no search for parts.
     has_parts: bool,
-    /// Rows that came less rows that went.
+    /// Rows added minus rows removed.
     balance: i64,
-    /// Bytes counted in the lane's.
+    /// This table's share of the lane's `bytes`.
     counted: usize,
 }
 
-/// One version in the order of the table's slots, for a cut.
+/// One version, handed to a cut in the order of the table's slots.
 pub(crate) struct Held<'a> {
     pub key: &'a [u8],
     pub content: Content<'a>,
     /// Version of the definition that the image was written under.
     pub definition: u32,
-    /// How many copies of the row, without a key.
+    /// Number of copies of a keyless row.
     pub copies: u64,
-    /// What lies below, for secondary indexes.
+    /// State of the row below, for secondary indexes.
     pub base: Base<'a>,
 }
 
-/// What a generation holds of a row, with its definition's version.
+/// What a generation holds for a row, with the version of its definition.
 pub(crate) enum Standing<'a> {
     Row(crate::Row<'a>, u32),
     /// See `parts`.
@@ -265,30 +266,31 @@ pub(crate) enum Standing<'a> {
     Gone,
 }
 
-/// See the module.
+/// Rows that one apply worker owns in one generation.
 pub struct Lane {
-    /// Nothing lies below: deleted rows leave no trace.
+    /// True if there is no layer below, so a deleted row needs no tombstone.
     bottom: bool,
     bytes: usize,
-    /// By table id: ids are small and dense.
+    /// Indexed by table id: ids are small and dense.
     tables: Vec<Option<Box<Table>>>,
-    /// Tables that DDL took away, and the sequence number of that DDL.
+    /// Tables dropped by DDL, with the sequence number of that DDL statement.
     dying: Vec<(u64, TableId)>,
-    /// Merged images are built here.
+    /// Buffer for merged images.
     scratch: Vec<u8>,
-    /// Old images from below are copied here.
+    /// Buffer for old images copied from layers below.
     below: Vec<u8>,
-    /// Old images of earlier definitions are converted here.
+    /// Buffers for converting images of earlier definitions.
     buffers: ConversionBuffers,
-    /// Sort keys of rows below are made here.
+    /// Buffer for sort keys of rows below.
     base_keys: Vec<u8>,
-    /// Parts above a row that is looked for.
+    /// Buffer for the parts above a row that is being looked up.
     parts: Parts,
     segments: Arc<SegmentPool>,
 }
 
 impl Table {
-    /// Room for as many rows as the newest sealed generation has: growing by and by costs a twentieth of apply.
+    /// Reserves room for as many rows as the newest sealed generation has: growing step by step costs a twentieth of
+    /// apply.
     fn like(layers: &Layers, lane: usize, table: TableId, segments: &Arc<SegmentPool>) -> Box<Table> {
         let sealed = layers.newest_sealed();
         let rows = sealed.map_or(0, |generation| generation.lane(lane).slot_count(table));
@@ -307,12 +309,12 @@ impl Table {
     }
 }
 
-/// What a row was before a change.
+/// State of a row before a change.
 #[derive(Clone, Copy)]
 enum Old<'a> {
     Live(&'a [u8]),
     Gone,
-    /// Nobody looked.
+    /// Not looked up.
     Unknown,
 }
 
@@ -332,11 +334,11 @@ impl Lane {
         }
     }
 
-    /// Applies one change of the row `key` (whose hash is `hash`) of a table at `sequence`. `lane` is this lane's
-    /// number; what is not in this generation is looked for in `layers`, of which this lane is in the active one.
+    /// Applies one change of row `key` (with hash `hash`) of a table at `sequence`. `lane` is this lane's number; rows
+    /// that this generation does not hold are looked up in `layers`, whose active generation contains this lane.
     ///
     /// # Errors
-    /// When the stored row is not as the log says, or the store cannot be read; nothing was changed then.
+    /// When the stored row does not match the log, or the store cannot be read. In both cases nothing was changed.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     pub fn apply(
@@ -358,6 +360,7 @@ impl Lane {
         let entry = self.tables[index].get_or_insert_with(|| Table::like(layers, lane, shape.id, &self.segments));
         let rows = &mut entry.rows;
         let found = rows.find(hash, key);
+        // Sampled by the key's hash, which needs no counter: the same rows are sampled every time.
         let compare = match check {
             CheckImages::Off | CheckImages::Settling => false,
             CheckImages::Sample => hash & 0xf == 0,
@@ -365,10 +368,14 @@ impl Lane {
         };
         let (below, buffers, above) = (&mut self.below, &mut self.buffers, &mut self.parts);
         let damaged = |_| RowError { kind: RowErrorKind::Damaged };
+        // A part saves the disk read of a row that is not in memory. A row that is read anyway for its before-image
+        // check gains nothing from it, and a store without a tree always has the whole row.
         let later = !self.bottom && !reads(check, hash) && stands_as_part(shape, &change, check);
         let old = match &found {
             Some(found) if found.is_deleted() => Old::Gone,
+            // The part in this generation can stay: the new version extends or replaces it without the row.
             Some(found) if found.is_part() && (later || !needs_row(shape, &change)) => Old::Unknown,
+            // The change needs the whole row, so this part is put over what the layers below hold.
             Some(found) if found.is_part() => {
                 above.clear();
                 above.push(rows.image(found), found.definition(), shape.versions).map_err(store_error)?;
@@ -386,7 +393,7 @@ impl Lane {
             None if self.bottom => Old::Gone,
             None => {
                 let depth = match depth_of(shape, &change, reads(check, hash), check) {
-                    // In memory the whole row is at hand.
+                    // Still worth a look in memory: a whole row there is merged at once, without a part.
                     Some(Depth::Disk) if later => Some(Depth::Memory),
                     depth => depth,
                 };
@@ -404,7 +411,7 @@ impl Lane {
         };
         let fail = |kind| Err(RowError { kind });
         let mut is_part = false;
-        // What the row is after it: its image, or None when it goes.
+        // The row's new image, or None if the change removes the row.
         let image = match change {
             RowChange::Insert { image } => {
                 if matches!(old, Old::Live(_)) && check.refuses() {
@@ -417,6 +424,8 @@ impl Lane {
                 Some(image)
             }
             RowChange::Merge { present, image, .. } if later && matches!(old, Old::Unknown) => {
+                // Readers take only the newest version of a row from each generation, so a part must include the older
+                // part of the same generation.
                 self.scratch.clear();
                 is_part = true;
                 match &found {
@@ -430,6 +439,7 @@ impl Lane {
                 Some(self.scratch.as_slice())
             }
             RowChange::Merge { before, present, image, .. } => {
+                // Under `Settling` a missing row is no error; the variant's documentation says why.
                 let Old::Live(stored) = old else {
                     return if check == CheckImages::Settling { Ok(()) } else { fail(RowErrorKind::NotFound) };
                 };
@@ -447,12 +457,14 @@ impl Lane {
             }
             RowChange::Delete { before } => {
                 check_old(shape, &old, before, compare, check)?;
+                // Without a row there is nothing to hide, so no tombstone is written. An `Unknown` row gets one.
                 if matches!(old, Old::Gone) {
                     return Ok(());
                 }
                 None
             }
             RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } if later && matches!(old, Old::Unknown) => {
+                // As for `Merge`: the newest difference replaces the older one, so it must include it.
                 let before = found.as_ref().map_or(0, |found| parts::difference(rows.image(found)));
                 let one = if matches!(change, RowChange::AddCopy { .. }) { 1 } else { -1 };
                 (is_part, entry.has_parts, entry.keyless) = (true, true, true);
@@ -469,7 +481,7 @@ impl Lane {
                 let now = if matches!(change, RowChange::AddCopy { .. }) {
                     copies + 1
                 } else if copies == 0 {
-                    // Without a copy to remove there is nothing to count down, whatever the check.
+                    // With no copy to remove, counting down is an error under every check mode.
                     return fail(RowErrorKind::NotFound);
                 } else {
                     copies - 1
@@ -480,13 +492,15 @@ impl Lane {
             }
         };
         let base = match shape.order.indexes() {
-            // What a part holds is in no index.
+            // Parts never change an indexed column.
             Some(indexes) if !self.bottom && !is_part => {
                 let held = found.as_ref().map(|found| entry.bases.get(found.slot));
                 base_of(indexes, shape.order.is_keyless(), held, &old, &change, image, &mut self.base_keys)?
             }
             _ => Base::Same,
         };
+        // An INSERT over an existing row, or an UPDATE of a missing one, passes only without a check or under
+        // `Settling`. It counts by its effect, not by its name.
         entry.balance += match change {
             RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
             RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
@@ -501,7 +515,7 @@ impl Lane {
             None => Content::Gone,
         };
         let version = Version { sequence, content, definition };
-        // The borrow of the old image ends here.
+        // Last use of the borrowed old image; `append` needs the rows mutably.
         let keep_graves = self.bottom;
         let slot = entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
         if base != Base::Same {
@@ -510,9 +524,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Brings what [`Lane::apply`] will read of these rows (the first [`WARM_ROWS`] of them) into the cache, from this
-    /// generation or the newest sealed one; changes nothing. Their cache misses overlap here; in `apply` each would
-    /// wait for the one before.
+    /// Prefetches what [`Lane::apply`] will read for these rows (the first [`WARM_ROWS`] of them) into the cache, from
+    /// this generation or the newest sealed one; changes nothing. The cache misses overlap here, whereas in `apply`
+    /// each would wait for the previous one.
     #[inline]
     pub fn warm(&self, lane: usize, layers: &Layers, rows: impl Iterator<Item = (TableId, u64)>) {
         let mut asked = [(TableId(0), 0); WARM_ROWS];
@@ -529,7 +543,7 @@ impl Lane {
         }
     }
 
-    /// Two rounds over the rows not found yet: their slots, then their newest records.
+    /// Two passes over the rows not found yet: first their slots, then their newest records.
     #[inline]
     fn warm_rows(&self, rows: &[(TableId, u64)], found: &mut [RecordRef; WARM_ROWS]) {
         let rows_of = |table: TableId| self.tables.get(table.0 as usize).and_then(|entry| Some(&entry.as_ref()?.rows));
@@ -542,11 +556,12 @@ impl Lane {
             sum ^= rows_of(*table).map_or(0, |rows| rows.warm_record(at));
             *found = at;
         }
+        // Keeps the compiler from removing the reads.
         std::hint::black_box(sum);
     }
 
-    /// The newest image of a row, whatever is visible: for the one writer that moves a row between lanes. In this
-    /// generation or below it; None when there is no such row.
+    /// Reads a row's newest image, visible or not, from this generation or the layers below, for the single writer that
+    /// moves a row between lanes. False if there is no such row.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -614,7 +629,7 @@ impl Lane {
             }
             let there = self.newest(lane, shape, hash, &key, layers, &mut image)?;
             if !there && !shape.order.is_keyless() {
-                // A generation in between has its end.
+                // A generation in between holds the row's deletion.
                 continue;
             }
             let index = shape.id.0 as usize;
@@ -624,7 +639,7 @@ impl Lane {
             let entry = self.tables[index].get_or_insert_with(Box::default);
             entry.keyless = shape.order.is_keyless();
             let found = entry.rows.find(hash, &key);
-            // As many copies of a keyless row may have gone as there were.
+            // A keyless row may have lost exactly as many copies as there were.
             let content = if there { Content::Row(&image) } else { Content::Gone };
             let version = Version { sequence, content, definition: shape.definition };
             entry.rows.append(found, hash, &key, version, oldest_needed, false);
@@ -640,7 +655,7 @@ impl Lane {
         }
     }
 
-    /// The newest version in this generation, with its definition's version.
+    /// Newest version of a row in this generation, with the version of its definition.
     pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<(Content<'_>, u32)> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let found = entry.rows.find(hash, key)?;
@@ -662,13 +677,13 @@ impl Lane {
         self.tables.get(table.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.keyless)
     }
 
-    /// Rows that came to a table here, less those that went.
+    /// Rows added to a table here, minus rows removed.
     pub(crate) fn balance(&self, table: TableId) -> i64 {
         self.tables.get(table.0 as usize).and_then(Option::as_ref).map_or(0, |entry| entry.balance)
     }
 
-    /// Calls `each` for every row of a table with its newest version at or below `sequence`; rows without one are
-    /// left out.
+    /// Calls `each` for every row of a table with its newest version at or below `sequence`; skips rows without such a
+    /// version.
     pub(crate) fn each_held(&self, table: TableId, sequence: u64, mut each: impl FnMut(u64, Held<'_>)) {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return };
         let keyless = entry.keyless;
@@ -677,13 +692,13 @@ impl Lane {
         });
     }
 
-    /// Makes a place that `each_held` gave be read, see `LaneTable::touch`.
+    /// Reads a place that `each_held` returned, to bring it into the cache: see `LaneTable::touch`.
     pub(crate) fn touch(&self, table: TableId, place: u64) -> u8 {
         let entry = self.tables.get(table.0 as usize).and_then(Option::as_ref);
         entry.map_or(0, |entry| entry.rows.touch(place))
     }
 
-    /// The version at a place that `each_held` gave; None only for a table that the lane does not hold.
+    /// The version at a place that `each_held` returned; None only for a table that the lane does not hold.
     pub(crate) fn held_at(&self, table: TableId, place: u64) -> Option<Held<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let (key, content, definition) = entry.rows.at(place);
@@ -691,7 +706,8 @@ impl Lane {
         Some(Held { key, content, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
     }
 
-    /// As `LaneTable::written_since`, with images in place of counts of copies and their differences.
+    /// As `LaneTable::written_since`, but for a table without a key it passes images instead of copy counts and their
+    /// differences.
     pub(crate) fn written_since(
         &self,
         table: TableId,
@@ -702,7 +718,7 @@ impl Lane {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return false };
         entry.rows.written_since(cursor, limits, entry.keyless, |written| {
             if entry.keyless {
-                // A table without a key stores its image as the key, once.
+                // A table without a key stores its image once, as the key.
                 let key = written.key;
                 each(Written { image: key, before: written.before.map(|_| key), ..written });
             } else {
@@ -711,23 +727,23 @@ impl Lane {
         })
     }
 
-    /// What a slot's row is at `sequence`; None when this generation has no version of it.
+    /// A slot's row at `sequence`; None if this generation has no version of it.
     pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<Standing<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         entry.rows.visible(slot, sequence).map(|content| entry.standing(content))
     }
 
-    /// Rows that this generation holds of a table, deleted ones included.
+    /// Number of rows of a table in this generation, deleted ones included.
     pub(crate) fn slot_count(&self, table: TableId) -> usize {
         self.tables.get(table.0 as usize).and_then(Option::as_ref).map_or(0, |entry| entry.rows.slot_count())
     }
 
-    /// A table goes with transaction `sequence`; its rows stay for those who can see them.
+    /// Drops a table with transaction `sequence`; its rows stay for readers that can still see them.
     pub fn drop_table(&mut self, table: TableId, sequence: u64) {
         self.dying.push((sequence, table));
     }
 
-    /// Frees what nobody can see any more, for `tables` that were just changed. Bounded work.
+    /// Frees versions that no reader can see any more, for `tables` that just changed. The work is bounded.
     pub fn tidy(&mut self, tables: impl Iterator<Item = TableId>, oldest_needed: u64) {
         for table in tables {
             if let Some(Some(entry)) = self.tables.get_mut(table.0 as usize) {
@@ -749,7 +765,7 @@ impl Lane {
         }
     }
 
-    /// What a row is at `sequence`; None when this generation has no version of it.
+    /// A row at `sequence`; None if this generation has no version of it.
     pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<Standing<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         entry.rows.get(hash, key, sequence).map(|content| entry.standing(content))
@@ -768,12 +784,12 @@ impl Lane {
             Content::Row(image) if entry.keyless => out.push(hash, key, &[], copies_of(image), definition),
             Content::Row(image) => out.push(hash, key, image, 1, definition),
             Content::Part(part) if entry.keyless => out.push_difference(hash, key, parts::difference(part), definition),
-            // Its row is found below.
+            // The scan of a layer below returns its row.
             Content::Part(_) | Content::Gone => {}
         })
     }
 
-    /// Bytes taken from the allocator, and of them dead.
+    /// Bytes taken from the allocator, and how many of them are dead.
     pub(crate) fn memory(&self) -> (u64, u64) {
         let tables = self.tables.iter().flatten().map(|entry| (entry.bases.bytes(), entry.rows.bytes()));
         tables.fold((0, 0), |sum, (bases, (bytes, dead))| (sum.0 + (bases + bytes) as u64, sum.1 + dead as u64))
@@ -788,7 +804,7 @@ fn store_error(error: StoreError) -> RowError {
     }
 }
 
-/// Whether the row is read from disk for its before image's sake alone.
+/// True if this row is sampled for a before-image check that needs a disk read.
 #[inline]
 fn reads(check: CheckImages, hash: u64) -> bool {
     match check {
@@ -798,36 +814,36 @@ fn reads(check: CheckImages, hash: u64) -> bool {
     }
 }
 
-/// Whether what a change says may stand for its row until somebody needs the row.
+/// True if the change may be stored as a part, in place of its row.
 #[inline]
 fn stands_as_part(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckImages) -> bool {
     let unwatched = match change {
         RowChange::Merge { present, later: true, .. } => {
             shape.order.indexes().is_none_or(|indexes| !indexes.may_change(present))
         }
-        // The cut must know of rows that come and go.
+        // Cuts must know the rows that appear and disappear, to maintain index entries.
         RowChange::AddCopy { later: true } | RowChange::RemoveCopy { later: true } => shape.order.indexes().is_none(),
         _ => false,
     };
     unwatched && check != CheckImages::Settling
 }
 
-/// Whether a change cannot be carried out without the old row.
+/// True if the change cannot be applied without the old row.
 #[inline]
 fn needs_row(shape: &TableShape<'_>, change: &RowChange<'_>) -> bool {
     match change {
         RowChange::Merge { .. } | RowChange::MergeJson { .. } => true,
         RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } => true,
-        // Only a row that is there has parts.
+        // A part exists only for a row that exists, so the duplicate check needs the row.
         RowChange::Insert { .. } => true,
-        // The log does not hold the values that index entries are to be removed by.
+        // The log lacks the values that identify the index entries to remove.
         RowChange::Update { before, .. } | RowChange::Delete { before } => {
             shape.order.indexes().is_some() && !matches!(before, BeforeImage::Full(_))
         }
     }
 }
 
-/// How far below the active generation a change needs its row to be looked for.
+/// How far below the active generation to look for the row of a change; None for not at all.
 fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: CheckImages) -> Option<Depth> {
     match change {
         RowChange::Insert { .. } => {}
@@ -837,11 +853,11 @@ fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: 
     if reads || check == CheckImages::Settling {
         return Some(Depth::Disk);
     }
-    // In memory it is at hand (invariant 20).
+    // A look in memory is cheap (invariant 20).
     (check != CheckImages::Off).then_some(Depth::Memory)
 }
 
-/// An UPDATE or DELETE must find its row, and find it as the log says.
+/// Checks that an UPDATE or DELETE finds its row, and finds it as the log says.
 #[inline]
 fn check_old(
     shape: &TableShape<'_>,
@@ -857,7 +873,7 @@ fn check_old(
     }
 }
 
-/// Appends an image, or a count of copies, as a lane holds it, read under the definition of `shape`.
+/// Appends an image or copy count that a lane holds, converted to the definition of `shape`.
 pub(crate) fn append_read(
     shape: &TableShape<'_>,
     definition: u32,
@@ -873,10 +889,10 @@ pub(crate) fn append_read(
     Ok(())
 }
 
-/// Appends the row that an image with differences of JSON documents makes of the stored one.
+/// Applies an image with JSON diffs to the stored row, and appends the new row.
 ///
 /// # Errors
-/// When the differences do not fit.
+/// When the diffs do not match the stored documents.
 pub fn merge_json(
     shape: &TableShape<'_>,
     stored: &[u8],
@@ -890,8 +906,8 @@ pub fn merge_json(
     merged.map_err(|error| RowError { kind: RowErrorKind::JsonDiff(error) })
 }
 
-/// What to remember of the layers below with a change. `held`: what is remembered already, where this generation has
-/// the row. `Same` leaves it as it is.
+/// What to remember about the row in the layers below. `held` is what is already remembered if this generation has the
+/// row. `Same` leaves that unchanged.
 fn base_of<'a>(
     indexes: &IndexSet,
     keyless: bool,
@@ -905,16 +921,16 @@ fn base_of<'a>(
         return Ok(Base::Same);
     }
     if keyless {
-        // The image is the identity: it is below, or it is not.
+        // The image is the identity, so the row below is equal or absent.
         return Ok(if held.is_none() && matches!(old, Old::Gone) { Base::Absent } else { Base::Same });
     }
     let was = match (old, change) {
         (Old::Live(stored), _) => stored,
-        // Deleted here while the table had no index: no cut asks.
+        // Deleted here while the table had no index: no cut asks for it.
         (Old::Gone, _) if held.is_some() => return Ok(Base::Same),
         (Old::Unknown, RowChange::Update { before, .. } | RowChange::Delete { before }) => match before {
             BeforeImage::Full(before) => before,
-            // Always looked for: see `look_below`.
+            // Such a row is always looked up, see `needs_row`.
             BeforeImage::None | BeforeImage::Partial { .. } => return Ok(Base::Absent),
         },
         _ => return Ok(Base::Absent),
@@ -938,7 +954,7 @@ fn copies_in(keyless: bool, content: Content<'_>) -> u64 {
     }
 }
 
-/// The copies of a keyless row as a lane holds them.
+/// Number of copies of a keyless row, as a lane stores it.
 pub(crate) fn copies_of(image: &[u8]) -> u64 {
     match image.first_chunk() {
         Some(bytes) => u64::from_le_bytes(*bytes),
@@ -965,8 +981,8 @@ fn compare_before(
     Err(RowError { kind: RowErrorKind::Differs })
 }
 
-/// Whether two images differ in nothing but how JSON documents are laid out: a document is its printed text
-/// (invariant 21). A source that updates a document in place logs it with gaps.
+/// Whether two images differ only in the binary layout of JSON documents: a document is its printed text (invariant
+/// 21). A source that updates a document in place logs it with gaps.
 #[cold]
 fn equal_but_for_json_layout(
     layout: &RowLayout,
