@@ -28,57 +28,58 @@ use crate::tiers::{self, Level, Step};
 use crate::tree_range::TreeRange;
 use crate::tree_view::TreeView;
 
-/// Version of all that lies in the store's folder.
+/// Format version of everything in the store's folder.
 const FORMAT: u32 = 2;
-/// Without secondary indexes: they are filled.
+/// Oldest readable format: it has no secondary indexes, which are then filled.
 const FORMAT_OLDEST: u32 = 1;
-/// The same as the newest, with a copy that is not settled: a program that knows nothing of it must not read it.
+/// As the newest format, with a copy that has not settled: a program that does not know about settling must refuse it.
 const FORMAT_SETTLING: u32 = 3;
 
-/// Cutting waits at so many runs in level 0: their count is one byte on disk (invariant 6), and readers look into each.
+/// Number of runs in level 0 at which cuts wait: the count is one byte on disk (invariant 6), and readers look into
+/// every run.
 pub const L0_RUNS_MAX: usize = 24;
 
 const _: () = assert!(L0_RUNS_MAX <= u8::MAX as usize);
 const _: () = assert!(FORMAT_OLDEST <= FORMAT && FORMAT < FORMAT_SETTLING);
 
 const FILE_BYTES: u64 = 64 << 20;
-/// Less than this is not worth a rewrite.
+/// Dead bytes below this do not justify a rewrite.
 const DEAD_BYTES_MIN: u64 = 32 << 20;
 
-/// What a range read spends in each run, about.
+/// Approximate cost of a range read per run.
 const RUN_NS_PER_RANGE: u64 = 4_000;
-/// What merging costs, about: 250 MB/s (`examples/compaction_cost.rs`).
+/// Approximate cost of merging: 250 MB/s (`examples/compaction_cost.rs`).
 const MERGE_NS_PER_BYTE: u64 = 4;
 
 const CUT_RECORD: &str = "cut";
 const CATALOG_RECORD: &str = "catalog";
 const INDEXES_RECORD: &str = "indexes";
 
-/// Events of a prepared XA transaction are stored in values of this size.
+/// Size of the values that hold the events of a prepared XA transaction.
 const PREPARED_PART_BYTES: usize = 4 << 20;
 
-/// Where replay goes on after the newest cut.
+/// State at the newest cut, from which replay continues.
 #[derive(Clone)]
 pub struct Recovered {
-    /// The cut's sequence number.
+    /// Sequence number of the cut.
     pub sequence: u64,
-    /// Everything in the store.
+    /// GTIDs of all transactions in the store.
     pub executed: GtidSet,
-    /// Table definitions there.
+    /// Table definitions at the cut.
     pub catalog: Catalog,
-    /// End of the last transaction in the relay log: file and offset; a hint (invariant 11). None after a copy.
+    /// End of the last transaction in the relay log: file and offset; only a hint (invariant 11). None after a copy.
     pub position: Option<(String, u64)>,
-    /// Rows by table.
+    /// Row count by table id.
     pub rows: BTreeMap<u32, i64>,
     /// The ledger, as [`CutPoint::ledger`](crate::CutPoint::ledger) had it.
     pub ledger: String,
-    /// After a copy without a lock: the GTIDs that replay must have reached before the rows are exact.
+    /// After a copy without a lock: GTIDs that replay must reach before the rows are exact.
     pub settles_at: Option<GtidSet>,
-    /// XA transactions prepared there.
+    /// XA transactions prepared at the cut.
     pub prepared: PreparedSet,
 }
 
-/// The cut's record as it lies in the tree, JSON.
+/// The cut's record in the tree, as JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CutRecord {
@@ -96,7 +97,7 @@ struct CutRecord {
     rows: BTreeMap<u32, i64>,
     #[serde(rename = "ledger")]
     ledger: String,
-    // Absent in formats 1 and 2: the rows are exact.
+    // Absent in formats 1 and 2, where rows are always exact.
     #[serde(rename = "settles_at", default, skip_serializing_if = "Option::is_none")]
     settles_at: Option<String>,
     #[serde(rename = "prepared")]
@@ -116,7 +117,7 @@ impl CutRecord {
     }
 }
 
-/// A prepared XA transaction as the cut's record names it; its events lie in records of their own.
+/// A prepared XA transaction in the cut's record; its events are in records of their own.
 #[derive(Serialize, Deserialize)]
 struct PreparedRecord {
     #[serde(rename = "xid")]
@@ -129,22 +130,22 @@ struct PreparedRecord {
     bytes: usize,
 }
 
-/// Sizes.
+/// Memory limits of the tree.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskOptions {
-    /// Bytes of blocks kept in memory.
+    /// Size of the block cache, in bytes.
     pub cache_bytes: u64,
 }
 
-/// What trees keep open together: the store's, and those in the scratch folder, of which there may be hundreds while a
-/// huge transaction is open. A bound of each would bound nothing.
+/// Caches shared by all trees: the store's tree, and those in the scratch folder, of which there may be hundreds while
+/// a huge transaction is open. A limit per tree would limit nothing.
 #[derive(Clone)]
 pub(crate) struct Kept {
     blocks: Arc<Cache>,
     files: Arc<DescriptorTable>,
 }
 
-/// Files kept open.
+/// Limit on open files.
 const FILES_OPEN_MAX: usize = 256;
 
 impl Kept {
@@ -156,24 +157,24 @@ impl Kept {
     }
 }
 
-/// See the module.
+/// The tree on disk and the views through which it is read.
 pub struct Disk {
     folder: Arc<Path>,
     tree: AnyTree,
     kept: Kept,
     counter: SequenceNumberCounter,
-    /// By their numbers, the oldest first; new layers take the last. Added to under `ending` only. Held here too, so
-    /// that the last to hold one is the thread that can wait for the removal of its files.
+    /// Views in ascending order of their numbers; new layers take the last one. Added to only under `ending`. Held here
+    /// too, so that the last reference is dropped by the thread that can afford to remove files.
     views: Mutex<Vec<Arc<TreeView>>>,
-    /// Held while an ingestion ends and its number is taken over, so that nobody reads at a number in between.
+    /// Serialises "finish ingestion" with "publish its number", so that nobody reads at a number in between.
     ending: Mutex<()>,
     dead: Arc<DeadRows>,
     recovered_indexes: Mutex<Option<IndexStates>>,
     written: AtomicU64,
     compacted: AtomicU64,
-    /// Ranges read since runs were last merged: each looks into every run.
+    /// Range reads since the last merge; each one looks into every run.
     ranges_read: AtomicU64,
-    /// Held from the look at the levels to the end of the step that follows from it. `deep` before `middle`.
+    /// Each is held from reading the levels to the end of the resulting step. Lock `deep` before `middle`.
     near: Mutex<()>,
     middle: Mutex<()>,
     deep: Mutex<()>,
@@ -185,40 +186,40 @@ impl std::fmt::Debug for Disk {
     }
 }
 
-/// The tree's size and debt.
+/// Size and compaction debt of the tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskStats {
-    /// Bytes of the tree's files.
+    /// Size of the tree's files, in bytes.
     pub bytes: u64,
-    /// Sorted runs in level 0: each cut makes one, compaction merges them.
+    /// Sorted runs in level 0: each cut adds one, compaction merges them.
     pub l0_runs: u64,
-    /// Bytes above the last level: what compaction has yet to merge.
+    /// Bytes above the last level, which compaction has yet to merge.
     pub debt_bytes: u64,
-    /// Sorted runs that they stand in; a range read looks into each.
+    /// Sorted runs that hold `debt_bytes`; a range read looks into each.
     pub debt_runs: u64,
-    /// Bytes of rows written by cuts since start.
+    /// Bytes of keys and values written by cuts since start.
     pub written_bytes: u64,
-    /// Compactions done since start.
+    /// Compaction steps since start.
     pub compactions: u64,
 }
 
-/// What one level of the tree holds.
+/// Contents of one level of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelStats {
-    /// Sorted runs.
+    /// Number of sorted runs.
     pub runs: u64,
-    /// Bytes of their files.
+    /// Size of its files, in bytes.
     pub bytes: u64,
-    /// Entries in them, removals included; keys that several runs have count in each.
+    /// Entries, removals included; a key counts once per run that contains it.
     pub entries: u64,
 }
 
 impl Disk {
-    /// Opens the tree in `folder`, or makes one. What a cut that was not finished left is not seen. Without any cut
-    /// (a copy was interrupted) the tree is thrown away and made anew.
+    /// Opens the tree in `folder`, or creates it. Leftovers of an unfinished cut are invisible. A tree without any cut
+    /// (from an interrupted copy) is discarded and created again.
     ///
     /// # Errors
-    /// When its files are damaged, of another version, or cannot be read.
+    /// When its files are damaged, have another format version, or cannot be read.
     pub fn open(folder: &Path, options: DiskOptions) -> Result<(Disk, Option<Recovered>), StoreError> {
         let kept = Kept::new(options);
         let disk = Disk::open_tree(folder, &kept)?;
@@ -234,7 +235,7 @@ impl Disk {
         Ok((disk, recovered))
     }
 
-    /// Opens the tree of a stopped store for reading; None when there is no cut in it.
+    /// Opens the tree of a stopped store for reading; None if it contains no cut.
     ///
     /// # Errors
     /// As `open`.
@@ -246,13 +247,13 @@ impl Disk {
         Ok(disk.recover()?.map(|recovered| (disk, recovered)))
     }
 
-    /// A new tree for what outgrows memory; whatever lies in the folder is removed.
+    /// Creates a tree for data that exceeds memory; removes whatever is in the folder.
     pub(crate) fn open_scratch(folder: &Path, kept: &Kept) -> Result<Disk, StoreError> {
         remove_folder(folder)?;
         Disk::open_tree(folder, kept)
     }
 
-    /// What trees beside this one share with it.
+    /// Caches to share with another tree.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
     }
@@ -269,8 +270,8 @@ impl Disk {
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
             .with_compaction_filter_factory(Some(Arc::clone(&dead) as _));
-        // Opening removes every version but the current one. A killed process may have left `current` renamed and not
-        // durable: a power cut would then bring back the name of a version that is gone.
+        // Opening removes every version but the current one. A killed process may have left `current` renamed but not
+        // durable: after a power cut, `current` would again name a version that no longer exists.
         let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| StoreError::io(folder, &error))?;
         let tree = config.open().map_err(|error| StoreError::tree(folder, &error))?;
@@ -296,10 +297,10 @@ impl Disk {
         })
     }
 
-    /// What the newest cut holds; None when there is none.
+    /// Reads the newest cut's records; None if there is no cut.
     ///
     /// # Errors
-    /// When its records are damaged, or of another version.
+    /// When the records are damaged, or have another format version.
     pub fn recover(&self) -> Result<Option<Recovered>, StoreError> {
         let view = self.newest();
         let Some(text) = self.get_in(&view, &entry::record_key(CUT_RECORD))? else { return Ok(None) };
@@ -333,7 +334,7 @@ impl Disk {
         }))
     }
 
-    /// What `recover` found of secondary indexes, which it must have done.
+    /// Index states that `recover` found; it must have run before.
     pub(crate) fn recovered_indexes(&self) -> IndexStates {
         let found = self.recovered_indexes.lock().unwrap_or_else(PoisonError::into_inner).take();
         match found {
@@ -367,7 +368,8 @@ impl Disk {
             .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
     }
 
-    /// A copy of a table that was broken off leaves rows under an id that the catalog never gave: no table gets it.
+    /// An interrupted table copy leaves rows under an id that no catalog has. Skips such ids, so that no later table
+    /// gets one.
     fn past_copies(&self, catalog: Catalog) -> Result<Catalog, StoreError> {
         let records = entry::RECORDS.to_be_bytes();
         let highest = self.range_in(&self.newest(), &[], &records).next_back().transpose()?;
@@ -375,7 +377,7 @@ impl Disk {
         Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
     }
 
-    /// The store's folder.
+    /// Folder of the store.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -385,17 +387,17 @@ impl Disk {
         self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the newest cut left, whatever is taken over meanwhile.
+    /// The newest published view, independent of later ones.
     pub(crate) fn newest(&self) -> Arc<TreeView> {
         Arc::clone(newest_of(&self.views()))
     }
 
-    /// The value of a key there.
+    /// The value of a key in a view.
     pub(crate) fn get_in(&self, view: &TreeView, key: &[u8]) -> Result<Option<Slice>, StoreError> {
         view.get(key).map_err(|error| self.fault(&error))
     }
 
-    /// Entries there from `from` (inclusive) to `to` (exclusive), in order.
+    /// Entries of a view from `from` (inclusive) to `to` (exclusive), in order.
     pub(crate) fn range_in(
         &self,
         view: &TreeView,
@@ -415,24 +417,24 @@ impl Disk {
         StoreError::damaged(&self.folder, text)
     }
 
-    /// As `range_in`, for ranges that are left early and that may be read from the back.
+    /// As `range_in`, for ranges that are abandoned early or read from the back.
     pub(crate) fn tree_range(&self, view: &Arc<TreeView>, from: &[u8], to: &[u8]) -> TreeRange {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
         TreeRange::new(Arc::clone(view), Arc::clone(&self.folder), from, to)
     }
 
-    /// Begins to write a sorted run.
+    /// Starts writing a sorted run.
     pub(crate) fn begin(&self) -> Result<Run<'_>, StoreError> {
         let ingestion = self.tree.ingestion().map_err(|error| self.fault(&error))?;
         Ok(Run { disk: self, ingestion, bytes: 0 })
     }
 
-    /// Taken by whoever ends a run or takes over a new number; `Visibility` changes its layers under it.
+    /// Lock for finishing a run or publishing a new number; `Visibility` changes its layers while it is held.
     pub(crate) fn ending(&self) -> MutexGuard<'_, ()> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a view of what the tree holds now the newest one.
+    /// Publishes a view of the tree's current content as the newest one.
     pub(crate) fn take_over(&self, _ending: &MutexGuard<'_, ()>) -> Arc<TreeView> {
         let at = self.counter.get();
         let newest = self.newest();
@@ -444,16 +446,16 @@ impl Disk {
         view
     }
 
-    /// The number of the oldest view that anybody holds, or of the newest one.
+    /// Number of the oldest view in use, or of the newest one if none is in use.
     pub(crate) fn oldest_read(&self) -> u64 {
         let mut views = self.views();
         let held = views.iter_mut().find_map(|view| Arc::get_mut(view).is_none().then(|| view.number()));
         held.unwrap_or_else(|| newest_of(&views).number())
     }
 
-    /// Lets go of views that nobody holds any more, and so of the files that only they hold: removing gigabytes takes
-    /// the better part of a second, and nobody but this thread waits for it. What the tree itself still holds stays: it
-    /// would remove the files under its lock.
+    /// Drops views that are no longer in use, and with them the files that only they reference: removing gigabytes
+    /// takes the better part of a second, and only this thread waits for it. Versions still held by the tree itself are
+    /// kept, because the tree would remove their files under its own lock.
     fn let_go(&self) {
         let oldest_held = self.tree.current_version().id().saturating_sub(self.tree.version_free_list_len() as u64);
         let mut views = self.views();
@@ -466,13 +468,13 @@ impl Disk {
         drop(gone);
     }
 
-    /// Which rows compaction may drop.
+    /// The filter of rows that compaction may drop.
     pub(crate) fn dead(&self) -> &DeadRows {
         &self.dead
     }
 
-    /// One step of compaction, wherever it is due; false when there is nothing to do. `oldest_read` is the oldest
-    /// number anybody reads at.
+    /// Takes one compaction step, in whichever tier is due; false if none is. `oldest_read` is the oldest number in use
+    /// by a reader.
     ///
     /// # Errors
     /// When the tree's files cannot be read or written.
@@ -482,8 +484,8 @@ impl Disk {
             || self.compact_deep(oldest_read, false)?)
     }
 
-    /// One step of the compaction that cuts wait for: drops files of dead tables, merges the newest runs; waits for
-    /// whoever is in it. Never waits for the other two. `idle`: no cut came for a while.
+    /// Takes one step of the compaction that cuts depend on: drops files of dead tables, merges the newest runs. Waits
+    /// for a concurrent call of itself, but never for the other two tiers. `idle`: no cut has come for a while.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -492,7 +494,7 @@ impl Disk {
         if let Some((first, last)) = self.dead_file() {
             let before = self.tree.current_version().id();
             self.tree.drop_range(first..=last).map_err(|error| self.fault(&error))?;
-            // Files that are being merged are not dropped: the merge does it.
+            // A file that is being merged is not dropped; the merge drops its dead rows.
             if self.is_past(before) {
                 return Ok(true);
             }
@@ -500,8 +502,8 @@ impl Disk {
         self.take_step(oldest_read, |levels| tiers::near(levels, idle || self.reads_cost_more(levels)))
     }
 
-    /// One step of merging what [`compact_near`](Self::compact_near) made; waits for whoever is in it, and for
-    /// [`compact_deep`](Self::compact_deep) in a store that is small still.
+    /// Takes one step of merging the results of [`compact_near`](Self::compact_near). Waits for a concurrent call of
+    /// itself and, in a store that is still small, for [`compact_deep`](Self::compact_deep).
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -510,8 +512,8 @@ impl Disk {
         self.take_step(oldest_read, |levels| tiers::middle(levels, idle || self.reads_cost_more(levels)))
     }
 
-    /// One step of the compaction of large runs, which may take as long as writing the whole tree; false as well while
-    /// another thread is in it.
+    /// Takes one step of merging large runs, which may take as long as writing the whole tree. Also false while another
+    /// thread is in it.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -520,7 +522,7 @@ impl Disk {
         self.deep_step(oldest_read, idle)
     }
 
-    /// Takes every step of compaction that is due as long as cuts come, and waits for those that other threads are in.
+    /// Takes every compaction step that would be due while cuts arrive, and waits for steps in other threads.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -535,7 +537,7 @@ impl Disk {
         }
     }
 
-    /// Under the lock `deep`.
+    /// The caller holds `deep`.
     fn deep_step(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
         if self.is_mostly_dead() {
             let before = self.tree.current_version().id();
@@ -555,7 +557,7 @@ impl Disk {
         self.take_step(oldest_read, into_last)
     }
 
-    /// Breaks off merges that are under way, and lets none begin until it is called with false.
+    /// Aborts running merges, and prevents new ones until it is called with false.
     pub fn break_off_merges(&self, break_off: bool) {
         self.dead.break_off(break_off);
     }
@@ -564,8 +566,9 @@ impl Disk {
         let before = self.tree.current_version().id();
         self.let_go();
         let Some(step) = due(&self.levels()) else { return Ok(false) };
-        // Both are strategies that lsm-tree has for its tests (its trait cannot be implemented outside): they take
-        // whole levels as they find them, so what arrives in level 0 between the look and the step is merged too.
+        // Both strategies are meant for lsm-tree's own tests (its trait cannot be implemented outside the crate). They
+        // take whole levels as they find them, so runs that reach level 0 between the check and the step are merged
+        // too.
         let strategy: Arc<dyn CompactionStrategy> = match step {
             Step::Merge { from, to } => Arc::new(PullDown(from, to)),
             Step::Move { from, to } => Arc::new(MoveDown(from, to)),
@@ -577,7 +580,8 @@ impl Disk {
         Ok(self.is_past(before))
     }
 
-    /// A merge that was broken off says so with the error of the filter that broke it off; any other error is one.
+    /// An aborted merge returns the error of the filter that aborted it, which counts as success. Any other error is a
+    /// fault.
     fn end_of_merge(&self, result: lsm_tree::Result<()>) -> Result<(), StoreError> {
         match result {
             Err(lsm_tree::Error::Io(error)) if error.kind() == ErrorKind::Interrupted && self.dead.is_broken_off() => {
@@ -587,13 +591,13 @@ impl Disk {
         }
     }
 
-    /// Whether the tree changed since it had this version. A cut that ended meanwhile counts too: one more look does no
-    /// harm.
+    /// Whether the tree has changed since this version. A cut that ended in the meantime counts too: one more check
+    /// does no harm.
     fn is_past(&self, version: u64) -> bool {
         let did = self.tree.current_version().id() != version;
         if did {
             self.compacted.fetch_add(1, Ordering::Relaxed);
-            // The tree's content is the same under the new number; only now may the old files go.
+            // The content is the same under the new number; publishing it releases the old files.
             let ending = self.ending();
             self.take_over(&ending);
         }
@@ -608,7 +612,7 @@ impl Disk {
         })
     }
 
-    /// Every level of the tree, the newest first: for measurements. Walks all files.
+    /// Contents of every level, newest first, for measurements. Reads the metadata of all files.
     #[must_use]
     pub fn level_stats(&self) -> Vec<LevelStats> {
         let version = self.tree.current_version();
@@ -620,7 +624,7 @@ impl Disk {
         levels.collect()
     }
 
-    /// Whether the ranges read since the last merge lost more time in many runs than it takes to merge them.
+    /// Whether the range reads since the last merge have cost more, for having many runs, than merging the runs would.
     fn reads_cost_more(&self, levels: &tiers::Levels) -> bool {
         let runs: usize = levels.iter().map(|level| level.runs).sum();
         let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
@@ -628,7 +632,7 @@ impl Disk {
         lost_ns > bytes * MERGE_NS_PER_BYTE
     }
 
-    /// First and last key of a file that holds nothing but rows of dead tables.
+    /// First and last key of a file that holds only rows of dead tables.
     fn dead_file(&self) -> Option<(Slice, Slice)> {
         let known = self.dead.known();
         let version = self.tree.current_version();
@@ -638,7 +642,7 @@ impl Disk {
         })
     }
 
-    /// Whether files that begin or end with a dead table are so much of the tree that it is worth writing it anew.
+    /// Whether files that begin or end with a dead table make up enough of the tree to justify rewriting it.
     fn is_mostly_dead(&self) -> bool {
         let known = self.dead.known();
         let version = self.tree.current_version();
@@ -653,7 +657,7 @@ impl Disk {
         some_dead > DEAD_BYTES_MIN && some_dead * 2 > all
     }
 
-    /// Merges everything into one run. For measurements and tests.
+    /// Merges everything into one run, for measurements and tests.
     ///
     /// # Errors
     /// As `compact`.
@@ -664,19 +668,19 @@ impl Disk {
         Ok(())
     }
 
-    /// Sorted runs in level 0.
+    /// Number of sorted runs in level 0.
     #[must_use]
     pub fn l0_runs(&self) -> usize {
         self.tree.l0_run_count()
     }
 
-    /// Whether compaction has to come before the next cut.
+    /// Whether compaction must run before the next cut.
     #[must_use]
     pub fn is_full(&self) -> bool {
         tiers::full(&self.levels())
     }
 
-    /// See the type.
+    /// Current size and debt of the tree.
     #[must_use]
     pub fn stats(&self) -> DiskStats {
         let levels = self.levels();
@@ -692,7 +696,7 @@ impl Disk {
     }
 }
 
-/// There is always one: `let_go` keeps the last.
+/// The newest view. There always is one: `let_go` keeps the last.
 fn newest_of(views: &[Arc<TreeView>]) -> &Arc<TreeView> {
     match views.last() {
         Some(view) => view,
@@ -700,14 +704,14 @@ fn newest_of(views: &[Arc<TreeView>]) -> &Arc<TreeView> {
     }
 }
 
-/// A sorted run on its way into the tree.
+/// A sorted run being written into the tree.
 pub(crate) struct Run<'a> {
     disk: &'a Disk,
     ingestion: AnyIngestion<'a>,
     bytes: u64,
 }
 
-/// What a run stands for.
+/// Content of a cut's record.
 pub(crate) struct CutFacts<'a> {
     pub sequence: u64,
     pub executed: &'a GtidSet,
@@ -715,27 +719,27 @@ pub(crate) struct CutFacts<'a> {
     pub rows: BTreeMap<u32, i64>,
     pub ledger: &'a str,
     pub settles_at: Option<&'a GtidSet>,
-    /// Written only when it is not the one of the last cut.
+    /// Written only if it differs from the last cut's.
     pub catalog: Option<&'a Catalog>,
     pub prepared: &'a PreparedSet,
-    /// What the last cut had of them.
+    /// XA transactions prepared at the last cut.
     pub prepared_before: &'a PreparedSet,
 }
 
 impl Run<'_> {
-    /// Keys must come in ascending order.
+    /// Appends an entry. Keys must come in ascending order.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.bytes += (key.len() + value.len()) as u64;
         self.ingestion.write(key, value).map_err(|error| self.disk.fault(&error))
     }
 
-    /// The key is no more.
+    /// Appends a tombstone. Keys must come in ascending order.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
         self.bytes += key.len() as u64;
         self.ingestion.write_tombstone(key).map_err(|error| self.disk.fault(&error))
     }
 
-    /// Appends the cut's records, the last keys of all.
+    /// Appends the cut's records, whose keys sort after all rows.
     pub(crate) fn records(&mut self, facts: CutFacts<'_>) -> Result<(), StoreError> {
         if let Some(catalog) = facts.catalog {
             let text = catalog.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
@@ -754,7 +758,7 @@ impl Run<'_> {
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
         self.put(&entry::record_key(CUT_RECORD), &text)?;
-        // By number, as the keys are ordered.
+        // In order of number, which is the order of their keys.
         let mut changed = BTreeMap::new();
         changed.extend(facts.prepared_before.values().map(|old| (old.number, (old, false))));
         for new in facts.prepared.values() {
@@ -771,13 +775,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Appends the record of indexes, behind all others.
+    /// Appends the record of indexes, whose key sorts after all other records.
     pub(crate) fn index_states(&mut self, states: &IndexStates) -> Result<(), StoreError> {
         let text = states.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
         self.put(&entry::record_key(INDEXES_RECORD), &text)
     }
 
-    /// Makes the run part of the tree, durably, at once. The caller holds `ending` and takes the new number over.
+    /// Adds the run to the tree, durably and atomically. The caller holds `ending` and publishes the new number.
     pub(crate) fn finish(self, _ending: &MutexGuard<'_, ()>) -> Result<u64, StoreError> {
         let disk = self.disk;
         let highest = disk.tree.get_highest_persisted_seqno().unwrap_or(0);
@@ -802,15 +806,15 @@ fn prepared_parts(bytes: usize) -> usize {
     bytes.div_ceil(PREPARED_PART_BYTES)
 }
 
-/// Between the cut's record and that of indexes.
+/// These keys sort between the cut's record and that of indexes.
 fn prepared_key(number: u64, part: usize) -> Vec<u8> {
     entry::record_key(&format!("held-xa/{number:020}/{part:06}"))
 }
 
-/// Removes a folder with everything in it; none there is fine.
+/// Removes a folder with everything in it; a missing folder is no error.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub(crate) fn remove_folder(folder: &Path) -> Result<(), StoreError> {
     match fs::remove_dir_all(folder) {
         Ok(()) => Ok(()),
@@ -819,12 +823,13 @@ pub(crate) fn remove_folder(folder: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Ids of a catalog's tables.
+/// Ids of all tables of a catalog.
 pub(crate) fn ids_of(catalog: &Catalog) -> BTreeSet<TableId> {
     catalog.tables().map(|table| table.id).collect()
 }
 
-/// Three runs, one over the other, of the keys below `keys` that `has` gives each; the last one removes some.
+/// Three overlapping runs of keys below `keys`; `has` decides which run contains which key. The last run also removes
+/// some keys.
 #[cfg(test)]
 pub(crate) fn of_three_runs(folder: &Path, keys: u32, has: impl Fn(u32, u32) -> bool) -> Disk {
     let (disk, _) = Disk::open(folder, DiskOptions { cache_bytes: 1 << 20 }).unwrap();
@@ -854,7 +859,7 @@ mod tests {
             "ledger": "{}", "settles_at": "", "prepared": [{"xid": "x", "gtid": null, "number": 5, "bytes": 9}]})
     }
 
-    /// What is refused once `key` of the object at `place` is gone.
+    /// The record without `key` in the object at `place`.
     fn without(mut whole: Value, place: &str, key: &str) -> Value {
         whole.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(key).unwrap();
         whole

@@ -79,21 +79,21 @@ use crate::index_state::IndexStates;
 use crate::layers::{Layer, Spill, TreeAt};
 use crate::waits::LaneWaits;
 
-/// All lanes, the tree below, and what of them is visible.
+/// All lanes, the tree below them, and their visible state.
 pub struct Store {
     lanes: usize,
     visibility: Visibility,
     disk: Option<Arc<Disk>>,
-    /// Folder for what outgrows memory.
+    /// Folder for data that exceeds memory.
     scratch: Option<PathBuf>,
     next_generation: AtomicU64,
     last_cut: Mutex<LastCut>,
     recovered_ledger: String,
-    /// Tables being copied, which no catalog knows yet.
+    /// Tables being copied, which are not in any catalog yet.
     copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
     /// See [`Recovered::settles_at`]; kept after it is reached.
     settles_at: Option<GtidSet>,
-    /// `settles_at` was seen to be reached.
+    /// True once `settles_at` was seen to be reached.
     settled: AtomicBool,
     recovered_prepared: PreparedSet,
     segments: Arc<SegmentPool>,
@@ -101,12 +101,12 @@ pub struct Store {
     waits: Arc<LaneWaits>,
 }
 
-/// What the newest cut holds.
+/// State at the newest cut.
 struct LastCut {
     sequence: u64,
     rows: BTreeMap<u32, i64>,
     catalog: Option<Catalog>,
-    /// Its rows are exact: no copy without a lock has yet to settle.
+    /// True if its rows are exact, that is, no copy without a lock is still settling.
     settled: bool,
     prepared: PreparedSet,
 }
@@ -116,26 +116,26 @@ struct LastCut {
 pub struct Row<'a> {
     /// Stored key bytes; the whole image for a table without a key.
     pub key: &'a [u8],
-    /// Row image as the definition that was asked for has it: null bitmap over all columns, then values.
+    /// Row image under the requested definition: null bitmap over all columns, then values.
     pub image: &'a [u8],
-    /// How many equal rows this stands for: 1 with a key, 1 or more without.
+    /// Number of equal rows: 1 with a key, 1 or more without.
     pub count: u64,
 }
 
 /// Memory, disk and counts of a store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoreStats {
-    /// Rows and memory.
+    /// Rows and memory of all lanes.
     pub memory: LaneStats,
-    /// Generations sealed and not cut yet.
+    /// Generations that are sealed but not cut yet.
     pub sealed: u64,
-    /// Secondary indexes that readers cannot use yet: they came with a later DDL and are being filled.
+    /// Secondary indexes that readers cannot use yet: a later DDL statement added them and they are being filled.
     pub indexes_to_fill: u64,
-    /// The tree; None for a store in memory.
+    /// The tree; None for an in-memory store.
     pub disk: Option<DiskStats>,
 }
 
-/// Lanes of one store.
+/// Limit on the number of lanes of a store.
 pub(crate) const LANES_MAX: usize = 1 << 12;
 
 const _: () = assert!(LANES_MAX.is_power_of_two(), "lanes are rounded up to a power of two within it");
@@ -144,10 +144,10 @@ fn lanes_rounded(lanes: usize) -> usize {
     lanes.clamp(1, LANES_MAX).next_power_of_two()
 }
 
-/// A length or count that has 32 bits where it is kept.
+/// Converts a length or count to the 32 bits it is stored in.
 ///
 /// # Panics
-/// When it does not fit: rows come in events, and the length of an event has 32 bits.
+/// When it does not fit, which cannot happen: rows come in events, whose length has 32 bits.
 #[inline]
 pub(crate) fn short(len: usize) -> u32 {
     match u32::try_from(len) {
@@ -157,20 +157,20 @@ pub(crate) fn short(len: usize) -> u32 {
 }
 
 impl Store {
-    /// A store in memory of `lanes` lanes, rounded up to a power of two.
+    /// Creates an in-memory store with `lanes` lanes, rounded up to a power of two.
     #[must_use]
     pub fn new(lanes: usize, catalog: Catalog) -> Store {
         Store::assemble(lanes, None, None, catalog, None)
     }
 
-    /// A store in memory that goes on behind something executed elsewhere.
+    /// Creates an in-memory store that continues after transactions executed elsewhere.
     #[must_use]
     pub fn behind(lanes: usize, start: Recovered) -> Store {
         Store::assemble(lanes, None, None, start.catalog.clone(), Some(start))
     }
 
-    /// A store over a tree on disk. `recovered` is what [`Disk::open`] found; `catalog` the one to begin with when it
-    /// found nothing. `scratch` is a folder for what outgrows memory; whatever lies in it is removed.
+    /// Creates a store over a tree on disk. `recovered` is the result of [`Disk::open`]; `catalog` is used when that
+    /// found nothing. `scratch` is a folder for data that exceeds memory; its contents are removed.
     ///
     /// # Errors
     /// When the scratch folder cannot be emptied.
@@ -185,7 +185,7 @@ impl Store {
         Ok(Store::assemble(lanes, Some(Arc::new(disk)), Some(scratch), catalog, recovered))
     }
 
-    /// A stopped store for reading: what is applied stays in memory.
+    /// Opens a stopped store for reading: applied changes stay in memory.
     #[must_use]
     pub fn read_only(lanes: usize, disk: Disk, recovered: Recovered) -> Store {
         Store::assemble(lanes, Some(Arc::new(disk)), None, recovered.catalog.clone(), Some(recovered))
@@ -260,17 +260,17 @@ impl Store {
         }
     }
 
-    /// After a copy without a lock: the GTIDs that replay must have reached before the rows are exact. Stays when they
+    /// After a copy without a lock: GTIDs that replay must reach before the rows are exact. Keeps its value once they
     /// are reached.
     #[must_use]
     pub fn settles_at(&self) -> Option<&GtidSet> {
         self.settles_at.as_ref()
     }
 
-    /// Whether what is visible is a state the source had: to be asked before rows are shown to anybody.
+    /// Whether the visible state is one that the source had. Callers must check this before they show rows.
     ///
     /// # Errors
-    /// [`StoreError::Settling`] after a copy without a lock, until the watermark covers its end.
+    /// [`StoreError::Settling`] after a copy without a lock, until the watermark covers the copy's end.
     pub fn readable(&self) -> Result<(), StoreError> {
         if self.settled.load(Ordering::Relaxed) {
             return Ok(());
@@ -294,31 +294,31 @@ impl Store {
         self.lanes
     }
 
-    /// The lane a key hash belongs to.
+    /// Lane of a key hash.
     #[must_use]
     pub fn lane_of(&self, hash: u64) -> usize {
         base::lane_of(hash, self.lanes)
     }
 
-    /// What is visible, and who looks.
+    /// The visible state and its readers.
     #[must_use]
     pub fn visibility(&self) -> &Visibility {
         &self.visibility
     }
 
-    /// The tree; None for a store in memory.
+    /// The tree; None for an in-memory store.
     #[must_use]
     pub fn disk(&self) -> Option<&Arc<Disk>> {
         self.disk.as_ref()
     }
 
-    /// The ledger that the cut held from which this store was opened; empty without one.
+    /// The ledger in the cut that this store was opened from; empty without a cut.
     #[must_use]
     pub fn recovered_ledger(&self) -> &str {
         &self.recovered_ledger
     }
 
-    /// XA transactions that were prepared at the cut from which this store was opened.
+    /// XA transactions prepared at the cut that this store was opened from.
     #[must_use]
     pub fn recovered_prepared(&self) -> &PreparedSet {
         &self.recovered_prepared
@@ -340,16 +340,16 @@ impl Store {
         self.last_cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seals the active generation: what is written from here on goes into a new one. With a point, the sealed one
-    /// ends at that transaction boundary and can be cut; without, it belongs to a transaction that goes on. Called
-    /// by the one thread that sequences, before it hands on what follows. Returns the sealed generation.
+    /// Seals the active generation; later writes go into a new one. With a point, the sealed generation ends at that
+    /// transaction boundary and can be cut; without one, it belongs to an unfinished transaction. Called by the single
+    /// sequencing thread, before it hands on later pieces. Returns the sealed generation.
     pub fn seal(&self, point: Option<CutPoint>) -> Arc<Generation> {
         let number = self.next_generation.fetch_add(1, Ordering::Relaxed);
         let sealed = Arc::clone(&self.visibility.layers().active);
         if let Some(point) = point {
             sealed.seal(point);
         }
-        // As much as the next one is going to take.
+        // The next generation is likely to need as much.
         self.segments.keep(base::to_usize(sealed.lane_bytes()));
         self.visibility.put_on_top(Generation::new(
             number,
@@ -361,11 +361,11 @@ impl Store {
         sealed
     }
 
-    /// Cuts a sealed generation, with everything below it. All its pieces must be applied and visible. When it
-    /// returns, the cut is durable.
+    /// Cuts a sealed generation together with everything below it. All its pieces must be applied and visible. The cut
+    /// is durable on return.
     ///
     /// # Errors
-    /// When the tree cannot be written; what is in memory stays.
+    /// When the tree cannot be written; the generations stay in memory.
     pub fn cut(&self, sealed: &Generation) -> Result<CutReport, StoreError> {
         let Some(disk) = &self.disk else { return Ok(CutReport::default()) };
         let point = sealed.point();
@@ -386,7 +386,7 @@ impl Store {
             point.catalog.tables().filter_map(|table| Some((table.id.0, *rows.get(&table.id.0)?))).collect();
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
         let scratch = self.scratch.as_deref();
-        // Only cuts, fills and copies that begin change them, all under the lock that is held.
+        // Only cuts, fills and new copies change the index states, all of them under `last_cut`, which is held here.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
         let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
         let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
@@ -407,8 +407,8 @@ impl Store {
         self.copied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A table is copied under an id of its own, unknown to every catalog, beside the one of its name: from here on its
-    /// rows are kept and cut.
+    /// Starts the copy of a table. The copy has an id of its own that no catalog knows, next to the table of the same
+    /// name; from here on its rows are kept and cut.
     pub fn begin_table_copy(&self, table: &Arc<TableDef>) {
         self.copied().insert(table.id, Arc::clone(table));
         if let Some(disk) = &self.disk {
@@ -420,7 +420,7 @@ impl Store {
         }
     }
 
-    /// The copied rows of a table lie in the tree, `rows` of them, and changes of it may follow.
+    /// Ends the reading of a table copy: its `rows` rows are in the tree, and changes to the table may follow.
     pub fn table_copy_read(&self, table: TableId, rows: i64) {
         self.cut_state().rows.insert(table.0, rows);
         if let Some(disk) = &self.disk {
@@ -428,7 +428,8 @@ impl Store {
         }
     }
 
-    /// The table is in the catalog of a durable cut, or its copy is given up: then its rows go.
+    /// Ends a table copy: either the table is in the catalog of a durable cut, or the copy was abandoned and its rows
+    /// are dropped.
     pub fn end_table_copy(&self, table: TableId) {
         self.copied().remove(&table);
         if let Some(disk) = &self.disk {
@@ -445,7 +446,7 @@ impl Store {
         rows
     }
 
-    /// Moves a sealed generation of an unfinished transaction to disk, out of memory. All its pieces must be applied.
+    /// Moves a sealed generation of an unfinished transaction from memory to disk. All its pieces must be applied.
     ///
     /// # Errors
     /// When the scratch folder cannot be written.
@@ -458,7 +459,7 @@ impl Store {
         let (Some(scratch), Some(tree)) = (&self.scratch, &self.disk) else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let disk = Disk::open_scratch(&folder, tree.kept())?;
-        // Parts are put over rows of the tree: compaction goes on meanwhile.
+        // Parts are applied to rows of the tree while compaction runs, so the layers are pinned.
         cut::spill(&disk, &PinnedLayers::pin(self), sealed, catalog)?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();
@@ -472,7 +473,7 @@ impl Store {
         Ok(())
     }
 
-    /// One step of compaction, or of filling a new index; false when there is nothing to do.
+    /// Takes one step of compaction or of filling a new index; false if there is nothing to do.
     ///
     /// # Errors
     /// When the tree cannot be read or written.
@@ -480,21 +481,21 @@ impl Store {
         Ok(self.compact_near(false)? || self.compact_middle(false)? || self.compact_deep(false)?)
     }
 
-    /// One step of what cuts wait for, or of filling a new index; see [`Disk::compact_near`].
+    /// Takes one step of the compaction that cuts depend on, or of filling a new index; see [`Disk::compact_near`].
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
     pub fn compact_near(&self, idle: bool) -> Result<bool, StoreError> {
         let Some(disk) = &self.disk else { return Ok(false) };
         self.visibility.tidy();
-        // A fill adds runs of its own: compaction comes first where there are many.
+        // A fill adds runs of its own, so with many runs compaction goes first.
         if disk.l0_runs() < L0_RUNS_MAX / 2 && self.fill_step(disk)? {
             return Ok(true);
         }
         self.compacted(disk, |oldest_read| disk.compact_near(oldest_read, idle))
     }
 
-    /// One step of merging runs of several cuts; see [`Disk::compact_middle`].
+    /// Takes one step of merging runs of several cuts; see [`Disk::compact_middle`].
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -503,7 +504,7 @@ impl Store {
         self.compacted(disk, |oldest_read| disk.compact_middle(oldest_read, idle))
     }
 
-    /// One step of merging large runs; see [`Disk::compact_deep`].
+    /// Takes one step of merging large runs; see [`Disk::compact_deep`].
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -512,7 +513,7 @@ impl Store {
         self.compacted(disk, |oldest_read| disk.compact_deep(oldest_read, idle))
     }
 
-    /// Takes a step, given the oldest number anybody reads at; readers see what it did from then on.
+    /// Takes a step, given the oldest number in use by a reader, and publishes the result to readers.
     fn compacted(
         &self,
         disk: &Arc<Disk>,
@@ -525,7 +526,7 @@ impl Store {
         Ok(did)
     }
 
-    /// Waits until no step of compaction is due: for measurements that are not to pay for what came before them.
+    /// Takes compaction steps until none is due, for measurements that must not pay for earlier writes.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -536,15 +537,15 @@ impl Store {
         Ok(())
     }
 
-    /// Breaks off merges that are under way, and lets none begin until it is called with false: for an end that cannot
-    /// wait for them.
+    /// Aborts running merges, and prevents new ones until it is called with false: for a shutdown that cannot wait for
+    /// them.
     pub fn break_off_merges(&self, break_off: bool) {
         if let Some(disk) = &self.disk {
             disk.break_off_merges(break_off);
         }
     }
 
-    /// Merges the whole tree into one run: for measurements and tests.
+    /// Merges the whole tree into one run, for measurements and tests.
     ///
     /// # Errors
     /// As `compact`.
@@ -555,20 +556,20 @@ impl Store {
         Ok(())
     }
 
-    /// Lets new snapshots read the tree at its newest number, so that replaced files can go.
+    /// Lets new snapshots read the tree at its newest number, so that replaced files can be removed.
     fn take_over(&self, disk: &Arc<Disk>) {
         let ending = disk.ending();
         let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
         self.visibility.move_base(tree, None);
     }
 
-    /// How long readers waited for lanes that were written to, and writers for lanes that were read.
+    /// Wait times of readers for lanes being written, and of writers for lanes being read.
     #[must_use]
     pub fn lane_waits(&self) -> (WaitStats, WaitStats) {
         (self.waits.readers.stats(), self.waits.writers.stats())
     }
 
-    /// Memory and counts. Walks all lanes: for status, not for every piece.
+    /// Memory and counts. Walks all lanes: call it for status output, not per piece.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let layers = self.visibility.layers();
@@ -607,5 +608,5 @@ fn balance(layer: &Layer, table: TableId) -> i64 {
     }
 }
 
-/// Shared by every thread of the process.
+/// A store shared by the threads of the process.
 pub type SharedStore = Arc<Store>;

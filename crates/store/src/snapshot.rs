@@ -20,31 +20,32 @@ use crate::layers::{Generation, Layer, Layers, Spill, TreeAt};
 use crate::published::{Published, Replaced, View};
 use crate::reader::TableReader;
 
-/// What is visible now.
+/// State of the store at the watermark.
 #[derive(Clone)]
 pub struct WatermarkState {
     /// Highest visible sequence number.
     pub sequence: SequenceNumber,
-    /// GTIDs of everything visible.
+    /// GTIDs of all visible transactions.
     pub executed: GtidSet,
-    /// Table definitions as they are at the watermark.
+    /// Table definitions at the watermark.
     pub catalog: Catalog,
 }
 
-/// What a view shows beside its sequence number.
+/// Contents of a view besides its sequence number.
 struct Content {
     catalog: Catalog,
-    /// None once the view was given up: what only it held is free at once, whoever still holds the view.
+    /// None once the view was given up: layers that only this view held are freed at once, even if the view is still
+    /// held.
     layers: ArcSwapOption<Layers>,
-    /// Number of the move of the watermark that led here: which GTIDs are executed.
+    /// Number of the watermark move that led here, which determines the executed GTIDs.
     moves: u64,
-    /// Made for who asks.
+    /// Computed on first request.
     executed: OnceLock<GtidSet>,
-    /// When a newer view took its place while somebody held it.
+    /// Time at which a newer view replaced it, if it was in use then.
     replaced_at: OnceLock<Instant>,
 }
 
-/// What writers change, one at a time; readers do not come here.
+/// State changed by writers, one at a time. Readers never lock it to pin or read a view.
 struct State {
     /// As in the newest view.
     sequence: u64,
@@ -55,18 +56,19 @@ struct State {
     /// Catalogs of transactions that are not visible yet.
     coming: VecDeque<(SequenceNumber, Catalog)>,
     limits: SnapshotLimits,
-    /// Views that nobody holds, whose layers may be the last to hold gigabytes: freed by who has time for it.
+    /// Views no longer in use. Their layers may be the last reference to gigabytes, so a thread with time to spare
+    /// frees them.
     gone: Vec<Arc<View<Content>>>,
 }
 
-/// How much snapshots may hold on to.
+/// Limits on what snapshots may keep alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotLimits {
-    /// Bytes of generations that are in the tree already and stay in memory for snapshots alone. Above it the oldest
-    /// snapshots are given up.
+    /// Bytes of generations that are already in the tree and stay in memory only for snapshots. Above this limit, the
+    /// oldest snapshots are given up.
     pub bytes: u64,
-    /// Snapshots of a state that was replaced longer ago than this are given up, when a cut ends and once a second.
-    /// None: they may be of any age.
+    /// Snapshots of a state that was replaced longer ago than this are given up, at the end of a cut and once a second.
+    /// None: no limit on age.
     pub age: Option<Duration>,
 }
 
@@ -77,7 +79,7 @@ impl Default for SnapshotLimits {
     }
 }
 
-/// See the module.
+/// The watermark, the newest view and the views still in use.
 pub struct Visibility {
     published: Published<Content>,
     state: Mutex<State>,
@@ -85,21 +87,22 @@ pub struct Visibility {
     held_bytes: AtomicU64,
 }
 
-/// A reader's view. While it lives, nothing it can see is dropped, unless it is given up to stay within
-/// [`SnapshotLimits`]: then reading it is an error.
+/// A reader's view. Nothing it can see is dropped while it lives, unless it is given up to stay within
+/// [`SnapshotLimits`]; reading it then fails.
 pub struct Snapshot {
     view: Arc<View<Content>>,
     store: Arc<crate::Store>,
-    /// Why its rows are not exact ([`crate::StoreError::Settling`]).
+    /// Set if its rows are not exact ([`crate::StoreError::Settling`]).
     settling: Option<(String, u64)>,
 }
 
-/// The store's parts for a piece on its way through the workers. While it lives, the tree can be read as it was.
+/// The store's layers, pinned for a piece on its way through the workers. While it lives, the tree can be read as of
+/// then.
 #[derive(Clone)]
 pub struct PinnedLayers(Arc<Layers>);
 
 impl PinnedLayers {
-    /// The parts as they are now.
+    /// Pins the current layers.
     #[must_use]
     pub fn pin(store: &Arc<crate::Store>) -> PinnedLayers {
         PinnedLayers(store.visibility().layers())
@@ -146,23 +149,23 @@ impl Visibility {
         }
     }
 
-    /// Bytes of generations that are in the tree already and stay in memory for snapshots alone, as of the last cut or
+    /// Bytes of generations that are already in the tree and stay in memory only for snapshots, as of the last cut or
     /// second.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on snapshots are given up above these.
+    /// Sets the limits above which snapshots are given up.
     pub fn limit_snapshots(&self, limits: SnapshotLimits) {
         self.lock().limits = limits;
     }
 
-    /// The store's parts as they are now.
+    /// The current layers.
     #[must_use]
     pub fn layers(&self) -> Arc<Layers> {
         loop {
-            // None: it was replaced and given up in between.
+            // None: the view was replaced and given up between the two loads.
             if let Some(layers) = self.published.load().content.layers.load_full() {
                 return layers;
             }
@@ -178,7 +181,7 @@ impl Visibility {
         });
     }
 
-    /// The generation `number` lies in this tree of its own now.
+    /// Replaces the generation `number` by its spill.
     pub(crate) fn put_spill(&self, number: u64, spill: Spill) {
         let spill = Layer::Spill(Arc::new(spill));
         self.change_layers(false, |old| {
@@ -191,7 +194,8 @@ impl Visibility {
         });
     }
 
-    /// The generation `number` and all below it are in the tree, which is read as `tree` from now on.
+    /// Removes the generation `number` and all layers below it: they are in the tree, which is read as `tree` from now
+    /// on.
     pub(crate) fn put_base(&self, number: u64, tree: TreeAt, indexes: Arc<IndexStates>) {
         self.change_layers(true, |old| {
             let kept = old.below.iter().take_while(|layer| match layer {
@@ -202,8 +206,8 @@ impl Visibility {
         });
     }
 
-    /// The tree is read as `tree` from now on; it holds the rows it held, and of indexes what `filled` says where a
-    /// fill added to them.
+    /// Replaces the view of the tree. The tree holds the same rows; `filled` gives its index states if a fill added
+    /// entries.
     pub(crate) fn move_base(&self, tree: TreeAt, filled: Option<Arc<IndexStates>>) {
         self.change_layers(false, |old| {
             assert!(old.base.is_some(), "a store in memory has no tree to move");
@@ -212,12 +216,12 @@ impl Visibility {
         });
     }
 
-    /// Other states of indexes over the same tree.
+    /// Replaces the index states over the same tree.
     pub(crate) fn set_indexes(&self, indexes: Arc<IndexStates>) {
         self.change_layers(false, |old| Layers { indexes, ..old.parts() });
     }
 
-    /// Publishes other layers at the same watermark. `limit`: old views may hold too much now.
+    /// Publishes other layers at the same watermark. `limit`: old views may now exceed the limits.
     fn change_layers(&self, limit: bool, next: impl FnOnce(&Layers) -> Layers) {
         let mut state = self.lock();
         let layers = Arc::new(next(&state.layers));
@@ -226,11 +230,11 @@ impl Visibility {
         let given_up = if limit { self.give_up(&mut state) } else { Vec::new() };
         let gone = std::mem::take(&mut state.gone);
         drop(state);
-        // Maybe gigabytes: without the lock.
+        // These may be gigabytes, so they are freed without the lock.
         drop((gone, given_up, old));
     }
 
-    /// Under the writers' mutex.
+    /// The caller holds the writers' mutex.
     fn publish(&self, state: &mut State) {
         self.published.publish(state.view(), &mut state.replaced, &mut state.gone);
         if let Some(newest) = state.replaced.newest() {
@@ -238,8 +242,8 @@ impl Visibility {
         }
     }
 
-    /// Frees what nobody holds any more, and gives up snapshots that hold too much. To be called about once a second,
-    /// from a thread that nobody waits for.
+    /// Frees views no longer in use, and gives up snapshots above the limits. Call it about once a second, from a
+    /// thread that no other thread waits for.
     pub fn tidy(&self) {
         let mut state = self.lock();
         let State { replaced, gone, .. } = &mut *state;
@@ -260,13 +264,13 @@ impl Visibility {
         SequenceNumber(self.published.load().sequence())
     }
 
-    /// Of the versions at or below this, readers need only the newest. A lower bound.
+    /// GC horizon: of the versions at or below it, readers need only the newest. A lower bound.
     #[must_use]
     pub fn oldest_needed(&self) -> u64 {
         self.published.oldest_needed()
     }
 
-    /// Announces the catalog as transaction `at` leaves it, before that transaction becomes visible.
+    /// Registers the catalog as of transaction `at`, before that transaction becomes visible.
     pub fn announce_catalog(&self, at: SequenceNumber, catalog: Catalog) {
         self.lock().coming.push_back((at, catalog));
     }
@@ -274,7 +278,7 @@ impl Visibility {
     /// Moves the watermark; `add_gtids` adds the GTIDs that become visible with it.
     ///
     /// # Panics
-    /// When the watermark would go back: a fault of the publisher that must not reach readers.
+    /// When the watermark would move back: a fault of the publisher that must not reach readers.
     pub fn advance(&self, to: SequenceNumber, add_gtids: impl FnOnce(&mut NewGtids<'_>)) {
         let mut state = self.lock();
         assert!(to.0 >= state.sequence, "the watermark may not go back");
@@ -286,7 +290,8 @@ impl Visibility {
             }
         }
         self.publish(&mut state);
-        // Whoever publishes has no time to free gigabytes: only what frees nothing goes at once.
+        // The publisher has no time to free gigabytes: here it drops only views whose layers are still the current
+        // ones, which frees no layers.
         let State { gone, layers, .. } = &mut *state;
         gone.retain(|view| view.content.layers.load().as_ref().is_some_and(|old| !Arc::ptr_eq(old, layers)));
         if let Some(upto) = state.executed.is_full() {
@@ -295,7 +300,7 @@ impl Visibility {
         self.moved.wake_all(state);
     }
 
-    /// A copy of what is visible now.
+    /// A copy of the visible state.
     #[must_use]
     pub fn current(&self) -> WatermarkState {
         let state = self.lock();
@@ -306,13 +311,13 @@ impl Visibility {
         }
     }
 
-    /// GTIDs of everything visible now.
+    /// GTIDs of all visible transactions.
     #[must_use]
     pub fn executed(&self) -> GtidSet {
         self.lock().executed.now().clone()
     }
 
-    /// Waits until `done` holds of the visible GTIDs; false when `timeout` passes first.
+    /// Waits until `done` holds for the visible GTIDs; false if `timeout` passes first.
     #[must_use]
     pub fn wait_executed(&self, timeout: Duration, done: impl Fn(&GtidSet) -> bool) -> bool {
         let deadline = Instant::now() + timeout;
@@ -329,8 +334,7 @@ impl Visibility {
         }
     }
 
-    /// Gives the oldest views up while they hold too much, and returns the layers they held, to be freed without the
-    /// lock.
+    /// Gives up the oldest views while the limits are exceeded, and returns their layers, to be freed without the lock.
     fn give_up(&self, state: &mut State) -> Vec<Arc<Layers>> {
         let mut freed = Vec::new();
         let mut bytes = bytes_held(&state.replaced, &state.layers);
@@ -340,9 +344,9 @@ impl Visibility {
             if !is_old && bytes <= state.limits.bytes {
                 break;
             }
-            // Its holder may ask for its set still.
+            // The view's holder may still ask for its GTID set.
             oldest.content.executed.get_or_init(|| state.executed.at(oldest.content.moves));
-            // Marked first: whoever sees a version gone sees the mark.
+            // Marked first: a reader that misses a dropped version also sees the mark.
             oldest.give_up();
             freed.extend(oldest.content.layers.swap(None));
             state.gone.extend(state.replaced.pop_oldest());
@@ -354,7 +358,7 @@ impl Visibility {
     }
 }
 
-/// Forgets GTIDs of moves up to `upto`; held views of before get their sets.
+/// Forgets the GTIDs of moves up to `upto`; older views in use get their sets first.
 fn forget(state: &mut State, upto: u64) {
     let State { replaced, executed, gone, .. } = state;
     replaced.sweep(gone);
@@ -390,11 +394,11 @@ fn generations(layers: &Layers) -> impl Iterator<Item = &Generation> {
 }
 
 impl Snapshot {
-    /// Pins what is visible now. Where the store is not readable yet ([`crate::Store::readable`]) reading the snapshot
-    /// is that error.
+    /// Pins the visible state. If the store is not readable yet ([`crate::Store::readable`]), reading the snapshot
+    /// returns that error.
     #[must_use]
     pub fn pin(store: &Arc<crate::Store>) -> Snapshot {
-        // Asked before: what is exact now is exact at any later watermark.
+        // Checked before pinning: rows that are exact now are exact at any later watermark.
         let settling = match store.readable() {
             Err(crate::StoreError::Settling { until, missing }) => Some((until, missing)),
             _ => None,
@@ -402,8 +406,8 @@ impl Snapshot {
         Snapshot { view: store.visibility().published.load(), store: Arc::clone(store), settling }
     }
 
-    /// What it reads. Not to be held on to: the snapshot may be given up to free it. What was read through it counts
-    /// only if [`check`](Self::check) finds nothing afterwards.
+    /// The layers it reads. Do not hold on to them: the snapshot may be given up to free them. Rows read through them
+    /// are valid only if a later [`check`](Self::check) succeeds.
     pub(crate) fn layers(&self) -> Result<Arc<Layers>, crate::StoreError> {
         if let Some((until, missing)) = &self.settling {
             return Err(crate::StoreError::Settling { until: until.clone(), missing: *missing });
@@ -412,12 +416,12 @@ impl Snapshot {
         self.view.content.layers.load_full().ok_or(crate::StoreError::SnapshotTooOld)
     }
 
-    /// An error once it was given up: asked after each batch, before the batch is used.
+    /// Fails once the snapshot was given up. Call it after each batch, before the batch is used.
     pub(crate) fn check(&self) -> Result<(), crate::StoreError> {
         if self.view.is_given_up() { Err(crate::StoreError::SnapshotTooOld) } else { Ok(()) }
     }
 
-    /// A fault of the tree's content.
+    /// Error for damaged content of the tree.
     pub(crate) fn damaged(&self, text: &str) -> crate::StoreError {
         let folder = self.store.disk().map(|disk| disk.folder().to_owned()).unwrap_or_default();
         crate::StoreError::Damaged { folder, text: text.to_owned() }
@@ -427,31 +431,31 @@ impl Snapshot {
         &self.store
     }
 
-    /// The sequence number it sees up to.
+    /// Highest sequence number that it sees.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.view.sequence()
     }
 
-    /// The GTIDs it holds exactly; made when first asked for.
+    /// Its exact GTID set, computed on first request.
     #[must_use]
     pub fn executed(&self) -> &GtidSet {
         let Content { executed, moves, .. } = &self.view.content;
         if let Some(set) = executed.get() {
             return set;
         }
-        // Under the lock, so that its moves are not forgotten meanwhile.
+        // Under the lock, so that the moves are not forgotten in the meantime.
         let state = self.store.visibility().lock();
         executed.get_or_init(|| state.executed.at(*moves))
     }
 
-    /// A table of its catalog, made ready for reading; the same for everybody who reads that definition.
+    /// A table of its catalog, prepared for reading; shared by all readers of that definition.
     #[must_use]
     pub fn reader(&self, table: &Arc<TableDef>) -> Arc<TableReader> {
         self.store.readers().of(table)
     }
 
-    /// Table definitions at that point.
+    /// Table definitions of this snapshot.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.view.content.catalog
