@@ -25,7 +25,7 @@ use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, TreeAt, a
 use crate::parts::Parts;
 use crate::table::{Content, WARM_AT_ONCE};
 
-/// What a cut wrote.
+/// Statistics of a cut.
 #[derive(Clone, Debug, Default)]
 pub struct CutReport {
     /// Number of its last transaction.
@@ -38,13 +38,13 @@ pub struct CutReport {
     pub bytes: u64,
 }
 
-/// A row's place in a generation, in the order of the tree.
+/// Location of a row in a generation, sortable in the order of the tree.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// First bytes of the key behind the table's prefix, zeros behind its end: few keys are compared beyond.
+    /// First bytes of the key after the table's prefix, padded with zeros: few comparisons need more.
     head: [u8; HEAD_LEN],
     place: u64,
-    /// Where the key lies that is longer than its head.
+    /// Location of the key, if it is longer than its head.
     key_at: u32,
     key_len: u16,
     lane: u16,
@@ -53,12 +53,12 @@ struct Place {
 const HEAD_LEN: usize = 16;
 
 impl Place {
-    /// In the order of their keys.
+    /// Compares by key.
     fn order(&self, other: &Place, keys: &[Vec<u8>]) -> Ordering {
         let heads = u128::from_be_bytes(self.head).cmp(&u128::from_be_bytes(other.head));
         heads.then_with(|| {
             if usize::from(self.key_len.min(other.key_len)) <= HEAD_LEN {
-                // The shorter one is how the other begins.
+                // The shorter key is a prefix of the other.
                 return self.key_len.cmp(&other.key_len);
             }
             key_of(keys, self).cmp(key_of(keys, other))
@@ -69,16 +69,16 @@ impl Place {
 /// All rows of one table in one generation, sorted.
 #[derive(Default)]
 struct SortedTable {
-    /// Keys of the tree without the table's prefix, end to end; of those that are longer than their heads.
+    /// Tree keys without the table's prefix, concatenated; only those longer than their heads.
     keys: Vec<Vec<u8>>,
     places: Vec<Place>,
 }
 
-/// Key bytes go in blocks of this size, so that offsets stay short.
+/// Keys are stored in blocks of this size, so that offsets stay short.
 const KEY_BLOCK_BYTES: usize = 1 << 28;
 
 impl SortedTable {
-    /// In the memory of `sorted`, whatever that holds.
+    /// Sorts a table's rows, reusing the memory of `sorted`.
     fn of(
         generation: &Generation,
         table: TableId,
@@ -90,7 +90,7 @@ impl SortedTable {
         sorted.keys.truncate(1);
         sorted.keys.iter_mut().for_each(Vec::clear);
         let mut key = Vec::new();
-        // Growing by and by would copy all of it again and again.
+        // Reserved up front: growing step by step would copy everything repeatedly.
         let expected: usize = generation.lanes().map(|lane| lane.slot_count(table)).sum();
         sorted.places.reserve(expected);
         let mut too_long = false;
@@ -116,7 +116,8 @@ impl SortedTable {
         Ok(sorted)
     }
 
-    /// Where it lies now; None when there is no number for the place. `about`: so many keys may come.
+    /// Stores a key and returns its location; None if the location does not fit its field. `about`: expected number of
+    /// keys.
     fn keep_key(&mut self, key: &[u8], about: usize) -> Option<u32> {
         let len = key.len().next_multiple_of(1 << KEY_AT_SHIFT);
         if self.keys.last().is_none_or(|block| block.len() + len > KEY_BLOCK_BYTES) {
@@ -127,7 +128,7 @@ impl SortedTable {
         if bytes.is_empty() {
             bytes.reserve((len * about).min(KEY_BLOCK_BYTES));
         }
-        // Each key begins at a multiple of 8: 29 bits of place for 2 GiB of keys, and so on.
+        // Each key starts at a multiple of 8, so 32 bits address 32 GiB of keys.
         let key_at = block * (KEY_BLOCK_BYTES >> KEY_AT_SHIFT) + (bytes.len() >> KEY_AT_SHIFT);
         bytes.extend_from_slice(key);
         bytes.resize(bytes.len().next_multiple_of(1 << KEY_AT_SHIFT), 0);
@@ -140,7 +141,7 @@ impl SortedTable {
 }
 
 const KEY_AT_SHIFT: usize = 3;
-/// lsm-tree takes keys of 64 KiB, the table's and index's ids included.
+/// lsm-tree accepts keys of 64 KiB, including table and index ids.
 const TREE_KEY_LEN_MAX: u16 = u16::MAX - 6;
 
 const _: () = assert!(TREE_KEY_LEN_MAX as usize + entry::PREFIX_LEN == u16::MAX as usize);
@@ -156,9 +157,9 @@ fn key_of<'a>(keys: &'a [Vec<u8>], place: &'a Place) -> &'a [u8] {
     &keys[block][at..at + usize::from(place.key_len)]
 }
 
-/// One table's rows of a layer, on the way into a run.
+/// One table's rows of a layer, to be written into a run.
 enum Stream<'a> {
-    /// The generation is sealed: nobody waits for its lanes.
+    /// The generation is sealed, so holding its lanes blocks nobody.
     Memory {
         lanes: Vec<RwLockReadGuard<'a, Lane>>,
         table: TableId,
@@ -174,7 +175,7 @@ enum Stream<'a> {
 type SpillEntry = Result<(lsm_tree::Slice, lsm_tree::Slice), StoreError>;
 
 impl Stream<'_> {
-    /// The next key of the tree behind the table's prefix.
+    /// The next tree key, after the table's prefix.
     fn key(&mut self) -> Result<Option<&[u8]>, StoreError> {
         match self {
             Stream::Memory { sorted, next, .. } => Ok(sorted.key(*next)),
@@ -206,7 +207,7 @@ impl Stream<'_> {
         }
     }
 
-    /// The memory of what was sorted, for the next table.
+    /// Returns the memory used for sorting, for the next table.
     fn leave(self) -> Option<SortedTable> {
         match self {
             Stream::Memory { sorted, .. } => Some(sorted),
@@ -214,7 +215,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Brings the next records into the cache, their misses at once: they lie in no order.
+    /// Prefetches the next records, so that their cache misses overlap: they are scattered in memory.
     fn warm(&self) {
         let Stream::Memory { lanes, table, sorted, next } = self else { return };
         let places = sorted.places.iter().skip(*next).take(WARM_AT_ONCE);
@@ -222,7 +223,7 @@ impl Stream<'_> {
         std::hint::black_box(touched.fold(0, |sum, byte| sum ^ byte));
     }
 
-    /// Writes the next entry's value; a part goes to `whole` instead.
+    /// Writes the next entry's value to `out`; a part goes to `whole` instead.
     fn value(&mut self, whole: &mut Whole<'_>, out: &mut Vec<u8>) -> Result<Value, StoreError> {
         out.clear();
         match self {
@@ -257,7 +258,7 @@ impl Stream<'_> {
         }
     }
 
-    /// What lies below the next entry's row, its keys in `keys`, and how long what names the row is.
+    /// State of the row below the next entry, its sort keys in `keys`, and the length of the row's own key.
     fn base(&mut self, table: TableId, indexes: &IndexSet, keys: &mut Vec<u8>) -> Option<(BaseKind, usize)> {
         keys.clear();
         match self {
@@ -268,7 +269,7 @@ impl Stream<'_> {
                 let keyless = guard.is_keyless(table);
                 let own_len = entry::own_len(keyless, held.key);
                 if keyless && matches!(held.content, Content::Gone) && held.base == Base::Same {
-                    // What went is what was below: the image names the row.
+                    // The deleted row is the row below: the image is the identity.
                     indexes.append_all(held.key, keys).ok()?;
                     return Some((BaseKind::Keys, own_len));
                 }
@@ -277,8 +278,8 @@ impl Stream<'_> {
             Stream::Spill { entries, keyless } => match entries.peek() {
                 Some(Ok((key, value))) => {
                     let Some(base) = entry::base_of(value) else {
-                        // The table had no index then; what has one by now has the row's name in its entries all the
-                        // same.
+                        // The table had no index then. Indexes added since have the row's own key in their entries all
+                        // the same.
                         let row = entry::parse_row(key, value);
                         return Some((BaseKind::Same, row.map_or(0, |row| entry::own_len(*keyless, row.key))));
                     };
@@ -291,7 +292,7 @@ impl Stream<'_> {
     }
 }
 
-/// What a layer has of a row.
+/// What a layer holds for a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     Row,
@@ -300,19 +301,19 @@ enum Value {
     Gone,
 }
 
-/// Finds the image of a row below the layers that are written: its key in the tree, its stored key, where the image is
-/// to be appended to. False when it is not there.
+/// Finds a row below the layers being written, by its tree key and its stored key, and appends its image. False if
+/// there is no such row.
 type Under<'a> = dyn FnMut(&TableShape<'_>, &[u8], &[u8], &mut Vec<u8>) -> Result<bool, StoreError> + 'a;
 
-/// Puts rows of one table together of which layers hold parts.
+/// Assembles rows of one table from the parts in several layers.
 struct Whole<'a> {
     table: &'a TableDef,
-    /// Made when there is a part.
+    /// Built when the first part is found.
     made: OnceCell<Made>,
     under: &'a mut Under<'a>,
     damaged: &'a dyn Fn() -> StoreError,
     above: Parts,
-    /// Stored key of the row that the parts are of.
+    /// Stored key of the row that the parts belong to.
     key: Vec<u8>,
     image: Vec<u8>,
 }
@@ -341,8 +342,8 @@ impl<'a> Whole<'a> {
         self.above.push(part, definition, made.shape.lend().versions)
     }
 
-    /// Makes the whole value of the parts: over `value`, a row of a layer below them, or over what lies below all
-    /// layers.
+    /// Assembles a row from its parts: on top of `value`, which a layer below them holds, or on top of the row below
+    /// all layers.
     fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<Value, StoreError> {
         self.made.get_or_init(|| Whole::make(self.table));
         let Some(made) = self.made.get_mut() else {
@@ -388,8 +389,8 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Hands the newest entry of every key of a table to `each`. `streams` are newest first; what lies below all of them is
-/// asked for where there are `indexes`.
+/// Merges streams (newest first) by key and calls `each` with every key's newest entry. If there are `indexes`, the
+/// entry includes the state of the row below all streams.
 fn merge(
     table: TableId,
     indexes: Option<&IndexSet>,
@@ -402,6 +403,8 @@ fn merge(
     let (mut base_keys, mut older_keys) = (Vec::new(), Vec::new());
     let mut count = 0;
     loop {
+        // A linear scan for the smallest key is enough: there is one stream per layer. The first stream that has it is
+        // the newest, and the streams before it do not have this key.
         let mut first: Option<usize> = None;
         key.truncate(entry::PREFIX_LEN);
         for (index, stream) in streams.iter_mut().enumerate() {
@@ -420,20 +423,24 @@ fn merge(
             if stream.key()? != key.get(entry::PREFIX_LEN..) {
                 continue;
             }
+            // The newest entry wins. A part does not end the search: the row continues in an older layer.
             if matches!(found, None | Some(Value::Part)) {
                 found = Some(stream.value(&mut whole, &mut value)?);
             }
             if let Some(indexes) = indexes {
                 let (older, len) = stream.base(table, indexes, &mut older_keys).ok_or_else(damaged)?;
-                // The oldest layer in which something changed knows what lies below all of them.
+                // The oldest layer in which the row changed knows its state below all of them, so later streams
+                // overwrite.
                 if older != BaseKind::Same {
                     base = older;
                     std::mem::swap(&mut base_keys, &mut older_keys);
                 }
+                // A deletion in a spill from before the table had indexes has no length, and gives 0.
                 own_len = own_len.max(len);
             }
             stream.skip();
         }
+        // Parts were found, so `found` is only what lies under them.
         if !whole.above.is_empty() {
             found = Some(whole.complete(&key, found, &mut value)?);
         }
@@ -443,7 +450,7 @@ fn merge(
     }
 }
 
-/// `rooms`: memory for sorting that `Stream::leave` gave back.
+/// Opens a table's stream in each layer. `rooms`: memory for sorting that `Stream::leave` returned.
 fn streams<'a>(
     layers: &'a [Layer],
     table: TableId,
@@ -476,7 +483,7 @@ fn spill_stream(spill: &Spill, table: TableId, keyless: bool) -> Stream<'_> {
     Stream::Spill { entries: entries.peekable(), keyless }
 }
 
-/// First key of a table's rows and first key behind them.
+/// First key of a table's rows, and the first key after them.
 pub(crate) fn table_bounds(table: TableId) -> ([u8; entry::PREFIX_LEN], [u8; entry::PREFIX_LEN]) {
     let from = entry::table_prefix(table);
     let mut to = from;
@@ -484,24 +491,24 @@ pub(crate) fn table_bounds(table: TableId) -> ([u8; entry::PREFIX_LEN], [u8; ent
     (from, to)
 }
 
-/// Where a cut goes, and what it must know of the tree.
+/// Target of a cut, and what the cut must know about it.
 pub(crate) struct CutTo<'a> {
     pub disk: &'a Disk,
     pub scratch: Option<&'a Path>,
     /// What the tree holds of each index before the cut.
     pub indexes: &'a IndexStates,
-    /// Tables that are being copied: no catalog knows them yet.
+    /// Tables being copied, which are not in any catalog yet.
     pub copied: &'a [Arc<TableDef>],
-    /// What must be executed before the rows are exact.
+    /// GTIDs that must be executed before the rows are exact.
     pub settles_at: Option<&'a GtidSet>,
-    /// The catalog differs from that of the last cut.
+    /// True if the catalog differs from that of the last cut.
     pub with_catalog: bool,
     /// XA transactions prepared at the last cut.
     pub prepared: &'a PreparedSet,
 }
 
-/// Writes `layers` (newest first) as they are at `point` into one run, with the record; the run is not ended yet.
-/// Also gives the states of indexes that it leaves.
+/// Writes `layers` (newest first) as of `point` into one run, with the record, but does not finish the run. Also
+/// returns the index states after the cut.
 pub(crate) fn write<'a>(
     to: &CutTo<'a>,
     layers: &[Layer],
@@ -547,7 +554,7 @@ pub(crate) fn write<'a>(
     Ok((run, report, states))
 }
 
-/// Rows of a table, then the entries of its indexes: the order of their keys. Returns how many of each.
+/// Writes a table's rows, then its index entries, which is the order of their keys. Returns the number of each.
 fn write_table(
     to: &CutTo<'_>,
     run: &mut Run<'_>,
@@ -581,8 +588,8 @@ fn write_table(
     Ok((rows, entries.unwrap_or(0)))
 }
 
-/// Writes one generation of an unfinished transaction into a tree of its own: with each row of a table that has indexes
-/// what lies below, and for readers the entries of the rows that are there. Parts become whole rows.
+/// Writes one generation of an unfinished transaction into a tree of its own. Each row of a table with indexes includes
+/// the state of the row below; readers also get the entries of the existing rows. Parts become whole rows.
 pub(crate) fn spill(
     disk: &Disk,
     layers: &Layers,
@@ -637,7 +644,7 @@ pub(crate) fn spill(
     Ok(())
 }
 
-/// Rows of a table in a tree, each with its key of the tree.
+/// Calls `each` for every row of a table in a tree.
 pub(crate) fn each_row<B>(
     tree: &TreeAt,
     table: TableId,
@@ -663,7 +670,7 @@ mod tests {
 
     #[test]
     fn places_are_in_the_order_of_their_keys() {
-        // Of zeros and ones, so that many are how others begin, with what stands for their end behind them.
+        // Keys of zeros and ones, so that many are prefixes of others and continue with the padding byte.
         let mut random = 7_u64;
         let mut next = |below: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

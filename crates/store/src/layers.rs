@@ -26,25 +26,25 @@ use crate::tree_range::{TreeEntry, TreeRange};
 use crate::tree_view::TreeView;
 use crate::waits::LaneWaits;
 
-/// A transaction boundary: the state of everything up to it.
+/// A transaction boundary, and the state up to it.
 #[derive(Clone)]
 pub struct CutPoint {
     /// Number of the last transaction.
     pub sequence: u64,
-    /// Everything executed.
+    /// GTIDs of all transactions up to it.
     pub executed: GtidSet,
     /// Table definitions.
     pub catalog: Catalog,
-    /// End of it in the relay log: file and offset.
+    /// End of the last transaction in the relay log: file and offset.
     pub position: Option<(String, u64)>,
-    /// What became of every event up to it, as its owner writes it; kept and given back.
+    /// The ledger of all events up to it, in its owner's format; stored and returned as it is.
     pub ledger: String,
     /// XA transactions prepared there.
     pub prepared: PreparedSet,
 }
 
 impl CutPoint {
-    /// The boundary behind transaction `sequence`, with nothing else known of it.
+    /// The boundary after transaction `sequence`, with all other facts empty.
     #[must_use]
     pub fn at(sequence: u64, catalog: Catalog) -> CutPoint {
         CutPoint {
@@ -63,15 +63,15 @@ pub struct Generation {
     number: u64,
     lanes: Box<[RwLock<Lane>]>,
     bytes: Box<[AtomicU64]>,
-    /// Made by readers.
+    /// Built by readers.
     orders: Orders,
-    /// Set when the generation is sealed at a boundary: it can be cut.
+    /// Set when the generation is sealed at a boundary; it can be cut from then on.
     point: OnceLock<CutPoint>,
     waits: Arc<LaneWaits>,
 }
 
 impl Generation {
-    /// `bottom`: nothing lies below, so deleted rows need no trace.
+    /// `bottom`: there is no layer below, so deleted rows need no tombstone.
     pub(crate) fn new(
         number: u64,
         lanes: usize,
@@ -89,25 +89,26 @@ impl Generation {
         }
     }
 
-    /// Counts the generations of this process.
+    /// Number of this generation within its store, in order of creation.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The lane for its one writer.
+    /// Locks a lane for its single writer.
     pub fn lane_mut(&self, lane: usize) -> Option<LaneGuard<'_>> {
         let guard = self.waits.writers.write(self.lanes.get(lane)?);
         Some(LaneGuard { guard, bytes: self.bytes.get(lane)? })
     }
 
-    /// Every generation of a store has the same number of lanes, and `base::lane_of` stays below it.
+    /// Locks a lane for reading. Every generation of a store has the same number of lanes, and `base::lane_of` stays
+    /// below it.
     pub(crate) fn lane(&self, lane: usize) -> RwLockReadGuard<'_, Lane> {
         assert!(lane < self.lanes.len(), "lane {lane} of a generation of {}", self.lanes.len());
         self.waits.readers.read(&self.lanes[lane])
     }
 
-    /// All lanes, one after the other.
+    /// Locks the lanes for reading, one after the other.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = RwLockReadGuard<'_, Lane>> {
         self.lanes.iter().map(|lane| self.waits.readers.read(lane))
     }
@@ -116,13 +117,13 @@ impl Generation {
         self.lanes.len()
     }
 
-    /// Bytes taken from the allocator, as of each lane's last piece, what readers had sorted included.
+    /// Bytes taken from the allocator, as of each lane's last piece, including the orders that readers built.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.lane_bytes() + self.orders.bytes()
     }
 
-    /// Without what readers had sorted.
+    /// As `bytes`, without the orders that readers built.
     pub(crate) fn lane_bytes(&self) -> u64 {
         self.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
@@ -137,7 +138,7 @@ impl Generation {
         self.orders.slices(self, table, index, each)
     }
 
-    /// Where it was sealed, once it was.
+    /// The boundary it was sealed at; None before.
     #[must_use]
     pub fn point(&self) -> Option<&CutPoint> {
         self.point.get()
@@ -149,7 +150,7 @@ impl Generation {
     }
 }
 
-/// A lane held for writing; tells its size when let go.
+/// A lane locked for writing; publishes its size when it is released.
 pub struct LaneGuard<'a> {
     guard: RwLockWriteGuard<'a, Lane>,
     bytes: &'a AtomicU64,
@@ -174,21 +175,21 @@ impl Drop for LaneGuard<'_> {
     }
 }
 
-/// Rows of one unfinished transaction that outgrew memory, in a tree of their own in the scratch folder. Gone with
-/// the process: the transaction is replayed anew.
+/// Rows of an unfinished transaction that exceeded memory, in a tree of their own in the scratch folder. Lost when the
+/// process ends; the transaction is then replayed.
 pub(crate) struct Spill {
     pub tree: TreeAt,
-    /// The transaction's number.
+    /// Sequence number of the transaction.
     pub sequence: u64,
     pub folder: PathBuf,
-    /// Rows that came to each table, less those that went.
+    /// Rows added to each table, minus rows removed.
     pub balances: BTreeMap<u32, i64>,
-    /// The indexes of each table whose entries are in it.
+    /// Per table, the indexes whose entries the spill contains.
     pub indexes: BTreeMap<u32, Vec<u16>>,
 }
 
 impl Spill {
-    /// Whether it holds nothing of the table, or the entries of the index too.
+    /// Whether a reader of the index can use the spill: it contains the index's entries, or nothing of the table.
     pub(crate) fn has_index(&self, table: TableId, index: u16) -> bool {
         !self.balances.contains_key(&table.0)
             || self.indexes.get(&table.0).is_some_and(|indexes| indexes.contains(&index))
@@ -197,12 +198,13 @@ impl Spill {
 
 impl Drop for Spill {
     fn drop(&mut self) {
-        // Its files are open; they go when the tree does. What stays is removed at the next start.
+        // Its files are still open; they are removed when the tree is dropped. Anything left is removed at the next
+        // start.
         let _ = remove_folder(&self.folder);
     }
 }
 
-/// A tree as it was at one of its numbers. While it lives, the files that it reads stay.
+/// A tree as of one of its numbers. While it lives, the files it reads are kept.
 #[derive(Clone)]
 pub(crate) struct TreeAt {
     pub disk: Arc<Disk>,
@@ -210,7 +212,7 @@ pub(crate) struct TreeAt {
 }
 
 impl TreeAt {
-    /// As it is now.
+    /// The newest view of the tree.
     pub(crate) fn newest(disk: &Arc<Disk>) -> TreeAt {
         TreeAt { disk: Arc::clone(disk), view: disk.newest() }
     }
@@ -220,7 +222,7 @@ impl TreeAt {
         self.disk.get_in(&self.view, key)
     }
 
-    /// Whether there is such a key.
+    /// Whether the key exists.
     pub(crate) fn contains(&self, key: &[u8]) -> Result<bool, StoreError> {
         Ok(self.get(key)?.is_some())
     }
@@ -234,61 +236,61 @@ impl TreeAt {
         self.disk.range_in(&self.view, from, to)
     }
 
-    /// As `range`, for ranges that are left early and that may be read from the back.
+    /// As `range`, for ranges that are abandoned early or read from the back.
     pub(crate) fn early_left(&self, from: &[u8], to: &[u8]) -> TreeRange {
         self.disk.tree_range(&self.view, from, to)
     }
 }
 
-/// Below the active generation.
+/// A layer below the active generation.
 #[derive(Clone)]
 pub(crate) enum Layer {
     Memory(Arc<Generation>),
     Spill(Arc<Spill>),
 }
 
-/// What a writer or reader sees of the store's parts.
+/// The layers of the store, as one writer or reader sees them.
 pub struct Layers {
     /// Takes new versions.
     pub active: Arc<Generation>,
     /// Newest first.
     pub(crate) below: Vec<Layer>,
-    /// The tree, as it is read.
+    /// The tree as of one number; None for an in-memory store.
     pub(crate) base: Option<TreeAt>,
     /// What the tree holds of each secondary index at that number.
     pub(crate) indexes: Arc<IndexStates>,
 }
 
-/// How far to look for a row.
+/// How far down to look for a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Memory,
     Disk,
 }
 
-/// What the layers below the active generation hold of a row.
+/// State of a row in the layers below the active generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Below {
-    /// It is there; its image was copied out.
+    /// The row exists; its image was copied.
     Live,
     Gone,
-    /// Not in memory, and the tree was not asked.
+    /// Not in memory, and the tree was not read.
     Unknown,
 }
 
 impl Layers {
-    /// An image in memory that its table's definitions do not explain.
+    /// Error for an image in memory that no definition of its table matches.
     pub(crate) fn unreadable(&self, error: &values::ValueError) -> StoreError {
         self.damaged(&format!("a row of an earlier definition: {error}"))
     }
 
-    /// A fault of what is stored.
+    /// Error for damaged stored content.
     pub(crate) fn damaged(&self, text: &str) -> StoreError {
         let folder = self.base.as_ref().map(|tree| tree.disk.folder().to_owned()).unwrap_or_default();
         StoreError::Damaged { folder, text: text.to_owned() }
     }
 
-    /// The newest sealed generation in memory, where nothing lies between it and the active one.
+    /// The newest sealed generation, if it is in memory and directly below the active one.
     pub(crate) fn newest_sealed(&self) -> Option<&Generation> {
         match self.below.first() {
             Some(Layer::Memory(generation)) => Some(generation),
@@ -296,19 +298,19 @@ impl Layers {
         }
     }
 
-    /// The layers below the active generation from this one on.
+    /// The layers below the active generation, from this one on.
     fn from(&self, layer: usize) -> &[Layer] {
         assert!(layer <= self.below.len(), "layer {layer} of {}", self.below.len());
         &self.below[layer..]
     }
 
-    /// The layers between the active generation and this one, counted from the active one as 0.
+    /// The layers between the active generation and this one, which is counted from the active one as 0.
     pub(crate) fn newer_than(&self, layer: usize) -> &[Layer] {
         assert!(layer <= self.below.len() + 1, "layer {layer} of {}", self.below.len());
         &self.below[..layer.saturating_sub(1)]
     }
 
-    /// The same parts.
+    /// A copy that shares all layers.
     pub(crate) fn parts(&self) -> Layers {
         Layers {
             active: Arc::clone(&self.active),
@@ -318,8 +320,8 @@ impl Layers {
         }
     }
 
-    /// The newest version of a row below the active generation: `image` and `copies` as a lane holds them. `above` are
-    /// the parts of it in the active generation; they are in the image.
+    /// Newest version of a row below the active generation, with `image` and copies as a lane stores them. `above`
+    /// holds the row's parts in the active generation, which are merged into the image.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn newest_below(
         &self,
@@ -336,8 +338,8 @@ impl Layers {
         self.completed(shape, key, found, above, image, 0)
     }
 
-    /// The whole image of a row below the layer `from`, which is not looked into, appended to `image`; false when there
-    /// is no such row.
+    /// Appends the whole image of a row below the layer `from`, which is not searched itself; false if there is no such
+    /// row.
     pub(crate) fn append_under(
         &self,
         from: usize,
@@ -352,7 +354,7 @@ impl Layers {
         Ok(self.completed(shape, key, found, &mut above, image, start)? == Below::Live)
     }
 
-    /// Puts the parts over what was found below them; what the row is then.
+    /// Applies the parts to the row found below them, and returns the row's resulting state.
     fn completed(
         &self,
         shape: &TableShape<'_>,
@@ -384,7 +386,7 @@ impl Layers {
         }
     }
 
-    /// Whether a layer below `from` holds a row, or parts of it, that is visible at `sequence`.
+    /// Whether a layer below `from` holds the row, or parts of it, visible at `sequence`.
     pub(crate) fn stands_below(
         &self,
         from: usize,
@@ -415,7 +417,7 @@ impl Layers {
         }
     }
 
-    /// Looks for a row from the layer `from` on. Appends its image, and adds the parts above it to `above`.
+    /// Looks for a row in the layers from `from` down. Appends its image, and adds the parts found above it to `above`.
     fn image_below(
         &self,
         from: usize,
@@ -460,8 +462,8 @@ impl Layers {
     }
 }
 
-/// A row in a tree: Live, Gone when it is marked so (spills mark deletions with an entry), Unknown when it holds
-/// nothing of it.
+/// Looks a row up in a tree. Gone: it is marked as deleted (spills store an entry for that); Unknown: the tree has no
+/// entry.
 fn look_up(tree: &TreeAt, shape: &TableShape<'_>, key: &[u8], image: &mut Vec<u8>) -> Result<Below, StoreError> {
     let mut tree_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * key.len() + 16);
     entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
@@ -469,7 +471,7 @@ fn look_up(tree: &TreeAt, shape: &TableShape<'_>, key: &[u8], image: &mut Vec<u8
     append_found(&tree.disk, shape, key, &tree_key, &value, image)
 }
 
-/// Appends the image that an entry holds.
+/// Appends the image in an entry.
 pub(crate) fn append_found(
     disk: &Disk,
     shape: &TableShape<'_>,
@@ -491,7 +493,8 @@ pub(crate) fn append_found(
     Ok(Below::Live)
 }
 
-/// Reads a row's entry and checks that it is the one looked for: two images of a keyless table may have one hash.
+/// Parses a row's entry and checks that it is the requested row: two images of a keyless table could have the same
+/// hash.
 pub(crate) fn stored_row<'a>(
     disk: &Disk,
     tree_key: &'a [u8],
@@ -505,9 +508,8 @@ pub(crate) fn stored_row<'a>(
     }
 }
 
-/// Whether any layer of `newer` holds a row, or its end, that is visible at `sequence`. Parts of it that lie above are
-/// added to
-/// `above`, which is cleared first.
+/// Whether a layer of `newer` holds the row or its deletion, visible at `sequence`. Clears `above`, then adds the row's
+/// parts found in those layers.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn is_shadowed(
     active: Option<&Generation>,
@@ -552,7 +554,7 @@ pub(crate) fn is_shadowed(
     Ok(false)
 }
 
-/// Ids of the tables that a generation holds anything of.
+/// Ids of the tables with rows in a generation.
 pub(crate) fn tables_of(generation: &Generation) -> Vec<TableId> {
     let mut ids: Vec<TableId> = generation.lanes().flat_map(|lane| lane.table_ids().collect::<Vec<_>>()).collect();
     ids.sort_unstable();

@@ -12,7 +12,7 @@ use values::{RowLayout, ValueError};
 
 use crate::error::StoreError;
 
-/// Appends a part: how long the bitmap is (2 bytes), the bitmap of its columns, its image.
+/// Appends a part: length of the bitmap (2 bytes), bitmap of its columns, image.
 pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
     let Ok(len) = u16::try_from(present.len()) else { panic!("a bitmap of more than the 4,096 columns of a table") };
     out.extend_from_slice(&len.to_le_bytes());
@@ -20,7 +20,7 @@ pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(image);
 }
 
-/// A part of a row without a key: how many copies more (less, below 0).
+/// A part of a keyless row: the change in its number of copies.
 pub(crate) fn difference(part: &[u8]) -> i64 {
     match part.first_chunk() {
         Some(bytes) => i64::from_le_bytes(*bytes),
@@ -28,7 +28,7 @@ pub(crate) fn difference(part: &[u8]) -> i64 {
     }
 }
 
-/// The bitmap and the image of a part.
+/// Bitmap and image of a part.
 pub(crate) fn split(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = part.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
@@ -38,7 +38,7 @@ fn split_or(part: &[u8]) -> Result<(&[u8], &[u8]), ValueError> {
     split(part).ok_or(ValueError::Invalid { what: "part of a row" })
 }
 
-/// Appends the part that two changes make, one after the other.
+/// Appends one part that combines two successive changes.
 pub(crate) fn append_both(
     layout: &RowLayout,
     older: &[u8],
@@ -56,7 +56,7 @@ pub(crate) fn append_both(
 /// The parts of one row that lie above its whole image.
 #[derive(Default)]
 pub(crate) struct Parts {
-    /// Newest first, end to end.
+    /// Newest first, concatenated.
     bytes: Vec<u8>,
     ends: Vec<usize>,
     scratch: Vec<u8>,
@@ -72,10 +72,10 @@ impl Parts {
         self.ends.is_empty()
     }
 
-    /// Adds an older one.
+    /// Adds an older part.
     ///
     /// # Errors
-    /// It is of another definition: `Lane::complete_parts` leaves none of those.
+    /// When it is of another definition, which `Lane::complete_parts` prevents.
     pub(crate) fn push(&mut self, part: &[u8], definition: u32, versions: &RowVersions) -> Result<(), StoreError> {
         if !versions.is_current(definition) {
             return Err(StoreError::defect("a part of a row is of an earlier definition"));
@@ -85,7 +85,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Of a row without a key: how many copies they make of those below; None when more go than there are.
+    /// For a keyless row: number of copies after applying the parts to `copies`; None if more are removed than there
+    /// are.
     pub(crate) fn count_over(&mut self, copies: u64) -> Option<u64> {
         let starts = std::iter::once(&0).chain(&self.ends);
         let sum = starts
@@ -95,11 +96,12 @@ impl Parts {
         copies.checked_add_signed(sum)
     }
 
-    /// Puts them over what lies behind `from` in `image`: the row below them, under their definition.
+    /// Applies the parts to the row in `image` from offset `from` on: the row below them, under the same definition.
     ///
     /// # Errors
-    /// An image does not fit the definition.
+    /// When an image does not match the definition.
     pub(crate) fn complete(&mut self, layout: &RowLayout, image: &mut Vec<u8>, from: usize) -> Result<(), ValueError> {
+        // The parts are stored newest first and must be applied oldest first.
         for (nth, end) in self.ends.iter().enumerate().rev() {
             let start = nth.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
             let (present, part) = split_or(&self.bytes[start..*end])?;

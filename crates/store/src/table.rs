@@ -14,53 +14,53 @@ use crate::arena::{Arena, Cursor, Header, RecordRef, SegmentPool};
 struct Slot {
     hash: u64,
     newest: RecordRef,
-    /// Versions appended since the chain was last looked through, and at which count to look again: a hot row under
-    /// an old snapshot must not cost a walk over all its versions with every change.
+    /// Versions appended since the chain was last scanned, and the count at which to scan again: a hot row under an old
+    /// snapshot must not cost a walk over all its versions with every change.
     since_trim: u32,
     trim_at: u32,
 }
 
 const TRIM_AT_MIN: u32 = 8;
-/// Versions of a row that are looked through for one that may be unlinked.
+/// Limit on the versions of a row that `liveness` looks through.
 const LIVE_LOOKS_MAX: usize = 10;
 
-/// Records read at once so that their cache misses overlap.
+/// Number of records read at once, so that their cache misses overlap.
 pub(crate) const WARM_AT_ONCE: usize = 16;
 
-/// Tables with fewer slots in a lane are not warmed.
+/// Tables with fewer slots in a lane are not prefetched.
 const WARM_SLOTS_MIN: usize = 256;
 
-/// Whether a record is one of its row's versions still.
+/// Whether a record is still a version of its row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Liveness {
     Live,
     Dead,
-    /// It may be deep among many.
+    /// Not found within the limit; it may be further down a long chain.
     Unknown,
 }
 
-/// See the module.
+/// One table's rows in one lane: an index from key to the newest version, and the records.
 #[derive(Default)]
 pub(crate) struct LaneTable {
     index: HashTable<u32>,
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
     arena: Arena,
-    /// Deleted rows whose slot goes once nobody can see them: (sequence number of the deletion, slot).
+    /// Deleted rows whose slot is freed once no reader can see them: (sequence number of the deletion, slot).
     graves: VecDeque<(u64, u32)>,
 }
 
-/// What a version says of its row.
+/// What a version stores for its row.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
-    /// Its image.
+    /// The whole image.
     Row(&'a [u8]),
     /// New values of some columns: see `parts`.
     Part(&'a [u8]),
     Gone,
 }
 
-/// Key, what the row is, and the version of the definition that the image was written under.
+/// Key, content, and the version of the definition that the image was written under.
 pub(crate) type KeyContent<'a> = (&'a [u8], Content<'a>, u32);
 
 /// The newest version of a key.
@@ -72,7 +72,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Version of the definition its image was written under.
+    /// Version of the definition that its image was written under.
     pub(crate) fn definition(&self) -> u32 {
         self.header.definition
     }
@@ -97,7 +97,7 @@ impl LaneTable {
         }
     }
 
-    /// The newest version of a key, a deletion included.
+    /// The newest version of a key, which may be a deletion.
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Found> {
         let slot = *self.index.find(hash, |&slot| {
             let slot = &self.slots[slot as usize];
@@ -110,11 +110,11 @@ impl LaneTable {
         Some(Found { slot, at, header: self.arena.header(at) })
     }
 
-    /// Where the newest version of a key is said to be, by its hash alone. The first of two steps that bring what
-    /// `find` reads into the cache: taken for many keys in a row, their misses overlap.
+    /// Probable location of a key's newest version, by its hash alone. The first of two steps that prefetch what `find`
+    /// reads: run for many keys in a row, their cache misses overlap.
     #[inline]
     pub(crate) fn warm_slot(&self, hash: u64) -> RecordRef {
-        // Few rows stay in the cache by themselves.
+        // A small table stays in the cache by itself.
         if self.slots.len() < WARM_SLOTS_MIN {
             return RecordRef::NONE;
         }
@@ -122,7 +122,7 @@ impl LaneTable {
         slot.map_or(RecordRef::NONE, |&slot| self.slots[slot as usize].newest)
     }
 
-    /// The second step. What it gives only makes the reading be done.
+    /// The second step. The result has no meaning; returning it forces the read.
     #[inline]
     pub(crate) fn warm_record(&self, at: RecordRef) -> u8 {
         self.arena.touch(at)
@@ -133,8 +133,9 @@ impl LaneTable {
         self.arena.body(found.at, &found.header).1
     }
 
-    /// Appends a version of a key and tells its slot; `found` is what `find` said of it just before. `bury`: a deleted
-    /// row's slot goes once nobody can see it; otherwise the deletion stays, for it hides what lies below.
+    /// Appends a version of a key and returns its slot; `found` is the result of `find` just before. `bury`: the slot
+    /// of a deleted row is freed once no reader can see it; otherwise the deletion stays, because it hides rows in
+    /// layers below.
     pub(crate) fn append(
         &mut self,
         found: Option<Found>,
@@ -192,11 +193,14 @@ impl LaneTable {
         slot
     }
 
-    /// Unlinks what nobody can see any more: everything older than the newest version at or below `oldest_needed`.
+    /// Unlinks versions that no reader can see any more: all those older than the newest version at or below
+    /// `oldest_needed`.
     fn trim(&mut self, slot: u32, newest: RecordRef, oldest_needed: u64) {
         let entry = &mut self.slots[slot as usize];
         entry.since_trim += 1;
         let before = self.arena.header(self.arena.header(newest).prev);
+        // While the previous version is still needed, a walk passes every needed version first. It is put off until as
+        // many versions were appended as the last walk passed.
         if before.sequence > oldest_needed && entry.since_trim < entry.trim_at {
             return;
         }
@@ -228,7 +232,7 @@ impl LaneTable {
         }
     }
 
-    /// Frees rows whose deletion everybody sees, and empties one segment that is mostly dead.
+    /// Frees rows whose deletion is visible to everyone, and empties one segment that is mostly dead.
     pub(crate) fn tidy(&mut self, oldest_needed: u64) {
         while let Some(&(sequence, slot)) = self.graves.front() {
             if sequence > oldest_needed {
@@ -254,8 +258,8 @@ impl LaneTable {
         }
     }
 
-    /// Moves what is live in a segment to the end and gives the segment back. A row's chain is walked once for all of
-    /// its versions there, and not for dead ones: a hot row has thousands of both.
+    /// Moves the live records of a segment to the end and releases the segment. Each row's chain is walked once for all
+    /// its versions in the segment, and not at all for dead ones: a hot row has thousands of both.
     fn empty_segment(&mut self, victim: usize) {
         let mut offset = 0;
         while let Some((_, header, next)) = self.arena.next_live(victim, offset) {
@@ -278,7 +282,7 @@ impl LaneTable {
         self.arena.release(victim);
     }
 
-    /// The newest version at or below `sequence`, a deletion included.
+    /// The newest version at or below `sequence`, which may be a deletion.
     fn newest_at(&self, slot: &Slot, sequence: u64) -> Option<(RecordRef, Header)> {
         let mut at = slot.newest;
         while !at.is_none() {
@@ -301,31 +305,31 @@ impl LaneTable {
         (key, content, header.definition)
     }
 
-    /// What a key is at `sequence`: None when there is no version.
+    /// State of a key at `sequence`; None if there is no version.
     pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<KeyContent<'_>> {
         let found = self.find(hash, key)?;
         let (at, header) = self.newest_at(self.slots.get(found.slot as usize)?, sequence)?;
         Some(self.content_of(at, &header))
     }
 
-    /// What a found version says of its row.
+    /// Content of a found version.
     pub(crate) fn content(&self, found: &Found) -> Content<'_> {
         self.content_of(found.at, &found.header).1
     }
 
-    /// The slot of the version at a place that `each_newest` gave.
+    /// Slot of the version at a place that `each_newest` returned.
     pub(crate) fn slot_at(&self, place: u64) -> u32 {
         self.arena.header(RecordRef::from_u64(place)).slot
     }
 
-    /// What a slot's row is at `sequence`.
+    /// State of a slot's row at `sequence`.
     pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<KeyContent<'_>> {
         let (at, header) = self.newest_at(self.slots.get(slot as usize)?, sequence)?;
         Some(self.content_of(at, &header))
     }
 
-    /// Hands rows that were written since `cursor` was here to `each`: deletions and what nobody can see left out, and
-    /// parts unless `with_parts`. Stops after `records` of them or about `bytes`; false when there is nothing more.
+    /// Calls `each` for records written since the cursor's last position. Skips deletions, invisible versions and,
+    /// unless `with_parts`, parts. Stops after `records` records or about `bytes`; false if there are no more.
     pub(crate) fn written_since(
         &self,
         cursor: &mut Cursor,
@@ -340,7 +344,7 @@ impl LaneTable {
             let (key, image) = self.arena.body(at, &header);
             let liveness = self.liveness(at, &header);
             if is_asked_for(&header) && liveness != Liveness::Dead {
-                // What a dead record leads to may be gone with its segment.
+                // The older version of a dead record may be gone together with its segment.
                 let before = Some(header.prev).filter(|prev| !prev.is_none() && liveness == Liveness::Live);
                 let before = before.filter(|prev| self.arena.is_before(*prev, at));
                 let before = before.map(|prev| (prev, self.arena.header(prev)));
@@ -357,7 +361,7 @@ impl LaneTable {
         false
     }
 
-    /// Whether a record is linked to its row's versions, as far as a short look tells.
+    /// Whether a record is linked to its row's chain, as far as a short search can tell.
     fn liveness(&self, record: RecordRef, header: &Header) -> Liveness {
         if header.dead {
             return Liveness::Dead;
@@ -375,12 +379,12 @@ impl LaneTable {
         Liveness::Unknown
     }
 
-    /// How many slots there are.
+    /// Number of slots, free ones included.
     pub(crate) fn slot_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Calls `each` with place and content of the newest version at or below `sequence` of every key that has one.
+    /// Calls `each` with place and content of the newest version at or below `sequence`, for every key that has one.
     pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, KeyContent<'_>)) {
         for slots in self.slots.chunks(WARM_AT_ONCE) {
             let newest = slots.iter().filter(|slot| !slot.newest.is_none());
@@ -403,19 +407,19 @@ impl LaneTable {
         }
     }
 
-    /// Reads of a place that `each_newest` gave; what it gives only makes the reading be done.
+    /// Reads a place that `each_newest` returned. The result has no meaning; returning it forces the read.
     pub(crate) fn touch(&self, place: u64) -> u8 {
         self.arena.touch(RecordRef::from_u64(place))
     }
 
-    /// What `each_newest` gave with this place.
+    /// Key and content at a place that `each_newest` returned.
     pub(crate) fn at(&self, place: u64) -> KeyContent<'_> {
         let at = RecordRef::from_u64(place);
         self.content_of(at, &self.arena.header(at))
     }
 
-    /// Calls `each` with hash, key, content and its definition's version of the rows of up to `count` slots from `from`
-    /// on that are visible at `sequence`, deletions left out; returns where to go on.
+    /// Calls `each` with hash, key, content and definition version of the rows visible at `sequence` in up to `count`
+    /// slots from `from` on, without deletions; returns the slot to continue at.
     pub(crate) fn slots(
         &self,
         sequence: u64,
@@ -436,25 +440,25 @@ impl LaneTable {
         (end < self.slots.len()).then_some(crate::short(end))
     }
 
-    /// (bytes taken, of them dead)
+    /// Bytes taken from the allocator, and how many of them are dead.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let (taken, dead) = self.arena.bytes();
         (taken + self.slots.capacity() * size_of::<Slot>() + self.index.capacity() * 5, dead)
     }
 }
 
-/// A version that `written_since` hands out.
+/// A version that `written_since` returns.
 pub(crate) struct Written<'a> {
     pub slot: u32,
     pub key: &'a [u8],
     pub image: &'a [u8],
     /// Version of the table's definition.
     pub definition: u32,
-    /// The row's version before it, where that was handed out earlier and is of the same definition.
+    /// The previous version of the row, if it was returned earlier and has the same definition.
     pub before: Option<&'a [u8]>,
 }
 
-/// What `append` writes.
+/// A version to append.
 #[derive(Clone, Copy)]
 pub(crate) struct Version<'a> {
     pub sequence: u64,
@@ -474,8 +478,8 @@ mod tests {
         }
     }
 
-    /// A hot row among others, read at an old sequence number: versions are moved out of emptied segments, several of
-    /// one row out of the same segment, and every one that can be seen is found where its row's chain leads.
+    /// Reads a hot row among others at an old sequence number. Versions are moved out of emptied segments, several
+    /// versions of one row out of the same segment, and every visible one is found through its row's chain.
     #[test]
     fn versions_of_a_hot_row_survive_that_their_segments_are_emptied() {
         const HOT: u64 = 7;
@@ -491,7 +495,7 @@ mod tests {
         let mut hot = Vec::new();
         let mut needed = 0;
         for sequence in 1..=120_000u64 {
-            // The hot row with every second change; what is needed moves in steps, a thousand versions behind.
+            // Every second change is of the hot row; `needed` moves in steps and lags by a thousand versions.
             let row = if sequence % 2 == 0 { HOT } else { sequence * 2_654_435_761 % 500 };
             put(&mut table, row, sequence, needed);
             last[row as usize] = sequence;
@@ -512,7 +516,7 @@ mod tests {
             let got = table.get(id, &id.to_le_bytes(), u64::MAX).unwrap();
             assert_eq!(image_in(got.1), image(last[id as usize]), "row {id}");
         }
-        // 120,000 versions were 17 MB.
+        // The 120,000 versions took 17 MB.
         let (taken, _) = table.bytes();
         assert!(taken < 6 << 20, "{taken} bytes are kept");
     }
