@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Place of a record: segment in the high half, offset in the low half. Zero is no record.
+/// Location of a record: segment in the high half, offset in the low half. Zero is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct RecordRef(u64);
 
@@ -21,7 +21,7 @@ impl RecordRef {
         self.0
     }
 
-    /// A reference that `as_u64` gave.
+    /// Restores a reference from `as_u64`.
     pub(crate) fn from_u64(place: u64) -> RecordRef {
         RecordRef(place)
     }
@@ -39,33 +39,33 @@ impl RecordRef {
     }
 }
 
-/// Fixed front of a record; the key and the image follow.
+/// Fixed header of a record; key and image follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     /// The next older version.
     pub prev: RecordRef,
     /// Sequence number of the transaction that wrote it.
     pub sequence: u64,
-    /// The slot of its row.
+    /// Slot of its row.
     pub slot: u32,
     pub key_len: u32,
     pub image_len: u32,
-    /// The row is gone.
+    /// The row is deleted.
     pub deleted: bool,
-    /// The image holds some columns alone: see `parts`.
+    /// The image holds only some columns: see `parts`.
     pub part: bool,
     /// Version of the table's definition that the image was written under; below 2^30.
     pub definition: u32,
-    /// Nobody can see it any more, and no chain leads to it.
+    /// No reader can see it any more, and no chain leads to it.
     pub dead: bool,
 }
 
-/// Highest bit of the key's length: the record is dead. A key is far shorter.
+/// Highest bit of the key's length: the record is dead. Keys are far shorter.
 const DEAD: u32 = 1 << 31;
-/// Where the key's length stands.
+/// Offset of the key's length.
 const KEY_LEN_AT: usize = 20;
 
-/// Lowest bits of the last field: the row is gone; the image holds some columns. The others are the definition's
+/// Lowest bits of the last field: the row is deleted; the image holds some columns. The other bits are the definition's
 /// version.
 const DELETED: u32 = 1;
 const PART: u32 = 2;
@@ -112,15 +112,15 @@ impl Header {
 struct Segment {
     bytes: Vec<u8>,
     dead: usize,
-    /// Counts the segments of the arena, from 1: a later one has later records.
+    /// Numbers the arena's segments from 1: a later segment has later records.
     serial: u64,
 }
 
-/// How far a reader went through the records in the order they were written.
+/// Position of a reader that goes through the records in the order they were written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     serial: u64,
-    /// Where that segment is, if it still is.
+    /// Index of that segment, if it still exists.
     index: usize,
     offset: usize,
 }
@@ -137,33 +137,33 @@ pub(crate) struct Arena {
     pool: Arc<SegmentPool>,
 }
 
-/// Segments that nobody uses, for the arenas of one store: their memory is there already, a fresh one costs a page
-/// fault every 4 KiB.
+/// Unused segments, shared by the arenas of one store: their memory is already mapped, whereas a fresh segment costs a
+/// page fault every 4 KiB.
 #[derive(Debug)]
 pub(crate) struct SegmentPool {
     spare: Mutex<Vec<Vec<u8>>>,
-    /// The size of segments from which on they are kept, and of those an arena takes in the end.
+    /// Largest regular segment size of an arena; only segments of this size are kept.
     segment_bytes: usize,
     spare_bytes_max: AtomicUsize,
 }
 
-/// The largest segments of arenas that live for long: fewer to look through for the dead. Large enough that the
-/// allocator maps each on its own and gives it back on free.
+/// Largest segment of a long-lived arena: fewer segments to search for dead ones. Large enough that the allocator maps
+/// each on its own and unmaps it on free.
 const LASTING_SEGMENT_BYTES: usize = 1 << 20;
 const _: () = assert!(PASSING_SEGMENT_BYTES <= LASTING_SEGMENT_BYTES && LASTING_SEGMENT_BYTES < DEAD as usize);
 const _: () = assert!(SEGMENT_BYTES_MIN <= PASSING_SEGMENT_BYTES && SEGMENT_BYTES_MIN > HEADER_LEN);
 const _: () = assert!(KEY_LEN_AT + 4 <= HEADER_LEN);
 
-/// The largest of arenas that a cut ends: 16 lanes of 30 tables have 15 MB of room that no record fills yet.
+/// Largest segment of an arena that ends with a cut: 16 lanes of 30 tables reserve 15 MB that no record fills yet.
 const PASSING_SEGMENT_BYTES: usize = 64 << 10;
 
 impl SegmentPool {
-    /// For the arenas of a store that is cut; what it keeps is said by [`SegmentPool::keep`].
+    /// For the arenas of a store with cuts; [`SegmentPool::keep`] sets how much it keeps.
     pub(crate) fn passing() -> SegmentPool {
         SegmentPool { spare: Mutex::default(), segment_bytes: PASSING_SEGMENT_BYTES, spare_bytes_max: 0.into() }
     }
 
-    /// Keeps at most so many bytes from now on.
+    /// Sets the limit on kept bytes.
     pub(crate) fn keep(&self, bytes_max: usize) {
         self.spare_bytes_max.store(bytes_max, Ordering::Relaxed);
         let mut spare = self.lock();
@@ -192,7 +192,7 @@ impl SegmentPool {
 }
 
 impl Default for SegmentPool {
-    /// For the arenas of a store in memory alone.
+    /// For the arenas of an in-memory store.
     fn default() -> SegmentPool {
         let segment_bytes = LASTING_SEGMENT_BYTES;
         SegmentPool { spare: Mutex::default(), segment_bytes, spare_bytes_max: (16 * segment_bytes).into() }
@@ -212,7 +212,7 @@ impl Drop for Arena {
 }
 
 impl Arena {
-    /// Takes its segments from a pool and gives them back.
+    /// Takes its segments from a pool and returns them to it.
     pub(crate) fn of(pool: &Arc<SegmentPool>) -> Arena {
         Arena {
             segments: Vec::new(),
@@ -268,17 +268,17 @@ impl Arena {
         index
     }
 
-    /// The front of a record.
+    /// The header of a record.
     pub(crate) fn header(&self, at: RecordRef) -> Header {
         let bytes = &self.segments[at.segment()].bytes[at.offset()..];
         match bytes.first_chunk::<HEADER_LEN>() {
             Some(chunk) => Header::read(chunk),
-            // A reference is only ever made by `push`, and a record is never cut.
+            // Only `push` creates references, and records are never truncated.
             None => unreachable!("record reference outside its segment"),
         }
     }
 
-    /// Reads the first byte of a record and one of what follows its header.
+    /// Reads one byte of a record's header and one byte after it, to bring both into the cache.
     #[inline]
     pub(crate) fn touch(&self, at: RecordRef) -> u8 {
         let bytes = &self.segments[at.segment()].bytes[at.offset()..];
@@ -294,7 +294,7 @@ impl Arena {
         bytes.split_at(header.key_len as usize)
     }
 
-    /// Changes which older version a record leads to.
+    /// Relinks a record to another older version.
     pub(crate) fn set_prev(&mut self, at: RecordRef, prev: RecordRef) {
         let offset = at.offset();
         self.segments[at.segment()].bytes[offset..offset + 8].copy_from_slice(&prev.0.to_le_bytes());
@@ -304,18 +304,19 @@ impl Arena {
     pub(crate) fn mark_dead(&mut self, at: RecordRef, header: &Header) {
         let len = header.record_len();
         let segment = &mut self.segments[at.segment()];
-        // The highest bit of four bytes, the lowest first.
+        // The field is little-endian, so its highest bit is in the last of its four bytes.
         segment.bytes[at.offset() + KEY_LEN_AT + 3] |= (DEAD >> 24) as u8;
         segment.dead += len;
         self.dead += len;
     }
 
-    /// Bytes taken from the allocator, and of them dead.
+    /// Bytes taken from the allocator, and how many of them are dead.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         (self.capacity, self.dead)
     }
 
-    /// A segment worth emptying: more than half of all used bytes are dead, and most of this one's.
+    /// The segment most worth emptying, once more than half of all used bytes are dead: the one with the largest dead
+    /// share.
     pub(crate) fn victim(&self) -> Option<usize> {
         if self.dead < LASTING_SEGMENT_BYTES || self.dead * 2 < self.used {
             return None;
@@ -333,7 +334,7 @@ impl Arena {
         best.map(|(index, _)| index)
     }
 
-    /// The first record of a segment from `offset` on that is not dead, and where the one behind it begins.
+    /// The first live record of a segment from `offset` on, and the offset after it.
     pub(crate) fn next_live(&self, segment: usize, mut offset: usize) -> Option<(RecordRef, Header, usize)> {
         let Segment { bytes, dead, .. } = &self.segments[segment];
         if *dead == bytes.len() {
@@ -350,11 +351,11 @@ impl Arena {
         None
     }
 
-    /// The next record in the order they were written, moved ones by the time they were moved.
+    /// The next record in the order they were written; moved records count from when they were moved.
     pub(crate) fn next_record(&self, cursor: &mut Cursor) -> Option<RecordRef> {
         let there = self.segments.get(cursor.index).filter(|segment| segment.serial == cursor.serial);
         if there.is_none_or(|segment| cursor.offset >= segment.bytes.len()) {
-            // Only the segment with the highest number grows, so that the one before it is through.
+            // Only the segment with the highest number grows, so this one is finished.
             let later = self.segments.iter().enumerate().filter(|(_, segment)| segment.serial > cursor.serial);
             let (index, segment) = later.min_by_key(|(_, segment)| segment.serial)?;
             if segment.bytes.is_empty() {
@@ -368,13 +369,13 @@ impl Arena {
         Some(at)
     }
 
-    /// Whether `next_record` gives the one before the other.
+    /// Whether `next_record` returns `one` before `other`.
     pub(crate) fn is_before(&self, one: RecordRef, other: RecordRef) -> bool {
         let order = |at: RecordRef| (self.segments[at.segment()].serial, at.offset());
         order(one) < order(other)
     }
 
-    /// Copies a record of another segment to the end; the old place is dead after it.
+    /// Copies a record to the end of the active segment and marks the old one as dead.
     pub(crate) fn relocate(&mut self, at: RecordRef) -> RecordRef {
         let header = self.header(at);
         let (key, image) = self.body(at, &header);
@@ -384,7 +385,7 @@ impl Arena {
         to
     }
 
-    /// Gives an emptied segment back.
+    /// Releases an emptied segment.
     pub(crate) fn release(&mut self, segment: usize) {
         let old = std::mem::take(&mut self.segments[segment]);
         debug_assert_eq!(old.dead, old.bytes.len(), "a live version is in a segment given back");

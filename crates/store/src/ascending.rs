@@ -11,39 +11,39 @@ use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::tree_view::TreeView;
 
-/// Entries passed over on the way to a key before it is looked up instead.
+/// Entries skipped on the way to a key before it is looked up instead.
 const STEPS_MAX: usize = 12;
-/// Look-ups before it is tried again to go along; doubled each time that comes to nothing.
+/// Look-ups before iteration is tried again; doubled each time the try did not pay off.
 const LOOK_UPS_MIN: usize = 8;
 const LOOK_UPS_MAX: usize = 256;
 
 type Entry = Result<(Slice, Slice), StoreError>;
 
-/// See the module.
+/// A cursor over ascending keys that chooses between iteration and look-ups.
 pub(crate) struct Ascending<'a> {
     disk: &'a Disk,
-    /// As it was when this began: compaction goes on meanwhile.
+    /// View at creation: compaction continues in the meantime.
     view: Arc<TreeView>,
     /// Exclusive.
     to: Vec<u8>,
     entries: Option<Box<dyn Iterator<Item = Entry>>>,
-    /// The entry that stands next.
+    /// The next entry of `entries`.
     next: Option<(Slice, Slice)>,
-    /// Keys found since `entries` were opened.
+    /// Keys found since `entries` was opened.
     found: usize,
-    /// Look-ups left before `entries` are opened again, and how many there are the next time.
+    /// Look-ups left before `entries` is opened again, and how many come after the next failed try.
     look_ups: usize,
     look_ups_next: usize,
 }
 
 impl<'a> Ascending<'a> {
-    /// Of the keys below `to`, as the tree is now.
+    /// For keys below `to`, in the tree as of now.
     pub(crate) fn new(disk: &'a Disk, to: &[u8]) -> Ascending<'a> {
         let (look_ups, look_ups_next, view) = (0, LOOK_UPS_MIN, disk.newest());
         Ascending { disk, view, to: to.to_vec(), entries: None, next: None, found: 0, look_ups, look_ups_next }
     }
 
-    /// The value of a key.
+    /// The value of a key, which must be above the previous one.
     ///
     /// # Errors
     /// The tree cannot be read.
@@ -69,7 +69,7 @@ impl<'a> Ascending<'a> {
             let Some(entries) = &mut self.entries else { break };
             self.next = entries.next().transpose()?;
         }
-        // Too far: it was worth opening if more keys were found than that cost.
+        // The key is too far away. Opening the iterator paid off if it found more keys than its cost in look-ups.
         self.look_ups_next =
             if self.found > LOOK_UPS_MIN { LOOK_UPS_MIN } else { (2 * self.look_ups_next).min(LOOK_UPS_MAX) };
         self.look_ups = if self.found > LOOK_UPS_MIN { 0 } else { self.look_ups_next };
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::disk::of_three_runs;
 
-    /// Dense, sparse, in turns, of keys that are there and of others; several runs.
+    /// Dense keys, sparse keys and a mix of both; existing and missing keys; several runs.
     #[test]
     fn values_are_those_of_look_ups() {
         let folder = tempfile::tempdir().unwrap();

@@ -7,10 +7,10 @@ use catalog::{IndexSet, remembered_sort_key};
 
 use crate::error::StoreError;
 
-/// What the layers below a generation hold of a row.
+/// State of a row in the layers below a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base<'a> {
-    /// A row with the same sort keys in all indexes, or nobody ever asked.
+    /// A row with the same sort keys in all indexes, or a row that was never looked up.
     Same,
     /// No such row.
     Absent,
@@ -18,7 +18,7 @@ pub(crate) enum Base<'a> {
     Keys(&'a [u8]),
 }
 
-/// As `Base`, its keys in a buffer.
+/// As `Base`, with the keys in a separate buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BaseKind {
     Same,
@@ -44,12 +44,12 @@ const SAME: u64 = 0;
 const ABSENT: u64 = 1;
 const BLOCK_BYTES_MIN: usize = 4 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// What a place can address: 64 indexes of sort keys are far less.
+/// Largest offset that a place can address: sort keys of 64 indexes are far shorter.
 const KEYS_BYTES_MAX: usize = u32::MAX as usize;
 
 const _: () = assert!(BLOCK_BYTES_MIN <= BLOCK_BYTES_MAX && BLOCK_BYTES_MAX <= KEYS_BYTES_MAX);
 
-/// The bases of one table's slots in one lane.
+/// Bases of one table's slots in one lane.
 #[derive(Default)]
 pub(crate) struct Bases {
     /// By slot: `SAME`, `ABSENT`, or block + 1 in the high half and offset in the low half.
@@ -115,14 +115,14 @@ impl Bases {
     }
 }
 
-/// The sort keys under which the entry of a row in one index goes and comes; both are None where nothing changes.
+/// Sort keys of a row's entry to remove and to add in one index; both are None if nothing changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EntryChange<'a> {
     pub goes: Option<&'a [u8]>,
     pub comes: Option<&'a [u8]>,
 }
 
-/// What becomes of a row's entry in one index: `base` is what lies below, `image` what the row is now.
+/// Change to a row's entry in one index: `base` is the row below, `image` the row now.
 pub(crate) fn entry_change<'a>(
     indexes: &IndexSet,
     index: &catalog::Index,

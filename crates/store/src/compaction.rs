@@ -14,23 +14,23 @@ use lsm_tree::compaction::{CompactionFilter, ItemAccessor, Verdict};
 
 use crate::entry;
 
-/// Tells dead table ids.
+/// Decides which rows and entries are dead.
 #[derive(Default)]
 pub(crate) struct DeadRows {
     known: Mutex<Arc<Known>>,
-    /// Tables being copied: no cut knows them, and their rows stay.
+    /// Tables being copied: no cut knows them, but their rows must be kept.
     copied: Mutex<BTreeSet<u32>>,
-    /// No merge goes on.
+    /// True while merges are to be aborted.
     broken_off: Arc<AtomicBool>,
 }
 
-/// The ids of one durable cut.
+/// The ids known to one durable cut.
 #[derive(Default, Clone)]
 pub(crate) struct Known {
     alive: BTreeSet<u32>,
-    /// Ids from here on were not given yet.
+    /// Ids from here on have not been assigned yet.
     next: u32,
-    /// Of alive tables that have or had indexes.
+    /// For alive tables that have or had indexes.
     indexes: BTreeMap<u32, KnownIndexes>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Known {
 #[derive(Default, Clone)]
 struct KnownIndexes {
     alive: BTreeSet<u16>,
-    /// Ids above this were not given yet.
+    /// Ids above this have not been assigned yet.
     given: u16,
 }
 
@@ -58,7 +58,7 @@ impl Known {
         self.is_dead(table) || entry::index_of(key).is_some_and(|index| self.is_dead_index(table, index))
     }
 
-    /// Whether any id of the range, ends included, is not dead.
+    /// Whether any id of the range (inclusive) is not dead.
     fn any_alive(&self, first: u32, last: u32) -> bool {
         last >= self.next || self.alive.range(first..=last).next().is_some()
     }
@@ -89,7 +89,7 @@ impl KnownIndexes {
 }
 
 impl DeadRows {
-    /// The catalog of the last durable cut.
+    /// Sets the catalog of the last durable cut.
     pub(crate) fn set_alive(&self, catalog: &Catalog) {
         let mut alive: BTreeSet<u32> = catalog.tables().map(|table| table.id.0).collect();
         let copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl DeadRows {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 
-    /// Rows of a table that is being copied stay, though no cut knows it.
+    /// Keeps the rows of a table that is being copied, although no cut knows it.
     pub(crate) fn keep(&self, table: u32) {
         let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
         copied.insert(table);
@@ -109,7 +109,7 @@ impl DeadRows {
         *known = Arc::new(now);
     }
 
-    /// The table is in the catalog now, or its copy was given up; the next cut tells.
+    /// Ends the protection: the table is in the catalog now, or its copy was abandoned. The next cut decides.
     pub(crate) fn keep_no_more(&self, table: u32) {
         self.copied.lock().unwrap_or_else(PoisonError::into_inner).remove(&table);
     }
@@ -149,7 +149,7 @@ impl CompactionFilter for Filter {
             return Err(lsm_tree::Error::Io(std::io::ErrorKind::Interrupted.into()));
         }
         let dead = self.known.is_dead_key(item.key());
-        // Older versions of what is dead are dead too, so nothing comes back.
+        // Destroying the newest version exposes no older one: those of a dead id are dead too.
         Ok(if dead { Verdict::Destroy } else { Verdict::Keep })
     }
 }

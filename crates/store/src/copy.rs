@@ -16,22 +16,22 @@ use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 
-/// Beside replay, whose cuts need room in level 0 too.
+/// Limit on level-0 runs of a copy during replay, whose cuts need room there too.
 const L0_RUNS_BESIDE: usize = L0_RUNS_MAX / 2;
 
 const _: () = assert!(L0_RUNS_BESIDE >= crate::MERGE_RUNS, "merging must be able to make room");
 
-/// Takes the rows of a copy.
+/// Receives the rows of a copy.
 pub struct CopyWriter<'a> {
     disk: &'a Disk,
-    /// In use meanwhile: then it knows what snapshots still read.
+    /// Set if the store is in use: it knows which views snapshots still read.
     store: Option<&'a Store>,
-    /// One table's rows are gathered up to this many bytes, then sorted and written.
+    /// Rows of one table are buffered up to this many bytes, then sorted and written.
     buffer_bytes: usize,
     buffers: Mutex<BTreeMap<u32, Buffer>>,
     rows: Mutex<BTreeMap<u32, i64>>,
     merging: Mutex<()>,
-    /// Entries of secondary indexes are written with the rows; else they are filled later.
+    /// True if entries of secondary indexes are written with the rows; otherwise they are filled later.
     entries: bool,
 }
 
@@ -43,21 +43,21 @@ struct Buffer {
 }
 
 impl<'a> CopyWriter<'a> {
-    /// A writer that gathers up to `buffer_bytes` of a table before it writes them.
+    /// A writer that buffers up to `buffer_bytes` per table before it writes them.
     #[must_use]
     pub fn new(disk: &'a Disk, buffer_bytes: usize) -> CopyWriter<'a> {
         CopyWriter::with(disk, None, buffer_bytes)
     }
 
-    /// A writer of rows that are exact only when replay has changed them: without entries of secondary indexes.
+    /// A writer of rows that become exact only during replay; it writes no entries of secondary indexes.
     #[must_use]
     pub fn without_indexes(mut self) -> CopyWriter<'a> {
         self.entries = false;
         self
     }
 
-    /// A writer beside replay, into a store in use; None for a store in memory. The tables must be told to the store
-    /// before ([`Store::begin_table_copy`]).
+    /// A writer into a store that is in use, while replay runs; None for an in-memory store. Register the tables first
+    /// ([`Store::begin_table_copy`]).
     #[must_use]
     pub fn beside(store: &'a Store, buffer_bytes: usize) -> Option<CopyWriter<'a>> {
         store.disk().map(|disk| CopyWriter::with(disk, Some(store), buffer_bytes))
@@ -71,13 +71,13 @@ impl<'a> CopyWriter<'a> {
             buffers: Mutex::new(BTreeMap::new()),
             rows: Mutex::new(BTreeMap::new()),
             merging: Mutex::new(()),
-            // Beside replay, changes follow under an id that no cut's catalog knows: indexes are filled behind the
+            // During replay, changes follow under an id that no cut's catalog knows, so indexes are filled after the
             // switch.
             entries: store.is_none(),
         }
     }
 
-    /// Takes rows of a table: stored key bytes and image each; for a table without a key the image alone counts.
+    /// Takes rows of a table: stored key bytes and image of each; for a table without a key only the image counts.
     ///
     /// # Errors
     /// When the tree cannot be written.
@@ -125,7 +125,7 @@ impl<'a> CopyWriter<'a> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).remove(&table).unwrap_or_default()
     }
 
-    /// Another thread may have begun a buffer for the table meanwhile.
+    /// Another thread may have started a buffer for the table in the meantime.
     fn put_back(&self, table: u32, buffer: Buffer) -> Result<(), StoreError> {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         match buffers.get_mut(&table) {
@@ -137,7 +137,7 @@ impl<'a> CopyWriter<'a> {
         Ok(())
     }
 
-    /// Sorts and writes what was gathered of a table.
+    /// Sorts and writes a table's buffered rows.
     fn write(&self, mut buffer: Buffer) -> Result<(), StoreError> {
         if buffer.entries.is_empty() {
             return Ok(());
@@ -152,14 +152,15 @@ impl<'a> CopyWriter<'a> {
             let same = entries[at..].iter().take_while(|other| key(other) == key(entry)).count();
             let value = &bytes[entry.1..entry.2];
             if entry::index_of(key(entry)).is_some_and(|index| index > 0) {
-                // Equal rows of a table without a key share their entries.
+                // Equal rows of a table without a key share their index entries.
                 run.put(key(entry), value)?;
                 at += same;
                 continue;
             }
             let others = &entries[at + 1..at + same];
             let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
-            // Equal rows of a table without a key are counted, those of earlier runs too: one connection copies it.
+            // Equal rows of a table without a key are counted, including those in earlier runs. No other thread writes
+            // this table, because one connection copies it.
             let earlier =
                 if entry::is_keyless(value) { self.disk.get_in(&self.disk.newest(), key(entry))? } else { None };
             let earlier = match earlier {
@@ -186,7 +187,7 @@ impl<'a> CopyWriter<'a> {
         self.merge()
     }
 
-    /// Keeps the levels small that runs gather in: a level's run count is one byte on disk (invariant 6).
+    /// Merges runs to keep levels small: a level's run count is one byte on disk (invariant 6).
     fn merge(&self) -> Result<(), StoreError> {
         let _alone = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = self.store {
@@ -197,7 +198,7 @@ impl<'a> CopyWriter<'a> {
         Ok(())
     }
 
-    /// All rows of the table were taken: what is left of it is written.
+    /// Writes the remaining rows of a table whose rows were all taken.
     ///
     /// # Errors
     /// When the tree cannot be written.
@@ -206,7 +207,7 @@ impl<'a> CopyWriter<'a> {
         self.write(buffer)
     }
 
-    /// Ends a copy beside replay: all rows lie in the tree. Returns how many there are of a table.
+    /// Ends a copy that ran during replay: all rows are in the tree. Returns the number of rows of a table.
     ///
     /// # Errors
     /// When the tree cannot be written.
@@ -219,9 +220,9 @@ impl<'a> CopyWriter<'a> {
         Ok(rows.get(&table.0).copied().unwrap_or(0))
     }
 
-    /// Ends the copy: one cut at `executed` with these tables. From here on the store is what was copied. With
-    /// `settles_at`, of a copy without a lock, the rows are exact when replay has reached that set. Rows of tables that
-    /// the catalog does not know do not count, and go with compaction.
+    /// Ends the copy with one cut at `executed` and these tables, from which the store then continues. With
+    /// `settles_at`, after a copy without a lock, the rows are exact once replay has reached that set. Rows of tables
+    /// that are not in the catalog are ignored, and dropped by compaction.
     ///
     /// # Errors
     /// When the tree cannot be written.
@@ -237,8 +238,8 @@ impl<'a> CopyWriter<'a> {
             rows.entry(id).or_insert(0);
         }
         let mut run = self.disk.begin()?;
-        // The rows of a copy without a lock are of no one moment, and its entries would be none of the rows that replay
-        // then puts there: indexes are filled once the rows are exact.
+        // Rows of a copy without a lock do not belong to a single moment, and replay would later replace them without
+        // knowing their entries: indexes are filled once the rows are exact.
         let settling = settles_at.is_some_and(|set| !set.is_subset_of(executed));
         let none = PreparedSet::default();
         run.records(CutFacts {

@@ -16,23 +16,23 @@ use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::Extent;
 
-/// Entries held in memory while they are gathered: a quarter of what the generations take that are cut, within these.
+/// Limits on the memory for gathered entries. Between them it is a quarter of the size of the generations being cut.
 const GATHERED_BYTES_MIN: u64 = 4 << 20;
 const GATHERED_BYTES_MAX: u64 = 64 << 20;
 
 const _: () = assert!(GATHERED_BYTES_MIN <= GATHERED_BYTES_MAX);
 
-/// Where entries go that are more than memory is for them.
+/// Overflow area for entries that exceed memory.
 #[derive(Clone)]
 pub(crate) struct Scratch {
-    /// Folder of its own.
+    /// A folder used for nothing else.
     pub folder: PathBuf,
     pub kept: Kept,
-    /// Bytes of entries held in memory.
+    /// Limit on the entries held in memory, in bytes.
     pub bytes_max: usize,
 }
 
-/// How much of entries may be held where rows take `bytes` in memory.
+/// Memory for gathered entries if the rows take `bytes`.
 pub(crate) fn gathered_bytes_max(bytes: u64) -> usize {
     to_usize((bytes / 4).clamp(GATHERED_BYTES_MIN, GATHERED_BYTES_MAX))
 }
@@ -42,7 +42,7 @@ pub(crate) fn gathered_bytes_max(bytes: u64) -> usize {
 pub(crate) struct CutRow<'a> {
     /// Its key in the tree.
     pub key: &'a [u8],
-    /// Bytes at the end of it that name the row.
+    /// Length of the row's own key at the end of `key`.
     pub own_len: usize,
     /// Its value in the tree; None: deleted.
     pub value: Option<&'a [u8]>,
@@ -50,15 +50,15 @@ pub(crate) struct CutRow<'a> {
     pub base_keys: &'a [u8],
 }
 
-/// Gathers the entries of one table.
+/// Gathers the index entries of one table.
 pub(crate) struct TableEntries {
     table: TableId,
     versions: RowVersions,
     buffers: ConversionBuffers,
     indexes: Arc<IndexSet>,
-    /// By index, in the set's order.
+    /// Per index, in the set's order.
     extents: Vec<Extent>,
-    /// Nothing of the table lies below.
+    /// True if no layer below has rows of the table.
     is_new: bool,
     sorter: Sorter,
     key: Vec<u8>,
@@ -66,8 +66,8 @@ pub(crate) struct TableEntries {
 }
 
 impl TableEntries {
-    /// `extents`: how far each index of the set is kept. `scratch`: its folder holds one for each table. None when no index
-    /// is kept.
+    /// `extents`: how much of each index of the set is maintained. `scratch`: its folder gets a subfolder for each
+    /// table. None if no index is maintained.
     pub(crate) fn new(
         table: &TableDef,
         indexes: &Arc<IndexSet>,
@@ -96,7 +96,7 @@ impl TableEntries {
         })
     }
 
-    /// Takes a row.
+    /// Adds the entries of a row.
     pub(crate) fn row(&mut self, row: &CutRow<'_>, damaged: &dyn Fn() -> StoreError) -> Result<(), StoreError> {
         let base = if self.is_new { BaseKind::Absent } else { row.base };
         if base == BaseKind::Same {
@@ -128,7 +128,8 @@ impl TableEntries {
         Ok(())
     }
 
-    /// Writes them: entries that go are removed where `removes`, otherwise left out. Returns how many.
+    /// Writes the entries. Those to be removed get a tombstone if `removes`, and are skipped otherwise. Returns the
+    /// number of entries.
     pub(crate) fn write(self, run: &mut Run<'_>, removes: bool) -> Result<u64, StoreError> {
         let mut count = 0;
         self.sorter.finish(|key, own_len| {
@@ -143,10 +144,11 @@ impl TableEntries {
     }
 }
 
-/// Sorts keys, each once, with a length or none.
+/// Sorts keys, each with an optional length, and drops duplicates.
 pub(crate) struct Sorter {
     bytes: Vec<u8>,
-    /// First bytes behind the table id, place, length of the key; behind the key lies what came with it.
+    /// First bytes after the table id, location, length of the key; in `bytes`, the key is followed by its length
+    /// field.
     places: Vec<(u64, usize, usize)>,
     scratch: Option<Scratch>,
     overflow: Option<Disk>,
@@ -156,7 +158,7 @@ impl Drop for Sorter {
     fn drop(&mut self) {
         if let Some(disk) = self.overflow.take() {
             drop(disk);
-            // What stays is removed at the next start.
+            // Anything left is removed at the next start.
             let _ = self.scratch.as_ref().map(|scratch| remove_folder(&scratch.folder));
         }
     }
@@ -165,12 +167,12 @@ impl Drop for Sorter {
 const NO_LEN: u16 = u16::MAX;
 
 impl Sorter {
-    /// Without `scratch` all stays in memory.
+    /// Without `scratch`, everything stays in memory.
     pub(crate) fn new(scratch: Option<Scratch>) -> Sorter {
         Sorter { bytes: Vec::new(), places: Vec::new(), scratch, overflow: None }
     }
 
-    /// Bytes held in memory.
+    /// Memory in use, in bytes.
     pub(crate) fn held(&self) -> usize {
         self.bytes.len() + self.places.len() * size_of::<(u64, usize, usize)>()
     }
@@ -217,7 +219,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// What is in memory, sorted before.
+    /// Passes on the entries in memory, which are sorted.
     fn each(
         bytes: &[u8],
         places: &[(u64, usize, usize)],
@@ -236,7 +238,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Hands them out in order.
+    /// Passes on all entries in order.
     pub(crate) fn finish(
         mut self,
         mut each: impl FnMut(&[u8], Option<usize>) -> Result<(), StoreError>,

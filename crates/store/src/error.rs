@@ -8,72 +8,72 @@ pub enum StoreError {
     /// No space left in the file system.
     #[error("store {}: no space left on the device", folder.display())]
     DiskFull {
-        /// The store's folder.
+        /// Folder of the store.
         folder: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("store {}: {text}", folder.display())]
     Io {
-        /// The store's folder.
+        /// Folder of the store.
         folder: PathBuf,
-        /// What failed.
+        /// The system's error text.
         text: String,
     },
-    /// A file is not what this program wrote.
+    /// A file does not contain what this program wrote.
     #[error("store {}: damaged: {text}", folder.display())]
     Damaged {
-        /// The store's folder.
+        /// Folder of the store.
         folder: PathBuf,
-        /// What does not fit.
+        /// What is wrong, and where.
         text: String,
     },
     /// Written by another version of this program.
     #[error("store {}: format version {found}, this program reads {expected}: use the release that wrote it", folder.display())]
     Version {
-        /// The store's folder.
+        /// Folder of the store.
         folder: PathBuf,
-        /// What it is.
+        /// Format version of the folder.
         found: u32,
-        /// What we read.
+        /// Format version that this program reads.
         expected: u32,
     },
-    /// A change of some columns (binlog_row_image=MINIMAL or NOBLOB) is of a row that is not there.
+    /// A partial update (binlog_row_image=MINIMAL or NOBLOB) of a row that does not exist.
     #[error(
         "Can't find record (1032): some columns of a row of {table} were changed, and the row, key 0x{key}, is not in the \
          replica; with --check-images=all replay stops at the transaction that changed it"
     )]
     RowMissing {
-        /// The table's name, or its id.
+        /// Name of the table, or its id.
         table: String,
-        /// The first bytes of the row's key as it is stored, in hexadecimal digits.
+        /// First bytes of the row's stored key, in hexadecimal.
         key: String,
     },
-    /// The index cannot be read at this snapshot yet: it came with a later DDL and is being filled.
+    /// The index cannot be read at this snapshot yet: a later DDL statement added it and it is being filled.
     #[error("index {index} of table id {table} is being filled and cannot be read yet")]
     IndexNotReady {
-        /// The table's id.
+        /// Id of the table.
         table: u32,
-        /// The index's id under it.
+        /// Id of the index within the table.
         index: u16,
     },
-    /// A copy without a lock is exact only when the log is replayed to its end.
+    /// The rows of a copy without a lock are exact only once the log has been replayed to the copy's end.
     #[error(
         "the copy was taken without a lock (--copy-lock=none): its rows are exact, and can be read, once {missing} more \
           transactions are replayed, up to GTIDs {until}"
     )]
     Settling {
-        /// What must be executed.
+        /// GTIDs that must be executed.
         until: String,
-        /// How much of it is not.
+        /// Number of those transactions that are still missing.
         missing: u64,
     },
     /// The store's own structures contradict each other: a defect of this program, not of its files.
     #[error("store: {what} (a defect of Slipstream)")]
     Defect {
-        /// What does not hold.
+        /// The violated invariant.
         what: &'static str,
     },
-    /// A snapshot was given up because it held too much memory, or was too old: see
+    /// The snapshot was given up because it held too much memory or was too old: see
     /// [`SnapshotLimits`](crate::SnapshotLimits).
     #[error(
         "snapshot too old: what it sees was given up to stay within --snapshot-memory and --snapshot-age; take a new one"
@@ -82,7 +82,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// For an invariant of ours that does not hold, in code that returns errors anyway.
+    /// For a violated invariant, in code that returns errors anyway.
     #[cold]
     pub(crate) fn defect(what: &'static str) -> StoreError {
         StoreError::Defect { what }
@@ -114,7 +114,7 @@ impl StoreError {
     }
 }
 
-/// What a file that is cut off, or holds an offset of no place in it, makes of a read: the disk did as it was told.
+/// Whether a read failed because the file is truncated or contains a wrong offset: the disk itself worked.
 fn is_of_content(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)

@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 
 use base::{Gtid, GtidSet};
 
-/// Runs of GTIDs that are remembered: 72 bytes each.
+/// Number of GTID runs to remember, 72 bytes each.
 const RECENT_MAX: usize = 4096;
 
-/// See the module.
+/// The newest GTID set, and the changes that lead back to older ones.
 pub(crate) struct Executed {
     now: GtidSet,
     moves: u64,
@@ -21,18 +21,18 @@ pub(crate) struct Executed {
     recent: VecDeque<Run>,
 }
 
-/// GTIDs of one move that follow each other.
+/// Consecutive GTIDs of one move.
 struct Run {
     of: u64,
     first: Gtid,
     last: u64,
 }
 
-/// Takes the GTIDs that become visible with one move of the watermark.
+/// Collects the GTIDs that become visible with one move of the watermark.
 pub struct NewGtids<'a>(&'a mut Executed);
 
 impl NewGtids<'_> {
-    /// Adds one.
+    /// Adds one GTID.
     pub fn add(&mut self, gtid: Gtid) {
         let Executed { now, moves, recent } = &mut *self.0;
         if !now.add(gtid) {
@@ -66,13 +66,13 @@ impl Executed {
         self.moves
     }
 
-    /// The watermark moves.
+    /// Registers a move of the watermark.
     pub(crate) fn advance(&mut self, add: impl FnOnce(&mut NewGtids<'_>)) {
         self.moves += 1;
         add(&mut NewGtids(self));
     }
 
-    /// The set after a move that is remembered, or the newest one.
+    /// The set after a remembered move, or the newest set.
     pub(crate) fn at(&self, moves: u64) -> GtidSet {
         let mut later = GtidSet::new();
         for Run { first, last, .. } in self.recent.iter().rev().take_while(|run| run.of > moves) {
@@ -81,8 +81,8 @@ impl Executed {
         self.now.subtract(&later)
     }
 
-    /// When there are too many, the number of the move up to which they are to be forgotten: whoever holds an older
-    /// view needs its set before.
+    /// If too many runs are remembered, the number of the move up to which to forget; holders of older views must get
+    /// their sets first.
     pub(crate) fn is_full(&self) -> Option<u64> {
         if self.recent.len() <= RECENT_MAX {
             return None;
@@ -108,7 +108,7 @@ mod tests {
         let gtid = |number: u64| Gtid { uuid: Uuid([7; 16]), tag: Tag::default(), gno: number };
         let mut executed = Executed::new(GtidSet::new());
         let mut sets = vec![GtidSet::new()];
-        // Moves of no, one and several transactions, out of order, some seen before.
+        // Moves of zero, one and several transactions, out of order, some seen before.
         for step in 1..9000u64 {
             let new: Vec<Gtid> = (0..step % 4).map(|nth| gtid(1 + (step * 7 + nth * 3) % 9001)).collect();
             executed.advance(|set| new.iter().for_each(|gtid| set.add(*gtid)));

@@ -17,11 +17,11 @@ use crate::index_state::Filling;
 use crate::layers::TreeAt;
 use crate::{Store, cut};
 
-/// Entries made in one step: a cut waits as long as this takes.
+/// Entries written in one step, in bytes: a cut waits while a step runs.
 const STEP_BYTES: usize = 16 << 20;
 
 impl Store {
-    /// Makes the next entries of an index that is not complete; false when all are.
+    /// Writes the next entries of an incomplete index; false if all indexes are complete.
     pub(crate) fn fill_step(&self, disk: &Arc<Disk>) -> Result<bool, StoreError> {
         self.fill_some(disk, STEP_BYTES)
     }
@@ -29,7 +29,7 @@ impl Store {
     fn fill_some(&self, disk: &Arc<Disk>, bytes: usize) -> Result<bool, StoreError> {
         let state = self.cut_state();
         let states = Arc::clone(&self.visibility().layers().indexes);
-        // What changed rows of a copy without a lock before they were exact knows nothing of the entries they had.
+        // Until the copy without a lock has settled, changes do not know which entries the old rows had.
         let Some(catalog) = state.catalog.as_ref().filter(|_| state.settled) else { return Ok(false) };
         let Some(filling) = states.to_fill(catalog) else { return Ok(false) };
         // `IndexStates::at_cut` keeps a fill only while the catalog of the cut has its index.
@@ -54,7 +54,7 @@ impl Store {
     }
 }
 
-/// The entries of the next rows, up to where they go, and whether these are all.
+/// Entries of the next rows, the state after them, and whether these are the last.
 fn step(
     disk: &Disk,
     table: &TableDef,
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Cuts and restarts between the steps of a fill: rows on both sides of where it is change.
+    /// Cuts and restarts between the steps of a fill; rows on both sides of its position change.
     #[test]
     fn a_fill_goes_on_after_a_restart_and_sees_what_changes_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ mod tests {
         assert!(bytes(&world) < with * 4 / 5, "{} of {with}", bytes(&world));
     }
 
-    /// ALTER TABLE leaves rows as they are: in memory, in the tree, in cuts and fills they are read anew.
+    /// ALTER TABLE leaves stored rows as they are: in memory, tree, cuts and fills they are converted when read.
     #[test]
     fn rows_of_older_layouts_stand_under_their_index() {
         let folder = tempfile::tempdir().unwrap();

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use base::GtidSet;
 
-/// What moves a store's watermark and can be asked not to.
+/// The owner of a store's watermark, which can be asked to hold it.
 pub trait WatermarkHold {
-    /// Nothing further becomes visible; applying goes on.
+    /// Stops making transactions visible; applying continues.
     fn hold(&self);
 
-    /// Lets exactly `set` become visible and nothing else; false when that is not so within `timeout` (it stays held
-    /// there).
+    /// Makes exactly `set` visible and nothing else, then holds again; false if that state is not reached within
+    /// `timeout`.
     fn advance_to(&self, set: &GtidSet, timeout: Duration) -> bool;
 
-    /// The watermark moves on.
+    /// Lets the watermark move on.
     fn release(&self);
 
-    /// Why it moves no further, once replay has stopped.
+    /// The reason why the watermark no longer moves, if replay has stopped.
     fn stopped(&self) -> Option<String>;
 }

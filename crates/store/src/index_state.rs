@@ -10,17 +10,18 @@ use std::collections::BTreeSet;
 use catalog::{Catalog, IndexSet, TableDef, TableId};
 use serde::{Deserialize, Serialize};
 
-/// A table id and an index id under it.
+/// A table id and an index id within it.
 pub(crate) type IndexName = (u32, u16);
 
-/// See the module.
+/// States of all secondary indexes in the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexStates {
-    /// The tree holds nothing of tables from this id on.
+    /// The tree has no rows of tables from this id on.
     next_table_id: u32,
     complete: BTreeSet<IndexName>,
     filling: Option<Filling>,
-    /// Tables whose rows a copy put into the tree under ids that no cut's catalog knew then, without entries.
+    /// Tables whose rows a copy wrote into the tree, without index entries, under ids that no cut's catalog knew at
+    /// that time.
     copied: BTreeSet<u32>,
 }
 
@@ -31,12 +32,12 @@ pub(crate) struct Filling {
     pub table: u32,
     #[serde(rename = "index")]
     pub index: u16,
-    /// The tree's key of the last row done.
+    /// Tree key of the last row whose entry was written.
     #[serde(rename = "done")]
     pub done: Vec<u8>,
 }
 
-/// How much of an index a cut keeps up.
+/// How much of an index a cut maintains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Everything,
@@ -55,7 +56,7 @@ impl Extent {
     }
 }
 
-/// The record in the tree, JSON.
+/// The record in the tree, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Record {
     #[serde(rename = "complete")]
@@ -65,7 +66,7 @@ struct Record {
 }
 
 impl IndexStates {
-    /// What a record says, for the catalog of the same tree. Without a record nothing is there.
+    /// Parses a record, for the catalog of the same tree. Without a record, no index is complete.
     pub(crate) fn from_json(text: Option<&[u8]>, catalog: &Catalog) -> Result<IndexStates, serde_json::Error> {
         let record = match text {
             Some(text) => serde_json::from_slice(text)?,
@@ -83,24 +84,24 @@ impl IndexStates {
         serde_json::to_vec(&Record { complete: self.complete.iter().copied().collect(), filling: self.filling.clone() })
     }
 
-    /// All kept indexes of a catalog are complete: a copy just ended.
+    /// All kept indexes of a catalog are complete, as after a copy that wrote entries.
     pub(crate) fn all_complete(catalog: &Catalog) -> IndexStates {
         IndexStates { next_table_id: 0, ..IndexStates::default() }.at_cut(catalog)
     }
 
-    /// No index of a catalog is complete: a copy ended that wrote rows alone.
+    /// No index of a catalog is complete, as after a copy that wrote only rows.
     pub(crate) fn none_complete(catalog: &Catalog) -> IndexStates {
         IndexStates { next_table_id: catalog.next_table_id().0, ..IndexStates::default() }
     }
 
-    /// The same, with a table whose copied rows come without entries.
+    /// These states plus a table whose rows are copied without entries.
     pub(crate) fn with_copied(&self, table: TableId) -> IndexStates {
         let mut states = self.clone();
         states.copied.insert(table.0);
         states
     }
 
-    /// The tree holds nothing of the table.
+    /// Whether the tree has no rows of the table.
     pub(crate) fn is_new(&self, table: &TableDef) -> bool {
         self.is_beyond(table.id.0)
     }
@@ -114,7 +115,7 @@ impl IndexStates {
         self.is_beyond(table) || self.complete.contains(&(table, index))
     }
 
-    /// How much of each index of the set the next cut keeps up, in the set's order.
+    /// How much of each index of the set the next cut maintains, in the set's order.
     pub(crate) fn extents(&self, table: &TableDef, indexes: &IndexSet) -> Vec<Extent> {
         let extent = |id: u16| match &self.filling {
             _ if self.is_complete(table.id.0, id) => Extent::Everything,
@@ -124,7 +125,7 @@ impl IndexStates {
         indexes.indexes().iter().map(|index| extent(index.id())).collect()
     }
 
-    /// The states as a cut with this catalog leaves them.
+    /// The states after a cut with this catalog.
     pub(crate) fn at_cut(&self, catalog: &Catalog) -> IndexStates {
         let complete = kept(catalog).filter(|(table, index)| self.is_complete(*table, *index)).collect();
         let filling = self.filling.clone();
@@ -134,7 +135,7 @@ impl IndexStates {
         IndexStates { next_table_id, complete, filling, copied }
     }
 
-    /// The index to fill next, and where to go on behind; None when all of the catalog's are complete.
+    /// The index to fill next, and the key to continue after; None if all indexes of the catalog are complete.
     pub(crate) fn to_fill(&self, catalog: &Catalog) -> Option<Filling> {
         if let Some(filling) = &self.filling {
             return Some(filling.clone());
@@ -143,7 +144,7 @@ impl IndexStates {
         Some(Filling { table, index, done: Vec::new() })
     }
 
-    /// The states once a step of a fill is in the tree.
+    /// The states after a step of a fill is in the tree.
     pub(crate) fn filled(&self, step: Filling, is_last: bool) -> IndexStates {
         let mut states = self.clone();
         if is_last {
@@ -155,7 +156,7 @@ impl IndexStates {
         states
     }
 
-    /// Indexes of the catalog that are not complete.
+    /// Number of indexes of the catalog that are not complete.
     pub(crate) fn incomplete(&self, catalog: &Catalog) -> u64 {
         kept(catalog).filter(|(table, index)| !self.is_complete(*table, *index)).count() as u64
     }

@@ -21,19 +21,19 @@ use crate::error::StoreError;
 use crate::layers::Generation;
 use crate::reader::TableReader;
 
-/// Records and bytes of them that are gone through under one hold of a lane's lock: bounds how long replay of that lane
-/// can wait for a reader (about 300 µs).
+/// Records, and their bytes, that are read under one hold of a lane's lock: bounds how long replay of that lane can
+/// wait for a reader (about 300 µs).
 const HOLD_RECORDS: usize = 1024;
 const HOLD_BYTES: usize = 512 << 10;
-/// Bytes all orders of one generation may take, besides half of what its rows take.
+/// Memory limit for all orders of one generation, in addition to half the size of its rows.
 const ORDERS_BYTES_MIN: u64 = 4 << 20;
-/// An order is made anew once it has so many entries more than rows: most are of versions long gone.
+/// An order is rebuilt once it has this many more entries than rows: most are then of dead versions.
 const STALE_ENTRIES_MIN: usize = 64 << 10;
-/// Keys of one slice, so that offsets stay short.
+/// Limit on the key bytes of a slice, so that offsets fit 32 bits.
 const SLICE_KEY_BYTES_MAX: usize = 1 << 30;
 
-/// Which bytes rows are ordered by: those of the key that identifies them (index id 0), or of a secondary index. False
-/// where the row is too old to be in that index (`IndexSet::append_if_it_can`).
+/// Appends the key that rows are ordered by: the identifying key (index id 0) or a secondary index. False if the row is
+/// too old to be in that index (`IndexSet::append_if_it_can`).
 pub(crate) fn append_key(
     order: &KeyOrder,
     index: u16,
@@ -56,7 +56,7 @@ pub(crate) fn append_key(
     Ok(true)
 }
 
-/// A row's place.
+/// Key and location of a row.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// First bytes of the key.
@@ -67,7 +67,7 @@ struct Entry {
     lane: u32,
 }
 
-/// Places, sorted.
+/// Entries in key order.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
     keys: Vec<u8>,
@@ -101,13 +101,13 @@ impl Slice {
         self.entries.get(index).map(|entry| self.key_of(entry))
     }
 
-    /// Lane and slot of one of its entries.
+    /// Lane and slot of an entry.
     pub(crate) fn place(&self, index: usize) -> (usize, u32) {
         let entry = &self.entries[index];
         (entry.lane as usize, entry.slot)
     }
 
-    /// How many entries lie below a key.
+    /// Number of entries below a key.
     pub(crate) fn below(&self, key: &[u8]) -> usize {
         let head = entry::head_of(key);
         self.entries.partition_point(|entry| entry.head < head || entry.head == head && self.key_of(entry) < key)
@@ -117,7 +117,7 @@ impl Slice {
         self.keys.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 
-    /// Both as one, equal entries once.
+    /// Merges two slices; equal entries are kept once.
     fn merge(left: &Slice, right: &Slice) -> Slice {
         let mut merged = Slice {
             keys: Vec::with_capacity(left.keys.len() + right.keys.len()),
@@ -136,6 +136,8 @@ impl Slice {
             };
             let (from, at) = if first { (left, &mut a) } else { (right, &mut b) };
             if let Some(entry) = from.entries.get(*at) {
+                // A moved record is read again and yields the same entry, as does a row that changes back to an earlier
+                // key.
                 let key = from.key_of(entry);
                 let last = merged.entries.last();
                 let again = last.is_some_and(|last| {
@@ -155,7 +157,7 @@ impl Slice {
 struct Order {
     cursors: Vec<Cursor>,
     slices: Vec<Arc<Slice>>,
-    /// Entries it had when it was last made anew.
+    /// Number of entries when it was last rebuilt.
     made_with: usize,
 }
 
@@ -168,13 +170,13 @@ impl Order {
         self.slices.iter().map(|slice| slice.bytes() as u64).sum()
     }
 
-    /// Takes in what was written since the last call. Everything that is visible to a snapshot pinned before is there
-    /// after it.
+    /// Adds what was written since the last call. On return, the order covers everything visible to snapshots pinned
+    /// before the call.
     fn catch_up(&mut self, generation: &Generation, table: &TableReader, index: u16) -> Result<(), StoreError> {
         let (id, order) = (table.id(), table.order());
         self.cursors.resize(generation.lane_count(), Cursor::default());
         let len = self.len();
-        // Rows are counted only where it may matter: it takes every lane.
+        // Rows are counted only when the result may matter: it locks every lane.
         let rows = || generation.lanes().map(|lane| lane.slot_count(id)).sum::<usize>();
         let may_be_stale = len > 2 * self.made_with + STALE_ENTRIES_MIN;
         let anew = may_be_stale && len > 2 * self.made_with + 4 * rows() + STALE_ENTRIES_MIN;
@@ -188,7 +190,7 @@ impl Order {
             loop {
                 let guard = generation.lane(lane);
                 let more = guard.written_since(id, cursor, (HOLD_RECORDS, HOLD_BYTES), |written| {
-                    // No snapshot with this definition sees rows of a later one.
+                    // A snapshot with this definition sees no rows of a later one.
                     if written.definition > table.definition() {
                         return;
                     }
@@ -200,7 +202,7 @@ impl Order {
                     let image = table.versions().read(written.definition, written.image, &mut buffers);
                     match image.and_then(|image| append_key(order, index, written.key, image, &mut key)) {
                         Ok(true) => fresh.push(&key, crate::short(lane), written.slot),
-                        // Gone or changed before the statement from which on the index is what it is.
+                        // Deleted or changed before the statement that made the index what it is.
                         Ok(false) => {}
                         Err(error) => failure = Some(error),
                     }
@@ -216,7 +218,7 @@ impl Order {
             }
         }
         if failure.is_some() {
-            // Begun anew by whoever asks next.
+            // The next reader starts over.
             *self = Order::default();
             let text = format!("a row of table id {id} does not fit its definition");
             return Err(StoreError::Damaged { folder: Default::default(), text });
@@ -246,7 +248,7 @@ impl Order {
 }
 
 fn is_same(order: &KeyOrder, index: u16, before: &[u8], image: &[u8]) -> bool {
-    // Identity and hash stay with the slot.
+    // The identifying key and the hash belong to the slot and never change.
     index == 0 || order.is_keyless() || order.indexes().is_some_and(|set| set.is_same(before, image).unwrap_or(false))
 }
 
@@ -259,7 +261,7 @@ pub(crate) struct Orders {
 
 #[derive(Default)]
 struct Held {
-    /// By table, index and version of the table's definition: readers of an older one see rows as they were.
+    /// By table, index and version of the table's definition: readers of an older definition see rows as of then.
     by_name: BTreeMap<(u32, u16, u32), Named>,
     uses: u64,
 }
@@ -275,12 +277,12 @@ impl Orders {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes they take.
+    /// Memory they take, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Hands `each` the slices that hold everything a snapshot pinned before can see of the table in this generation.
+    /// Passes `each` the slices that cover everything in this generation that is visible to snapshots pinned before.
     pub(crate) fn slices(
         &self,
         generation: &Generation,
@@ -310,7 +312,8 @@ impl Orders {
         let limit = ORDERS_BYTES_MIN + generation.lane_bytes() / 2;
         let total = |held: &Held| held.by_name.values().map(|named| named.bytes).sum::<u64>();
         while total(&held) > limit {
-            // The least recently used; at last the one just made, which then lives as long as its reader.
+            // Drops the least recently used; in the end even the one just built, which then lives as long as its
+            // reader.
             let oldest = held.by_name.iter().min_by_key(|(_, named)| named.last_use).map(|(name, _)| *name);
             if oldest.and_then(|oldest| held.by_name.remove(&oldest)).is_none() {
                 break;

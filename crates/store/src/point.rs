@@ -14,11 +14,11 @@ use crate::parts::Parts;
 use crate::reader::TableReader;
 use crate::{Row, Snapshot, Store};
 
-/// A row that a reader copied out, and what reading it works in. Kept between reads, so that they allocate nothing.
+/// A row that a reader copied, and the buffers used to read it. When reused, reading allocates nothing.
 #[derive(Default)]
 pub struct RowBuf {
     pub(crate) key: Vec<u8>,
-    /// Empty for a table without a key: the key is the image.
+    /// Empty for a table without a key, where the key is the image.
     pub(crate) image: Vec<u8>,
     pub(crate) count: u64,
     pub(crate) above: Parts,
@@ -35,16 +35,16 @@ impl RowBuf {
         Row { key: &self.key, image: self.image(), count: self.count }
     }
 
-    /// Its image, as the definition that was asked for has it.
+    /// Its image under the requested definition.
     #[must_use]
     pub fn image(&self) -> &[u8] {
         if self.image.is_empty() { &self.key } else { &self.image }
     }
 
-    /// Its columns. `table` is what it was read with.
+    /// Its columns. `table` must be the reader it was read with.
     ///
     /// # Errors
-    /// The image does not fit the table.
+    /// When the image does not match the table.
     pub fn view<'a>(&'a mut self, table: &'a TableReader) -> Result<RowView<'a>, ValueError> {
         let image = if self.image.is_empty() { &self.key } else { &self.image };
         RowView::new(table.layout(), table.column_types(), image, &mut self.offsets)
@@ -58,7 +58,7 @@ impl RowBuf {
         self.tree_key.clear();
     }
 
-    /// Takes an image of some definition; of a table without a key its count, for the key is the image.
+    /// Stores an image of any definition; for a table without a key only the count, because the key is the image.
     pub(crate) fn set(
         &mut self,
         table: &TableReader,
@@ -75,9 +75,9 @@ impl RowBuf {
     }
 }
 
-/// What a layer says of a row.
+/// State of a row in one layer.
 enum Found {
-    /// It is in the buffer.
+    /// Copied into the buffer.
     Row,
     Gone,
     /// Nothing, or a part of it.
@@ -85,11 +85,11 @@ enum Found {
 }
 
 impl Snapshot {
-    /// One row by the stored bytes of its identifying key; false when it is not there. `table` must be of this
+    /// Reads one row by the stored bytes of its identifying key; false if it does not exist. `table` must be of this
     /// snapshot's catalog.
     ///
     /// # Errors
-    /// The snapshot was given up; the tree cannot be read.
+    /// When the snapshot was given up, or the tree cannot be read.
     pub fn get(&self, table: &TableReader, key: &[u8], row: &mut RowBuf) -> Result<bool, StoreError> {
         let layers = self.layers()?;
         let found = find(&layers, self.sequence(), table, key, row)?;
@@ -98,7 +98,7 @@ impl Snapshot {
 }
 
 impl Store {
-    /// As [`Snapshot::get`], for who reads one row of a table: its image.
+    /// As [`Snapshot::get`], for a single row of a table: returns its image.
     ///
     /// # Errors
     /// As [`Snapshot::get`].

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, SwappedArc};
 
-/// One state of the store: everything up to a sequence number.
+/// State of the store up to a sequence number.
 pub(crate) struct View<T> {
     sequence: u64,
     given_up: AtomicBool,
@@ -31,22 +31,22 @@ impl<T> View<T> {
         self.sequence
     }
 
-    /// Versions that it sees may have been dropped. Readers look after each batch, before they use it.
+    /// True if versions that it sees may have been dropped. Readers check after each batch, before they use it.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// Marks it. The oldest number needed is raised after ([`Published::raise`]), never before.
+    /// Marks the view. The oldest number needed is raised afterwards ([`Published::raise`]), never before.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
     }
 }
 
-/// Views that somebody held when they were replaced, oldest first. Kept behind the writers' mutex.
+/// Views that were in use when they were replaced, oldest first. Protected by the writers' mutex.
 pub(crate) struct Replaced<T> {
     views: VecDeque<Arc<View<T>>>,
-    /// Length at which those in the middle are looked at too: doubled each time, so that a move costs the same however
-    /// many are held.
+    /// Length at which views in the middle are checked too. It doubles with the number of views, so that the cost per
+    /// move does not depend on how many are held.
     sweep_at: usize,
 }
 
@@ -75,7 +75,7 @@ impl<T> Replaced<T> {
         self.views.pop_front()
     }
 
-    /// Drops what nobody else holds, wherever it stands; `gone` gets it.
+    /// Moves every view that is no longer in use to `gone`, wherever it is in the list.
     pub(crate) fn sweep(&mut self, gone: &mut Vec<Arc<View<T>>>) {
         for _ in 0..self.views.len() {
             let Some(mut view) = self.views.pop_front() else { break };
@@ -89,12 +89,12 @@ impl<T> Replaced<T> {
     }
 }
 
-/// Whether anybody else holds a view that cannot be loaded any more.
+/// Whether a view that can no longer be loaded is still in use.
 fn is_held<T>(view: &mut Arc<View<T>>) -> bool {
     Arc::get_mut(view).is_none()
 }
 
-/// See the module.
+/// The newest view, and the oldest number needed by any view.
 pub(crate) struct Published<T> {
     newest: SwappedArc<View<T>>,
     oldest_needed: AtomicU64,
@@ -106,18 +106,18 @@ impl<T> Published<T> {
         Published { newest: SwappedArc::new(Arc::new(first)), oldest_needed }
     }
 
-    /// The newest view, pinned.
+    /// Pins and returns the newest view.
     pub(crate) fn load(&self) -> Arc<View<T>> {
         self.newest.load()
     }
 
-    /// Of the versions at or below it, readers need only the newest. A lower bound.
+    /// GC horizon: of the versions at or below it, readers need only the newest. A lower bound.
     pub(crate) fn oldest_needed(&self) -> u64 {
         self.oldest_needed.load(Ordering::Acquire)
     }
 
-    /// Makes `next` the newest view. The caller holds the writers' mutex and no view of its own. `gone` gets what
-    /// nobody holds any more.
+    /// Makes `next` the newest view. The caller holds the writers' mutex and no view of its own. Views no longer in use
+    /// are moved to `gone`.
     pub(crate) fn publish(&self, next: View<T>, replaced: &mut Replaced<T>, gone: &mut Vec<Arc<View<T>>>) {
         let sequence = next.sequence;
         let mut old = self.newest.swap(Arc::new(next));
@@ -138,8 +138,8 @@ impl<T> Published<T> {
         self.raise(sequence, replaced);
     }
 
-    /// Raises the oldest number needed to the oldest view that is left; `newest` is the sequence number of the newest
-    /// one.
+    /// Raises the oldest number needed to that of the oldest remaining view; `newest` is the sequence number of the
+    /// newest one.
     pub(crate) fn raise(&self, newest: u64, replaced: &Replaced<T>) {
         let oldest = replaced.views.front().map_or(newest, |view| view.sequence);
         self.oldest_needed.store(oldest, Ordering::Release);

@@ -23,38 +23,38 @@ use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::tree_range::{TreeEntry, TreeRange};
 use crate::{Snapshot, Store};
 
-/// A row on its own.
+/// An owned copy of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRow {
     /// Stored key bytes; the whole image for a table without a key.
     pub key: Vec<u8>,
     /// Row image.
     pub image: Vec<u8>,
-    /// How many equal rows this stands for.
+    /// Number of equal rows: 1 with a key, 1 or more without.
     pub count: u64,
 }
 
-/// What a check of an index found.
+/// Result of checking an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexCheck {
-    /// Entries on disk.
+    /// Index entries on disk.
     pub entries: u64,
-    /// Rows on disk without their entry.
+    /// Rows on disk without an entry.
     pub missing: u64,
-    /// Entries on disk that no row on disk stands under.
+    /// Entries on disk without a row.
     pub stale: u64,
 }
 
-/// Who reads.
+/// What the range reads.
 #[derive(Clone, Copy)]
 enum View<'a> {
-    /// A reader: what is visible there. May be given up meanwhile.
+    /// A reader's snapshot, which may be given up at any time.
     Snapshot(&'a Snapshot),
-    /// The one writer at a barrier: the newest versions.
+    /// The newest versions, for the single writer at a barrier.
     Newest(&'a Layers),
 }
 
-/// The parts that are read, for one step.
+/// The layers being read, for one step.
 enum Lent<'a> {
     Shared(Arc<Layers>),
     Lent(&'a Layers),
@@ -78,7 +78,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether what was read counts.
+    /// Whether what was read is valid.
     fn check(&self) -> Result<(), StoreError> {
         match self {
             View::Snapshot(snapshot) => snapshot.check(),
@@ -101,7 +101,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// An open range: a cursor that copies row after row into a buffer ([`Range::next_into`]), or an iterator of owned
+/// An open range: a cursor that copies one row at a time into a buffer ([`Range::next_into`]), or an iterator of owned
 /// rows.
 pub struct Range<'a> {
     view: View<'a>,
@@ -109,13 +109,13 @@ pub struct Range<'a> {
     index: u16,
     lanes: usize,
     sources: Vec<Source>,
-    /// The key at the end that is looked at, without the table's and index's ids.
+    /// The current key at the end being read, without table and index ids.
     key: Vec<u8>,
-    /// For the iterators.
+    /// Buffer of the iterators.
     row: RowBuf,
 }
 
-/// Places of one layer; 0 is the active generation, then downwards.
+/// Entries of one layer; 0 is the active generation, then downwards.
 struct Source {
     layer: usize,
     places: Places,
@@ -131,7 +131,7 @@ enum Candidate {
     Entry { layer: usize, entry: TreeEntry },
 }
 
-/// Which end.
+/// End of the range to read from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Front,
@@ -139,7 +139,7 @@ enum End {
 }
 
 impl Snapshot {
-    /// The rows of a table between two bounds, in this order: see [`Store::range`].
+    /// Opens a range over a table's rows between two bounds, in this order: see [`Store::range`].
     ///
     /// # Errors
     /// As [`Store::range`].
@@ -154,12 +154,12 @@ impl Snapshot {
 }
 
 impl Store {
-    /// The rows of a table between two bounds, in this order; an iterator from both ends. Opening it sorts what memory
-    /// holds of the table and was not sorted by an earlier range; every step costs one place of each layer and one row.
+    /// Opens a range over a table's rows between two bounds, in this order; iterates from both ends. Opening sorts the
+    /// table's rows in memory that no earlier range has sorted; every step costs one entry per layer and one row.
     ///
     /// # Errors
     /// The index is being filled ([`StoreError::IndexNotReady`]); the snapshot was given up
-    /// ([`StoreError::SnapshotTooOld`], at any step too); the tree cannot be read.
+    /// ([`StoreError::SnapshotTooOld`], also at any step); the tree cannot be read.
     pub fn range<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -170,8 +170,8 @@ impl Store {
         self.range_at(View::Snapshot(snapshot), table, order, range)
     }
 
-    /// As [`Store::range`], of the newest versions, visible or not: for the one writer at a barrier, which nobody
-    /// overtakes. What it writes while the range is open may or may not be in it.
+    /// As [`Store::range`], over the newest versions, visible or not: for the single writer at a barrier, while nothing
+    /// else is applied. Rows it writes while the range is open may or may not appear.
     ///
     /// # Errors
     /// As [`Store::range`].
@@ -231,8 +231,8 @@ impl Store {
         Ok(Range { view, table, index, lanes, sources, key: Vec::new(), row: RowBuf::default() })
     }
 
-    /// Whether rows can be read in this order at this snapshot: not while an index that came with a later DDL is being
-    /// filled, nor one that the table does not keep.
+    /// Whether rows can be read in this order at this snapshot. False for an index that a later DDL statement added
+    /// while it is being filled, and for an index that is not kept.
     ///
     /// # Errors
     /// The snapshot was given up.
@@ -240,8 +240,8 @@ impl Store {
         Ok(is_ready(&*snapshot.layers()?, table, order))
     }
 
-    /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. What lies in memory does
-    /// not count. Goes through the whole table.
+    /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. Rows in memory are
+    /// ignored. Reads the whole table.
     ///
     /// # Errors
     /// As `range`.
@@ -345,7 +345,7 @@ impl Source {
         }
     }
 
-    /// Takes what `peek` showed.
+    /// Takes the entry that `peek` returned.
     fn take(&mut self, end: End) -> Option<Candidate> {
         let layer = self.layer;
         match &mut self.places {
@@ -368,7 +368,7 @@ impl Source {
 }
 
 impl Range<'_> {
-    /// Copies the next row into `row`; false behind the last one.
+    /// Copies the next row into `row`; false after the last one.
     ///
     /// # Errors
     /// The snapshot was given up; the tree cannot be read.
@@ -393,6 +393,7 @@ impl Range<'_> {
         found
     }
 
+    // The sources are taken out of `self`, because `next_of` borrows both.
     fn step(&mut self, end: End, row: &mut RowBuf) -> Result<bool, StoreError> {
         let layers = self.view.layers()?;
         let mut sources = std::mem::take(&mut self.sources);
@@ -402,7 +403,7 @@ impl Range<'_> {
         self.view.check().map(|()| found)
     }
 
-    /// Takes places with the first or last key of all, until a row stands at one; false when there are none.
+    /// Takes entries with the smallest or largest key until one of them has a row; false if none are left.
     fn next_of(
         &mut self,
         layers: &Layers,
@@ -427,6 +428,8 @@ impl Range<'_> {
             if !any {
                 return Ok(false);
             }
+            // All entries with this key are consumed: several layers and slices may have one, but the row is returned
+            // once.
             let mut found = false;
             for source in sources.iter_mut() {
                 while source.peek(end)? == Some(self.key.as_slice()) {
@@ -442,14 +445,14 @@ impl Range<'_> {
         }
     }
 
-    /// Copies the row at a place, if it stands there.
+    /// Copies the row of an entry, if the entry counts.
     fn row_of(&self, layers: &Layers, candidate: Candidate, row: &mut RowBuf) -> Result<bool, StoreError> {
         row.clear();
         let (layer, found, is_sure) = match &candidate {
             Candidate::Slot { layer, lane, slot } => {
                 (*layer, self.row_in_memory(layers, *layer, *lane, *slot, row)?, false)
             }
-            // The rows' own entries stand under the keys of their rows.
+            // Entries of the rows themselves are always under their row's key.
             Candidate::Entry { layer, entry } => {
                 (*layer, self.row_on_disk(layers, *layer, entry, row)?, self.index == 0)
             }
@@ -458,6 +461,7 @@ impl Range<'_> {
             Found::Nothing => return Ok(false),
             found => found == Found::Difference,
         };
+        // A slot or an index entry may stem from another version, so the visible row must have this very key.
         if !is_sure {
             let mut sort_key = std::mem::take(&mut row.sort_key);
             sort_key.clear();
@@ -475,7 +479,7 @@ impl Range<'_> {
         let shape = self.table.shape();
         let newer = layers.newer_than(layer);
         let (lane, sequence) = (base::lane_of(hash, self.lanes), self.view.sequence());
-        // Where a difference is all there is the copies are counted here, else with the row below.
+        // A difference without a row below is counted here; otherwise it is counted with the row below.
         if is_difference && layers.stands_below(layer, &shape, (lane, hash, &row.key), sequence)? {
             return Ok(false);
         }
@@ -488,7 +492,7 @@ impl Range<'_> {
             row.count = row.above.count_over(row.count).ok_or_else(missing)?;
             return Ok(row.count > 0);
         }
-        // No part changes what the row stands under.
+        // No part changes an indexed column, so the key still holds.
         let completed = row.above.complete(self.table.layout(), &mut row.image, 0);
         completed.map_err(|error| layers.unreadable(&error))?;
         Ok(true)
@@ -512,7 +516,7 @@ impl Range<'_> {
         let (key, image, count, definition, found) = match visible {
             Some(Standing::Row(found, definition)) => (found.key, found.image, found.count, definition, Found::Row),
             Some(Standing::Part { key, part, definition }) if self.table.order().is_keyless() => {
-                // Fewer than there are below: the row is found there.
+                // Copies were removed, so a layer below has the row and returns it.
                 let Ok(count) = u64::try_from(parts::difference(part)) else { return Ok(Found::Nothing) };
                 (key, key, count, definition, Found::Difference)
             }
@@ -572,11 +576,11 @@ impl Range<'_> {
     }
 }
 
-/// What stands at a place.
+/// What an entry refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Row,
-    /// A keyless row whose count is a difference to what layers below have (`parts`).
+    /// A keyless row whose count is a difference from the layers below (`parts`).
     Difference,
     Nothing,
 }

@@ -10,7 +10,7 @@ use values::{ColumnType, RowLayout, ValueError};
 
 use crate::lane::TableShape;
 
-/// A table made ready for reading, once per definition. It must be the one of the catalog of the snapshot that is read.
+/// A table prepared for reading, once per definition, which must be the one in the catalog of the snapshot being read.
 #[derive(Debug, Clone)]
 pub struct TableReader {
     id: TableId,
@@ -22,7 +22,7 @@ pub struct TableReader {
     name: Arc<str>,
 }
 
-/// Readers of one store's tables, each made once for a definition.
+/// Readers of one store's tables, one per definition.
 #[derive(Default)]
 pub(crate) struct Readers(Mutex<BTreeMap<(TableId, u32), Made>>);
 
@@ -31,7 +31,7 @@ struct Made {
     reader: Arc<TableReader>,
 }
 
-/// More are not kept: a schema of so many tables makes them again now and then.
+/// Limit on cached readers: a schema with more tables rebuilds them now and then.
 const READERS_MAX: usize = 4096;
 
 impl Readers {
@@ -53,9 +53,9 @@ impl Readers {
 /// An order in which the rows of a table can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadOrder {
-    /// Of the key that identifies rows. A table without one has its rows in no order of use.
+    /// By the identifying key. For a table without one, the order has no meaning.
     Identity,
-    /// Of the secondary index with this id.
+    /// By the secondary index with this id.
     Index(u16),
 }
 
@@ -69,7 +69,7 @@ impl ReadOrder {
 }
 
 impl TableReader {
-    /// For this definition.
+    /// Prepares a table for reading under this definition.
     #[must_use]
     pub fn new(table: &TableDef) -> TableReader {
         let types = table.column_types();
@@ -84,7 +84,7 @@ impl TableReader {
         }
     }
 
-    /// The table.
+    /// Id of the table.
     #[must_use]
     pub fn id(&self) -> TableId {
         self.id
@@ -99,12 +99,12 @@ impl TableReader {
         self.definition
     }
 
-    /// How rows of earlier definitions are read.
+    /// Conversion of rows of earlier definitions.
     pub(crate) fn versions(&self) -> &RowVersions {
         &self.versions
     }
 
-    /// Where the columns of a row of this definition are.
+    /// Offsets of the columns in a row of this definition.
     #[must_use]
     pub fn layout(&self) -> &RowLayout {
         &self.layout
@@ -116,12 +116,12 @@ impl TableReader {
         &self.types
     }
 
-    /// Database and name.
+    /// Database and table name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Lent to what looks a row up.
+    /// The shape to pass to row look-ups.
     pub(crate) fn shape(&self) -> TableShape<'_> {
         TableShape {
             id: self.id,
@@ -133,7 +133,7 @@ impl TableReader {
         }
     }
 
-    /// The kept secondary indexes.
+    /// The secondary indexes that are kept.
     #[must_use]
     pub fn indexes(&self) -> &[Index] {
         self.order.indexes().map_or(&[], |set| set.indexes())
@@ -143,10 +143,10 @@ impl TableReader {
         self.order.indexes().map(Arc::as_ref).and_then(|set: &IndexSet| set.index(id))
     }
 
-    /// The order that a key of the table stands for.
+    /// The order that a key of the table provides.
     ///
     /// # Errors
-    /// The key is not kept, and why.
+    /// The reason why the key is not kept.
     pub fn order_of(table: &TableDef, key: &catalog::Key) -> Result<ReadOrder, NotKept> {
         match IndexSet::why_not(table, key) {
             None => Ok(ReadOrder::Index(key.id)),
@@ -155,8 +155,8 @@ impl TableReader {
         }
     }
 
-    /// Whether rows come in MySQL's order. False where a column's collation is not implemented: rows come by bytes of
-    /// it, and only bounds that are equalities of bytes mean anything. False for the identity of a table without a key.
+    /// Whether rows come in MySQL's order. False for a column with an unsupported collation: its rows come in byte
+    /// order, and bounds are meaningful only as byte equality. False also for the identity of a table without a key.
     #[must_use]
     pub fn is_ordered(&self, order: ReadOrder) -> bool {
         match order {
@@ -165,13 +165,13 @@ impl TableReader {
         }
     }
 
-    /// The bytes that the sort keys of all rows with these values in the first columns of the key begin with: what
-    /// [`KeyRange`] takes. `values` are stored bytes in key order, `None` for NULL. Of a column that is indexed by a
-    /// prefix only the prefix counts: rows read through such bounds must be looked at again.
+    /// Common prefix of the sort keys of all rows with these values in the key's first columns, as [`KeyRange`] takes
+    /// it. `values` are stored bytes in key order, `None` for NULL. A column that is indexed by a prefix contributes
+    /// only that prefix, so rows read through such bounds must be checked again.
     ///
     /// # Errors
-    /// More values than columns, NULL where there is none, bytes that are no value of the column, an index that is not
-    /// kept.
+    /// There are more values than columns, NULL in a NOT NULL column, bytes that are no value of the column, or an
+    /// index that is not kept.
     pub fn bound<'v>(
         &self,
         order: ReadOrder,
@@ -189,37 +189,37 @@ impl TableReader {
     }
 }
 
-/// A part of an order: between two bounds, each the front of a sort key as [`TableReader::bound`] makes it.
+/// A range of an order, between two sort key prefixes as [`TableReader::bound`] returns them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRange {
     pub(crate) from: Vec<u8>,
-    /// Exclusive; None: the end.
+    /// Exclusive; None: no upper bound.
     pub(crate) to: Option<Vec<u8>>,
-    /// Nothing can lie in it.
+    /// True if no key can be in the range.
     pub(crate) is_empty: bool,
 }
 
 impl KeyRange {
-    /// Everything.
+    /// All rows.
     #[must_use]
     pub fn all() -> KeyRange {
         KeyRange { from: Vec::new(), to: None, is_empty: false }
     }
 
-    /// All rows whose first columns are these values.
+    /// All rows whose first columns have these values.
     #[must_use]
     pub fn prefix(bound: &[u8]) -> KeyRange {
         KeyRange { from: bound.to_vec(), to: behind_prefix(bound), is_empty: false }
     }
 
-    /// From these values on.
+    /// Starts at the first row with these values.
     #[must_use]
     pub fn from_including(mut self, bound: &[u8]) -> KeyRange {
         self.from = bound.to_vec();
         self
     }
 
-    /// From behind all rows with these values on.
+    /// Starts after the last row with these values.
     #[must_use]
     pub fn from_behind(mut self, bound: &[u8]) -> KeyRange {
         match behind_prefix(bound) {
@@ -229,14 +229,14 @@ impl KeyRange {
         self
     }
 
-    /// Up to all rows with these values.
+    /// Ends after the last row with these values.
     #[must_use]
     pub fn to_including(mut self, bound: &[u8]) -> KeyRange {
         self.to = behind_prefix(bound);
         self
     }
 
-    /// Up to before the first row with these values.
+    /// Ends before the first row with these values.
     #[must_use]
     pub fn to_before(mut self, bound: &[u8]) -> KeyRange {
         self.to = Some(bound.to_vec());
@@ -244,7 +244,7 @@ impl KeyRange {
     }
 }
 
-/// The first bytes behind all that begin with `prefix`. None: there is nothing behind.
+/// The smallest key after all keys that start with `prefix`. None: there is no such key.
 fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut bound = prefix.to_vec();
     while let Some(last) = bound.pop() {

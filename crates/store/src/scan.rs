@@ -18,21 +18,21 @@ use crate::reader::TableReader;
 use crate::tree_range::TreeEntry;
 use crate::{PinnedLayers, Row, Snapshot, Store};
 
-/// Rows a reader copies out of a lane under one hold of its lock: bounds how long replay of that lane can wait for
-/// a reader (about 50 µs).
+/// Rows that a reader copies from a lane under one hold of its lock: bounds how long replay of that lane can wait for a
+/// reader (about 50 µs).
 const SCAN_SLICE_SLOTS: u32 = 1024;
 
 /// A table at a snapshot.
 struct Reader<'a> {
     layers: &'a Layers,
-    /// May be given up meanwhile; None: the writer's own look.
+    /// May be given up at any time; None for reads by the writer.
     snapshot: Option<&'a Snapshot>,
     sequence: u64,
     shape: TableShape<'a>,
     lanes: usize,
 }
 
-/// What a scan works in.
+/// Buffers of a scan.
 #[derive(Default)]
 struct Scratch {
     copied: ScanBuffer,
@@ -42,8 +42,8 @@ struct Scratch {
 }
 
 impl Store {
-    /// Every row of a table at a snapshot, in no order. Replay of a lane waits at most for the copying of
-    /// a thousand rows; `each` runs without any lock.
+    /// Calls `each` for every row of a table at a snapshot, in no particular order. Replay of a lane waits at most
+    /// while a thousand rows are copied; `each` runs without any lock.
     ///
     /// # Errors
     /// When the tree cannot be read.
@@ -57,8 +57,8 @@ impl Store {
         self.scan_at(Some(snapshot), &layers, snapshot.sequence(), table, each)
     }
 
-    /// Every row of a table as its newest version is, visible or not: for the one writer at a barrier, which nobody
-    /// overtakes. `each` must not wait for a lane.
+    /// Calls `each` for the newest version of every row of a table, visible or not: for the single writer at a barrier,
+    /// while nothing else is applied. `each` must not wait for a lane.
     ///
     /// # Errors
     /// When the tree cannot be read.
@@ -71,8 +71,8 @@ impl Store {
         self.scan_at(None, layers, u64::MAX, table, each)
     }
 
-    /// As [`Store::scan`], of all that was applied up to a sequence number, visible or not: for the thread that
-    /// sequences, once nothing at or below it is still to be applied and before anything above it is.
+    /// As [`Store::scan`], over everything applied up to a sequence number, visible or not: for the sequencing thread,
+    /// once everything up to that number is applied and before anything above it is.
     ///
     /// # Errors
     /// When the tree cannot be read.
@@ -127,7 +127,7 @@ impl Reader<'_> {
         self.snapshot.map_or(Ok(()), Snapshot::check)
     }
 
-    /// An image with the parts that newer layers have of its row.
+    /// An image with the parts that newer layers hold for its row.
     fn whole<'a>(&self, image: &'a [u8], above: &mut Parts, out: &'a mut Vec<u8>) -> Result<&'a [u8], StoreError> {
         if above.is_empty() {
             return Ok(image);
@@ -139,13 +139,13 @@ impl Reader<'_> {
         Ok(out)
     }
 
-    /// How many copies of a keyless row there are, with the differences above it.
+    /// Number of copies of a keyless row, with the differences above it.
     fn count(&self, row: &Row<'_>, above: &mut Parts) -> Result<u64, StoreError> {
         let missing = || StoreError::row_missing(format!("table id {}", self.shape.id), row.key);
         above.count_over(row.count).ok_or_else(missing)
     }
 
-    /// The rows of a generation that no newer layer has. `layer`: counted from the active generation as 0.
+    /// Passes on the rows of a generation that no newer layer has. `layer` is counted from the active generation as 0.
     fn generation<B>(
         &self,
         generation: &Generation,
@@ -165,7 +165,7 @@ impl Reader<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Some slots of one lane, and where to go on.
+    /// Passes on the rows of some slots of a lane, and returns the slot to continue at.
     fn slots<B>(
         &self,
         generation: &Generation,
@@ -179,6 +179,7 @@ impl Reader<'_> {
         let newer = self.layers.newer_than(layer);
         let Scratch { copied, buffers, above, image: whole } = scratch;
         copied.clear();
+        // Rows are copied first: `each` must not run under the lane's lock.
         let guard = generation.lane(lane);
         let next = guard.copy_slots(self.table(), self.sequence, from, SCAN_SLICE_SLOTS, copied);
         drop(guard);
@@ -207,7 +208,7 @@ impl Reader<'_> {
         Ok(ControlFlow::Continue(next))
     }
 
-    /// The rows of a tree that no layer above it has.
+    /// Passes on the rows of a tree that no layer above it has.
     fn tree<B>(
         &self,
         tree: &TreeAt,
@@ -218,7 +219,7 @@ impl Reader<'_> {
         cut::each_row(tree, self.table(), |row| self.stored(tree, layer, row, &mut scratch, each))
     }
 
-    /// One row of a tree, unless a layer above has it.
+    /// Passes on one row of a tree, unless a layer above has it.
     fn stored<B>(
         &self,
         tree: &TreeAt,
@@ -249,11 +250,11 @@ impl Reader<'_> {
     }
 }
 
-/// Rows of a tree in one batch, and bytes of them after which it ends.
+/// Limits of a batch, in rows of a tree and in bytes.
 const BATCH_ROWS_MAX: usize = 1024;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Columns of some rows, copied out of the store. Kept between batches, it allocates nothing once it has grown.
+/// Columns of some rows, copied from the store. When reused, it allocates nothing once it has grown.
 #[derive(Default)]
 pub struct RowBatch {
     columns: usize,
@@ -271,25 +272,25 @@ impl RowBatch {
         self.counts.len()
     }
 
-    /// Whether there are none.
+    /// Whether it has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// How many equal rows one stands for.
+    /// Number of equal rows that this row represents.
     ///
     /// # Panics
-    /// There is no such row.
+    /// If there is no such row.
     #[must_use]
     pub fn count(&self, row: usize) -> u64 {
         self.counts[row]
     }
 
-    /// The stored bytes of a value; `column` counts those that were asked for. None for NULL.
+    /// Stored bytes of a value; `column` counts the requested columns. None for NULL.
     ///
     /// # Panics
-    /// There is no such row or column.
+    /// If there is no such row or column.
     #[must_use]
     pub fn stored(&self, row: usize, column: usize) -> Option<&[u8]> {
         assert!(column < self.columns, "column {column} of {}", self.columns);
@@ -316,7 +317,7 @@ impl RowBatch {
                 self.values.push(None);
                 continue;
             }
-            // Inside the image: the layout has just walked it.
+            // Within the image: the layout has just walked it.
             let stored = &row.image[start as usize..][..len as usize];
             self.values.push(Some((self.bytes.len(), stored.len())));
             self.bytes.extend_from_slice(stored);
@@ -326,8 +327,8 @@ impl RowBatch {
     }
 }
 
-/// An open scan: some columns of every row, in no order, batch by batch. Each batch holds one lane for the copying of a
-/// thousand rows at most.
+/// An open scan: some columns of every row, in no particular order, in batches. Each batch locks one lane for the
+/// copying of a thousand rows at most.
 pub struct Scan<'a> {
     snapshot: &'a Snapshot,
     table: TableReader,
@@ -336,7 +337,7 @@ pub struct Scan<'a> {
     scratch: Scratch,
 }
 
-/// Where a scan goes on. Layers are counted from the active generation as 0; the tree is the last.
+/// Position of a scan. Layers are counted from the active generation as 0; the tree is the last.
 enum At {
     Layer(usize),
     Slots { layer: usize, lane: usize, slot: u32 },
@@ -345,7 +346,7 @@ enum At {
 }
 
 impl Snapshot {
-    /// Some columns (numbered as in the table) of every row. `table` must be of this snapshot's catalog.
+    /// Starts a scan of some columns (numbered as in the table). `table` must be of this snapshot's catalog.
     #[must_use]
     pub fn scan(&self, table: &TableReader, columns: &[usize]) -> Scan<'_> {
         let (table, columns) = (table.clone(), columns.to_vec());
@@ -354,17 +355,17 @@ impl Snapshot {
 }
 
 impl Scan<'_> {
-    /// Fills a batch with the next rows; false when there are no more.
+    /// Fills a batch with the next rows; false if there are no more.
     ///
     /// # Errors
-    /// The snapshot was given up; the tree cannot be read; a column that the table does not have.
+    /// The snapshot was given up; the tree cannot be read; the table has no such column.
     pub fn next_batch(&mut self, batch: &mut RowBatch) -> Result<bool, StoreError> {
         batch.clear(self.columns.len());
         while batch.is_empty() && !matches!(self.at, At::End) {
             let layers = self.snapshot.layers()?;
             let at = std::mem::replace(&mut self.at, At::End);
             self.at = self.step(&layers, at, batch)?;
-            // Before any of it is used.
+            // Checked before any row is used.
             self.snapshot.check()?;
         }
         Ok(!batch.is_empty())
@@ -422,7 +423,7 @@ impl Scan<'_> {
     }
 }
 
-/// Where reading of a layer begins.
+/// Start position in a layer.
 fn open(layers: &Layers, reader: &Reader<'_>, layer: usize) -> At {
     let tree = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
         None | Some(Some(Layer::Memory(_))) => return At::Slots { layer, lane: 0, slot: 0 },
@@ -451,13 +452,13 @@ struct Copied {
 struct Read<'a> {
     hash: u64,
     row: Row<'a>,
-    /// Version of its definition.
+    /// Version of the definition that the image was written under.
     definition: u32,
-    /// The row's count is how many copies more this generation has, where no layer below has any.
+    /// The count is how many copies this generation adds, and no layer below has the row.
     is_difference: bool,
 }
 
-/// Rows copied out of a lane.
+/// Rows copied from a lane.
 #[derive(Default)]
 pub(crate) struct ScanBuffer {
     bytes: Vec<u8>,
@@ -477,7 +478,8 @@ impl ScanBuffer {
         self.rows.push(Copied { hash, key_len, image_len, count, definition, is_difference: false });
     }
 
-    /// Copies of a keyless row, over what layers below have of it. Where that is nothing they are not fewer than none.
+    /// Adds a keyless row whose count is a difference from the layers below. If they have none of it, the difference is
+    /// not negative, so a negative one can be skipped.
     pub(crate) fn push_difference(&mut self, hash: u64, key: &[u8], difference: i64, definition: u32) {
         let Ok(count) = u64::try_from(difference) else { return };
         self.bytes.extend_from_slice(key);
@@ -491,7 +493,7 @@ impl ScanBuffer {
             let (key, tail) = rest.split_at(key_len as usize);
             let (image, tail) = tail.split_at(image_len as usize);
             rest = tail;
-            // A table without a key stores its image as the key, once.
+            // A table without a key stores its image once, as the key.
             let row = Row { key, image: if image.is_empty() { key } else { image }, count };
             Read { hash, row, definition, is_difference }
         })

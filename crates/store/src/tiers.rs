@@ -23,11 +23,11 @@
 
 use crate::disk::L0_RUNS_MAX;
 
-/// Runs of one level that are merged together.
+/// Number of runs of one level that are merged together.
 pub const MERGE_RUNS: usize = 4;
 
-/// Cutting waits at so many runs in level 2, or in level 4, where merging has had no time for too long. One merge of
-/// large runs after the other may be a hundred cuts' time each.
+/// Run counts of levels 2 and 4 at which cuts wait, because merging has fallen too far behind. Merges of large runs may
+/// each take as long as a hundred cuts.
 const SMALL_RUNS_MAX: usize = 4 * MERGE_RUNS;
 const LARGE_RUNS_MAX: usize = 6 * MERGE_RUNS;
 
@@ -35,9 +35,9 @@ const _: () = assert!(L0_RUNS_MAX >= 2 * MERGE_RUNS, "cuts would wait though mer
 const _: () = assert!(SMALL_RUNS_MAX > MERGE_RUNS && LARGE_RUNS_MAX > MERGE_RUNS && LARGE_RUNS_MAX <= u8::MAX as usize);
 const _: () = assert!(LAST_PART <= LAST_PART_EAGER);
 
-/// The last level is merged when what lies above it is one part in so many of it.
+/// The last level is merged once the data above it reaches one part in this many of its size.
 const LAST_PART: u64 = 2;
-/// The same when nobody replays, or readers pay more for the runs than the merge costs.
+/// The same when replay is idle, or when readers pay more for the runs than the merge costs.
 const LAST_PART_EAGER: u64 = 8;
 
 /// Runs and bytes of one level.
@@ -47,25 +47,25 @@ pub(crate) struct Level {
     pub bytes: u64,
 }
 
-/// What to do with whole levels.
+/// A step over whole levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Both levels become one run in `to`. Levels between them are empty.
+    /// Merges both levels into one run in `to`. Levels between them are empty.
     Merge { from: u8, to: u8 },
-    /// The one run of `from` becomes the newest of `to`. Levels between them are empty.
+    /// Moves the only run of `from` to the front of `to`, as its newest. Levels between them are empty.
     Move { from: u8, to: u8 },
 }
 
-/// All levels of the tree, the newest first.
+/// All levels of the tree, newest first.
 pub(crate) type Levels = [Level; 7];
 
-/// Whether there are too many runs for one more.
+/// Whether there are too many runs to add another.
 pub(crate) fn full(levels: &Levels) -> bool {
     let [cuts, _, small, _, large, ..] = levels;
     cuts.runs >= L0_RUNS_MAX || small.runs >= SMALL_RUNS_MAX || large.runs >= LARGE_RUNS_MAX
 }
 
-/// What is due where cuts arrive: quickly done, and never waiting for the others.
+/// Step due in the levels where cuts arrive: short, and independent of the other tiers.
 pub(crate) fn near(levels: &Levels, eager: bool) -> Option<Step> {
     let [cuts, landing, ..] = levels;
     if landing.runs > 0 {
@@ -75,8 +75,8 @@ pub(crate) fn near(levels: &Levels, eager: bool) -> Option<Step> {
     (cuts.runs >= enough).then_some(Step::Merge { from: 0, to: 1 })
 }
 
-/// What is due one tier further down, also while [`deep`] merges for minutes: without it the runs of four cuts pile up
-/// until cutting waits for that.
+/// Step due one tier further down. Also taken while [`deep`] merges for minutes: otherwise runs of four cuts would pile
+/// up until cuts wait for that merge.
 pub(crate) fn middle(levels: &Levels, eager: bool) -> Option<Step> {
     let [_, _, small, landing, ..] = levels;
     if landing.runs > 0 {
@@ -85,30 +85,30 @@ pub(crate) fn middle(levels: &Levels, eager: bool) -> Option<Step> {
     (small.runs >= MERGE_RUNS && into_last(levels, eager).is_none()).then_some(Step::Merge { from: 2, to: 3 })
 }
 
-/// What is due of large runs; it may take as long as writing the whole tree. What [`middle`] brings meanwhile lies in
-/// front.
+/// Step due for large runs, which may take as long as writing the whole tree. Runs that [`middle`] adds meanwhile stay
+/// in front of its result.
 pub(crate) fn deep(levels: &Levels, eager: bool) -> Option<Step> {
     let [_, _, _, _, large, recent, last] = levels;
     if is_due(recent.bytes, last, eager) {
         return Some(Step::Merge { from: 5, to: 6 });
     }
     if large.runs >= MERGE_RUNS || large.runs > 0 && is_due(large.bytes + recent.bytes, last, eager) {
-        // Where nothing lies between, at once to where it goes.
+        // With nothing in between, it goes straight to its destination.
         let to = if recent.runs == 0 && is_due(large.bytes, last, eager) { 6 } else { 5 };
         return Some(Step::Merge { from: 4, to });
     }
     None
 }
 
-/// What is due in a store that is small still: past the levels of [`middle`], which must do nothing from the look at
-/// the levels to the end of this step.
+/// Step due in a store that is still small. It passes the levels of [`middle`], which must not run from the look at the
+/// levels to the end of this step.
 pub(crate) fn into_last(levels: &Levels, eager: bool) -> Option<Step> {
     let [_, _, small, landing, large, recent, last] = levels;
     let between = landing.runs + large.runs + recent.runs;
     (between == 0 && is_due(small.bytes, last, eager)).then_some(Step::Merge { from: 2, to: 6 })
 }
 
-/// Whether so many bytes are worth a merge with the last level.
+/// Whether this many bytes justify a merge with the last level.
 fn is_due(bytes: u64, last: &Level, eager: bool) -> bool {
     let part = if eager { LAST_PART_EAGER } else { LAST_PART };
     bytes > 0 && bytes.saturating_mul(part) >= last.bytes
@@ -118,7 +118,7 @@ fn is_due(bytes: u64, last: &Level, eager: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// A tree of runs by size, with the levels' order kept as lsm-tree keeps it.
+    /// A tree of runs by size, with the levels ordered as in lsm-tree.
     #[derive(Default)]
     struct Tree {
         levels: [Vec<u64>; 7],
@@ -185,8 +185,8 @@ mod tests {
             }
             let total: u64 = tree.levels.iter().flatten().sum();
             assert_eq!(total, base + cuts, "nothing is lost");
-            // Nothing is ever overwritten here, so the last level grows, by half each time. What comes meanwhile is
-            // written anew every so many cuts, all of it.
+            // Nothing is ever overwritten here, so the last level grows by half each time, and what arrives in between
+            // is rewritten in full once per that many cuts.
             let anew = (base + cuts) / (4 * (MERGE_RUNS as u64).pow(3));
             assert!(tree.written <= (8 + anew) * cuts, "base {base}: {} written for {cuts}", tree.written);
         }
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// The newest and the oldest cut that a run is of, and its size.
+    /// Newest and oldest cut in a run, and its size.
     type Run = (u64, u64, u64);
 
     fn put_together(runs: &[Run]) -> Run {
@@ -233,7 +233,7 @@ mod tests {
         for base in [50, 600, 5_000] {
             let mut levels: [Vec<Run>; 7] = Default::default();
             levels[6].push((0, 0, base));
-            // The cut it ends at, from and to where, and what it merges.
+            // The cut at which it ends, source and target level, and the runs it merges.
             let mut large: Option<(u64, usize, usize, Vec<Run>)> = None;
             for cut in 1..=3_000u64 {
                 assert!(!full(&shape(&levels)), "cut {cut}: {levels:?}");
@@ -245,7 +245,7 @@ mod tests {
                 while let Some(step) = near(&shape(&levels), false).or_else(|| middle(&shape(&levels), false)) {
                     let (Step::Merge { from, to } | Step::Move { from, to }) = step;
                     let (from, to) = (usize::from(from), usize::from(to));
-                    // The tree takes no run into two merges.
+                    // The tree never puts a run into two merges.
                     if levels[from].iter().any(|run| large.as_ref().is_some_and(|large| large.3.contains(run))) {
                         break;
                     }
@@ -277,7 +277,7 @@ mod tests {
         }
         assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![4], &vec![16], &vec![100]));
         tree.settle(true);
-        // A few bytes are not worth a rewrite of everything.
+        // A few bytes do not justify rewriting everything.
         assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![4], &vec![], &vec![116]));
         tree.levels[0] = vec![1, 1];
         tree.settle(true);

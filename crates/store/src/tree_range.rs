@@ -14,11 +14,11 @@ use crate::tree_view::{Entries, TreeView};
 
 pub(crate) type TreeEntry = (Slice, Slice);
 
-/// See the module.
+/// A range of a tree that opens its iterator on first use, from the end that is used.
 pub(crate) struct TreeRange {
     view: Arc<TreeView>,
     folder: Arc<Path>,
-    /// Inclusive; behind what was taken from the front.
+    /// Inclusive; after the last entry taken from the front.
     from: Vec<u8>,
     /// Exclusive.
     to: Vec<u8>,
@@ -56,7 +56,7 @@ impl Iterator for TreeRange {
             Open::Forward(entries) => match entries.next() {
                 Some(Ok((key, _))) if *key >= *self.to => None,
                 Some(Ok(entry)) => {
-                    // The first key behind it.
+                    // The smallest key after this entry's key, in case the range is reopened from the back.
                     self.from.clear();
                     self.from.extend_from_slice(&entry.0);
                     self.from.push(0);
@@ -99,7 +99,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = of_three_runs(folder.path(), 3_000, |run, key| key % 3 == run || key % 7 == 0);
         let view = disk.newest();
-        // From the front while the bit is 0, else from the back; then on from the front.
+        // Bit 0: next from the front; bit 1: next from the back. Further steps are from the front.
         let patterns = [0, u64::MAX, 0b1, 0b10, 0xaaaa_aaaa, 0xffff_0000, 0x00ff_00ff_00ff];
         for (from, to) in [(0u32, 3_000u32), (100, 101), (7, 7), (50, 90), (2_990, 9_000), (9_000, 9_001)] {
             let (from, to) = (from.to_be_bytes(), to.to_be_bytes());

@@ -15,25 +15,26 @@ pub(crate) type Entries = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<(S
 type Get = dyn Fn(&[u8]) -> lsm_tree::Result<Option<InternalValue>> + Send + Sync;
 type Range = dyn Fn(&[u8], Option<&[u8]>) -> Entries + Send + Sync;
 
-/// See the module. lsm-tree's versions have no name that can be written here, so they live in closures.
+/// A view of the tree as of one number. lsm-tree's versions have no nameable type, so they live in closures.
 pub(crate) struct TreeView {
-    /// What it is read at.
+    /// Number at which it reads.
     number: u64,
-    /// Of the tree's version.
+    /// Number of the tree's version whose files it holds.
     version: u64,
     get: Box<Get>,
     range: Box<Range>,
 }
 
 impl TreeView {
-    /// All that the tree holds below `number`.
+    /// A view of everything that the tree holds below `number`.
     pub(crate) fn of(tree: &AnyTree, number: u64) -> TreeView {
-        // Compaction may end in between: the two then differ in files, not in content.
+        // Compaction may finish in between: the two then differ in files, not in content.
         let version = tree.current_version();
         let latest = tree.get_version_history_lock().latest_version();
         let id = version.id();
         let get = move |key: &[u8]| {
             let hash = Builder::get_hash(key);
+            // Levels and runs come newest first, so the first match is the newest version.
             for run in version.iter_levels().flat_map(|level| level.iter()) {
                 let Some(table) = run.get_for_key(key) else { continue };
                 if let Some(found) = table.get(key, number, hash)? {
@@ -57,7 +58,7 @@ impl TreeView {
         self.number
     }
 
-    /// Number of the tree's version that it holds the files of.
+    /// Number of the tree's version whose files it holds.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

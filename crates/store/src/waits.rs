@@ -10,20 +10,20 @@ use hdrhistogram::Histogram;
 /// Longer waits count as this, in ns.
 const WAIT_NS_MAX: u64 = 60_000_000_000;
 
-/// Waits of one side, those that were none left out.
+/// Waits of one side; locks taken without waiting are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitStats {
-    /// How many there were.
+    /// Number of waits.
     pub count: u64,
-    /// Half of them were no longer, in ns.
+    /// Median, in ns.
     pub p50_ns: u64,
-    /// One in a hundred was longer, in ns.
+    /// 99th percentile, in ns.
     pub p99_ns: u64,
     /// The longest, in ns.
     pub max_ns: u64,
 }
 
-/// See the module.
+/// Wait times of the readers and writers of lanes.
 #[derive(Default)]
 pub(crate) struct LaneWaits {
     pub readers: Waits,
@@ -34,7 +34,7 @@ pub(crate) struct LaneWaits {
 pub(crate) struct Waits(Mutex<Option<Histogram<u64>>>);
 
 impl Waits {
-    /// Reads what `lock` guards.
+    /// Locks for reading, and records the wait if there was one.
     pub(crate) fn read<'a, T>(&self, lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
         match lock.try_read() {
             Ok(guard) => guard,
@@ -48,7 +48,7 @@ impl Waits {
         }
     }
 
-    /// Changes what `lock` guards.
+    /// Locks for writing, and records the wait if there was one.
     pub(crate) fn write<'a, T>(&self, lock: &'a RwLock<T>) -> RwLockWriteGuard<'a, T> {
         match lock.try_write() {
             Ok(guard) => guard,
@@ -99,7 +99,7 @@ mod tests {
         drop((waits.readers.read(&lock), waits.readers.read(&lock)));
         *waits.writers.write(&lock) += 1;
         assert_eq!((waits.readers.stats(), waits.writers.stats()), Default::default());
-        // Until the reader came while the lock was held.
+        // Repeats until a reader arrived while the lock was held.
         let deadline = Instant::now() + Duration::from_secs(60);
         while waits.readers.stats().count == 0 {
             assert!(Instant::now() < deadline, "a reader that waits is not counted");
