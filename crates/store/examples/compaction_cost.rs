@@ -23,9 +23,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const LANES: usize = 16;
 const DATA_BYTES: usize = 282;
-/// The last level of a large tree holds so many times what all cuts bring.
+/// Size of a large tree's last level, in multiples of all cuts together.
 const LARGE: u64 = 3;
-/// No divisor of any number of rows here: multiplied by it, they are in no order.
+/// Not a divisor of any row count used here: multiplying by it scatters the keys.
 const PRIME: u64 = 2_654_435_761;
 
 struct Tree {
@@ -36,7 +36,7 @@ struct Tree {
     _folder: tempfile::TempDir,
 }
 
-/// The two clocks: on the CPU, on the wall; nanoseconds.
+/// CPU time and wall-clock time, in ns.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     cpu: u64,
@@ -72,7 +72,7 @@ impl Tree {
         Tree { store: Arc::new(store), catalog, def, sequence: 0, _folder: folder }
     }
 
-    /// One cut of these keys. `is_there`: the row was there before.
+    /// Writes a cut of these keys. `is_there`: whether the row existed before.
     fn cut(&mut self, keys: &[u64], is_there: impl Fn(u64) -> bool) -> (Spent, Spent) {
         let shape = OwnedShape::of(&self.def);
         let layers = self.store.visibility().layers();
@@ -110,7 +110,7 @@ impl Tree {
         self.store.disk().unwrap().level_stats()
     }
 
-    /// One step, of the nearest that is due.
+    /// Takes the nearest step that is due.
     fn step(&self) -> bool {
         self.store.compact_near(false).unwrap()
             || self.store.compact_middle(false).unwrap()
@@ -128,7 +128,7 @@ struct Merges {
     spent: Spent,
 }
 
-/// What was done, by levels; what moved a run is left out of all but the time.
+/// Costs of the steps, by levels; moves of a run count only towards the time.
 #[derive(Default)]
 struct Costs {
     merges: BTreeMap<(usize, usize), Merges>,
@@ -136,7 +136,7 @@ struct Costs {
 }
 
 impl Costs {
-    /// What a step did is seen by the levels before and behind it.
+    /// Accounts for a step, which is recognised by how the levels differ before and after it.
     fn take(&mut self, before: &[LevelStats], after: &[LevelStats], spent: Spent) {
         let changed: Vec<usize> = (0..before.len()).filter(|n| before[*n] != after[*n]).collect();
         let (&from, &to) = (changed.first().unwrap(), changed.last().unwrap());
@@ -190,7 +190,7 @@ impl Costs {
     }
 }
 
-/// Keys of a cut: so many percent of them were in earlier ones.
+/// Keys of a cut, of which a percentage occurred in earlier cuts.
 struct Keys {
     state: u64,
     fresh: u64,
@@ -220,7 +220,7 @@ impl Keys {
     }
 }
 
-/// Returns a hash of every row at the end.
+/// Returns a hash of all rows at the end.
 fn run(cuts: u64, rows: u64, repeated_percent: u64, large: bool) -> u64 {
     let changes = cuts * rows;
     let (base, domain) = if large { (LARGE * changes, LARGE * changes) } else { (0, 8 * changes) };

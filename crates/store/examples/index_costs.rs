@@ -28,7 +28,7 @@ struct Bench {
     _folder: tempfile::TempDir,
 }
 
-/// A row as of TPC-C's customers: the indexed columns stand in the middle, most of it behind them.
+/// A row like those of TPC-C's customer table: the indexed columns are in the middle, most bytes after them.
 fn image(id: u32, name: u32, balance: u32) -> Vec<u8> {
     let mut out = vec![0];
     out.extend(id.to_le_bytes());
@@ -45,7 +45,7 @@ fn image(id: u32, name: u32, balance: u32) -> Vec<u8> {
     out
 }
 
-/// The same row with other data, which no index holds.
+/// The same row with other data that is in no index.
 fn other_data(mut image: Vec<u8>) -> Vec<u8> {
     if let Some(last) = image.last_mut() {
         *last = b'y';
@@ -70,7 +70,7 @@ impl Bench {
         Bench { store: Arc::new(store), catalog, def, sequence: 0, _folder: folder }
     }
 
-    /// Applies one change to each row; nanoseconds a row.
+    /// Applies one change to each row; returns ns per row.
     fn apply(&mut self, rows: u32, change: impl FnMut(u32) -> Change) -> f64 {
         let types = self.def.column_types();
         let (layout, order) = (RowLayout::new(&types), KeyOrder::of(&self.def));
@@ -83,7 +83,7 @@ impl Bench {
             definition: self.def.version,
             versions: &versions,
         };
-        // The images are the log's: they are there before the clock runs.
+        // The images come from the log, so they are built before the clock starts.
         let changes: Vec<Change> = (0..rows).map(change).collect();
         let layers = self.store.visibility().layers();
         let begun = Instant::now();
@@ -111,7 +111,7 @@ impl Bench {
         took.as_nanos() as f64 / f64::from(rows)
     }
 
-    /// Seals and cuts; nanoseconds a row, and index entries written.
+    /// Seals and cuts; returns ns per row, and the number of index entries written.
     fn cut(&mut self, rows: u32) -> (f64, u64) {
         let point = CutPoint::at(self.sequence, self.catalog.clone());
         let sealed = self.store.seal(Some(point));
@@ -120,7 +120,7 @@ impl Bench {
         (begun.elapsed().as_nanos() as f64 / f64::from(rows), report.index_entries)
     }
 
-    /// Ranges of ten rows each from random places; ranges a second, and a hash of what they gave.
+    /// Reads ranges of ten rows from random positions; returns ranges per second, and a hash of the rows.
     fn read(&self, order: ReadOrder, reads: u32, bound: impl Fn(u32) -> Vec<u8>) -> (f64, u64) {
         let snapshot = Snapshot::pin(&self.store);
         let reader = TableReader::new(&self.def);

@@ -25,7 +25,8 @@ struct Bench {
     sequence: u64,
 }
 
-/// `id INT NOT NULL, v INT NOT NULL, pad BINARY(40)`-like image: null bitmap, two integers, 40 bytes with their length.
+/// Image like that of `id INT NOT NULL, v INT NOT NULL, pad BINARY(40)`: null bitmap, two integers, 40 bytes with their
+/// length.
 fn image(id: u32, v: u32) -> Vec<u8> {
     let mut out = vec![0u8];
     out.extend(id.to_le_bytes());
@@ -66,13 +67,13 @@ impl Bench {
     }
 }
 
-/// Microseconds this thread was on a core.
+/// CPU time of this thread, in microseconds.
 fn on_core() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
 }
 
-/// Microseconds of an update by the clock and on a core, and a hash of what is left.
+/// Wall-clock and CPU time per update, in microseconds, and a hash of the remaining rows.
 fn run(rows: u64, keyed: bool) -> (f64, f64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let key = if keyed { ", PRIMARY KEY (id)" } else { "" };
@@ -108,7 +109,7 @@ fn run(rows: u64, keyed: bool) -> (f64, f64, u64) {
         random ^= random << 25;
         random ^= random >> 27;
         let id = (random % distinct) as u32;
-        // The newer of a keyless row's copies is updated.
+        // Of a keyless row's copies, the newer one is updated.
         let old = image(id, values.insert(id, step).unwrap_or(0));
         let new = image(id, step);
         if keyed {

@@ -5,11 +5,13 @@
 //!            without a key: table id · index id · XXH3-128 of the image, BE
 //! row value  kind u8 (1) · definition version u32 LE · length of the stored key u16 LE · image
 //!            without a key: kind u8 (2) · definition version u32 LE · copies u64 LE · image
-//! index key  table id u32 BE · index id u16 BE · sort key · the row's own key: stored key bytes, without a key the hash
+//! index key  table id u32 BE · index id u16 BE · sort key · the row's own key (stored key bytes)
+//!            without a key: table id · index id · sort key · XXH3-128 of the image, BE
 //! index value  length of the row's own key u16 LE
 //! spill      kind u8 (3): the row was deleted by the transaction
-//!            of a table with indexes: kind u8 (4) · what lies below u8 (0 the same, 1 nothing, 2 keys) · length of the row's
-//!            own key u16 LE · length of the keys u32 LE · keys (IndexSet::append_all) · one of the values above
+//!            of a table with indexes: kind u8 (4) · the row below u8 (0 same keys, 1 absent, 2 keys follow)
+//!            · length of the row's own key u16 LE · length of the keys u32 LE · keys (IndexSet::append_all)
+//!            · one of the values above
 //! record     table id 0xffffffff · name
 //! ```
 
@@ -17,22 +19,22 @@ use catalog::{KeyOrder, TableId};
 
 use crate::beneath::BaseKind;
 
-/// Table id of the records that are no rows; behind all tables.
+/// Table id of the records, which are not rows; sorts after all tables.
 pub(crate) const RECORDS: u32 = u32::MAX;
 
 const KEYED: u8 = 1;
 const KEYLESS: u8 = 2;
-/// In a spill only: the row is deleted.
+/// In a spill only: marks a deleted row.
 const GONE: u8 = 3;
-/// In a spill only: what lies below comes first.
+/// In a spill only: the state of the row below comes first.
 const WITH_BASE: u8 = 4;
 const BASE_HEAD: usize = 8;
-/// Bytes of the hash that names a row without a key.
+/// Length of the hash that identifies a row without a key, in bytes.
 const HASH_LEN: usize = 16;
 const KEYED_HEAD: usize = 7;
 const KEYLESS_HEAD: usize = 13;
 
-/// The longest key of a table, in bytes (MySQL's `MAX_KEY_LENGTH`, sql/sql_const.h).
+/// Limit on the length of a key, in bytes (MySQL's `MAX_KEY_LENGTH`, sql/sql_const.h).
 const KEY_LEN_MAX: usize = 3072;
 
 const _: () = assert!(KEY_LEN_MAX <= u16::MAX as usize && HASH_LEN <= KEY_LEN_MAX);
@@ -40,19 +42,19 @@ const _: () = assert!(KEY_LEN_MAX <= u16::MAX as usize && HASH_LEN <= KEY_LEN_MA
 /// Length of table id and index id.
 pub(crate) const PREFIX_LEN: usize = 6;
 
-/// Start of all rows of a table.
+/// Prefix of all rows of a table.
 pub(crate) fn table_prefix(table: TableId) -> [u8; PREFIX_LEN] {
     let [a, b, c, d] = table.0.to_be_bytes();
     [a, b, c, d, 0, 0]
 }
 
-/// Start of all entries of an index; index id 0 is the rows.
+/// Prefix of all entries of an index; index id 0 is the rows.
 pub(crate) fn index_prefix(table: TableId, index: u16) -> [u8; PREFIX_LEN] {
     let ([a, b, c, d], [e, f]) = (table.0.to_be_bytes(), index.to_be_bytes());
     [a, b, c, d, e, f]
 }
 
-/// The first key behind all entries of an index.
+/// The first key after all entries of an index.
 pub(crate) fn index_end(table: TableId, index: u16) -> [u8; PREFIX_LEN] {
     match index.checked_add(1) {
         Some(next) => index_prefix(table, next),
@@ -60,12 +62,12 @@ pub(crate) fn index_end(table: TableId, index: u16) -> [u8; PREFIX_LEN] {
     }
 }
 
-/// Index id of a key of the tree.
+/// Index id in a tree key.
 pub(crate) fn index_of(key: &[u8]) -> Option<u16> {
     key.get(4..PREFIX_LEN)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-/// Appends the tree's key of an index entry.
+/// Appends the tree key of an index entry.
 pub(crate) fn append_index_key(table: TableId, index: u16, sort_key: &[u8], own: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&index_prefix(table, index));
     out.extend_from_slice(sort_key);
@@ -77,7 +79,7 @@ pub(crate) fn index_value(own_len: usize) -> [u8; 2] {
     key_len(own_len).to_le_bytes()
 }
 
-/// Length of what names a row, as values hold it.
+/// Length of a row's own key, as values store it.
 fn key_len(len: usize) -> u16 {
     match u16::try_from(len) {
         Ok(len) => len,
@@ -85,18 +87,18 @@ fn key_len(len: usize) -> u16 {
     }
 }
 
-/// The row's own key at the end of an index entry's key; None when it is not one of ours.
+/// The row's own key at the end of an index entry's key; None for a malformed entry.
 pub(crate) fn own_of<'a>(key: &'a [u8], value: &[u8]) -> Option<&'a [u8]> {
     let len = usize::from(u16::from_le_bytes(*value.first_chunk()?));
     key.get(key.len().checked_sub(len).filter(|at| *at >= PREFIX_LEN)?..)
 }
 
-/// Length of what names a row in the tree's keys.
+/// Length of a row's own key in tree keys.
 pub(crate) fn own_len(keyless: bool, key: &[u8]) -> usize {
     if keyless { HASH_LEN } else { key.len() }
 }
 
-/// Appends what names a row in the tree's keys.
+/// Appends a row's own key as tree keys contain it.
 pub(crate) fn append_own(keyless: bool, key: &[u8], out: &mut Vec<u8>) {
     if keyless {
         out.extend_from_slice(&xxhash_rust::xxh3::xxh3_128(key).to_be_bytes());
@@ -105,7 +107,7 @@ pub(crate) fn append_own(keyless: bool, key: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The first 8 bytes as a number in the same order.
+/// The first 8 bytes as a number with the same sort order.
 pub(crate) fn head_of(key: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = key.len().min(8);
@@ -113,7 +115,7 @@ pub(crate) fn head_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// The first 16 bytes, zeros behind a shorter key.
+/// The first 16 bytes, padded with zeros.
 pub(crate) fn long_head_of(key: &[u8]) -> [u8; 16] {
     if let Some(head) = key.first_chunk() {
         return *head;
@@ -130,12 +132,12 @@ pub(crate) fn record_key(name: &str) -> Vec<u8> {
     key
 }
 
-/// Table id of a key of the tree.
+/// Table id in a tree key.
 pub(crate) fn table_of(key: &[u8]) -> Option<u32> {
     key.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Appends the tree's key of a row.
+/// Appends the tree key of a row.
 pub(crate) fn append_row_key(order: &KeyOrder, table: TableId, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&table_prefix(table));
     if !order.is_keyless() {
@@ -144,7 +146,7 @@ pub(crate) fn append_row_key(order: &KeyOrder, table: TableId, key: &[u8], out: 
     append_own(order.is_keyless(), key, out);
 }
 
-/// Appends the tree's value of a row: `image` and `copies` as a lane holds them.
+/// Appends the tree value of a row: `image` and `copies` as a lane stores them.
 pub(crate) fn append_value(keyless: bool, version: u32, key: &[u8], image: &[u8], copies: u64, out: &mut Vec<u8>) {
     out.push(if keyless { KEYLESS } else { KEYED });
     out.extend_from_slice(&version.to_le_bytes());
@@ -157,17 +159,17 @@ pub(crate) fn append_value(keyless: bool, version: u32, key: &[u8], image: &[u8]
     }
 }
 
-/// Whether a value is of a table without a key.
+/// Whether the value belongs to a table without a key.
 pub(crate) fn is_keyless(value: &[u8]) -> bool {
     value.first() == Some(&KEYLESS)
 }
 
-/// Copies of a keyless row's value; None when it is none.
+/// Number of copies in a keyless row's value; None for any other value.
 pub(crate) fn copies_of(value: &[u8]) -> Option<u64> {
     value.get(5..KEYLESS_HEAD)?.first_chunk().filter(|_| is_keyless(value)).map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Appends the value of a keyless row with another number of copies; false when it is none.
+/// Appends the value of a keyless row with another number of copies; false for any other value.
 pub(crate) fn with_copies(value: &[u8], copies: u64, out: &mut Vec<u8>) -> bool {
     if value.first() != Some(&KEYLESS) || value.len() < KEYLESS_HEAD {
         return false;
@@ -178,15 +180,15 @@ pub(crate) fn with_copies(value: &[u8], copies: u64, out: &mut Vec<u8>) -> bool 
     true
 }
 
-/// The value that marks a deleted row in a spill.
+/// Value that marks a deleted row in a spill.
 pub(crate) const GONE_VALUE: [u8; 1] = [GONE];
 
-/// Whether a value of a spill says that the row was deleted.
+/// Whether a spill's value marks the row as deleted.
 pub(crate) fn is_gone(value: &[u8]) -> bool {
     plain(value).first() == Some(&GONE)
 }
 
-/// What lies below a row of a spill.
+/// State of the row below a row of a spill.
 pub(crate) struct SpillBase<'a> {
     pub base: BaseKind,
     pub keys: &'a [u8],
@@ -219,28 +221,28 @@ fn split_base(value: &[u8]) -> Option<(SpillBase<'_>, &[u8])> {
     Some((SpillBase { base, keys, own_len: usize::from(u16::from_le_bytes([head[2], head[3]])) }, rest))
 }
 
-/// What lies below a row of a spill, where its value says so.
+/// State of the row below a row of a spill, if the value contains it.
 pub(crate) fn base_of(value: &[u8]) -> Option<SpillBase<'_>> {
     split_base(value).map(|(base, _)| base)
 }
 
-/// A value without what a spill puts in front.
+/// A value without a spill's head.
 pub(crate) fn plain(value: &[u8]) -> &[u8] {
     split_base(value).map_or(value, |(_, rest)| rest)
 }
 
-/// A row as the tree has it.
+/// A row as stored in the tree.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredRow<'a> {
     /// Version of the definition that the image was written under.
     pub definition: u32,
-    /// Stored key bytes; the image without a key.
+    /// Stored key bytes; the image for a table without a key.
     pub key: &'a [u8],
     pub image: &'a [u8],
     pub copies: u64,
 }
 
-/// Reads an entry of the tree back; None when it is not one of ours.
+/// Parses a row's entry in the tree; None for a malformed entry.
 pub(crate) fn parse_row<'a>(tree_key: &'a [u8], value: &'a [u8]) -> Option<StoredRow<'a>> {
     let value = plain(value);
     match *value.first()? {

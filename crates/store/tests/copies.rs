@@ -18,7 +18,7 @@ use store::{
 
 const LANES: usize = 2;
 
-/// Images and how many there are of each.
+/// Number of copies by image.
 type Rows = BTreeMap<Vec<u8>, u64>;
 
 struct World {
@@ -57,7 +57,7 @@ impl World {
         Arc::clone(self.catalog.table("d", "t").unwrap())
     }
 
-    /// One change of the transaction under way.
+    /// Applies one change of the open transaction.
     fn change(&mut self, a: u32, more: bool, check: CheckImages) -> Result<(), RowError> {
         let oldest = self.store.visibility().oldest_needed();
         let (layers, def, key) = (self.store.visibility().layers(), self.def(), image(a));
@@ -104,7 +104,7 @@ impl World {
     }
 }
 
-/// All rows at a snapshot, by each way to read them, which agree.
+/// All rows at a snapshot, through every access path; the results must agree.
 fn read(store: &Store, snapshot: &Snapshot) -> Result<Rows, StoreError> {
     let def = snapshot.catalog().table("d", "t").unwrap();
     let mut rows = Rows::new();
@@ -165,7 +165,7 @@ fn differences_add_up_whatever_happens_between_them() {
                     with_index = !with_index;
                 }
                 11 => {
-                    // A transaction that does not fit into memory.
+                    // A transaction that exceeds memory.
                     world.cut().unwrap();
                     durable = world.rows.clone();
                     for _ in 0..2 {
@@ -209,7 +209,7 @@ fn differences_add_up_whatever_happens_between_them() {
             let check = world.store.check_index(&snapshot, &TableReader::new(&world.def()), index).unwrap();
             assert_eq!(check, IndexCheck { entries: durable.len() as u64, missing: 0, stale: 0 }, "seed {seed}");
         }
-        // The process dies: what the last cut had comes back.
+        // The process dies: the state of the last cut comes back.
         drop(pinned);
         drop(world);
         let world = World::open(folder.path());
@@ -242,7 +242,7 @@ fn more_copies_than_there_are_cannot_go() {
     assert_eq!(read(&world.store, &Snapshot::pin(&world.store)).unwrap().len(), 10, "the cut before stands");
 }
 
-/// Set when dropped, after a panic too.
+/// Sets the flag when dropped, even by a panic.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -251,7 +251,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Cuts and spills count over what the tree has, of which compaction makes other files meanwhile.
+/// Cuts and spills add to counts in the tree, while compaction replaces the tree's files.
 #[test]
 fn compaction_goes_on_beside_cuts_that_count() {
     const MANY: u32 = 20_000;

@@ -16,7 +16,7 @@ use store::{
 };
 use values::RowView;
 
-/// Changes of some columns may stand as parts.
+/// Changes of some columns may be stored as parts.
 const LATER: bool = true;
 const LANES: usize = 2;
 
@@ -40,7 +40,7 @@ fn image(key: u8, fill: u8, len: usize) -> Vec<u8> {
     image
 }
 
-/// Rows by table name: key and image, or image and copies.
+/// Rows by table name and key: the stored image, and the number of copies.
 type Rows = BTreeMap<(&'static str, Vec<u8>), (Vec<u8>, u64)>;
 
 struct World {
@@ -48,7 +48,7 @@ struct World {
     store: Arc<Store>,
     catalog: Catalog,
     now: Rows,
-    /// What the newest cut holds.
+    /// State of the newest cut.
     durable: Rows,
     durable_sequence: u64,
     sequence: u64,
@@ -87,13 +87,13 @@ impl World {
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
         let sequence = self.sequence + 1;
-        // Half the time nobody looks at a row that is not in memory.
+        // Every second time, rows that are not in memory are not looked up.
         let check = if sequence.is_multiple_of(2) { CheckImages::All } else { CheckImages::Off };
         lane.apply(lane_index, &shape.lend(), hash, key, change, sequence, oldest, check, &layers).unwrap();
         lane.tidy([def.id].into_iter(), oldest);
     }
 
-    /// Puts, changes or removes a row of the keyed table.
+    /// Inserts, changes or removes a row of the keyed table.
     fn keyed(&mut self, key: u8, new: Option<Vec<u8>>) {
         let bytes = u32::from(key).to_le_bytes().to_vec();
         let old = self.now.get(&("k", bytes.clone())).map(|row| row.0.clone());
@@ -200,7 +200,8 @@ impl World {
         rows
     }
 
-    /// Ranges of the keyed table from both ends are what the rows say, in key order; a full range of each table holds all.
+    /// Ranges of the keyed table match the rows in key order, from both ends; a full range of each table returns all
+    /// its rows.
     fn check_ranges(&self, snapshot: &Snapshot, expected: &Rows, from: u8, to: u8) {
         let keyed = self.def("k");
         let order = KeyOrder::of(&keyed);
@@ -247,14 +248,14 @@ impl World {
         self.check_batches(snapshot, expected);
     }
 
-    /// A scan in batches gives every row's columns once.
+    /// A scan in batches returns every row's columns once.
     fn check_batches(&self, snapshot: &Snapshot, expected: &Rows) {
         type Columns = (Vec<Option<Vec<u8>>>, u64);
         for name in ["k", "n"] {
             let def = self.def(name);
             let reader = snapshot.reader(&def);
             assert!(Arc::ptr_eq(&reader, &snapshot.reader(&def)), "made once");
-            // In another order than the table has them, and not all.
+            // Not all columns, and not in the table's order.
             let columns: Vec<usize> = (0..reader.layout().column_count()).rev().take(2).collect();
             let (mut scan, mut batch, mut scanned) =
                 (snapshot.scan(&reader, &columns), RowBatch::default(), Vec::new());
@@ -334,7 +335,7 @@ proptest! {
         prop_assert_eq!(world.store.stats().memory.rows, rows);
     }
 
-    /// A transaction that outgrows memory: its generations go to the scratch folder, and into the next cut.
+    /// A transaction that exceeds memory: its generations go to the scratch folder, and into the next cut.
     #[test]
     fn a_spilled_transaction_is_seen_whole_or_not_at_all(
         before in proptest::collection::vec((0u8..20, any::<u8>()), 0..20),
@@ -409,7 +410,7 @@ fn a_dropped_tables_space_comes_back_but_not_before_the_drop_is_durable() {
     );
     world.crash();
     assert_eq!(world.seen(&Snapshot::pin(&world.store)), before);
-    // Again, and durable this time.
+    // Again, but durable this time.
     world.catalog = world.catalog.apply(&context(), b"TRUNCATE TABLE k").unwrap().catalog;
     world.store.visibility().announce_catalog(SequenceNumber(world.sequence + 1), world.catalog.clone());
     world.now.retain(|(table, _), _| *table != "k");
@@ -467,7 +468,8 @@ fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
     assert_eq!(store.stats().memory.rows, 556);
 }
 
-/// Prepared XA transactions are part of every cut, large ones in parts, and gone with the cut that no longer has them.
+/// Prepared XA transactions are in every cut, large ones in several parts, and disappear with the first cut that no
+/// longer has them.
 #[test]
 fn prepared_transactions_are_part_of_every_cut() {
     let mut world = World::new();
@@ -514,7 +516,7 @@ fn a_merge_that_is_broken_off_leaves_all_as_it_was() {
     assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
 }
 
-/// Ends other threads, also where a check fails.
+/// Stops other threads, even if a check fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -526,7 +528,7 @@ impl Drop for Ends<'_> {
 #[test]
 fn rows_stay_as_they_are_while_three_threads_merge_beside_cuts() {
     let mut world = World::new();
-    // What a cut changes is little beside it, so it goes through every level.
+    // Large compared with what a cut changes, so merges go through every level.
     (0..=255).for_each(|key| world.keyed(key, Some(image(key, 0, 2_000))));
     world.commit();
     world.cut();

@@ -73,7 +73,7 @@ impl Writer<'_> {
     }
 }
 
-/// Every transaction swaps the values of two rows, so that each snapshot has each value once.
+/// Every transaction swaps the values of two rows, so each snapshot has each value once.
 fn swap_beside_readers(store: &Arc<Store>, transactions: u64, cut_every: Option<u64>) {
     let def = Arc::clone(store.visibility().current().catalog.table("d", "t").unwrap());
     let mut writer = Writer { store, def: Arc::clone(&def), now: Vec::new(), sequence: 0, fill: 800 };
@@ -90,7 +90,7 @@ fn swap_beside_readers(store: &Arc<Store>, transactions: u64, cut_every: Option<
                     let mut reads = 0;
                     while !done.load(Ordering::Acquire) || reads == 0 {
                         let snapshot = Snapshot::pin(&store);
-                        // One of the readers holds its snapshot for some time.
+                        // One of the readers holds its snapshot for a while.
                         for _ in 0..=reader * 5 {
                             let rows = store.range(&snapshot, &table, order, &KeyRange::all()).unwrap();
                             let value = |image: &[u8]| u32::from_le_bytes(image[5..9].try_into().unwrap());
@@ -132,7 +132,7 @@ fn readers_see_each_value_once_while_versions_come_and_go() {
     swap_beside_readers(&store, 8000, None);
 }
 
-/// Limits of memory and of age: the oldest snapshot is an error from then on, and what it held is free.
+/// Limits on memory and age: once given up, the oldest snapshot returns an error and its memory is free.
 #[test]
 fn a_snapshot_that_holds_too_much_is_given_up() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn a_snapshot_that_holds_too_much_is_given_up() {
         writer.cut();
         snapshot
     };
-    // Each of them alone keeps a generation of about 300 KB.
+    // Each snapshot alone keeps a generation of about 300 KB.
     store.visibility().limit_snapshots(SnapshotLimits { bytes: 1 << 20, age: None });
     let first = round(0);
     let mut open = store.range(&first, &table, order, &KeyRange::all()).unwrap();
@@ -159,13 +159,13 @@ fn a_snapshot_that_holds_too_much_is_given_up() {
     assert_eq!(store.range(&first, &table, order, &KeyRange::all()).err(), old);
     assert_eq!(store.get(&first, &def, &1u32.to_le_bytes()).err(), old);
     assert_eq!(store.scan::<()>(&first, &def, |_| std::ops::ControlFlow::Continue(())).err(), old);
-    // The newest ones are whole.
+    // The newest snapshots are intact.
     let last = others.last().unwrap();
     let rows = store.range(last, &table, order, &KeyRange::all()).unwrap();
     assert!(rows.map(|row| row.unwrap().image[5]).eq((0..ROWS).map(|id| (id + 7) as u8)));
     let given_up = others.iter().filter(|other| store.get(other, &def, &1u32.to_le_bytes()).is_err()).count();
     assert!((1..others.len()).contains(&given_up), "{given_up}");
-    // By age, which is looked at once a second.
+    // By age, which is checked once a second.
     store.visibility().limit_snapshots(SnapshotLimits { bytes: u64::MAX, age: Some(Duration::ZERO) });
     let newest = Snapshot::pin(&store);
     store.visibility().tidy();
@@ -194,7 +194,7 @@ fn what_readers_sorted_of_versions_long_gone_is_given_back() {
             most = most.max(store.stats().memory.bytes);
         }
     }
-    // 250,000 entries of about 50 bytes were made, for 100 rows.
+    // 250,000 entries of about 50 bytes were built, for 100 rows.
     assert!(most < 9 << 20, "{most}");
 }
 

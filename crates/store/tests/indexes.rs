@@ -16,7 +16,7 @@ use store::{
 use values::sort_key::SortKeyPlan;
 use values::{OFFSET_NULL, RowLayout};
 
-/// Changes of some columns may stand as parts.
+/// Changes of some columns may be stored as parts.
 const LATER: bool = true;
 const LANES: usize = 4;
 const COLLATIONS: [&str; 5] =
@@ -60,19 +60,19 @@ fn values() -> impl Strategy<Value = Values> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The row comes, or gets these values.
+    /// Inserts the row, or gives it these values.
     Put(Values, u8),
-    /// Of the n-th row some columns change.
+    /// Changes some columns of the n-th row.
     Some(usize, Values, u8),
     Remove(usize, u8),
     Commit,
-    /// A generation is sealed and waits for its cut.
+    /// Seals a generation, to be cut later.
     Seal,
     Cut,
     Crash,
     Compact,
     CompactFully,
-    /// Part of a huge transaction.
+    /// Spills a part of a huge transaction.
     Spill,
     Pin,
     Unpin,
@@ -108,7 +108,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug)]
 struct Schema {
     collation: usize,
-    /// Beyond the last: no key.
+    /// An index past the last one means no key.
     identity: usize,
     indexes: Vec<usize>,
 }
@@ -165,7 +165,7 @@ impl Schema {
 
 const ALL: u8 = 0b11_1111;
 
-/// Key to image and copies.
+/// Values, image and number of copies by key.
 type Rows = BTreeMap<Vec<u8>, (Values, Vec<u8>, u64)>;
 
 struct World {
@@ -222,7 +222,7 @@ impl World {
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
         let sequence = self.sequence + 1;
-        // Half the time nobody looks at the old row but where it must be.
+        // Every second time, the old row is looked up only if the change needs it.
         let check = if sequence.is_multiple_of(2) { CheckImages::All } else { CheckImages::Off };
         lane.apply(lane_index, &shape.lend(), hash, key, change, sequence, oldest, check, &layers).unwrap();
         lane.tidy([def.id].into_iter(), oldest);
@@ -253,7 +253,7 @@ impl World {
     }
 
     fn with_before(&mut self, was: &Values, old: &[u8], how: u8, work: impl FnOnce(&mut World, BeforeImage<'_>)) {
-        // The identifying columns alone, as MINIMAL has them.
+        // Only the identifying columns, as in a MINIMAL image.
         let partial = self.schema.image(was, 0b1101);
         match how {
             0 => work(self, BeforeImage::None),
@@ -276,7 +276,7 @@ impl World {
             return;
         }
         let mut now = was;
-        // a, s, x, e: what is in no key here; s where it is.
+        // Columns a, s, x and e, which are in no key here; s may be in one, and is then left out.
         let mut present = 0;
         for (bit, column) in [(1, 1), (2, 2), (4, 4), (8, 5)] {
             if which & bit != 0 && !(column == 2 && self.schema.identity == 2) {
@@ -327,7 +327,7 @@ impl World {
 
     fn ddl(&mut self, sql: &str) {
         self.settle();
-        // Some DDL does nothing or is refused: a key of that name, a second of that kind.
+        // Some DDL has no effect or is refused, for example for a duplicate name.
         let Ok(outcome) = self.catalog.apply(&context(), sql.as_bytes()) else { return };
         if outcome.catalog.is_same(&self.catalog) {
             return;
@@ -338,7 +338,7 @@ impl World {
         self.commit();
     }
 
-    /// As workers do in front of a statement that alters the table.
+    /// As workers do before a statement that alters the table.
     fn complete_parts(&self) {
         let def = self.def();
         let shape = OwnedShape::of(&def);
@@ -379,7 +379,7 @@ impl World {
             return;
         }
         if !self.spilled {
-            // What came before must be sealed at a boundary: a spilled generation holds one transaction only.
+            // Earlier changes must be sealed at a boundary: a spilled generation holds one transaction only.
             return;
         }
         let sealed = self.store.seal(None);
@@ -401,7 +401,7 @@ impl World {
         (self.open, self.spilled) = (false, false);
     }
 
-    /// Entries on disk are exactly those of the rows on disk, in every index that is complete.
+    /// In every complete index, the entries on disk are exactly those of the rows on disk.
     fn check_entries(&self) {
         let snapshot = Snapshot::pin(&self.store);
         let def = snapshot.catalog().table("d", "t").unwrap();
@@ -415,7 +415,7 @@ impl World {
     }
 }
 
-/// The order of rows by a key of the table, worked out row by row: sort key, what names the row, image, copies.
+/// The order of rows by a key of the table, computed row by row: sort key, the row's own key, image, copies.
 fn expected(def: &TableDef, key: Option<&catalog::Key>, rows: &Rows) -> Vec<(Vec<u8>, Vec<u8>, OwnedRow)> {
     let layout = RowLayout::new(&def.column_types());
     let keyless = def.identity_key().is_none();
@@ -441,7 +441,7 @@ fn expected(def: &TableDef, key: Option<&catalog::Key>, rows: &Rows) -> Vec<(Vec
     all
 }
 
-/// A scan of the table at a snapshot, and every order of it, from both ends and between bounds.
+/// Checks a scan of the table at a snapshot, and every order of it, from both ends and between bounds.
 fn check_orders(store: &Store, snapshot: &Snapshot, rows: &Rows, seed: u64) {
     let def = snapshot.catalog().table("d", "t").unwrap();
     let reader = TableReader::new(def);
@@ -630,7 +630,7 @@ proptest! {
         check_orders(&world.store, &snapshot, &world.now, 4);
     }
 
-    /// An initial copy writes the entries of its rows; what follows goes on from them.
+    /// An initial copy writes the entries of its rows, and later changes maintain them.
     #[test]
     fn a_copy_has_its_entries(
         schema in schema(),
@@ -674,8 +674,8 @@ proptest! {
         check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 7);
     }
 
-    /// A table copied again beside replay: its rows come without entries, changes follow under its new id before any
-    /// catalog knows it, cuts in between; behind the switch its indexes are filled, and until then nobody reads them.
+    /// Table copy during replay. Its rows come without entries. Changes follow under its new id before any catalog
+    /// knows it, with cuts in between. After the switch its indexes are filled, and nobody reads them before that.
     #[test]
     fn a_table_copied_again_gets_its_entries_behind_the_switch(
         schema in schema(),
@@ -701,7 +701,7 @@ proptest! {
         world.store.table_copy_read(id, count);
         let mut is_switched = false;
         for (at, values, which) in changes {
-            // From here on everything is about the copy.
+            // From here on, everything concerns the copy.
             world.catalog = switched.clone();
             match which {
                 0..8 => world.remove(at, which % 4),

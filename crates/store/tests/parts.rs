@@ -37,7 +37,7 @@ fn full(image: &[u8]) -> BeforeImage<'_> {
 }
 
 impl World {
-    /// Rows 0 to 99 lie on disk: `(id, 10 * id, id)`.
+    /// Rows 0 to 99 are on disk: `(id, 10 * id, id)`.
     fn new(folder: &Path) -> World {
         let sql = b"CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, KEY b (b))";
         let catalog = Catalog::new(0).apply(&context(), sql).unwrap().catalog;
@@ -87,7 +87,7 @@ impl World {
         Ok(())
     }
 
-    /// New values of some columns: bits of `A` and `B`.
+    /// Sets new values in some columns, given by the bits of `A` and `B`.
     fn merge(&mut self, id: u32, columns: u8, a: u32, b: u32) -> Result<(), RowError> {
         let values = [(A, a), (B, b)].into_iter().filter(|(bit, _)| columns & bit != 0);
         let image: Vec<u8> = std::iter::once(0).chain(values.flat_map(|(_, value)| value.to_le_bytes())).collect();
@@ -121,7 +121,7 @@ impl World {
     }
 }
 
-/// All rows at a snapshot, by each way to read them, which agree.
+/// All rows at a snapshot, through every access path; the results must agree.
 fn read(store: &Store, snapshot: &Snapshot) -> Result<BTreeMap<u32, Vec<u8>>, StoreError> {
     let def = snapshot.catalog().table("d", "t").unwrap();
     let id_of = |key: &[u8]| u32::from_le_bytes(key.try_into().unwrap());
@@ -191,7 +191,7 @@ fn parts_of_several_generations_make_one_row() {
             expected.insert(id, image(id, 1_000 * round + id, if round > 1 && id < 10 { id + 500 } else { id }));
         }
         if round == 1 {
-            // A column that an index has: the whole row is needed, and made of disk and part.
+            // An indexed column: the whole row is needed, and assembled from disk and part.
             for id in 0..10 {
                 world.merge(id, A | B, 7, id + 500).unwrap();
                 expected.insert(id, image(id, 7, id + 500));
@@ -200,7 +200,7 @@ fn parts_of_several_generations_make_one_row() {
         seen.push((Snapshot::pin(&world.store), expected.clone()));
         world.seal();
     }
-    // Whole changes above parts.
+    // Whole-row changes above parts.
     for id in 20..30 {
         let (before, after) = (image(id, 3_000 + id, id), image(id, 1, 2 * id));
         world.change(id, RowChange::Update { before: full(&before), image: &after }).unwrap();
@@ -236,7 +236,7 @@ fn parts_of_several_generations_make_one_row() {
     assert_eq!(now(&world), expected);
 }
 
-/// Parts in the active and in a sealed generation, then the table gets another layout and another index.
+/// Parts in the active and in a sealed generation; then the table gets another layout and another index.
 #[test]
 fn a_statement_that_alters_the_table_makes_whole_rows() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ fn a_statement_that_alters_the_table_makes_whole_rows() {
     let image = |id: u32, a: u32| [&[0, 7, 0][..], &id.to_le_bytes(), &a.to_le_bytes(), &id.to_le_bytes()].concat();
     let mut expected: BTreeMap<u32, Vec<u8>> = (0..100).map(|id| (id, image(id, a(id)))).collect();
     assert_eq!(now(&world), expected);
-    // Under the new layout the bit of `a` is another; it is in an index now, `z` is not.
+    // Under the new layout `a` has another bit; `a` is indexed now, `z` is not.
     world.seal();
     for id in 40..60 {
         let change = RowChange::Merge { before: BeforeImage::None, present: &[1], image: &[0, 9, 0], later: true };
@@ -288,7 +288,7 @@ fn a_part_of_a_row_that_is_not_there_is_refused() {
         world.change_with(check, 100, change)
     };
     assert_eq!(looked(&mut world, CheckImages::All).unwrap_err().kind, RowErrorKind::NotFound);
-    // Known to be gone without a look at the disk.
+    // Known to be deleted without a disk read.
     world.change(99, RowChange::Delete { before: full(&image(99, 990, 99)) }).unwrap();
     assert_eq!(world.merge(99, A, 1, 0).unwrap_err().kind, RowErrorKind::NotFound);
     looked(&mut world, CheckImages::Off).unwrap();

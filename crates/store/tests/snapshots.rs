@@ -158,7 +158,7 @@ fn memory_of_overwritten_versions_comes_back() {
         world.commit();
         old = new;
     }
-    // 200,000 versions of 850 bytes are 170 MB; what is left is a few segments.
+    // 200,000 versions of 850 bytes are 170 MB; only a few segments remain.
     assert!(world.store.stats().memory.bytes < 8 << 20, "{:?}", world.store.stats());
 }
 
@@ -220,7 +220,7 @@ fn keyless_rows_are_counted() {
     assert_eq!(count(&Snapshot::pin(&world.store)), vec![2]);
 }
 
-/// A source that updates a JSON document in place logs it with another layout than the after image before.
+/// A source that updates a JSON document in place logs it with a layout that differs from the previous after image.
 #[test]
 fn the_same_json_document_laid_out_differently() {
     // {"a": 1} as a small and as a large object; {"a": 2}.
@@ -270,7 +270,7 @@ fn a_snapshot_tells_its_own_gtids_however_much_came_since() {
     let world = World::new(1);
     let uuid = base::Uuid([3; 16]);
     let advance = |gno: u64| {
-        // A gap every now and then.
+        // Every second number is missing, so the set has gaps.
         let gtid = base::Gtid { uuid, tag: base::Tag::EMPTY, gno: gno * 2 };
         world.store.visibility().advance(SequenceNumber(gno), |executed| executed.add(gtid));
     };
@@ -290,7 +290,7 @@ fn a_snapshot_tells_its_own_gtids_however_much_came_since() {
         assert_eq!(snapshot.executed(), executed);
         assert_eq!(executed.count(), snapshot.sequence());
     }
-    // What is dropped in the middle is nobody's any more, and the oldest alone counts.
+    // Views dropped in the middle are no longer needed; only the oldest one counts.
     let first = pinned.remove(0);
     drop(pinned);
     world.store.visibility().tidy();
@@ -300,7 +300,7 @@ fn a_snapshot_tells_its_own_gtids_however_much_came_since() {
     assert_eq!(world.store.visibility().oldest_needed(), 30_000);
 }
 
-/// Deleted rows wait for their readers but are no rows any more.
+/// Deleted rows are kept for their readers, but are not counted.
 #[test]
 fn rows_are_counted_as_the_newest_versions_have_them() {
     let mut world = World::new(2);
@@ -315,7 +315,7 @@ fn rows_are_counted_as_the_newest_versions_have_them() {
     assert_eq!(world.store.stats().memory.rows, 7);
 }
 
-/// Whoever reads need not ask: before the rows are exact a snapshot is no good, whatever it is read by.
+/// Readers need no check of their own: before the rows are exact, reading a snapshot fails through every access path.
 #[test]
 fn a_snapshot_taken_before_the_rows_are_exact_cannot_be_read() {
     let goal: base::GtidSet = "01010101-0101-0101-0101-010101010101:1-3".parse().unwrap();
