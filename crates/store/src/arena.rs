@@ -116,7 +116,7 @@ struct Segment {
     serial: u64,
 }
 
-/// Position of a reader that goes through the records in the order they were written.
+/// Position of a reader that walks the records in the order they were written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     serial: u64,

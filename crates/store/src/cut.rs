@@ -526,6 +526,7 @@ pub(crate) fn write<'a>(
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
     let mut rooms = Vec::new();
     let mut tables: Vec<_> = point.catalog.tables().chain(to.copied).collect();
+    // A run takes keys in ascending order, and they start with the table id. A copied table may be in the catalog too.
     tables.sort_unstable_by_key(|table| table.id);
     tables.dedup_by_key(|table| table.id);
     for table in tables {

@@ -550,6 +550,7 @@ impl Disk {
             return Ok(true);
         }
         let into_last = |levels: &_| tiers::into_last(levels, idle || self.reads_cost_more(levels));
+        // Checked without the lock first, because a merge of the middle tier may hold it for long, then again under it.
         if into_last(&self.levels()).is_none() {
             return Ok(false);
         }

@@ -69,6 +69,7 @@ fn step(
     let (mut from, to) = (cut::table_bounds(table.id).0.to_vec(), cut::table_bounds(table.id).1);
     if !filling.done.is_empty() {
         from.clone_from(&filling.done);
+        // The smallest key after the last row done.
         from.push(0);
     }
     let (mut sort_key, mut key) = (Vec::new(), Vec::new());

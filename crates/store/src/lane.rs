@@ -617,6 +617,7 @@ impl Lane {
         let mut rows: Vec<(u64, Vec<u8>)> = Vec::new();
         self.each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
         for layer in &layers.below {
+            // Spills and the tree hold whole rows only.
             let Layer::Memory(generation) = layer else { continue };
             generation.lane(lane).each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
         }
@@ -834,7 +835,7 @@ fn needs_row(shape: &TableShape<'_>, change: &RowChange<'_>) -> bool {
     match change {
         RowChange::Merge { .. } | RowChange::MergeJson { .. } => true,
         RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } => true,
-        // A part exists only for a row that exists, so the duplicate check needs the row.
+        // A part implies a row, so the INSERT is a duplicate unless a look-up shows otherwise.
         RowChange::Insert { .. } => true,
         // The log lacks the values that identify the index entries to remove.
         RowChange::Update { before, .. } | RowChange::Delete { before } => {

@@ -382,6 +382,7 @@ impl Layers {
                 above.complete(shape.layout, image, start).map_err(|error| self.unreadable(&error))?;
                 Ok(found)
             }
+            // Parts are written without a look-up. A missing row means that log and store disagree.
             Below::Gone => Err(missing()),
         }
     }

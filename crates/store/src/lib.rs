@@ -382,6 +382,7 @@ impl Store {
         let mut ids = disk::ids_of(&point.catalog);
         ids.extend(copied.iter().map(|table| table.id));
         let rows = self.rows_at(&state, cutting, ids);
+        // Row counts of tables being copied are kept in `LastCut` only: the record lists the tables of its catalog.
         let known: BTreeMap<u32, i64> =
             point.catalog.tables().filter_map(|table| Some((table.id.0, *rows.get(&table.id.0)?))).collect();
         let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
@@ -391,11 +392,14 @@ impl Store {
         let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
         let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
         let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
+        // Held until the layers are replaced: otherwise compaction could publish a newer view, and this one would
+        // replace it.
         let ending = disk.ending();
         report.bytes = run.finish(&ending)?;
         let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
         self.visibility.put_base(sealed.number(), tree, Arc::new(indexes));
         drop(ending);
+        // The cut is durable, so compaction may drop the tables that it no longer knows (invariant 2).
         disk.dead().set_alive(&point.catalog);
         let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
         let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));

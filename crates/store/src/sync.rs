@@ -5,7 +5,7 @@ pub(crate) use std::sync::{Arc, atomic};
 
 use arc_swap::ArcSwap;
 
-/// An `Arc` that is exchanged while others take it; neither waits for the other.
+/// An `Arc` that one thread replaces while others load it; neither waits for the other.
 pub(crate) struct SwappedArc<T>(ArcSwap<T>);
 
 impl<T> SwappedArc<T> {
@@ -17,7 +17,7 @@ impl<T> SwappedArc<T> {
         self.0.load_full()
     }
 
-    /// Gives the old one. From then on nobody takes it any more, and its count is that of those who hold it.
+    /// Returns the old value. It can no longer be loaded, so its reference count is that of its holders.
     pub(crate) fn swap(&self, next: Arc<T>) -> Arc<T> {
         self.0.swap(next)
     }

@@ -18,8 +18,8 @@
 //! | 2 | runs of [`MERGE_RUNS`] cuts |
 //! | 3 | a merge's result on its way to 4 |
 //! | 4 | runs of [`MERGE_RUNS`]² cuts |
-//! | 5 | one run, in a store whose last level is large: of what came since that was written |
-//! | 6 | one run: all the rest |
+//! | 5 | if the last level is large: one run of the data since it was written |
+//! | 6 | one run of all older data |
 
 use crate::disk::L0_RUNS_MAX;
 
