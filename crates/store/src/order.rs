@@ -299,6 +299,7 @@ impl Orders {
             named.last_use = last_use;
             Arc::clone(&named.order)
         };
+        // Each order has a lock of its own, so that readers of other orders do not wait while this one is sorted.
         let bytes = {
             let mut made = shared.lock().unwrap_or_else(PoisonError::into_inner);
             made.catch_up(generation, table, index)?;

@@ -99,7 +99,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = of_three_runs(folder.path(), 3_000, |run, key| key % 3 == run || key % 7 == 0);
         let view = disk.newest();
-        // Bit 0: next from the front; bit 1: next from the back. Further steps are from the front.
+        // Each bit is a step: 0 reads from the front, 1 from the back. Later steps read from the front.
         let patterns = [0, u64::MAX, 0b1, 0b10, 0xaaaa_aaaa, 0xffff_0000, 0x00ff_00ff_00ff];
         for (from, to) in [(0u32, 3_000u32), (100, 101), (7, 7), (50, 90), (2_990, 9_000), (9_000, 9_001)] {
             let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
