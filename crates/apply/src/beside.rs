@@ -1,9 +1,10 @@
-//! Work beside replay on one table's copy, and its place in the order of things.
+//! Commands from the thread that copies a table to the thread that sequences, which carries them out between two of
+//! its own pieces.
 //!
-//! In: pieces with the changes of a copied table, from the thread that follows it. Out: the same pieces on their way
-//! through the workers, between two of replay's, and at last the switch of the table's name to the copy. Invariants:
-//! all of it happens at transaction boundaries, by the thread that sequences; replay is held for no longer than
-//! `HOLD_MAX`; a change that does not fit ends the copy, not replay.
+//! In: pieces with changes of the copied table, from the thread that follows it. Out: the same pieces on their way
+//! through the workers, and at last the switch that gives the copy the table's name. Invariants: everything happens
+//! at a transaction boundary, on the sequencing thread; replay is held for at most `HOLD_MAX`; a change that does not
+//! fit fails the copy, not replay.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,21 +18,22 @@ use decode::DecodedPiece;
 
 use crate::copy_track::CopyTrack;
 
-/// How long replay is held at most while the copy comes to its place.
+/// Longest hold of replay while a copy takes the table's place.
 pub(crate) const HOLD_MAX: Duration = Duration::from_millis(500);
-/// Pieces on their way to the sequencing thread; it takes one between two of its own.
+/// Commands queued for the sequencing thread; it takes one between two of its own pieces.
 const COMMANDS: usize = 4;
-/// How long an answer may take: replay may wait for a cut, or be paused.
+/// Interval at which a caller checks `stop` while it waits: an answer can take long when replay waits for a cut or is
+/// paused.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Replay's place at a transaction boundary.
 #[derive(Clone)]
 pub struct Boundary {
-    /// Everything sequenced.
+    /// GTIDs of everything sequenced.
     pub executed: GtidSet,
-    /// Table definitions there.
+    /// Table definitions at the boundary.
     pub catalog: Catalog,
-    /// End of it in the relay log; None when nothing was sequenced since the start.
+    /// Relay log position of the boundary; None when nothing has been sequenced since the start.
     pub end: Option<LogPosition>,
 }
 
@@ -40,23 +42,23 @@ pub(crate) enum Command {
     Reserve(Sender<Option<TableId>>),
     Changes(Box<DecodedPiece>, Arc<CopyTrack>),
     Hold(Sender<Boundary>),
-    /// While held only. Answers with the number of the switch.
+    /// Valid only during a hold. Answers with the sequence number of the switch.
     Switch(Arc<TableDef>, Sender<u64>),
     Release,
 }
 
-/// Replay has ended, or the hold was over.
+/// Error: replay has ended, or the hold had expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused;
 
-/// What a copy of a table asks of the sequencing thread. Every call waits while replay is paused.
+/// Client side, held by the thread that copies a table. Every call blocks while replay is paused.
 #[derive(Clone)]
 pub struct TableCopier {
     commands: Sender<Command>,
     waker: Arc<OnceLock<Waker<DecodedPiece>>>,
 }
 
-/// The sequencing thread's end.
+/// The sequencing thread's side.
 pub(crate) struct Commands {
     taken: Receiver<Command>,
     waker: Arc<OnceLock<Waker<DecodedPiece>>>,
@@ -69,17 +71,17 @@ pub(crate) fn channel() -> (TableCopier, Commands) {
 }
 
 impl Commands {
-    /// Whoever sends one ends with it the wait for pieces.
+    /// Sets what a sender uses to wake the sequencing thread from its wait for pieces.
     pub(crate) fn wakes(&self, waker: Waker<DecodedPiece>) {
         let _ = self.waker.set(waker);
     }
 
-    /// The next one, if it is there.
+    /// Returns the next command, if one is queued.
     pub(crate) fn try_next(&self) -> Option<Command> {
         self.taken.try_recv().ok()
     }
 
-    /// The next one; None when there is none until then, or no copier any more.
+    /// Waits for the next command; None at the deadline, or when every copier is gone.
     pub(crate) fn next_until(&self, deadline: Instant) -> Option<Command> {
         self.taken.recv_deadline(deadline).ok()
     }
@@ -118,15 +120,15 @@ impl TableCopier {
         }
     }
 
-    /// Where replay is.
+    /// Returns replay's place at its next transaction boundary.
     ///
     /// # Errors
-    /// [`Refused`] when replay ends or `stop` is raised first; so for all that follow.
+    /// [`Refused`] when replay ends or `stop` is raised first; the methods below fail in the same way.
     pub fn look(&self, stop: &AtomicBool) -> Result<Boundary, Refused> {
         self.ask(Command::Look, stop)
     }
 
-    /// An id for the copy; None when there are no more.
+    /// Reserves a table id for the copy; None when ids are exhausted.
     ///
     /// # Errors
     /// As `look`.
@@ -134,7 +136,7 @@ impl TableCopier {
         self.ask(Command::Reserve, stop)
     }
 
-    /// Hands on changes of the copy, in log order.
+    /// Submits changes of the copied table, in log order.
     ///
     /// # Errors
     /// As `look`.
@@ -151,15 +153,15 @@ impl TableCopier {
         self.ask(Command::Hold, stop)
     }
 
-    /// Puts the copy in the place of the table of its name, and lets replay go. Answers with the switch's number.
+    /// Puts the copy in the place of the table of its name and ends the hold. Returns the switch's sequence number.
     ///
     /// # Errors
-    /// [`Refused`] also when replay is not held any more: nothing was done.
+    /// [`Refused`] also when the hold has expired; nothing was done then.
     pub fn switch(&self, table: &Arc<TableDef>, stop: &AtomicBool) -> Result<u64, Refused> {
         self.ask(|reply| Command::Switch(Arc::clone(table), reply), stop)
     }
 
-    /// Lets replay go.
+    /// Ends the hold.
     ///
     /// # Errors
     /// As `look`.

@@ -1,9 +1,9 @@
-//! What foreign keys do to other tables and the log does not hold: ON DELETE and ON UPDATE, CASCADE and SET NULL.
+//! Foreign key actions that the log does not contain: ON DELETE and ON UPDATE, CASCADE and SET NULL.
 //!
-//! In: a row of a parent table as it was and as it is. Out: the changes of its child rows, and of theirs. Runs while all
-//! workers wait (a barrier), after everything before it in the log and before everything behind it, so the newest versions
-//! are the state the source had. Never here: a guess: where the source's rule cannot be followed exactly replay stops.
-//! Mirrors InnoDB's row_ins_foreign_check_on_constraint (row0ins.cc).
+//! In: the old and new image of a parent row. Out: the changes of its child rows, and of their children. Runs at a
+//! barrier, while all workers wait: everything before it in the log is applied and nothing after it, so the newest
+//! versions are the state that the source had. Never here: a guess; where the source's rule cannot be followed
+//! exactly, replay stops. Mirrors InnoDB's row_ins_foreign_check_on_constraint (row0ins.cc).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -20,10 +20,10 @@ use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
 
 use crate::worker::lane_of;
 
-/// FK_MAX_CASCADE_DEL: the source does not go deeper either.
+/// InnoDB's FK_MAX_CASCADE_DEL: the source cascades no deeper.
 const DEPTH_MAX: u32 = 15;
 
-/// A child table made ready.
+/// A table with what is needed to read and change its rows.
 struct Table {
     def: Arc<TableDef>,
     types: Vec<ColumnType>,
@@ -59,7 +59,7 @@ impl Table {
         }
     }
 
-    /// Stored bytes of some columns of a full image; None for NULL.
+    /// Returns the stored bytes of some columns of a full image; None for NULL.
     fn values(&self, image: &[u8], columns: &[usize]) -> Result<Vec<Option<Vec<u8>>>, RowError> {
         let mut offsets = Vec::new();
         self.layout.walk_offsets(image, &mut offsets).map_err(|_| damaged())?;
@@ -73,7 +73,7 @@ impl Table {
         columns.iter().map(of).collect()
     }
 
-    /// The image with other values in some columns.
+    /// Returns the image with these columns replaced.
     fn with(&self, image: &[u8], columns: &[usize], values: &[Option<Vec<u8>>]) -> Result<Vec<u8>, RowError> {
         let all: Vec<usize> = (0..self.types.len()).collect();
         let mut row = self.values(image, &all)?;
@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// A child row that a foreign key finds.
+/// A child row that references the parent row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     key: Vec<u8>,
@@ -105,14 +105,14 @@ struct Found {
     copies: u64,
 }
 
-/// The child rows that a parent's values mean.
+/// The search for child rows that reference a parent's values.
 struct Wanted<'a> {
     child: &'a Table,
     foreign: &'a ForeignKey,
     plan: SortKeyPlan,
-    /// What the sort key of such a row's referencing columns is.
+    /// Sort key of the referencing columns in every row searched for.
     sort_key: Vec<u8>,
-    /// The values as the child stores them, where both sides store such values alike.
+    /// The values in the child's storage format; None when the formats differ.
     stored: Option<Vec<Option<Vec<u8>>>>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Wanted<'a> {
         Ok(Wanted { child, foreign, plan: of_child, sort_key, stored })
     }
 
-    /// Whether an image of the child is one of them.
+    /// True if this image of a child row references the values.
     fn is(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>, sort_key: &mut Vec<u8>) -> Result<bool, RowError> {
         self.child.layout.walk_offsets(image, offsets).map_err(|_| damaged())?;
         sort_key.clear();
@@ -163,8 +163,8 @@ impl<'a> Wanted<'a> {
         Ok(*sort_key == self.sort_key)
     }
 
-    /// An index that begins with the referencing columns, in any order, and what the sort keys of these rows begin with
-    /// in it.
+    /// Finds an index whose first parts are the referencing columns, in any order, and returns it with the prefix
+    /// that the sort keys of these rows have in it.
     fn in_index(&self) -> Result<Option<(ReadOrder, Vec<u8>)>, RowError> {
         let Some(stored) = &self.stored else { return Ok(None) };
         let columns = &self.foreign.columns;
@@ -195,7 +195,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Whether a value of one column stands in the other with the same bytes, but for the length in front of it.
+/// True if both columns store a value as the same bytes, apart from the length prefix.
 fn is_stored_alike(one: &ColumnType, other: &ColumnType) -> bool {
     let text = |ty: &ColumnType| matches!(ty.code, type_code::CHAR | type_code::VARCHAR | type_code::BLOB);
     if text(one) && text(other) {
@@ -204,7 +204,7 @@ fn is_stored_alike(one: &ColumnType, other: &ColumnType) -> bool {
     one.code == other.code && one.meta == other.meta && one.unsigned == other.unsigned && one.members == other.members
 }
 
-/// Carries out what foreign keys do. One for a transaction's place in the log.
+/// Executes foreign key actions for one transaction.
 pub(crate) struct Cascade<'a> {
     pub store: &'a Store,
     pub layers: &'a Layers,
@@ -225,10 +225,11 @@ fn refused(child: &TableDef, foreign: &ForeignKey, why: &str) -> RowError {
 }
 
 impl Cascade<'_> {
-    /// The parent row was `old` and is `new` now; None: it is gone. Both are full images.
+    /// Follows the foreign keys after a parent row changed from `old` to `new`; None: it was deleted. Both are full
+    /// images.
     ///
     /// # Errors
-    /// A child row cannot be changed as the source changed it, or the store cannot be read.
+    /// When a child row cannot be changed as the source changed it, or the store cannot be read.
     pub(crate) fn follow(&self, parent: &Arc<TableDef>, old: &[u8], new: Option<&[u8]>) -> Result<(), RowError> {
         self.step(&mut HashMap::new(), parent, old, new, 0)
     }
@@ -256,7 +257,7 @@ impl Cascade<'_> {
             let was = parent_table.values(old, &columns)?;
             let is = new.map(|new| parent_table.values(new, &columns)).transpose()?;
             if is.as_ref() == Some(&was) || was.iter().any(Option::is_none) {
-                // Nothing refers to NULL.
+                // The referenced columns did not change, or hold a NULL, which no row references.
                 continue;
             }
             let child_table = made_ready(tables, child);
@@ -272,7 +273,8 @@ impl Cascade<'_> {
                     None => None,
                     Some(values) => {
                         if child.columns.iter().any(|column| column.generated.is_some()) {
-                            // Its value may follow from what changes.
+                            // A generated column may depend on the column that changes, and its expression is not
+                            // evaluated here.
                             return Err(refused(child, foreign, "the table has generated columns"));
                         }
                         Some(child_table.with(&row.image, &foreign.columns, &values)?)
@@ -285,8 +287,8 @@ impl Cascade<'_> {
         Ok(())
     }
 
-    /// The child's rows that refer to these values, as the collation compares them: by the index that MySQL asks for, or
-    /// where that cannot be read (yet) by a look at every row.
+    /// Finds the child rows that reference these values under the columns' collation. Uses the index that MySQL
+    /// requires for a foreign key, or scans the table where that index cannot be read (yet).
     fn children(&self, wanted: &Wanted<'_>) -> Result<Vec<Found>, RowError> {
         match self.by_index(wanted)? {
             Some(found) => Ok(found),
@@ -294,7 +296,7 @@ impl Cascade<'_> {
         }
     }
 
-    /// None: there is no index to use, or it is still being filled.
+    /// None if there is no usable index, or it is still being built.
     fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Found>>, RowError> {
         let Some((order, bound)) = wanted.in_index()? else { return Ok(None) };
         let rows = match self.store.range_newest(self.layers, &wanted.child.reader, order, &KeyRange::prefix(&bound)) {
@@ -305,7 +307,7 @@ impl Cascade<'_> {
         let (mut found, mut offsets, mut sort_key) = (Vec::new(), Vec::new(), Vec::new());
         for row in rows {
             let row = row.map_err(|error| RowError { kind: RowErrorKind::Store(error) })?;
-            // Values of which one is the front of another share a bound.
+            // Where one value is a prefix of another, both share the bound, so each row is compared.
             if wanted.is(&row.image, &mut offsets, &mut sort_key)? {
                 found.push(Found { key: row.key, image: row.image, copies: row.count });
             }
@@ -330,7 +332,7 @@ impl Cascade<'_> {
         }
     }
 
-    /// Deletes a child row, or gives it another image.
+    /// Deletes a child row, or replaces its image.
     fn change(&self, table: &Table, row: &Found, image: Option<&[u8]>) -> Result<(), RowError> {
         let before = BeforeImage::Full(&row.image);
         let Some(image) = image else {
@@ -373,7 +375,7 @@ fn made_ready(tables: &mut HashMap<TableId, Arc<Table>>, def: &Arc<TableDef>) ->
     Arc::clone(tables.entry(def.id).or_insert_with(|| Arc::new(Table::new(def))))
 }
 
-/// A parent's values as its child stores them: the lengths in front of text and bytes may differ in width.
+/// Converts a parent's values to the child's storage format: length prefixes of text and bytes may differ in width.
 fn converted(
     parent: &Table,
     parent_columns: &[usize],

@@ -1,25 +1,25 @@
-//! What became of the changes of a copied table.
+//! Progress and failure of the changes applied to a copied table.
 //!
-//! In: word of changes handed on, applied, and not fitting. Out: whether all are applied, and whether all fitted.
-//! Invariant: who sees that all are applied sees what did not fit (`tests/interleavings`), so that a copy that lacks a
-//! change is never switched to.
+//! In: notifications of pieces handed on, applied, and failed. Out: whether all are applied, and whether all fitted.
+//! Invariant: a thread that sees all pieces applied also sees any failure among them (`tests/interleavings`), so a
+//! copy that lacks a change never takes the table's place.
 
 use std::sync::PoisonError;
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// See the module.
+/// Counts the pieces of a copy in flight and keeps its first failure.
 #[derive(Debug, Default)]
 pub struct CopyTrack {
-    /// Pieces handed on and not applied by all workers.
+    /// Pieces handed on that some worker has not applied.
     in_flight: AtomicU64,
     failed: AtomicBool,
     reason: Mutex<String>,
 }
 
 impl CopyTrack {
-    /// Told before the piece is on its way.
+    /// Must be called before the piece is sent.
     pub(crate) fn handed_on(&self) {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
     }
@@ -32,16 +32,18 @@ impl CopyTrack {
     }
 
     pub(crate) fn done(&self) {
+        // Release: pairs with the Acquire in `is_idle`, so that a failure noted before this call is visible to
+        // whoever reads zero.
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether all that was handed on is applied.
+    /// True if every piece handed on is applied.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.in_flight.load(Ordering::Acquire) == 0
     }
 
-    /// What did not fit, if anything.
+    /// The first failure, if any change did not fit.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         let reason = || self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();

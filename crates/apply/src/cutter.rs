@@ -1,8 +1,8 @@
-//! Cutting: sealed generations go to disk beside replay, and compaction beside both.
+//! Cutting: writes sealed generations to disk while replay continues, and runs compaction beside both.
 //!
-//! In: boundaries and memory from the sequencing thread, sealed generations from a queue. Out: durable cuts, oldest
-//! first. Invariants: a generation is cut only when all of it is applied and visible, and when the relay log is
-//! durable up to it (invariant 11); sequencing waits when a second generation would have to be sealed.
+//! In: boundaries and memory use from the sequencing thread, sealed generations from a queue. Out: durable cuts,
+//! oldest first. Invariants: a generation is cut only after all of it is applied and visible, and after the relay log
+//! is durable up to it (invariant 11); sequencing waits when a second generation would have to be sealed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -23,16 +23,16 @@ use crate::stop::class_of;
 
 /// Makes the relay log durable up to a position.
 pub type SyncRelay = Box<dyn Fn(&CutPoint) -> Result<(), String> + Send>;
-/// Is told of every durable cut.
+/// Called after every durable cut.
 pub type AfterCut = Box<dyn Fn(&CutPoint, &CutReport) + Send>;
 
 /// When and how cuts are taken.
 pub struct CutOptions {
-    /// A generation of this size is sealed and cut. Two and a half times as much memory is used: one generation grows
-    /// while another is cut, which takes sorted references to all its keys. What snapshots alone keep in memory is
-    /// within it: generations are smaller meanwhile.
+    /// Bytes at which a generation is sealed and cut. Memory use peaks at two and a half times this: one generation
+    /// grows while another is cut, and a cut needs sorted references to all its keys. Memory that only snapshots pin
+    /// counts towards that total, so generations are smaller meanwhile.
     pub generation_bytes: u64,
-    /// What is older than this is cut, whatever its size.
+    /// Maximum age of changes that no cut holds, whatever the generation's size.
     pub interval: Duration,
     /// Called before every cut.
     pub sync_relay: SyncRelay,
@@ -40,7 +40,7 @@ pub struct CutOptions {
     pub after_cut: AfterCut,
 }
 
-/// What replay waits for, for status.
+/// What replay waits for, as shown by status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutWait {
     /// Nothing.
@@ -51,40 +51,42 @@ pub enum CutWait {
     Compaction,
 }
 
-/// A cut of at most this much is taken when replay ends, so that the next start has nothing to replay.
+/// Largest generation, in bytes, that is still cut when replay ends, so that the next start has nothing to replay.
 const LAST_CUT_BYTES_MAX: u64 = 64 << 20;
-/// How long anything waits before it looks whether replay ends.
+/// Interval at which a wait checks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Without a cut for so many seconds compaction does what it leaves while cuts come.
+/// Seconds without a cut after which compaction also does the work it defers while cuts keep coming.
 const IDLE_AFTER_S: u32 = 3;
 
-/// Generations do not become smaller than this part of `CutOptions::generation_bytes`, whatever snapshots hold.
+/// Divisor of `CutOptions::generation_bytes`: the lower bound of a generation's size, however much memory snapshots
+/// pin.
 const SMALLEST_GENERATION: u64 = 8;
 
 /// A sealed generation on its way to disk.
 struct Sealed {
     generation: Arc<Generation>,
-    /// The publisher's index of the last piece in it.
+    /// The publisher's index of the last piece applied to it; None if it has none.
     last_piece: Option<u64>,
-    /// Of an unfinished transaction: its number, and the catalog for its tables.
+    /// Set if it holds part of an unfinished transaction: that transaction's sequence number, and the catalog for its
+    /// tables.
     unfinished: Option<(u64, Catalog)>,
-    /// Where its events are counted.
+    /// Ledger page that counts its events.
     page: Page,
-    /// What that page must show once all of it is applied.
+    /// Counts that the page must show once the whole generation is applied.
     events: LedgerSnapshot,
 }
 
 /// Shared by the sequencing thread, the cutter and status.
 #[derive(Default)]
 pub struct CutState {
-    /// Sealed and not on disk yet.
+    /// Generations sealed and not yet on disk.
     pending: Mutex<usize>,
     less: Condvar,
     waits_for_cut: AtomicBool,
     waits_for_compaction: AtomicBool,
     asked: AtomicBool,
-    /// XA transactions prepared behind the last piece sequenced.
+    /// XA transactions in prepared state after the last piece sequenced.
     prepared: Mutex<PreparedSet>,
 }
 
@@ -116,7 +118,7 @@ impl CutState {
     }
 }
 
-/// The sequencing thread's side: decides when a generation is sealed.
+/// The sequencing thread's side: decides when to seal a generation.
 pub struct Sealer {
     store: Arc<Store>,
     state: Arc<CutState>,
@@ -125,20 +127,20 @@ pub struct Sealer {
     to_cutter: Sender<Sealed>,
     generation_bytes: u64,
     interval: Duration,
-    /// Since when something waits to be cut.
+    /// When the first change that no seal holds was handed on.
     since: Instant,
     sealed_at: u64,
     ledger: Arc<Ledger>,
-    /// Where the events of the growing generation are counted. That of the sealed one is the other: before a second is
-    /// sealed the first is on disk.
+    /// Ledger page of the growing generation. The sealed one uses the other page; two pages suffice because a
+    /// generation is on disk before the next one is sealed.
     page: Page,
     last_piece: Option<u64>,
     last_end: Option<LogPosition>,
-    /// The last piece's transaction goes on.
+    /// True if the last piece's transaction continues in the next one.
     unfinished: bool,
 }
 
-/// The cutter's side.
+/// The cutter's side: writes sealed generations to disk.
 pub struct Cutter {
     store: Arc<Store>,
     state: Arc<CutState>,
@@ -149,22 +151,22 @@ pub struct Cutter {
     sync_relay: SyncRelay,
     after_cut: AfterCut,
     kicks: [Sender<()>; 3],
-    /// Taken by `step` and not on disk yet.
+    /// Taken from the queue by `step` and not yet on disk.
     in_hand: Option<Sealed>,
 }
 
-/// What a step of the cutter came to.
+/// Result of a step of the cutter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutterStep {
-    /// Nothing is sealed.
+    /// No generation is sealed.
     Idle,
-    /// What is sealed is not visible yet, or the tree has too many runs.
+    /// The sealed generation is not visible yet, or the tree has too many runs.
     Waits,
-    /// A generation went to disk.
+    /// A generation was written to disk.
     Done,
 }
 
-/// Both sides, and what wakes the compaction thread.
+/// Creates both sides, and the channels that wake the compaction threads.
 #[must_use]
 pub fn pair(
     store: &Arc<Store>,
@@ -212,7 +214,7 @@ pub fn pair(
 }
 
 impl Sealer {
-    /// Looks, before `coming` is sequenced, whether a generation ends here.
+    /// Decides, before `coming` is sequenced, whether to seal the generation. May wait for the cutter.
     pub fn before(&mut self, coming: &DecodedPiece, sequencer: &Sequencer) {
         if !self.wants(coming) {
             return;
@@ -220,7 +222,7 @@ impl Sealer {
         if !self.unfinished {
             self.seal_here(sequencer);
         } else if self.make_room() {
-            // The open transaction has its number since its first slice.
+            // The open transaction got its number with its first slice.
             let number = sequencer.last().0;
             self.hand_over(None, Some((number, sequencer.catalog().clone())));
         }
@@ -235,11 +237,13 @@ impl Sealer {
 
     fn wants(&self, coming: &DecodedPiece) -> bool {
         let full = self.is_full();
-        // A generation that may be spilled holds nothing but the unfinished transaction: nothing of it is visible.
+        // A large transaction starts a generation of its own. A generation spilled in the middle of it then holds
+        // nothing but that transaction, of which nothing is visible.
         full || !self.unfinished && (coming.piece.unfinished || self.is_due())
     }
 
-    /// The growing generation has its size: five halves of it and what snapshots hold make the share of memory.
+    /// True if the growing generation has reached its size. Memory is five halves of a generation plus what snapshots
+    /// pin, so each pinned byte takes two fifths of a byte from the limit.
     fn is_full(&self) -> bool {
         let visibility = self.store.visibility();
         let smallest = self.generation_bytes / SMALLEST_GENERATION;
@@ -247,27 +251,28 @@ impl Sealer {
         visibility.layers().active.bytes() >= limit
     }
 
-    /// As `before`, for changes of a copied table, which come at a boundary only.
+    /// Like `before`, for changes of a copied table, which come only at a boundary.
     pub(crate) fn before_copied(&mut self, sequencer: &Sequencer) {
         if self.is_full() || self.is_due() {
             self.seal_here(sequencer);
         }
     }
 
-    /// Looks, before a further slice of the transaction `number`, whether what there is of it must go to disk.
+    /// Decides, before another slice of transaction `number`, whether its slices so far must be spilled.
     pub(crate) fn before_slice(&mut self, number: u64, catalog: &Catalog) {
         if self.is_full() && self.make_room() {
             self.hand_over(None, Some((number, catalog.clone())));
         }
     }
 
-    /// A large transaction comes behind this boundary, whose slices the log does not hold.
+    /// Seals before a large transaction that follows this boundary and whose slices are not in the log (a table
+    /// rewrite).
     pub(crate) fn before_large(&mut self, boundary: &RewriteBoundary) {
         let RewriteBoundary { sequence, executed, catalog, prepared } = boundary;
         self.seal_at(sequence.0, executed, catalog, prepared);
     }
 
-    /// As `after`; such a piece has no place in the relay log.
+    /// Like `after`, for a piece of a copied table, which has no position in the relay log.
     pub(crate) fn after_copied(&mut self, index: u64) {
         if self.last_piece.is_none() {
             self.since = Instant::now();
@@ -275,19 +280,19 @@ impl Sealer {
         self.last_piece = Some(index);
     }
 
-    /// Where events are counted that are handed on now.
+    /// Ledger page for pieces handed on now.
     pub(crate) fn page(&self) -> Page {
         self.page
     }
 
-    /// Nothing comes just now.
+    /// Called when no piece is available: seals if the generation is due.
     pub fn idle(&mut self, sequencer: &Sequencer) {
         if !self.unfinished && self.is_due() {
             self.seal_here(sequencer);
         }
     }
 
-    /// Takes note of a piece that was handed to the workers.
+    /// Records a piece that was handed to the workers.
     pub fn after(&mut self, index: u64, piece: &SequencedPiece) {
         if self.last_piece.is_none() {
             self.since = Instant::now();
@@ -337,7 +342,7 @@ impl Sealer {
         let _ = self.to_cutter.send(Sealed { generation, last_piece, unfinished, page, events });
     }
 
-    /// Waits until no sealed generation is left; false when replay ends first.
+    /// Waits until no sealed generation is pending; false when replay ends first.
     fn make_room(&self) -> bool {
         let mut pending = self.state.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = *pending > 0;
@@ -355,7 +360,7 @@ impl Sealer {
 }
 
 impl Cutter {
-    /// Cuts what is sealed until the sequencing thread is gone, then once more if that is quickly done.
+    /// Cuts sealed generations until the sequencing thread is gone, then makes a last cut if that is quick.
     ///
     /// # Errors
     /// When the relay log or the store cannot be written.
@@ -366,7 +371,7 @@ impl Cutter {
                     if !self.put_away(&sealed)? {
                         return Ok(());
                     }
-                    // The last who held it, but for snapshots: most of what it took is free now.
+                    // Apart from snapshots this was the last reference, so most of its memory is free now.
                     drop(sealed);
                     base::allocator::give_back();
                     self.state.one_less();
@@ -381,7 +386,7 @@ impl Cutter {
         }
     }
 
-    /// Puts one sealed generation away if that needs no waiting.
+    /// Writes one sealed generation to disk if that needs no waiting.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -401,7 +406,7 @@ impl Cutter {
         Ok(CutterStep::Done)
     }
 
-    /// False when replay ends first.
+    /// Waits until the generation is visible, then cuts or spills it. False when replay ends first.
     fn put_away(&self, sealed: &Sealed) -> Result<bool, Box<Stop>> {
         if let Some(last) = sealed.last_piece {
             while !self.publisher.wait_passed(last, LOOK) {
@@ -421,7 +426,7 @@ impl Cutter {
         }
     }
 
-    /// What the cut records as applied was applied: nothing of the generation is in flight any more.
+    /// Checks that what the cut will record as applied was applied: nothing of this generation is in flight any more.
     fn check_events(&self, sealed: &Sealed) -> Result<(), Box<Stop>> {
         let now = self.ledger.page(sealed.page, binlog::event_type::name);
         if now == sealed.events {
@@ -435,7 +440,7 @@ impl Cutter {
         Err(self.defect(&what))
     }
 
-    /// No more pieces come: what has not passed by now never will.
+    /// True if no more pieces come: a piece that is not visible by now never will be.
     fn is_ended(&self) -> bool {
         self.ending.takes_no_more()
     }
@@ -451,6 +456,8 @@ impl Cutter {
         (self.sync_relay)(point).map_err(|text| self.stop_with(StopClass::Io, text))?;
         let Some(disk) = self.store.disk() else { return Ok(true) };
         while disk.is_full() {
+            // A cut adds a run to the tree. Where there are too many already, it waits for compaction; sequencing in
+            // turn waits for the cut.
             self.state.waits_for_compaction.store(true, Ordering::Relaxed);
             self.kick();
             std::thread::sleep(LOOK);
@@ -466,7 +473,7 @@ impl Cutter {
         Ok(true)
     }
 
-    /// Replay is over: what is visible is cut, where nothing above it was applied.
+    /// Called when replay is over: cuts everything visible, unless something above the watermark was applied.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -492,7 +499,7 @@ impl Cutter {
             catalog: visible.catalog,
             position: position.map(|end| (end.file.to_string(), end.offset)),
             ledger: ledger_text(&self.ledger.snapshot(binlog::event_type::name)),
-            // All that was sequenced is visible.
+            // Everything sequenced is visible, so this is also the set at the watermark.
             prepared: Arc::clone(&self.state.prepared.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         let sealed = store.seal(Some(point.clone()));
@@ -513,8 +520,8 @@ impl Cutter {
     }
 }
 
-/// The ledger at a boundary, once all that was sequenced before it is applied. Before the cut that records it
-/// [`Cutter::check_events`] looks whether it was.
+/// Returns the ledger as it will be once everything sequenced so far is applied. [`Cutter::check_events`] verifies
+/// that before the cut that records it.
 fn as_applied(mut snapshot: LedgerSnapshot) -> LedgerSnapshot {
     for row in &mut snapshot.rows {
         row.counts.applied += u64::try_from(row.counts.in_flight()).unwrap_or(0);
@@ -526,7 +533,7 @@ fn ledger_text(snapshot: &LedgerSnapshot) -> String {
     serde_json::to_string(snapshot).unwrap_or_default()
 }
 
-/// With nothing in flight.
+/// Text for a row that does not balance although nothing is in flight.
 pub(crate) fn unbalanced_text(row: &LedgerRow) -> String {
     let (name, seen, accounted) = (&row.name, row.counts.seen, row.counts.accounted());
     format!(
@@ -534,18 +541,18 @@ pub(crate) fn unbalanced_text(row: &LedgerRow) -> String {
     )
 }
 
-/// Which runs a thread of compaction merges.
+/// Which runs a compaction thread merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compaction {
-    /// The newest, which cuts wait for.
+    /// The newest runs: too many of them block cuts.
     Near,
-    /// Those of several cuts.
+    /// Runs that hold several cuts.
     Middle,
-    /// The large ones.
+    /// The large runs.
     Deep,
 }
 
-/// Compacts whenever there is something to do, until replay ends. `kicked` by each cut.
+/// Compacts whenever there is work, until replay ends. Each cut sends to `kicked`.
 ///
 /// # Errors
 /// When the store cannot be read or written.

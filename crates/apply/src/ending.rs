@@ -1,16 +1,17 @@
-//! How replay ends: asked to, or because a stage panicked. One value that all threads look at.
+//! How replay ends: on request, or because a stage panicked. One value that all threads poll.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// After a request to stop, what is decoded already is applied for this long.
+/// Time after a stop request during which decoded pieces are still handed to the workers.
 const HAND_ON: Duration = Duration::from_secs(1);
-/// Then what the workers have in hand; together with one slice of a huge transaction under the 5 s a stop may take.
+/// Time after a stop request during which workers still finish what they hold. Together with one slice of a huge
+/// transaction it stays under the 5 s that a stop may take.
 const APPLY: Duration = Duration::from_secs(3);
 
-/// See the module.
+/// Why and since when replay is ending.
 #[derive(Debug, Default)]
 pub struct Ending {
     asked: OnceLock<Instant>,
@@ -19,41 +20,41 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Somebody asked for the end.
+    /// Requests the end of replay. The deadlines count from the first request.
     pub fn ask(&self) {
         self.asked.get_or_init(Instant::now);
     }
 
-    /// A stage is gone: what it had in hand will never be finished.
+    /// Ends replay because a stage is gone: the work it held will never be finished.
     pub fn break_off(&self) {
         self.broken.store(true, Ordering::Release);
         self.ask();
     }
 
-    /// Nothing more is sequenced; what is goes its way.
+    /// Stops sequencing; pieces already sequenced still complete.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// No more log is taken.
+    /// True if no more of the log is read.
     #[must_use]
     pub fn takes_no_more(&self) -> bool {
         self.is_asked() || self.closed.load(Ordering::Acquire)
     }
 
-    /// Somebody asked for the end.
+    /// True if the end was requested, or a stage is gone.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.asked.get().is_some()
     }
 
-    /// No more pieces are handed to the workers.
+    /// True if no more pieces are handed to the workers.
     #[must_use]
     pub fn stops_handing_on(&self) -> bool {
         self.is_broken() || self.asked_for(HAND_ON)
     }
 
-    /// Workers drop what they have.
+    /// True if workers abandon what they hold.
     #[must_use]
     pub fn gives_up(&self) -> bool {
         self.is_broken() || self.asked_for(APPLY)

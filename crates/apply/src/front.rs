@@ -1,8 +1,9 @@
-//! The front half: a log split into pieces, and the pieces decoded, each stage in threads of its own.
+//! The front half of replay: splits a log into pieces and decodes them, each stage in threads of its own.
 //!
-//! In: a log that is followed or read to its end. Out: pieces in log order, or decoded in any order. Memory is reserved
-//! by split in log order, so a full queue can never hold what an earlier piece waits for. Whoever takes the pieces
-//! sequences them and publishes each epoch's catalog; dropping the front half ends its threads. Never here: a store.
+//! In: a log that is followed or read to its end. Out: pieces in log order, or decoded pieces in any order. Split
+//! reserves memory in log order, so a full queue can never hold what an earlier piece waits for. The thread that
+//! takes the pieces sequences them and publishes each epoch's catalog; dropping the front half ends its threads.
+//! Never here: a store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,48 +22,48 @@ use crate::ending::Ending;
 use crate::stages::SplitStage;
 use crate::threads::Threads;
 
-/// Hands out the relay log; waits at most the given time.
+/// Reads the relay log; waits at most the given time for more.
 pub type LogSource = Box<dyn FnMut(Duration) -> Result<TailItem, RelayError> + Send>;
 
 /// Queue lengths in pieces; memory is bounded by the gate, so these only bound wake-ups.
 pub(crate) const QUEUE_PIECES: usize = 64;
-/// A stage that sleeps is woken for so many, or when the one before it has nothing more to do. More would take fewer
-/// system calls, and what waits leaves the cores' caches.
+/// A sleeping stage is woken once this many pieces are queued, or when the stage before it runs out of work. A higher
+/// number would save system calls, but queued pieces would drop out of the cores' caches.
 pub(crate) const WAKE_PIECES: usize = 8;
-/// The same for sequencing, which does little with each.
+/// The same for sequencing, which does little work per piece.
 pub(crate) const WAKE_SEQUENCE_PIECES: usize = 16;
-/// Emptied buffers that wait for each decoder.
+/// Emptied buffers kept per decoder for reuse.
 const SPARE_PER_DECODER: usize = 4;
-/// How long a stage waits for input before it looks whether replay ends.
+/// Longest wait for input before a stage checks whether replay ends.
 pub(crate) const IDLE_WAIT: Duration = Duration::from_millis(100);
 
 /// How a log is split and decoded.
 pub struct FrontOptions {
     /// Decoder threads, at least 1.
     pub decoders: usize,
-    /// Bytes of pieces that are not done with.
+    /// Limit, in bytes, of all pieces between split and the end of apply.
     pub memory_bytes: u64,
     /// Sizes of pieces.
     pub sizes: SplitOptions,
-    /// How they are decoded.
+    /// Decoder settings.
     pub decode: DecodeOptions,
-    /// Table definitions where the log begins.
+    /// Table definitions at the start of the log.
     pub catalog: Catalog,
 }
 
-/// What the front half's threads share with those who take its pieces.
+/// What the front half's threads share with the thread that takes their pieces.
 pub struct Feed {
     /// Bytes in flight.
     pub gate: Arc<MemoryGate>,
-    /// The catalog of each epoch: whoever sequences publishes it, decoders wait for it.
+    /// Catalog of each epoch: the sequencing thread publishes it, decoders wait for it.
     pub catalogs: Arc<SharedCatalog>,
-    /// End of what split has handed on.
+    /// Relay log position up to which split has handed on pieces.
     position: Arc<Mutex<LogPosition>>,
     ending: Arc<Ending>,
 }
 
 impl Feed {
-    /// End of what was taken from the log.
+    /// Relay log position up to which the log was read.
     pub(crate) fn position(&self) -> Arc<Mutex<LogPosition>> {
         Arc::clone(&self.position)
     }
@@ -78,21 +79,21 @@ impl Drop for Feed {
     }
 }
 
-/// A log split into pieces.
+/// A running splitter.
 pub struct Split {
-    /// See the type.
+    /// Shared state; dropping it ends the splitter.
     pub feed: Feed,
     /// In log order.
     pub pieces: queue::Receiver<Piece>,
 }
 
-/// A log split and decoded. `T` is what its decoders make of a piece.
+/// A running splitter with its decoders. `T` is what a decoder makes of a piece.
 pub struct Front<T = DecodedPiece> {
-    /// See the type.
+    /// Shared state; dropping it ends splitter and decoders.
     pub feed: Feed,
     /// In any order.
     pub pieces: queue::Receiver<T>,
-    /// Takes the buffers of pieces that are done with.
+    /// Returns buffers of completed pieces to the decoders.
     pub spare: Sender<SpareBuffers>,
     waker: Waker<T>,
 }
@@ -130,8 +131,8 @@ impl Split {
         Split { feed: Feed { gate, catalogs, position, ending: Arc::clone(threads.ending()) }, pieces }
     }
 
-    /// Starts so many threads that decode, each with a decoder that `make` gives it. Whoever takes the pieces and sleeps
-    /// is woken for `wake` of them, or when nothing more is decoded.
+    /// Starts `decoders` threads, each with a decoder from `make`. A sleeping receiver of the pieces is woken for
+    /// every `wake` of them, or when the decoders run out of work.
     #[must_use]
     pub fn decode<D: DecodePiece + Send + 'static>(
         self,
@@ -154,7 +155,7 @@ impl Split {
 }
 
 impl Front {
-    /// Starts split and decode.
+    /// Starts the splitter and the decoders of row changes.
     #[must_use]
     pub fn start(source: LogSource, options: FrontOptions, threads: &Arc<Threads>) -> Front {
         let FrontOptions { decoders, memory_bytes, sizes, decode, catalog } = options;
@@ -164,14 +165,14 @@ impl Front {
 }
 
 impl<T> Front<T> {
-    /// Ends the wait of whoever takes the pieces.
+    /// Returns a handle that wakes the receiver of the pieces.
     #[must_use]
     pub fn waker(&self) -> Waker<T> {
         self.waker.clone()
     }
 }
 
-/// Where emptied buffers wait for so many decoders.
+/// Creates the channel that returns emptied buffers to this many decoders.
 pub(crate) fn spare_buffers(decoders: usize) -> (Sender<SpareBuffers>, Receiver<SpareBuffers>) {
     bounded(SPARE_PER_DECODER * decoders.max(1))
 }
@@ -185,7 +186,8 @@ fn split(
 ) {
     let mut wanted = true;
     let mut stage = SplitStage::new(splitter);
-    // What is there; else, with what was split on its way, what comes.
+    // Take what is available. If there is nothing, flush the pieces already split before waiting: the stages after
+    // this one must not wait for a wake-up batch to fill.
     let mut next = || match source(Duration::ZERO) {
         Ok(TailItem::Idle) => {
             output.flush();
@@ -245,7 +247,7 @@ fn decode<D: DecodePiece>(
     }
 }
 
-/// None when the piece's catalog will not come.
+/// Decodes one piece, reusing returned buffers. None when the catalog of its epoch will never be published.
 pub(crate) fn decode_one<D: DecodePiece>(
     decoder: &mut D,
     piece: Piece,

@@ -1,8 +1,8 @@
-//! A sequenced piece on its way through all workers.
+//! A sequenced piece while the workers apply it.
 //!
-//! In: the piece, the layers its rows go into, what each worker did with it. Out: word to the publisher once nobody has
-//! any more to do with it. Invariant: it is published only if as many ops were carried out as decode counted. Never here:
-//! rows.
+//! In: the piece, the layers that take its rows, each worker's progress. Out: completion, told to the publisher by
+//! the last worker. Invariant: a piece is published only if as many ops were carried out as decode counted. Never
+//! here: rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,29 +15,29 @@ use store::{Layers, PinnedLayers};
 use crate::copy_track::CopyTrack;
 use crate::publish::Publisher;
 
-/// A piece on its way through all workers.
+/// A sequenced piece, shared by all workers.
 pub struct InFlight {
     pub(crate) piece: SequencedPiece,
     pub(crate) index: u64,
-    /// Workers that have not finished it.
+    /// Number of workers that have not finished it.
     pub(crate) remaining: Countdown,
-    /// Workers that reached the barrier, and whether it is passed.
+    /// Number of workers that reached the barrier, and whether the barrier's ops are applied.
     pub(crate) barrier: Option<(Mutex<(usize, bool)>, Condvar)>,
     pub(crate) workers: usize,
-    /// The store as it was when the piece was sequenced: the active generation takes its rows.
+    /// Layers of the store when the piece was sequenced; their active generation takes its rows.
     pub(crate) layers: PinnedLayers,
-    /// The copy below was taken without a lock, and this piece begins before its end.
+    /// True if the initial copy was taken without a lock and this piece begins before its rows are exact.
     pub(crate) settling: bool,
-    /// The piece is of a copied table: its faults end the copy, and nothing of it is counted.
+    /// Set for changes of a copied table: a fault fails the copy, and no event is counted.
     pub(crate) copied: Option<Arc<CopyTrack>>,
-    /// Where its events are counted.
+    /// Ledger page that counts its events.
     pub(crate) page: Page,
-    /// Ops that workers carried out or refused, told when each finishes the piece.
+    /// Ops carried out or refused; each worker adds its own when it finishes the piece.
     pub(crate) carried_out: AtomicU64,
 }
 
 impl InFlight {
-    /// A sequenced piece with its index in the publisher's queue, for so many workers, and the layers it is applied to.
+    /// Wraps a sequenced piece for this many workers. `index` is its place in the publisher's queue.
     #[must_use]
     pub fn new(piece: SequencedPiece, index: u64, workers: usize, layers: PinnedLayers) -> InFlight {
         let barrier = (!piece.decoded.barrier.is_empty()).then(|| (Mutex::new((0, false)), Condvar::new()));
@@ -55,7 +55,7 @@ impl InFlight {
         }
     }
 
-    /// Whether nobody has to wait at its barrier any more; so too when it has none.
+    /// True if the barrier's ops are applied, or the piece has no barrier.
     #[must_use]
     pub fn is_passed(&self) -> bool {
         let passed =
@@ -63,19 +63,20 @@ impl InFlight {
         self.barrier.as_ref().is_none_or(passed)
     }
 
-    /// Its index in the publisher's queue.
+    /// Place in the publisher's queue.
     #[must_use]
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// Workers that have not finished it.
+    /// Number of workers that have not finished it.
     #[must_use]
     pub fn open_workers(&self) -> usize {
         self.remaining.open()
     }
 
-    /// Hands it to the publisher once nobody has any more to do with it: not visible, should an op of it be lost.
+    /// Tells the publisher that all workers are done. If ops were lost, replay fails first and the piece never
+    /// becomes visible.
     pub(crate) fn complete(&self, publisher: &Publisher) {
         let (decoded, carried_out) = (&self.piece.decoded, self.carried_out.load(Ordering::Relaxed));
         if carried_out != decoded.ops {
@@ -99,7 +100,7 @@ impl InFlight {
         &self.layers
     }
 
-    /// The buffers, for the next piece to be decoded. Frees the piece's memory.
+    /// Returns the buffers for reuse by a decoder, and frees the piece's memory.
     #[must_use]
     pub fn into_spare(self) -> SpareBuffers {
         self.piece.decoded.into()

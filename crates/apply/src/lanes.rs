@@ -1,7 +1,7 @@
-//! The grain of rows: decoders, the thread that sequences, and a worker for each share of the lanes.
+//! Threads of the rows grain: decoders, the sequencing thread, and workers that own the lanes.
 //!
-//! In: split pieces, and commands of whoever copies a table beside replay. Out: pieces in every worker's queue, in log
-//! order. Invariant: a queue is flushed before anything is waited for. Never here: a decision about a row.
+//! In: split pieces, and commands of the thread that copies a table. Out: pieces in every worker's queue, in log
+//! order. Invariant: output queues are flushed before any wait. Never here: a decision about a row.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::publish::Publisher;
 use crate::stages::SequenceStage;
 use crate::threads::Threads;
 
-/// Starts the threads; row changes that each worker took.
+/// Starts the threads. Returns each worker's counter of row changes.
 pub(crate) fn start(replay: Replay<'_>, commands: Commands) -> Vec<Arc<AtomicU64>> {
     let Replay { shared, split, target, decode, decoders, working } = replay;
     let threads = &shared.threads;
@@ -46,7 +46,7 @@ pub(crate) fn start(replay: Replay<'_>, commands: Commands) -> Vec<Arc<AtomicU64
     rows
 }
 
-/// Starts the worker of every lane whose number leaves `number` when divided by that of workers.
+/// Starts worker `number`, which owns every lane whose number is congruent to it modulo the number of workers.
 fn start_worker(
     shared: &Shared,
     number: usize,
@@ -62,7 +62,7 @@ fn start_worker(
         while let Some(flight) = flights.recv() {
             worker.step(&flight);
             if let Some(done) = Arc::into_inner(flight) {
-                // Nobody wants them when the decoders are gone or have enough.
+                // Fails when the decoders are gone or have enough buffers; the buffers are freed then.
                 let _ = spare.try_send(done.into_spare());
             }
         }
@@ -70,7 +70,7 @@ fn start_worker(
     rows
 }
 
-/// What the sequencing thread works with.
+/// State of the sequencing thread.
 struct Sequencing {
     threads: Arc<Threads>,
     pause: Arc<Pause>,
@@ -78,9 +78,9 @@ struct Sequencing {
     pieces: Arc<AtomicU64>,
     workers: Vec<queue::Sender<Arc<InFlight>>>,
     stage: SequenceStage,
-    /// From the thread that follows a copied table.
+    /// Commands of the thread that copies a table.
     commands: Commands,
-    /// The last that came was a command: a piece comes before the next one.
+    /// True if the last input was a command, so that a piece has its turn before the next command.
     commanded: bool,
 }
 
@@ -132,7 +132,7 @@ impl Sequencing {
     fn wait(&mut self, input: &queue::Receiver<DecodedPiece>) -> Next {
         let takes_commands = !self.stage.is_open();
         let command = |commands: &Commands| takes_commands.then(|| commands.try_next()).flatten();
-        // By turns where both are there.
+        // Alternate where both are waiting: neither replay nor a copy may starve the other.
         if !std::mem::take(&mut self.commanded)
             && let Some(command) = command(&self.commands)
         {
@@ -146,12 +146,12 @@ impl Sequencing {
         };
         next(input.try_recv()).or_else(|| command(&self.commands).map(Next::Command)).unwrap_or_else(|| {
             flush(&self.workers);
-            // A command that comes now ends the wait.
+            // A command that arrives during the wait ends it.
             next(input.recv_timeout(IDLE_WAIT)).unwrap_or(Next::Idle)
         })
     }
 
-    /// At a transaction boundary.
+    /// Carries out a command of a table copy, at a transaction boundary.
     fn carry_out(&mut self, command: Command) {
         match command {
             Command::Look(reply) => answer(&reply, self.stage.boundary()),
@@ -164,12 +164,12 @@ impl Sequencing {
                 answer(&reply, self.stage.boundary());
                 self.hold();
             }
-            // The hold is over: its asker is told by the answer that does not come.
+            // The hold has expired. Dropping the reply channel tells the caller.
             Command::Switch(..) | Command::Release => {}
         }
     }
 
-    /// Takes nothing but what the copy brings, until it is in its place or time is over.
+    /// Takes only the copy's commands, until it takes the table's place or `HOLD_MAX` has passed.
     fn hold(&mut self) {
         flush(&self.workers);
         let until = Instant::now() + HOLD_MAX;
@@ -188,11 +188,11 @@ impl Sequencing {
         }
     }
 
-    /// Rows that a statement writes anew, in front of it; false when replay ends here.
+    /// Emits the rows of a table that a statement rewrites, before the statement itself. False when replay ends here.
     fn rewrite(&mut self) -> bool {
         let Sequencing { stage, threads, workers, pieces, .. } = self;
         flush(workers);
-        // It waits for the workers between two slices.
+        // The rewrite waits for the workers between two slices, so each slice is flushed.
         stage.rewrite(&|| threads.ending().stops_handing_on(), &mut |flight| {
             pieces.fetch_add(1, Ordering::Relaxed);
             send(workers, flight);
@@ -212,7 +212,7 @@ impl Sequencing {
     }
 }
 
-/// Nobody may wait for it any more.
+/// Answers a command; the caller may have given up waiting.
 fn answer<T>(reply: &Sender<T>, with: T) {
     let _ = reply.send(with);
 }
@@ -220,15 +220,16 @@ fn answer<T>(reply: &Sender<T>, with: T) {
 fn send(workers: &[queue::Sender<Arc<InFlight>>], flight: &Arc<InFlight>) {
     for worker in workers {
         if !worker.has_room() {
-            // It may wait for another one at a barrier.
+            // The full worker may be waiting at a barrier for one that sleeps with pieces in its queue, so wake them
+            // all.
             flush(workers);
         }
-        // A worker only goes away when the sequencing thread does, or breaks off.
+        // A send fails only if the worker is gone: replay breaks off.
         let _ = worker.send(Arc::clone(flight));
     }
 }
 
-/// Before anything is waited for that may wait for the workers.
+/// Wakes every worker that has pieces. Needed before any wait whose end may depend on the workers.
 fn flush(workers: &[queue::Sender<Arc<InFlight>>]) {
     workers.iter().for_each(queue::Sender::flush);
 }

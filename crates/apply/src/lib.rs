@@ -1,8 +1,8 @@
-//! Apply and publish: rows into lanes, then one watermark forward.
+//! Apply and publish: write rows into lanes, then move one watermark forward.
 //!
 //! In: sequenced pieces. Out: rows in the store, visible as prefixes of the source's history. Never here: a row at or
-//! below the watermark that is not readable, a row above it that is; a piece that holds back a later one but through
-//! its own lanes (and barriers, which are counted).
+//! below the watermark that cannot be read; a row above it that can; a piece that delays a later one other than
+//! through its own lanes and through barriers, which are counted.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,4 +1,4 @@
-//! A pause of replay: pieces are held back in front of *sequence*, receiving goes on.
+//! Pausing replay: pieces are held back before they are sequenced, while receiving continues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,12 +7,12 @@ use decode::DecodedPiece;
 
 use crate::ending::Ending;
 
-/// See the module.
+/// Whether replay is paused, and what waits meanwhile.
 pub(crate) struct Pause {
     ending: Arc<Ending>,
     paused: Mutex<bool>,
     resumed: Condvar,
-    /// When the source committed the first transaction of the piece that waits, µs; 0: none waits.
+    /// Source commit time of the first transaction in the waiting piece, in µs; 0 if none waits.
     held_commit_us: AtomicU64,
 }
 
@@ -26,7 +26,7 @@ impl Pause {
         }
     }
 
-    /// Holds a piece back while replay is paused.
+    /// Blocks while replay is paused. `before_waiting` is called first if it must wait.
     pub(crate) fn wait(&self, piece: &DecodedPiece, before_waiting: impl FnOnce()) {
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         if *paused {
@@ -50,7 +50,7 @@ impl Pause {
         *self.paused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the source committed the piece that is held back, µs.
+    /// Source commit time of the piece that is held back, in µs.
     pub(crate) fn held_commit_us(&self) -> Option<u64> {
         let held = self.held_commit_us.load(Ordering::Relaxed);
         (held > 0).then_some(held)

@@ -1,8 +1,8 @@
 //! The driver: gives split, decode, sequence and apply their threads and queues.
 //!
-//! In: a relay log that is followed or read to its end. Out: a store that follows. Every queue is bounded; memory is
-//! reserved by split in log order, so a full queue can never hold what an earlier piece waits for. Never here: a
-//! thread that outlives the others' end: whatever ends one (the log's end, a failure, a request, a panic) ends all.
+//! In: a relay log that is followed or read to its end. Out: a store that follows it. Every queue is bounded; split
+//! reserves memory in log order, so a full queue can never hold what an earlier piece waits for. Never here: a thread
+//! that outlives the others: whatever ends one (the log's end, a failure, a request, a panic) ends all.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ use crate::transactions::{TransactionCounters, TransactionOptions, driver};
 use crate::watermark::Watermark;
 use crate::worker::{ApplyOptions, Worker};
 
-/// How replay runs.
+/// Settings of replay.
 pub struct PipelineOptions {
     /// Decoder threads; at least 1 under the rows grain.
     pub decoders: usize,
@@ -37,21 +37,21 @@ pub struct PipelineOptions {
     pub workers: usize,
     /// Bytes in flight between split and publish.
     pub memory_bytes: u64,
-    /// How rows are applied.
+    /// Checks of the apply workers.
     pub apply: ApplyOptions,
-    /// Transactions to leave out.
+    /// Transactions to skip.
     pub skip: SkipList,
-    /// See [`DecodeOptions::quarantine`]: for who copies tables.
+    /// See [`DecodeOptions::quarantine`]; for callers that copy tables.
     pub quarantine: bool,
     /// Which databases and tables are replicated, under which names.
     pub filters: Arc<ReplicationFilters>,
-    /// Where the rows go, with as many lanes as [`lanes_for`] says; replay goes on behind what it holds.
+    /// The store that takes the rows, with as many lanes as [`lanes_for`] says. Replay continues after what it holds.
     pub store: Arc<Store>,
-    /// When the store is cut; None for a store in memory, and for a look at a stopped one.
+    /// When the store is cut; None for a store in memory, and for one that is opened only to be read.
     pub cuts: Option<CutOptions>,
     /// Source clock minus ours, µs.
     pub clock_difference_us: Arc<AtomicI64>,
-    /// CPUs of the threads.
+    /// CPUs that the threads may use.
     pub affinity: ThreadAffinity,
 }
 
@@ -66,11 +66,11 @@ pub struct Finished {
 
 /// Running replay.
 pub struct Pipeline {
-    /// The rows.
+    /// The store that takes the rows.
     pub store: Arc<Store>,
-    /// What moves the watermark.
+    /// Moves the watermark.
     pub publisher: Arc<Publisher>,
-    /// What became of every event.
+    /// Counts, per event type, what became of every event.
     pub ledger: Arc<Ledger>,
     /// Visibility lag.
     pub lag: Arc<LagMeter>,
@@ -78,11 +78,11 @@ pub struct Pipeline {
     pub rates: Arc<RateMeter>,
     /// Bytes in flight.
     pub gate: Arc<MemoryGate>,
-    /// Transactions that several lanes had to apply together.
+    /// Number of barriers passed.
     pub barriers: Arc<AtomicUsize>,
-    /// Pieces sequenced.
+    /// Number of pieces sequenced.
     pub pieces: Arc<AtomicU64>,
-    /// Row changes that each worker took; empty under the grain of transactions.
+    /// Row changes taken, per worker; empty under the grain of transactions.
     pub rows_by_worker: Vec<Arc<AtomicU64>>,
     cut_state: Arc<CutState>,
     rewrites: Arc<RewriteState>,
@@ -90,21 +90,22 @@ pub struct Pipeline {
     decode_options: DecodeOptions,
     threads: Arc<Threads>,
     pause: Arc<Pause>,
-    /// End of what split has handed on.
+    /// Relay log position up to which split has handed on pieces.
     position: Arc<Mutex<LogPosition>>,
-    /// Of the grain of transactions; None under the rows grain.
+    /// Counters of the grain of transactions; None under the rows grain.
     transactions: Option<Arc<TransactionCounters>>,
-    /// Not waited for: a step of compaction may take longer than a stop may, and can be broken off anywhere.
+    /// Compaction threads. `join` does not wait for them: a step of compaction may outlast the 5 s of a stop, and can
+    /// be broken off anywhere.
     compaction: Vec<JoinHandle<()>>,
 }
 
-/// Lanes of a store that so many workers fill.
+/// Number of lanes of a store that this many workers fill.
 #[must_use]
 pub fn lanes_for(workers: usize) -> usize {
     workers.max(1) * LANES_PER_WORKER
 }
 
-/// Lanes per worker: more spread the work of a moderately hot row; each costs a lock per piece.
+/// Lanes per worker. More lanes spread the keys around a hot row better, but each costs a lock per piece.
 const LANES_PER_WORKER: usize = 8;
 impl Pipeline {
     /// Starts the threads.
@@ -113,15 +114,15 @@ impl Pipeline {
         Pipeline::start_with(source, options, SplitOptions::default())
     }
 
-    /// As [`Pipeline::start`] with other sizes of pieces.
+    /// Like [`Pipeline::start`], with other piece sizes.
     #[must_use]
     pub fn start_with(source: LogSource, options: PipelineOptions, sizes: SplitOptions) -> Pipeline {
         Pipeline::launch(source, options, sizes, None)
     }
 
-    /// Starts the threads for whole transactions handed to workers, instead of rows of lanes: see
-    /// [`transactions`](crate::transactions). With no decoders ([`PipelineOptions::decoders`] 0) the scheduling thread
-    /// decodes. Tables are not copied beside it ([`Pipeline::copier`] is refused).
+    /// Starts the threads of the grain of transactions, which hands whole transactions to workers: see
+    /// [`transactions`](crate::transactions). With no decoders ([`PipelineOptions::decoders`] 0) the scheduling
+    /// thread decodes. Tables cannot be copied beside it ([`Pipeline::copier`] is refused).
     #[must_use]
     pub fn start_transactions(
         source: LogSource,
@@ -129,7 +130,7 @@ impl Pipeline {
         transactions: TransactionOptions,
         slice_bytes: usize,
     ) -> Pipeline {
-        // A piece for each transaction.
+        // One byte per batch: every transaction becomes a piece of its own.
         let sizes = SplitOptions { batch_bytes: 1, slice_bytes };
         Pipeline::launch(source, options, sizes, Some(transactions))
     }
@@ -152,7 +153,7 @@ impl Pipeline {
         let split = Split::start(source, options.memory_bytes, sizes, catalog, &threads);
         let (gate, position) = (Arc::clone(&split.feed.gate), split.feed.position());
         let decode_options = DecodeOptions {
-            // A worker of whole transactions takes all changes in log order.
+            // A worker of whole transactions needs all changes in log order, hence in one lane.
             lanes: if transactions.is_some() { 1 } else { store.lane_count() },
             skip: options.skip.clone(),
             known_only: false,
@@ -161,7 +162,8 @@ impl Pipeline {
             writes: StatementWrites::default(),
         };
         let cut_state = Arc::new(CutState::default());
-        // Lives as long as a worker: the cutter's last cut comes when all are done.
+        // Every worker holds the sender. Its closing tells the cutter that all are done, so that the last cut can be
+        // taken.
         let (working, all_done) = bounded::<()>(1);
         let (sealer, compaction) = match options.cuts {
             Some(cuts) => {
@@ -212,31 +214,31 @@ impl Pipeline {
         self.transactions.clone()
     }
 
-    /// For a table that is copied beside replay.
+    /// Returns a handle for copying a table while replay runs.
     #[must_use]
     pub fn copier(&self) -> TableCopier {
         self.copier.clone()
     }
 
-    /// How its changes must be decoded.
+    /// Returns the settings under which changes of a copied table must be decoded.
     #[must_use]
     pub fn decode_options(&self) -> DecodeOptions {
         self.decode_options.clone()
     }
 
-    /// Asks replay to end at a transaction boundary within a few seconds: what is split already is still applied for
-    /// a second, what the workers have in hand for three.
+    /// Requests the end of replay, at a transaction boundary and within a few seconds: pieces already split are
+    /// handed to the workers for one more second, and workers finish what they hold for three.
     pub fn stop(&self) {
         self.threads.ending().ask();
         self.resume();
     }
 
-    /// Stops handing pieces to the workers until `resume`; receiving goes on. Without effect once replay ends.
+    /// Stops handing pieces to the workers until `resume`; receiving continues. Has no effect once replay ends.
     pub fn pause(&self) {
         self.pause.set(true);
     }
 
-    /// See `pause`.
+    /// Ends a pause.
     pub fn resume(&self) {
         self.pause.set(false);
     }
@@ -247,56 +249,56 @@ impl Pipeline {
         self.pause.is_on()
     }
 
-    /// When the source committed the oldest transaction that replay has in hand and that is not visible, µs.
+    /// Source commit time of the oldest transaction that replay holds and that is not visible, in µs.
     #[must_use]
     pub fn oldest_pending_commit_us(&self) -> Option<u64> {
         self.publisher.oldest_pending_commit_us().or_else(|| self.pause.held_commit_us())
     }
 
-    /// What replay waits for in the store.
+    /// Returns what replay waits for in the store.
     #[must_use]
     pub fn waits_for(&self) -> CutWait {
         self.cut_state.wait()
     }
 
-    /// What cutting is at, for those who look at it often.
+    /// Returns the state of cutting, for callers that poll it.
     #[must_use]
     pub fn cut_state(&self) -> Arc<CutState> {
         Arc::clone(&self.cut_state)
     }
 
-    /// The table that is being written anew, if one is.
+    /// Returns the progress of the table rewrite in hand, if any.
     #[must_use]
     pub fn rewriting(&self) -> Option<RewriteProgress> {
         self.rewrites.progress()
     }
 
-    /// Tables written anew since start.
+    /// Number of tables rewritten since start.
     #[must_use]
     pub fn rewritten(&self) -> u64 {
         self.rewrites.done()
     }
 
-    /// Asks for a cut at the next transaction boundary.
+    /// Requests a cut at the next transaction boundary.
     pub fn ask_for_cut(&self) {
         self.cut_state.ask();
     }
 
-    /// End of what was taken from the relay log.
+    /// Relay log position up to which the log was read.
     #[must_use]
     pub fn position(&self) -> LogPosition {
         self.position.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why replay stopped, once it did by itself.
+    /// Returns why replay stopped, if it did so by itself.
     #[must_use]
     pub fn failure(&self) -> Option<Stop> {
-        // What split or a panic tells stands behind everything the publisher knows of.
+        // The publisher's failure comes first: it lies before any fault of split in the log.
         self.publisher.failure().or_else(|| self.threads.fault()).or_else(|| self.lost_event())
     }
 
-    /// Events of which nobody knows what became of them, once nothing is in flight: unless replay gave up what workers had
-    /// in hand, that is when the threads are done.
+    /// Returns a defect if the ledger does not balance once nothing is in flight. Unless replay gave up what the
+    /// workers held, that is the case when the threads are done.
     fn lost_event(&self) -> Option<Stop> {
         if !self.is_finished() || !self.publisher.is_applied() {
             return None;
@@ -307,24 +309,25 @@ impl Pipeline {
         Some(Stop::of_defect(self.publisher.position(), gtid, &unbalanced_text(row)))
     }
 
-    /// Whether all threads but the caller's are done.
+    /// True if all threads but those of compaction are done.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.threads.is_finished()
     }
 
-    /// Waits for the end.
+    /// Waits until all threads but those of compaction are done.
     #[must_use]
     pub fn join(self) -> Finished {
         let stages = self.threads.join();
         Finished { stop: self.failure(), stages }
     }
 
-    /// As [`join`](Self::join), and waits for compaction to end its step: whoever removes or opens the folder needs it.
+    /// Like [`join`](Self::join), and waits for compaction to end its step, which is necessary before the folder is
+    /// removed or opened again.
     #[must_use]
     pub fn join_all(mut self) -> Finished {
         let (compaction, store) = (std::mem::take(&mut self.compaction), Arc::clone(&self.store));
-        // Its end asks compaction to end.
+        // `join` drops the pipeline, which requests the end of compaction too.
         let finished = self.join();
         store.break_off_merges(true);
         for thread in compaction {
@@ -336,7 +339,7 @@ impl Pipeline {
 }
 
 impl Drop for Pipeline {
-    /// Replay nobody holds ends.
+    /// Requests the end of replay.
     fn drop(&mut self) {
         self.stop();
     }
@@ -364,7 +367,7 @@ impl Shared {
         let store = Arc::clone(&options.store);
         let (lag, rates, ledger) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()), Arc::new(Ledger::new()));
         match store.recovered_ledger() {
-            // A first start.
+            // An empty store: no cut holds a ledger.
             "" => {}
             text => match serde_json::from_str(text) {
                 Ok(earlier) => ledger.restore(&earlier),
@@ -394,7 +397,7 @@ impl Shared {
         }
     }
 
-    /// A worker of these lanes.
+    /// Creates the worker that owns these lanes.
     pub(crate) fn worker(&self, lanes: Vec<usize>) -> Worker {
         Worker::new(
             Arc::clone(&self.store),
@@ -407,7 +410,7 @@ impl Shared {
         )
     }
 
-    /// The stage between decoders and so many workers.
+    /// Creates the stage between the decoders and this many workers.
     pub(crate) fn sequence_stage(
         &self,
         target: Target,
@@ -421,19 +424,19 @@ impl Shared {
     }
 }
 
-/// What is left to be started once split runs: all of one grain.
+/// What a grain needs to start its threads, once split runs.
 pub(crate) struct Replay<'a> {
     pub shared: &'a Shared,
     pub split: Split,
     pub target: Target,
     pub decode: DecodeOptions,
-    /// 0 under the grain of transactions: the scheduler decodes.
+    /// 0 under the grain of transactions makes the scheduler decode.
     pub decoders: usize,
-    /// Held by every worker.
+    /// Held by every worker; see `Cutter::run`.
     pub working: Sender<()>,
 }
 
-/// Starts the cutter and compaction; the latter's threads are not waited for.
+/// Starts the cutter and the compaction threads; the latter are returned, as `join` does not wait for them.
 fn start_cuts(
     shared: &Shared,
     state: &Arc<CutState>,

@@ -1,8 +1,8 @@
-//! Publish: the one watermark.
+//! Publish: moves the one watermark.
 //!
-//! In: pieces in log order as they are sequenced, and word that all lanes finished one. Out: the watermark of the
-//! store, moved over the finished prefix. Invariants: it only grows; it never passes a transaction that is held back,
-//! unfinished, or behind a failure.
+//! In: pieces in log order as they are sequenced, and a notification when all lanes have finished one. Out: the
+//! store's watermark, moved over the finished prefix. Invariants: it only grows; it never passes a transaction that
+//! is held, unfinished, or at or after a failure.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,9 +21,9 @@ struct Member {
     commit_us: u64,
     rows: u64,
     bytes: u64,
-    /// End of it in the relay log file.
+    /// Offset of its end in the relay log file.
     end: u64,
-    /// Changes of a copied table: no transaction of the source's.
+    /// True for changes of a copied table, which are no transaction of the source.
     copied: bool,
 }
 
@@ -32,23 +32,23 @@ struct Entry {
     file: Arc<str>,
     first: SequenceNumber,
     members: Vec<Member>,
-    /// How many of them are visible.
+    /// Number of members that are visible.
     published: usize,
     done: bool,
 }
 
-/// What became visible last.
+/// The newest visible transaction.
 #[derive(Default)]
 struct Shown {
     last_gtid: Option<Gtid>,
     position: Option<LogPosition>,
-    /// Kept for its memory.
+    /// Scratch buffer, kept for its allocation.
     lags: Vec<LagSample>,
 }
 
 enum Hold {
     None,
-    /// Nothing further becomes visible.
+    /// No further transaction becomes visible.
     All,
     /// Only transactions of this set, in order, up to the first that is not in it.
     UpTo(GtidSet),
@@ -61,18 +61,18 @@ struct State {
     hold: Hold,
     /// Number of the first transaction that must never become visible, and why.
     failed: Option<(SequenceNumber, Stop)>,
-    /// A transaction whose slices are not all there.
+    /// The transaction whose last slice has not been sequenced; sums up its slices so far.
     open: Option<Member>,
-    /// Replay stopped inside a transaction of which earlier slices are applied.
+    /// True if replay stopped inside a transaction of which earlier slices are applied.
     torn: bool,
     shown: Shown,
-    /// Somebody waits for all lanes to be through, whatever is visible.
+    /// True if somebody waits for all lanes to finish every piece, visible or not.
     applied_awaited: bool,
-    /// Index of the earliest piece that somebody waits for.
+    /// Index of the earliest piece whose publication somebody waits for.
     passed_awaited: Option<u64>,
 }
 
-/// What `status` shows of publishing.
+/// Publishing, as shown by status.
 #[derive(Clone, Debug, Default)]
 pub struct PublisherStatus {
     /// Transactions sequenced and not visible.
@@ -81,28 +81,30 @@ pub struct PublisherStatus {
     pub last_gtid: Option<Gtid>,
     /// End of the newest visible transaction in the relay log.
     pub position: Option<LogPosition>,
-    /// Whether publishing is held.
+    /// True if publishing is held.
     pub held: bool,
 }
 
-/// See the module.
+/// Queue of sequenced pieces, and the rules by which they become visible.
 pub struct Publisher {
     watermark: Watermark,
     state: Mutex<State>,
     moved: Waiters,
-    /// The cutter waits for one piece, and all those before it are nothing to it.
+    /// Separate from `moved`, because the cutter waits for one particular piece: waking it for every piece before
+    /// that one would cost a system call each.
     passed: Waiters,
     lag: Arc<LagMeter>,
     rates: Arc<RateMeter>,
-    /// Source clock minus ours, µs, added to our clock when lag is taken.
+    /// Source clock minus ours, in µs; added to our clock when lag is measured.
     clock_difference_us: Arc<AtomicI64>,
     write_transactions: AtomicU64,
-    /// Number of the first transaction that must never become visible.
+    /// Sequence number of the first transaction that must never become visible; a copy of the one in `State::failed`
+    /// that workers read without the lock.
     limit: AtomicU64,
 }
 
 impl State {
-    /// Nothing more can become visible: replay failed, and all before the failure is.
+    /// True if nothing more can become visible: replay failed, and everything before the failure is visible.
     fn out_of_reach(&self) -> bool {
         let Some((limit, _)) = &self.failed else { return false };
         let next = self.queue.front().map(|entry| entry.first.0 + entry.published as u64);
@@ -146,7 +148,7 @@ impl Publisher {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a piece into the queue before any worker sees it; returns its index.
+    /// Enqueues a piece before any worker sees it; returns its index.
     pub fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
         for (at, catalog) in &piece.catalogs {
             self.watermark.announce_catalog(*at, catalog.clone());
@@ -174,7 +176,7 @@ impl Publisher {
             first.bytes += open.bytes;
         }
         if decoded.piece.unfinished && decoded.stop.is_none() {
-            // Not whole yet: its last slice brings it.
+            // The transaction is incomplete, so this piece must not publish it: the piece with its last slice does.
             state.open = members.pop();
         }
         if let Some(stop) = &decoded.stop {
@@ -192,7 +194,7 @@ impl Publisher {
         state.front + state.queue.len() as u64 - 1
     }
 
-    /// All lanes finished the piece.
+    /// Called when all lanes have finished the piece.
     pub fn complete(&self, index: u64) {
         let mut state = self.lock();
         let at = index.checked_sub(state.front).and_then(|i| usize::try_from(i).ok());
@@ -202,7 +204,8 @@ impl Publisher {
         self.advance_and_wake(state);
     }
 
-    /// Waits until the piece of this index and all before it are applied and visible; false when `timeout` passes.
+    /// Waits until the piece at this index and all before it are applied and visible; false when `timeout` passes
+    /// first, or earlier after a failure.
     #[must_use]
     pub fn wait_passed(&self, index: u64, timeout: Duration) -> bool {
         let mut state = self.lock();
@@ -214,7 +217,7 @@ impl Publisher {
         self.passed.wait_timeout(state, timeout).front > index
     }
 
-    /// Waits until all lanes have applied every piece there is, visible or held; false when `timeout` passes.
+    /// Waits until all lanes have applied every enqueued piece, visible or held; false when `timeout` passes first.
     pub(crate) fn wait_applied(&self, timeout: Duration) -> bool {
         let applied = |state: &State| state.queue.iter().all(|entry| entry.done);
         let mut state = self.lock();
@@ -227,19 +230,19 @@ impl Publisher {
         applied(&state)
     }
 
-    /// All lanes have applied every piece there is, visible or held.
+    /// True if all lanes have applied every enqueued piece, visible or held.
     pub(crate) fn is_applied(&self) -> bool {
         self.lock().queue.iter().all(|entry| entry.done)
     }
 
-    /// End of the newest visible transaction in the relay log; an empty name before there is one.
+    /// Relay log position after the newest visible transaction; an empty name before there is one.
     pub(crate) fn position(&self) -> LogPosition {
         let position = self.lock().shown.position.clone();
         position.unwrap_or_else(|| LogPosition { file: Arc::from(""), offset: 0 })
     }
 
-    /// Everything that was applied is visible: no transaction is open, and none failed but where the log itself could
-    /// not be read any further.
+    /// True if everything applied is visible: no transaction is open, and none failed, except where the log itself
+    /// could not be read any further.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let state = self.lock();
@@ -247,7 +250,7 @@ impl Publisher {
         state.queue.is_empty() && state.open.is_none() && state.failed.as_ref().is_none_or(|(_, stop)| log_ends(stop))
     }
 
-    /// Nothing from `at` on may become visible.
+    /// Fails replay: nothing from `at` on may become visible.
     pub fn fail(&self, at: SequenceNumber, stop: Stop) {
         let mut state = self.lock();
         self.limit_to(&mut state, at, stop);
@@ -256,7 +259,8 @@ impl Publisher {
     }
 
     fn limit_to(&self, state: &mut State, at: SequenceNumber, stop: Stop) {
-        // A defect explains what else is wrong with the transaction, such as rows that do not fit after one was lost.
+        // At the same transaction a defect replaces other reasons, since it causes them: rows do not fit after one
+        // was lost.
         let explains = |of: &Stop| stop.class == StopClass::Defect && of.class != StopClass::Defect;
         if state.failed.as_ref().is_none_or(|(earlier, of)| at < *earlier || at == *earlier && explains(of)) {
             self.limit.store(at.0, Ordering::Release);
@@ -264,19 +268,19 @@ impl Publisher {
         }
     }
 
-    /// Number of the first transaction that must never become visible; the largest one while there is none. Rows from
-    /// it on need not be applied.
+    /// Sequence number of the first transaction that must never become visible; `u64::MAX` if none. Rows from it on
+    /// need not be applied.
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Acquire)
     }
 
-    /// Why replay cannot go on, if so. Everything before becomes visible, unless it is held.
+    /// Returns why replay cannot continue, if so. Everything before the failure becomes visible, unless it is held.
     #[must_use]
     pub fn failure(&self) -> Option<Stop> {
         self.lock().failed.as_ref().map(|(_, stop)| stop.clone())
     }
 
-    /// Makes visible what can be, and wakes who waited for it.
+    /// Publishes what can be published, and wakes those who waited for it.
     fn advance_and_wake(&self, mut state: MutexGuard<'_, State>) {
         let moved = self.advance(&mut state);
         let front = state.front;
@@ -289,11 +293,13 @@ impl Publisher {
         }
     }
 
-    /// Whether anything moved.
+    /// Moves the watermark over finished pieces. True if anything moved, or a waiter must look at the queue again.
     fn advance(&self, state: &mut State) -> bool {
         let State { queue, front, hold, failed, shown, .. } = &mut *state;
         let limit = failed.as_ref().map_or(u64::MAX, |(at, _)| at.0);
         let mut any = false;
+        // Only the front entry is published, so workers may finish pieces in any order and readers still see a prefix
+        // of the log.
         while let Some(entry) = queue.front_mut().filter(|entry| entry.done) {
             let from = entry.published;
             let mut to = from;
@@ -356,7 +362,7 @@ impl Publisher {
         entry.published = to;
     }
 
-    /// When the source committed the oldest transaction that is sequenced and not visible, µs.
+    /// Source commit time of the oldest transaction that is sequenced and not visible, in µs.
     #[must_use]
     pub fn oldest_pending_commit_us(&self) -> Option<u64> {
         let state = self.lock();
@@ -364,19 +370,19 @@ impl Publisher {
         pending.map(|member| member.commit_us).find(|commit_us| *commit_us > 0)
     }
 
-    /// Visible transactions that change rows.
+    /// Number of visible transactions that changed rows.
     #[must_use]
     pub fn write_transactions(&self) -> u64 {
         self.write_transactions.load(Ordering::Relaxed)
     }
 
-    /// Holds publishing; applying goes on.
+    /// Holds publishing; applying continues.
     pub fn hold(&self) {
         self.lock().hold = Hold::All;
     }
 
-    /// Lets exactly `set` become visible and nothing else; false when that is not so within `timeout` (it stays
-    /// held there).
+    /// Publishes exactly `set` and holds again. False if that was not reached within `timeout`, or more than `set` is
+    /// visible already; publishing stays held in each case.
     #[must_use]
     pub fn advance_to(&self, set: &GtidSet, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
@@ -399,14 +405,14 @@ impl Publisher {
         }
     }
 
-    /// Publishing goes on.
+    /// Ends the hold.
     pub fn release(&self) {
         let mut state = self.lock();
         state.hold = Hold::None;
         self.advance_and_wake(state);
     }
 
-    /// See the type.
+    /// Returns the state of publishing.
     #[must_use]
     pub fn status(&self) -> PublisherStatus {
         let state = self.lock();

@@ -1,9 +1,9 @@
-//! Tables that an ALTER TABLE writes anew (invariant 4): a barrier in the order of pieces.
+//! Table rewrites by ALTER TABLE (invariant 4): a barrier in the order of pieces.
 //!
 //! In: the statement's piece, just sequenced. Out: the table's rows as inserts under its new id, in slices of the
-//! statement's own transaction, the piece itself last. Never here: a change of stored rows: the lanes apply the slices
-//! as they apply the log's, so memory is bounded by cuts and spills as for any large transaction, and after a crash
-//! the statement is replayed from the cut in front of it.
+//! statement's own transaction, followed by the piece itself. Never here: a change of stored rows. The lanes apply
+//! the slices like those of the log, so cuts and spills bound memory as for any large transaction, and after a crash
+//! the statement is replayed from the cut before it.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,12 @@ use crate::in_flight::InFlight;
 use crate::stages::SequenceStage;
 use crate::stop::class_of;
 
-/// A slice is handed on when it has grown to this size.
+/// Size in bytes at which a slice is handed on.
 const SLICE_BYTES: usize = 1 << 20;
-/// How long the wait for the lanes lasts before it is looked whether replay ends.
+/// Interval at which the wait for the lanes checks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The transaction boundary in front of a piece, where a generation can be sealed.
+/// The transaction boundary before a piece, where a generation can be sealed.
 pub(crate) struct RewriteBoundary {
     pub sequence: SequenceNumber,
     pub executed: GtidSet,
@@ -31,21 +31,21 @@ pub(crate) struct RewriteBoundary {
     pub prepared: PreparedSet,
 }
 
-/// A table that is being written anew.
+/// Progress of a table rewrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RewriteProgress {
-    /// Its name.
+    /// Full name of the table.
     pub table: String,
     /// Rows written so far.
     pub rows: u64,
 }
 
-/// Shared with status.
+/// Progress, shared with status.
 #[derive(Default)]
 pub(crate) struct RewriteState {
     table: Mutex<Option<String>>,
     rows: AtomicU64,
-    /// Tables written anew since start.
+    /// Number of tables rewritten since start.
     done: AtomicU64,
 }
 
@@ -69,15 +69,15 @@ impl RewriteState {
     }
 }
 
-/// Why no further row is taken.
+/// Why a scan ends early.
 enum Break {
     /// Replay ends.
     Ending,
-    /// A value is not known.
+    /// A value cannot be computed; the text says why.
     Unknown(String),
 }
 
-/// Hands on a piece whose statement writes rows anew, the rows in front of it. False when replay ends here.
+/// Hands on the rows that a statement rewrites, then the statement's piece. False when replay ends here.
 pub(crate) fn carry_out(
     stage: &mut SequenceStage,
     mut piece: SequencedPiece,
@@ -95,6 +95,8 @@ pub(crate) fn carry_out(
     let (store, publisher) = (Arc::clone(target.store()), Arc::clone(publisher));
     let catalog = sequencer.catalog().clone();
     let ended = || ended() || publisher.failure().is_some();
+    // The scan below reads what the lanes hold, so everything before the statement must be applied, though not yet
+    // visible.
     while !publisher.wait_applied(LOOK) {
         if ended() {
             return false;
@@ -157,7 +159,7 @@ pub(crate) fn carry_out(
     true
 }
 
-/// Seals and spills as for any large transaction.
+/// Seals before the first slice and spills before later ones, as for any large transaction.
 fn make_room(
     stage: &mut SequenceStage,
     piece: &SequencedPiece,

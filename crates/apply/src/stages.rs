@@ -1,8 +1,8 @@
-//! The pipeline's stages as structs that are stepped: what [`Pipeline`](crate::Pipeline) gives threads and queues, and
-//! what the simulation (`tests/simulation`) steps in one thread.
+//! The pipeline's stages as structs that are stepped. [`Pipeline`](crate::Pipeline) gives them threads and queues;
+//! the simulation (`tests/simulation`) steps them in one thread.
 //!
-//! In: relay log items, pieces. Out: pieces on their way to the workers. Never here: threads, queues, waiting but for
-//! the cutter ([`SequenceStage::would_wait`] tells).
+//! In: relay log items, pieces. Out: pieces ready for the workers. Never here: threads, queues, or any wait except
+//! for the cutter ([`SequenceStage::would_wait`] predicts it).
 
 use std::sync::Arc;
 
@@ -25,24 +25,24 @@ pub use crate::target::{LanesTarget, Target};
 pub use crate::watermark::Watermark;
 pub use crate::worker::Worker;
 
-/// From relay log items to pieces, and how far that came.
+/// Splits relay log items into pieces, and tracks the position reached.
 pub struct SplitStage {
     splitter: Splitter,
-    /// End of what was split.
+    /// Relay log position up to which the log is split.
     position: LogPosition,
 }
 
 impl SplitStage {
-    /// Nothing is split yet.
+    /// Creates the stage before any input.
     #[must_use]
     pub fn new(splitter: Splitter) -> SplitStage {
         SplitStage { splitter, position: LogPosition { file: Arc::from(""), offset: 0 } }
     }
 
-    /// Splits one item; `emit` says whether pieces are still wanted.
+    /// Splits one item. `emit` takes the pieces, and returns false when no more are wanted.
     ///
     /// # Errors
-    /// When the bytes are none that a source writes.
+    /// When the bytes are not a valid log.
     pub fn step(&mut self, item: TailItem, emit: &mut dyn FnMut(Piece) -> bool) -> Result<(), Box<Stop>> {
         match item {
             TailItem::Chunk(chunk) => {
@@ -57,13 +57,13 @@ impl SplitStage {
         }
     }
 
-    /// End of what was split.
+    /// Relay log position up to which the log is split.
     #[must_use]
     pub fn position(&self) -> &LogPosition {
         &self.position
     }
 
-    /// What a fault of the relay log means for replay.
+    /// Maps a fault of the relay log to a stop of replay.
     #[must_use]
     pub fn stop_of(&self, error: &RelayError) -> Stop {
         let class = match error {
@@ -77,7 +77,7 @@ impl SplitStage {
     }
 }
 
-/// From decoded pieces to pieces on their way: order, generations, the publisher's queue.
+/// Turns decoded pieces into pieces in flight: order, generations, the publisher's queue.
 pub struct SequenceStage {
     sequencer: Sequencer,
     shared: Arc<SharedCatalog>,
@@ -85,19 +85,19 @@ pub struct SequenceStage {
     publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
     workers: usize,
-    /// End in the relay log of what was sequenced, at the last transaction boundary.
+    /// Relay log position of the last transaction boundary that was sequenced.
     end: Option<LogPosition>,
-    /// The last piece's transaction goes on.
+    /// True if the last piece's transaction continues in the next one.
     unfinished: bool,
     pub(crate) rewrites: Arc<RewriteState>,
-    /// A piece whose statement writes rows anew, which must be done first.
+    /// A sequenced piece whose statement rewrites a table, which must be done before it is handed on.
     rewriting: Option<(SequencedPiece, RewriteBoundary)>,
-    /// Of the piece that was sequenced last.
+    /// True if the last sequenced piece begins before the rows of a copy without a lock are exact.
     settling: bool,
 }
 
 impl SequenceStage {
-    /// For so many workers of the target.
+    /// Creates the stage for this many workers of the target.
     #[must_use]
     pub fn new(
         sequencer: Sequencer,
@@ -122,32 +122,33 @@ impl SequenceStage {
         }
     }
 
-    /// Tells its progress with tables that are written anew here.
+    /// Reports table rewrites to this state.
     pub(crate) fn with_rewrites(mut self, state: &Arc<RewriteState>) -> SequenceStage {
         self.rewrites = Arc::clone(state);
         self
     }
 
-    /// Takes a decoded piece, in any order.
+    /// Takes a decoded piece; pieces may come in any order.
     pub fn take(&mut self, piece: DecodedPiece) {
         self.sequencer.take(piece);
     }
 
-    /// Nothing comes just now.
+    /// Called when no piece is available; may cut what has become due.
     pub fn idle(&mut self) {
         self.target.idle(&self.sequencer);
     }
 
-    /// Whether `next`, or `idle` where nothing comes, would wait for the cutter.
+    /// True if `next`, or `idle` when no piece is available, would wait for the cutter.
     #[must_use]
     pub fn would_wait(&self) -> bool {
         self.target.would_wait(self.sequencer.coming())
     }
 
-    /// Sequences the piece that comes next and puts it into the publisher's queue, for every worker to take. None when
-    /// it was not taken yet, or when `ended` says so behind a wait.
-    /// Nothing comes while rows are to be written anew ([`SequenceStage::rewrite`]).
+    /// Sequences the next piece of the log and enqueues it with the publisher, for every worker to take. None if that
+    /// piece was not taken yet, or if `ended` returns true after a wait.
     pub fn next(&mut self, ended: impl FnOnce() -> bool) -> Option<Arc<InFlight>> {
+        // Nothing is sequenced before the rewrite is done, since its slices belong to the statement's own
+        // transaction.
         if self.rewriting.is_some() {
             return None;
         }
@@ -158,6 +159,7 @@ impl SequenceStage {
         self.settling = self.target.settles_after(self.sequencer.executed());
         let sequencer = &self.sequencer;
         let serial = coming.piece.kind == PieceKind::Serial || coming.needs_serial;
+        // Only a serial piece can hold a statement that rewrites a table, so other pieces are spared the clones.
         let boundary = serial.then(|| RewriteBoundary {
             sequence: sequencer.last(),
             executed: sequencer.executed().clone(),
@@ -174,14 +176,14 @@ impl SequenceStage {
         }
     }
 
-    /// Whether a statement's rows are to be written anew before anything else.
+    /// True if a table rewrite must be done before anything else is sequenced; see [`SequenceStage::rewrite`].
     #[must_use]
     pub fn rewrite_waits(&self) -> bool {
         self.rewriting.is_some()
     }
 
-    /// Writes them anew once all lanes have applied what came before; every piece of it goes to `emit`. False when
-    /// replay ends here, by `ended` or because they cannot be written.
+    /// Rewrites the table once all lanes have applied everything before it, and passes every piece of the rewrite to
+    /// `emit`. False when replay ends here, because of `ended` or because the rows cannot be computed.
     pub fn rewrite(&mut self, ended: &dyn Fn() -> bool, emit: &mut dyn FnMut(&Arc<InFlight>)) -> bool {
         match self.rewriting.take() {
             Some((piece, boundary)) => crate::rewrite::carry_out(self, piece, &boundary, ended, emit),
@@ -193,7 +195,7 @@ impl SequenceStage {
         (&self.target, &self.publisher, &self.sequencer)
     }
 
-    /// Puts tables in quarantine by the piece's statement; false where that is not wanted.
+    /// Quarantines tables because of the piece's statement; false if quarantine is not enabled.
     pub(crate) fn quarantine(&mut self, piece: &mut SequencedPiece, tables: &[(String, String)], why: &str) -> bool {
         self.sequencer.quarantine(piece, tables, why, &self.shared)
     }
@@ -202,7 +204,7 @@ impl SequenceStage {
         self.target.sealer()
     }
 
-    /// Puts a sequenced piece into the publisher's queue.
+    /// Enqueues a sequenced piece with the publisher and pins the layers that take its rows.
     pub(crate) fn hand_on(&mut self, mut sequenced: SequencedPiece) -> Arc<InFlight> {
         let page = self.target.page();
         self.ledger.merge(page, &mut sequenced.decoded.ledger);
@@ -221,32 +223,33 @@ impl SequenceStage {
         Arc::new(flight)
     }
 
-    /// Whether a transaction is open: nothing may come between its pieces.
+    /// True if a transaction is open: nothing may come between its pieces.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.unfinished
     }
 
-    /// Where replay is, at a transaction boundary.
+    /// Returns replay's place. Call only at a transaction boundary.
     #[must_use]
     pub fn boundary(&self) -> Boundary {
         let sequencer = &self.sequencer;
         Boundary { executed: sequencer.executed().clone(), catalog: sequencer.catalog().clone(), end: self.end.clone() }
     }
 
-    /// An id for a table that is being copied; None when there is none left.
+    /// Reserves an id for a table that is being copied; None when ids are exhausted.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         self.sequencer.reserve_table_id()
     }
 
-    /// Sequences changes of a copied table. At a transaction boundary.
+    /// Sequences changes of a copied table. Call only at a transaction boundary.
     pub fn copied(&mut self, piece: DecodedPiece, track: Arc<CopyTrack>) -> Arc<InFlight> {
         self.target.before_copied(&self.sequencer);
         let sequenced = self.sequencer.copied(piece);
         self.hand_on_copied(sequenced, Some(track))
     }
 
-    /// Puts a copied table in its place; the number of that goes with it. At a transaction boundary.
+    /// Puts a copied table in the place of the original. Returns the piece, and the sequence number of the switch.
+    /// Call only at a transaction boundary.
     pub fn switch(&mut self, table: &Arc<TableDef>) -> (Arc<InFlight>, u64) {
         self.target.before_copied(&self.sequencer);
         fail_point::enter(Phase::Recopy);

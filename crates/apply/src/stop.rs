@@ -1,9 +1,9 @@
-//! What faults of the store mean for replay.
+//! Maps faults of the store to stops of replay.
 
 use decode::StopClass;
 use store::StoreError;
 
-/// What kind of stop a fault of the store is.
+/// Returns the stop class of a fault of the store.
 #[must_use]
 pub fn class_of(error: &StoreError) -> StopClass {
     match error {

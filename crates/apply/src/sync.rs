@@ -1,4 +1,4 @@
-//! What this crate's lock-free parts are made of. `tests/interleavings` compiles the same files over loom's types, under
-//! the same path.
+//! Synchronization types of this crate's lock-free parts. `tests/interleavings` compiles the same files over loom's
+//! types, under the same path.
 
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};

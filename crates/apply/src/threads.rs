@@ -1,7 +1,7 @@
-//! The threads of replay: started, watched, and ended together.
+//! The threads of replay: starts them, watches them, and ends them together.
 //!
-//! In: what each thread does. Out: why one failed, and the CPU time of each. Invariant: whatever ends one (a request, a
-//! panic) ends all. Never here: what a thread works on.
+//! In: the body of each thread. Out: the first fault, and the CPU time of each thread. Invariant: whatever ends one
+//! (a request, a panic) ends all. Never here: the work of a thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use decode::Stop;
 
 use crate::ending::Ending;
 
-/// CPU time of one stage's thread.
+/// CPU time of one thread.
 #[derive(Clone, Debug)]
 pub struct StageTime {
     /// Thread name.
@@ -23,14 +23,14 @@ pub struct StageTime {
 
 type Unblock = Box<dyn Fn() + Send>;
 
-/// See the module.
+/// The threads of one replay.
 pub struct Threads {
     ending: Arc<Ending>,
     affinity: ThreadAffinity,
     fault: Mutex<Option<Stop>>,
     times: Mutex<Vec<StageTime>>,
     running: Mutex<Vec<JoinHandle<()>>>,
-    /// What lets those go who wait for what a thread that is gone would have brought.
+    /// Callbacks that release threads from waits for input that a failed thread would have brought.
     unblock: Mutex<Vec<Unblock>>,
 }
 
@@ -39,7 +39,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Threads {
-    /// None yet; they will run on these CPUs.
+    /// Creates an empty set whose threads will run on these CPUs.
     #[must_use]
     pub fn new(affinity: ThreadAffinity) -> Arc<Threads> {
         Arc::new(Threads {
@@ -52,13 +52,13 @@ impl Threads {
         })
     }
 
-    /// How replay ends, for those who look at it.
+    /// Returns the flags that threads poll for the end of replay.
     #[must_use]
     pub fn ending(&self) -> &Arc<Ending> {
         &self.ending
     }
 
-    /// To be called when a thread fails: whoever waits for what will not come must go on.
+    /// Registers a callback for the failure of a thread; it must release whoever waits for what will not come.
     pub fn on_failure(&self, unblock: impl Fn() + Send + 'static) {
         lock(&self.unblock).push(Box::new(unblock));
     }
@@ -66,21 +66,22 @@ impl Threads {
     /// Starts a thread that [`join`](Self::join) waits for.
     ///
     /// # Panics
-    /// When the system gives no thread.
+    /// When the system cannot start a thread.
     pub fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce() + Send + 'static) {
         let handle = self.spawn_apart(name, work);
         lock(&self.running).push(handle);
     }
 
-    /// Starts a thread that nobody waits for but the caller.
+    /// Starts a thread that only the caller waits for.
     ///
     /// # Panics
-    /// When the system gives no thread.
+    /// When the system cannot start a thread.
     #[must_use]
     pub fn spawn_apart(self: &Arc<Self>, name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
         let (threads, stage) = (Arc::clone(self), name.to_string());
         let body = move || {
-            // The closure owns all it works with and drops it here; what it shares is guarded by locks that outlive it.
+            // Unwind safety: the closure owns its state and drops it here; what it shares is behind locks that
+            // outlive it.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
                 let text = panic.downcast_ref::<&str>().copied();
                 let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panicked");
@@ -96,35 +97,35 @@ impl Threads {
         }
     }
 
-    /// Keeps the first reason why replay cannot go on.
+    /// Records why replay cannot continue, if no earlier reason is recorded.
     pub(crate) fn set_fault(&self, stop: Stop) {
         lock(&self.fault).get_or_insert(stop);
     }
 
-    /// A stage is gone: nothing any other one waits for may come any more.
+    /// Ends replay because a stage is gone, and releases every thread that waits for another.
     pub(crate) fn break_off(&self, stop: Stop) {
         self.set_fault(stop);
         self.ending.break_off();
         lock(&self.unblock).iter().for_each(|unblock| unblock());
     }
 
-    /// Why one of them failed, if one did.
+    /// Returns the first fault, if any.
     #[must_use]
     pub fn fault(&self) -> Option<Stop> {
         lock(&self.fault).clone()
     }
 
-    /// Whether all are done.
+    /// True if all threads are done.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         lock(&self.running).iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits until all are done; the CPU time of each.
+    /// Waits until all threads are done; returns the CPU time of each.
     pub fn join(&self) -> Vec<StageTime> {
         let running = std::mem::take(&mut *lock(&self.running));
         for thread in running {
-            // A panic is caught in the thread and told as a fault.
+            // A panic was already caught in the thread and recorded as a fault.
             let _ = thread.join();
         }
         lock(&self.times).clone()

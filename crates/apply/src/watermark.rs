@@ -1,7 +1,7 @@
-//! The watermark that the publisher moves, and what else may be asked of it.
+//! The watermark: what the publisher moves and others query.
 //!
-//! In: the last transaction that is visible, with its GTIDs. Out: what is executed, and a wait for it. Never here: who may
-//! move it when: that is the publisher's.
+//! In: the last visible transaction, with the GTIDs up to it. Out: the executed GTID set, and a wait for one. Never
+//! here: the decision to move it, which is the publisher's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,34 +10,35 @@ use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
 use store::{NewGtids, Store};
 
-/// See the module. Clones are the same.
+/// Handle to a store's watermark; clones share it.
 #[derive(Clone)]
 pub struct Watermark(Arc<Store>);
 
 impl Watermark {
-    /// That of a store's rows.
+    /// Returns the watermark of a store.
     #[must_use]
     pub fn of(store: &Arc<Store>) -> Watermark {
         Watermark(Arc::clone(store))
     }
 
-    /// A statement's catalog counts from this transaction on; told before the transaction is visible.
+    /// Announces the catalog that is valid from this transaction on. Must be called before the transaction is
+    /// visible.
     pub(crate) fn announce_catalog(&self, at: SequenceNumber, catalog: Catalog) {
         self.0.visibility().announce_catalog(at, catalog);
     }
 
-    /// Everything up to `to` is visible; `add_gtids` adds what that is to the executed set.
+    /// Makes everything up to `to` visible; `add_gtids` adds the GTIDs of that step to the executed set.
     pub(crate) fn advance(&self, to: SequenceNumber, add_gtids: impl FnOnce(&mut NewGtids<'_>)) {
         self.0.visibility().advance(to, add_gtids);
     }
 
-    /// The GTIDs of everything visible.
+    /// Returns the GTIDs of everything visible.
     #[must_use]
     pub fn executed(&self) -> GtidSet {
         self.0.visibility().executed()
     }
 
-    /// Waits until all of `set` is visible; false when that is not so at `deadline`.
+    /// Waits until all of `set` is visible; false if `deadline` passes first.
     #[must_use]
     pub fn wait_for(&self, set: &GtidSet, deadline: Instant) -> bool {
         let timeout = deadline.saturating_duration_since(Instant::now());

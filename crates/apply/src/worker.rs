@@ -1,7 +1,8 @@
-//! One apply worker: the pieces of its lanes, in log order.
+//! An apply worker: applies the pieces' rows of its own lanes, in log order.
 //!
-//! In: sequenced pieces. Out: versions in its lanes, counts of events applied. Never here: a wait for another lane,
-//! but at a barrier, and there never for a worker that is gone; a row of a transaction that must not become visible.
+//! In: sequenced pieces. Out: row versions in its lanes, counts of the events applied. Never here: a wait for another
+//! lane, except at a barrier, and even there never for a worker that is gone; a row of a transaction that must not
+//! become visible.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -25,48 +26,48 @@ use crate::in_flight::InFlight;
 use crate::publish::Publisher;
 use crate::stop::class_of;
 
-/// How long a worker waits at a barrier before it looks whether the others are still there.
+/// Interval at which a worker that waits at a barrier checks whether the others are still there.
 const BARRIER_LOOK: Duration = Duration::from_millis(50);
 
-/// Bytes.
+/// Size of a cache line in bytes.
 const CACHE_LINE: usize = 64;
 
-/// How rows are applied.
+/// Checks made while rows are applied.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ApplyOptions {
-    /// How far stored rows are compared with before images.
+    /// Which stored rows are compared with the log's before images.
     pub check_images: CheckImages,
 }
 
-/// See the module.
+/// One apply worker, the only writer of its lanes.
 pub struct Worker {
     store: Arc<Store>,
     publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
     options: ApplyOptions,
-    /// Of the piece in hand.
+    /// Check in force for the piece in hand.
     check: CheckImages,
-    /// This worker's lanes.
+    /// Indexes of this worker's lanes.
     lanes: Vec<usize>,
     barriers: Arc<AtomicUsize>,
     ending: Arc<Ending>,
-    /// Row changes this worker took, told once a piece.
+    /// Row changes taken by this worker, updated once per piece.
     rows: Arc<AtomicU64>,
     counts: LedgerBatch,
-    /// Ops of the piece in hand that it carried out or refused.
+    /// Ops of the piece in hand that were carried out or refused.
     carried_out: u64,
     tables: Vec<TableId>,
-    /// Images moved and merged at a barrier.
+    /// Scratch images for rows that move between lanes at a barrier: the old one here, the merged one in `merged`.
     moved: Vec<u8>,
     merged: Vec<u8>,
-    /// A row whose change foreign keys follow, as it was.
+    /// Old image of the row whose foreign keys are being followed.
     parent: Vec<u8>,
-    /// Foreign keys are followed for the piece in hand.
+    /// True if foreign keys are followed for the piece in hand.
     follows: bool,
 }
 
 impl Worker {
-    /// The worker of these lanes.
+    /// Creates the worker that owns these lanes.
     #[must_use]
     pub fn new(
         store: Arc<Store>,
@@ -97,21 +98,25 @@ impl Worker {
         }
     }
 
-    /// Row changes it took so far, at barriers too.
+    /// Counter of row changes taken so far, those at barriers included.
     #[must_use]
     pub fn rows(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.rows)
     }
 
-    /// Takes one piece, waiting at its barrier; the last worker to finish it publishes it.
+    /// Processes one piece, including the wait at its barrier. The last worker to finish the piece tells the
+    /// publisher.
     pub fn step(&mut self, flight: &InFlight) {
+        // If replay ends inside a piece, no worker that saw it calls `finish`. The piece then keeps an unfinished
+        // worker, so the publisher never makes it visible, and the next start replays it from the last cut.
         if self.begin(flight) && self.wait(flight) {
             self.finish(flight);
         }
     }
 
-    /// Applies the piece's rows of this worker's lanes, and arrives at its barrier; the last one there applies what
-    /// needs several lanes. False when replay ended: the piece is not finished by all, so never visible.
+    /// Applies the piece's rows in this worker's lanes, then arrives at its barrier. The last worker to arrive
+    /// applies the ops that need several lanes. False when replay ended: not all workers finish the piece, so it
+    /// never becomes visible.
     pub fn begin(&mut self, flight: &InFlight) -> bool {
         if self.ending.gives_up() {
             return false;
@@ -123,6 +128,7 @@ impl Worker {
         if let Some((state, passed)) = &flight.barrier {
             let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
             guard.0 += 1;
+            // All other workers have applied their lanes and wait in `wait`, so this one may write to every lane.
             if guard.0 == flight.workers {
                 self.barriers.fetch_add(1, Ordering::Relaxed);
                 self.apply_barrier(flight);
@@ -133,8 +139,9 @@ impl Worker {
         true
     }
 
-    /// Tells that this worker's part is done, its barrier passed.
+    /// Reports that this worker's part is done, after the barrier. The last worker completes the piece.
     pub fn finish(&mut self, flight: &InFlight) {
+        // Replay counts the log's events. A table copy reads the same events a second time.
         if flight.copied.is_some() {
             self.counts = LedgerBatch::new();
         }
@@ -142,7 +149,7 @@ impl Worker {
             self.ledger.merge(flight.page, &mut self.counts);
         }
         if self.carried_out > 0 {
-            // `remaining` makes it known to the last.
+            // Relaxed suffices: `remaining.done()` below publishes the sum to the last worker.
             flight.carried_out.fetch_add(self.carried_out, Ordering::Relaxed);
         }
         if flight.remaining.done() {
@@ -153,7 +160,7 @@ impl Worker {
         }
     }
 
-    /// Waits for all workers at the barrier. False when the others will not come.
+    /// Waits until the barrier's ops are applied. False when replay ends, as the other workers may never arrive.
     fn wait(&self, flight: &InFlight) -> bool {
         let Some((state, passed)) = &flight.barrier else { return true };
         let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,6 +183,8 @@ impl Worker {
                 self.tables.push(id);
             }
         }
+        // Rows from `limit` on can never become visible. They are refused without being applied, but still counted,
+        // so that the piece completes and the ledger balances.
         let mut limit = self.publisher.limit();
         let oldest_needed = self.store.visibility().oldest_needed();
         let mut carried_out = 0;
@@ -228,15 +237,15 @@ impl Worker {
         self.rows.fetch_add(carried_out, Ordering::Relaxed);
     }
 
-    /// Whether a change of some columns may be kept as it is: not in a table that is being copied, whose row may not be there
-    /// yet, nor beside a statement that changes the table's definition.
+    /// True if a partial update may be stored as a part, without a look at the row. False for a table being copied,
+    /// whose row may not be there yet, and for a piece that alters the table.
     #[inline]
     fn may_stand_as_part(&self, piece: &SequencedPiece, shape: &Shape) -> bool {
         let id = shape.plan.def.id;
         self.follows && piece.altered.iter().all(|table| table.id != id)
     }
 
-    /// Before a table's definition changes, the parts of its rows in a lane become whole rows: see [`Lane::complete_parts`].
+    /// Completes the parts of a table's rows in a lane before its definition changes: see [`Lane::complete_parts`].
     pub(crate) fn complete_parts(&self, flight: &InFlight, lane_index: usize, lane: &mut Lane, oldest_needed: u64) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let sequence = piece.first.0;
@@ -280,12 +289,12 @@ impl Worker {
         )
     }
 
-    /// Everything from the first change on that needs several lanes, in log order, while all workers wait.
+    /// Applies the first op that needs several lanes and all after it, in log order, while the other workers wait.
     fn apply_barrier(&mut self, flight: &InFlight) {
         self.apply_in_log_order(flight, &flight.piece.decoded.barrier);
     }
 
-    /// Makes ready for a piece that this worker applies alone (`transactions`). False when replay ended.
+    /// Prepares for a piece that this worker applies alone (`transactions`). False when replay ended.
     pub(crate) fn begin_alone(&mut self, flight: &InFlight) -> bool {
         self.follows = flight.copied.is_none();
         self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
@@ -293,14 +302,14 @@ impl Worker {
         !self.ending.gives_up()
     }
 
-    /// Applies changes of a piece one after the other, whatever lanes they are in, one lane locked at a time. Nobody else
-    /// may work on the rows they touch.
+    /// Applies ops of a piece in order, in whatever lanes they are, locking one lane at a time. No other thread may
+    /// work on the rows they touch.
     pub(crate) fn apply_in_log_order(&mut self, flight: &InFlight, ops: &[RowOp]) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
         let mut carried_out = 0;
-        // What was applied before is through, so a failure there is known.
+        // Everything before the barrier is applied by now, so its failures are known.
         let mut limit = self.publisher.limit();
         for op in ops {
             let shape = decoded.shape_of(op);
@@ -326,7 +335,7 @@ impl Worker {
         self.rows.fetch_add(carried_out, Ordering::Relaxed);
     }
 
-    /// One op, and what foreign keys do with it.
+    /// Applies one op, and the foreign key actions that follow from it.
     fn apply_and_follow(
         &mut self,
         piece: &SequencedPiece,
@@ -341,7 +350,7 @@ impl Worker {
             self.parent = self.image_of(decoded, shape, op, layers)?;
         }
         self.apply_across(piece, shape, op, sequence, oldest_needed, layers)?;
-        // Replay itself follows them; the changes of a copy taken beside it do not once more.
+        // Replay follows them already, for all tables; the pieces of a table copy must not repeat that.
         let follows = self.follows && op.flags & (CASCADE_NEW | CASCADE_GONE) != 0;
         let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| follows) else {
             return Ok(());
@@ -352,7 +361,7 @@ impl Worker {
         cascade.follow(&shape.plan.def, &self.parent, new.as_deref())
     }
 
-    /// The newest full image of the row an op names.
+    /// Returns the newest full image of the row that an op names.
     fn image_of(
         &self,
         decoded: &DecodedPiece,
@@ -389,7 +398,7 @@ impl Worker {
         let change = match op.kind {
             OpKind::MoveFrom => {
                 if self.check == CheckImages::Settling {
-                    // What the row was may be of a later moment here than in the log, in columns nobody logged.
+                    // The stored row may be newer than the log here, in columns that were not logged.
                     return Err(RowError { kind: RowErrorKind::Unsettled });
                 }
                 let (table, key) = (table_shape(shape), decoded.bytes(op.key));
@@ -426,7 +435,7 @@ impl Worker {
     }
 }
 
-/// The lane for its one writer.
+/// Locks a lane for its one writer.
 ///
 /// # Panics
 /// When the store has no such lane.
@@ -438,7 +447,7 @@ pub(crate) fn lane_of(layers: &Layers, index: usize) -> LaneGuard<'_> {
     }
 }
 
-/// Brings what the next ops need into the cache: their images, and what the store holds of their rows.
+/// Prefetches into the cache what the next ops need: their images, and the store's entries for their rows.
 #[inline]
 fn warm(lane: &Lane, lane_index: usize, layers: &Layers, decoded: &DecodedPiece, ops: &[RowOp]) {
     let mut touched = 0;
@@ -479,7 +488,7 @@ fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> BeforeIma
 #[inline]
 fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool) -> RowChange<'a> {
     match op.kind {
-        // A `MoveToJson` is put together where it is applied.
+        // For `MoveToJson` this is a placeholder: its image is merged in `apply_across`.
         OpKind::Insert | OpKind::MoveTo | OpKind::MoveToJson => RowChange::Insert { image: decoded.bytes(op.after) },
         OpKind::Update => RowChange::Update { before: before(decoded, shape, op), image: decoded.bytes(op.after) },
         OpKind::Merge => RowChange::Merge {
@@ -503,7 +512,7 @@ fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool)
     }
 }
 
-/// The columns in after images; None for all.
+/// Bitmap of the columns present in after images; None if all are.
 fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<&'a [u8]> {
     (shape.after_present.len > 0).then(|| decoded.bytes(shape.after_present))
 }
@@ -522,7 +531,7 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
     let piece = &flight.piece;
     let decoded = &piece.decoded;
     let transaction = decoded.transactions.get(op.transaction as usize);
-    // A slice's own transaction entry knows the GTID too.
+    // The entry of a later slice carries the GTID too.
     let gtid = transaction.and_then(|t| t.gtid);
     let table = decoded.shape_of(op).plan.def.full_name();
     let key = decoded.bytes(op.key);

@@ -1,7 +1,7 @@
-//! Threads and queues for the grain of transactions.
+//! Threads and queues of the grain of transactions.
 //!
-//! In: pieces of one transaction each from split. Out: what workers apply. Never here: a decision: those are the stepped
-//! structs' ([`SequenceStage`], [`Scheduler`], `TransactionWorker`).
+//! In: pieces of one transaction each, from split. Out: jobs for the workers. Never here: a decision; the stepped
+//! structs make those ([`SequenceStage`], [`Scheduler`], `TransactionWorker`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,10 +27,10 @@ use crate::publish::Publisher;
 use crate::stages::SequenceStage;
 use crate::threads::Threads;
 
-/// A piece with what was found out about it.
+/// A decoded piece, with the tracker's facts about it.
 type Prepared = (DecodedPiece, Facts);
 
-/// Starts decoders, scheduler and workers; what happens is counted.
+/// Starts decoders, scheduler and workers. Returns their counters.
 pub(crate) fn start(replay: Replay<'_>, options: TransactionOptions) -> Arc<TransactionCounters> {
     let Replay { shared, split, target, decode, decoders, working } = replay;
     let Shared { threads, store, publisher, .. } = shared;
@@ -95,14 +95,14 @@ pub(crate) fn start(replay: Replay<'_>, options: TransactionOptions) -> Arc<Tran
     counters
 }
 
-/// Where the scheduling thread's pieces come from.
+/// Source of the scheduling thread's pieces.
 enum Input {
     Decoders(Front<Prepared>),
-    /// It decodes them itself, as stock.
+    /// Undecoded pieces: the scheduling thread decodes them itself, like stock MySQL.
     Split(Split, Box<FactsDecoder>, Receiver<SpareBuffers>),
 }
 
-/// What the scheduling thread works with.
+/// State of the scheduling thread.
 struct Scheduling {
     threads: Arc<Threads>,
     pause: Arc<Pause>,
@@ -149,7 +149,7 @@ impl Scheduling {
         }
     }
 
-    /// All pieces that are next in order; false when replay ends here.
+    /// Hands out all pieces that are next in order; false when replay ends here.
     fn hand_out(&mut self) -> bool {
         let Scheduling { threads, stage, hands, pieces, .. } = self;
         let ended = || threads.ending().stops_handing_on();
@@ -183,7 +183,7 @@ fn received<T>(received: Received<T>) -> Result<T, RecvTimeoutError> {
     }
 }
 
-/// The workers' queues; closed when the scheduling thread ends, however it does.
+/// The workers' queues. Closed on drop, so that workers end however the scheduling thread does.
 struct Queues(Vec<Arc<WorkerQueue>>);
 
 impl Queues {
@@ -198,7 +198,7 @@ impl Drop for Queues {
     }
 }
 
-/// Hands transactions to workers.
+/// Schedules transactions and hands them to workers.
 struct Hands {
     options: TransactionOptions,
     queues: Queues,
@@ -208,12 +208,12 @@ struct Hands {
     counters: Arc<TransactionCounters>,
     ending: Arc<Ending>,
     publisher: Arc<Publisher>,
-    /// By piece number, until its turn comes.
+    /// Facts by piece number, kept until the piece is sequenced.
     found: BTreeMap<u64, Found>,
 }
 
 impl Hands {
-    /// False when replay ends before the piece is in a worker's hands.
+    /// Gives a piece to a worker. False when replay ends first.
     fn give(&mut self, flight: Arc<InFlight>) -> bool {
         let found = self.found.remove(&flight.piece().decoded.piece.number);
         let placed = self.scheduler.place(flight.piece(), found);
@@ -221,7 +221,7 @@ impl Hands {
         self.counters.note(tracker);
         self.counters.keyless_raised.store(keyless_raised, Ordering::Relaxed);
         let Some(placed) = placed else {
-            // Nothing of a transaction: events between transactions, or the stop before one.
+            // The piece holds no transaction: only events between two, or the stop before one.
             flight.complete(&self.publisher);
             return true;
         };
@@ -252,7 +252,7 @@ impl Hands {
         true
     }
 
-    /// As stock: looks for an idle worker again and again, giving up the core in between.
+    /// Chooses a worker. If only an idle one will do, polls for it and yields the core in between, like stock MySQL.
     fn find_worker(&mut self, placed: &super::Placed) -> Option<usize> {
         let only_idle = self.options.wait == WaitAt::Scheduler;
         let mut looked = false;
@@ -277,14 +277,15 @@ impl Hands {
         }
     }
 
-    /// One job for each event: the Gtid event first, each rows event with its rows, the rest without.
+    /// Pushes one job per event: the control events first, then each rows event with its ops, and one control event
+    /// at the end.
     fn push_events(&self, queue: &WorkerQueue, task: &Arc<Task>) {
         let decoded = &task.flight.piece().decoded;
         let events = task.placed.events.max(1) as usize;
         let rows = row_events(decoded, events);
         let idle = events.saturating_sub(rows.len());
         let all = op_count(decoded);
-        // Control events stand in front of their rows events.
+        // Control events come before their rows events, and carry no ops.
         let empty = std::iter::repeat_n(0..0, idle.saturating_sub(1));
         let last = std::iter::repeat_n(all..all, idle.min(1));
         let jobs: Vec<Range<usize>> = empty.chain(rows).chain(last).collect();
@@ -301,8 +302,8 @@ fn op_count(decoded: &DecodedPiece) -> usize {
     decoded.lanes.iter().map(Vec::len).sum::<usize>() + decoded.barrier.len()
 }
 
-/// The ops of each rows event; all in one where they are not told apart by the log's own events (a payload), or where the
-/// piece's lists are not in log order (rows written anew).
+/// Returns the range of ops of each rows event; a single range where the log does not separate them (a payload), or
+/// where the piece's lists are not in log order (rewritten rows).
 fn row_events(decoded: &DecodedPiece, events: usize) -> Vec<Range<usize>> {
     let all = op_count(decoded);
     let mut ranges = Vec::new();

@@ -1,8 +1,8 @@
-//! The low-water mark: the highest number up to which every transaction is done.
+//! The low-water mark: the highest sequence number up to which every transaction is done.
 //!
-//! In: numbers of finished transactions, in any order. Out: the mark, and its waiters woken when it has reached what they
-//! wait for, nobody before. Mirrors `get_lwm_timestamp` and the signal in `slave_worker_ends_group`. Never here: a mark that
-//! passes a transaction that is not done.
+//! In: sequence numbers of finished transactions, in any order. Out: the mark; waiters are woken only once it reaches
+//! the lowest number that any of them awaits. Mirrors `get_lwm_timestamp` and the signal in
+//! `slave_worker_ends_group`. Never here: a mark that passes a transaction that is not done.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -12,38 +12,38 @@ use crate::ending::Ending;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// How long a wait lasts before it is looked whether replay ends.
+/// Interval at which a wait checks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What became of a wait.
+/// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// There was nothing to wait for.
+    /// The mark had reached the number already.
     No,
-    /// It took some time.
+    /// The thread waited.
     Yes,
-    /// Replay ends, and the mark is not there.
+    /// Replay ends, and the mark has not reached the number.
     GivenUp,
 }
 
 struct State {
     low: u64,
-    /// Of the transactions behind the mark, which are done.
+    /// For each transaction after the mark, whether it is done.
     done: VecDeque<bool>,
-    /// The lowest number somebody waits for.
+    /// The lowest number that a thread waits for.
     awaited: u64,
 }
 
-/// See the module.
+/// The mark, with the finished transactions beyond it.
 pub struct LowWaterMark {
     state: Mutex<State>,
     moved: Condvar,
-    /// `State::low`, to be read without the lock.
+    /// Copy of `State::low` that is read without the lock.
     low: AtomicU64,
 }
 
 impl LowWaterMark {
-    /// Everything up to `low` is done.
+    /// Creates a mark at `low`: everything up to there is done.
     #[must_use]
     pub fn new(low: u64) -> LowWaterMark {
         LowWaterMark {
@@ -57,16 +57,16 @@ impl LowWaterMark {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The mark.
+    /// Returns the mark.
     #[must_use]
     pub fn low(&self) -> u64 {
         self.low.load(Ordering::Acquire)
     }
 
-    /// The transaction is done.
+    /// Marks a transaction as done.
     ///
     /// # Panics
-    /// When it was done before.
+    /// When the transaction was marked before.
     pub fn finish(&self, number: u64) {
         let mut state = self.lock();
         assert!(number > state.low, "transaction {number} is done twice");
@@ -84,7 +84,7 @@ impl LowWaterMark {
         }
         self.low.store(state.low, Ordering::Release);
         if state.low >= state.awaited {
-            // Those who wait for more say so again.
+            // Waiters for a higher number register again.
             state.awaited = u64::MAX;
             drop(state);
             self.moved.notify_all();

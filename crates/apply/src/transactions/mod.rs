@@ -1,21 +1,24 @@
-//! The grain of whole transactions: a scheduler hands each one to a worker, as MySQL's multi-threaded applier does.
+//! The grain of whole transactions: a scheduler hands each transaction to one worker, as MySQL's multi-threaded
+//! applier does.
 //!
-//! In: sequenced pieces of one transaction (or a slice of one) each. Out: rows in the store, committed through the publisher.
-//! A [`Scheduler`] says what each transaction must wait for, by a dependency tracker; a [`LowWaterMark`] knows how far the
-//! finished prefix reaches; workers take transactions from queues of their own. Never here: the rows grain, which shares
-//! nothing with it but the stages around.
+//! In: sequenced pieces of one transaction (or a slice of one) each. Out: rows in the store, committed through the
+//! publisher. A [`Scheduler`] determines, by a dependency tracker, what each transaction must wait for; a
+//! [`LowWaterMark`] tracks the end of the finished prefix; each worker takes transactions from its own queue. Never
+//! here: the rows grain, which shares only the stages around it.
 //!
 //! # Invariants
-//! - Per key, versions are appended in the order of their sequence numbers. A transaction's rows are applied only when the
-//!   low-water mark has reached its `last_committed`, and the tracker never stamps it below a transaction that touches one
-//!   of its rows. For rows without a key the store asks for more than any tracker gives (equal images of one table are one
-//!   key with a count, and transactions that insert them may overlap), so the scheduler keeps transactions of one such image
-//!   in order itself. Rows of different keys may be written in any order, in any lane: a lane is locked for one row.
-//! - What is visible is a prefix of the log, whether commits are ordered or not: the publisher moves the watermark over
-//!   finished transactions only. With the order preserved, a worker besides keeps its transaction until all before it are
-//!   committed, as `replica_preserve_commit_order` has it.
-//! - The transaction with the lowest number that is not done never waits: all it depends on is done, its turn to commit has
-//!   come, and it is at the head of its worker's queue, for transactions are handed out in order. So somebody always goes on.
+//! - Per key, versions are appended in the order of their sequence numbers. A transaction's rows are applied only
+//!   after the low-water mark has reached its `last_committed`, and the tracker never stamps that below a transaction
+//!   that touches one of its rows. For rows without a key the store demands more than any tracker gives: equal images
+//!   of one table are one key with a count, and a tracker lets transactions that insert them overlap. The scheduler
+//!   therefore keeps transactions of one such image in order itself. Rows of different keys may be written in any
+//!   order, in any lane: a lane is locked for one row.
+//! - Readers see a prefix of the log, whether commits are ordered or not: the publisher moves the watermark over
+//!   finished transactions only. With the order preserved, a worker also keeps its transaction until all before it
+//!   are committed, like `replica_preserve_commit_order`.
+//! - Progress: the unfinished transaction with the lowest number never waits. All its dependencies are done, its
+//!   turn to commit has come, and it is at the head of its worker's queue, because transactions are handed out in
+//!   order.
 
 pub(crate) mod driver;
 #[cfg(test)]
@@ -32,55 +35,57 @@ use decode::trackers::{TrackerCounts, TrackerOptions};
 pub use low_water_mark::LowWaterMark;
 pub use scheduler::{Placed, Scheduler};
 
-/// Who waits until a transaction's dependencies are done.
+/// Which thread waits for a transaction's dependencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitAt {
-    /// The worker that has the transaction; the scheduler goes on.
+    /// The worker that holds the transaction; the scheduler continues.
     #[default]
     Worker,
-    /// The scheduler, and with it everything behind (`Mts_submode_logical_clock::wait_for_last_committed_trx`); it gives a
-    /// transaction to a worker only that has none, and looks for one in a loop, as stock.
+    /// The scheduler, and with it everything after the transaction
+    /// (`Mts_submode_logical_clock::wait_for_last_committed_trx`). It hands transactions only to idle workers, and
+    /// polls for one in a loop, like stock MySQL.
     Scheduler,
 }
 
 /// Whether workers commit in log order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitOrder {
-    /// A worker keeps its transaction until all before it are committed (`replica_preserve_commit_order=ON`).
+    /// A worker commits its transaction only after all before it (`replica_preserve_commit_order=ON`).
     #[default]
     Preserved,
-    /// A worker is done with its transaction once its rows are in. Readers see whole prefixes all the same.
+    /// A worker is done with a transaction once its rows are written. Readers see whole prefixes all the same.
     Free,
 }
 
-/// How transactions get to workers.
+/// How transactions are handed to workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandOff {
-    /// Whole: one turn of a worker's queue each.
+    /// Whole: one queue entry per transaction.
     #[default]
     Batch,
-    /// Event by event, each passing one latch that all share, twice (`append_item_to_jobs`, `remove_item_from_jobs`,
-    /// `Relay_log_info::pending_jobs_lock`).
+    /// Event by event; each takes a latch shared by all workers, twice (`append_item_to_jobs`,
+    /// `remove_item_from_jobs`, `Relay_log_info::pending_jobs_lock`).
     Event,
 }
 
 /// `mts_slave_worker_queue_len_max` of MySQL 8.0 to 9.7.
 pub const WORKER_QUEUE_EVENTS_STOCK: usize = 16_384;
-/// 64 times as many, as the patched server of chapter 10.3.2 has it.
+/// 64 times as many, like the patched server of chapter 10.3.2.
 pub const WORKER_QUEUE_EVENTS: usize = 1_048_576;
 
 /// How transactions are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// What a transaction must wait for.
+    /// Dependency tracker: determines what a transaction must wait for.
     pub tracker: TrackerOptions,
-    /// Who waits.
+    /// Thread that waits for dependencies.
     pub wait: WaitAt,
-    /// The order of commits.
+    /// Order of commits.
     pub commit_order: CommitOrder,
-    /// The way to workers.
+    /// Granularity of the hand-over to workers.
     pub hand_off: HandOff,
-    /// Events a worker's queue holds, at least 1. A transaction handed over whole that has more waits for an empty queue.
+    /// Capacity of a worker's queue in events, at least 1. A larger transaction, handed over whole, waits for an
+    /// empty queue.
     pub worker_queue_events: usize,
 }
 
@@ -96,7 +101,7 @@ impl Default for TransactionOptions {
     }
 }
 
-/// What happened so far; counters that threads share.
+/// Counters of the grain of transactions, shared by its threads.
 #[derive(Debug, Default)]
 pub struct TransactionCounters {
     pub(crate) transactions: AtomicU64,
@@ -117,39 +122,40 @@ pub struct TransactionCounters {
     pub(crate) distance: AtomicU64,
 }
 
-/// [`TransactionCounters`] at a moment.
+/// Snapshot of [`TransactionCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
     /// Transactions scheduled.
     pub transactions: u64,
     /// Times the scheduler waited for a transaction's dependencies ("Waiting for dependent transaction to commit").
     pub scheduler_waits: u64,
-    /// Times a worker did.
+    /// Times a worker waited for a transaction's dependencies.
     pub worker_waits: u64,
     /// Times a worker waited for its turn to commit ("Waiting for preceding transaction to commit").
     pub commit_waits: u64,
     /// Times the scheduler waited for room in a worker's queue ("Waiting for Replica Worker queue").
     pub queue_waits: u64,
-    /// Times the scheduler looked for an idle worker and found none at once.
+    /// Times the scheduler found no idle worker at the first look.
     pub idle_waits: u64,
-    /// Turns of the workers' queues: transactions, slices of one, or events.
+    /// Entries of the workers' queues: transactions, slices of one, or events.
     pub jobs: u64,
     /// Times the shared latch was taken.
     pub latches: u64,
-    /// Times somebody else had it.
+    /// Times the shared latch was held by another thread.
     pub latches_contended: u64,
-    /// Pieces that the scheduling thread decoded itself before it sequenced them.
+    /// Pieces that the scheduling thread decoded itself.
     pub decoded_by_scheduler: u64,
-    /// Transactions that wait for an earlier one of the same row without a key though the tracker did not say so.
+    /// Transactions that wait for an earlier one because of a row without a key, although the tracker did not demand
+    /// it.
     pub keyless_raised: u64,
-    /// The most transactions that were in workers' hands at once.
+    /// Largest number of transactions in workers' hands at once.
     pub at_once_max: u64,
-    /// What the tracker met.
+    /// Counters of the tracker.
     pub tracker: TrackerCounts,
 }
 
 impl TransactionCounters {
-    /// The counters now.
+    /// Returns the current counts.
     #[must_use]
     pub fn snapshot(&self) -> TransactionCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

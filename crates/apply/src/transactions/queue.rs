@@ -13,25 +13,25 @@ use super::{TransactionCounters, add};
 use crate::ending::Ending;
 use crate::in_flight::InFlight;
 
-/// How long a wait lasts before it is looked whether replay ends.
+/// Interval at which a wait checks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A piece on its way to a worker.
+/// A piece handed to a worker.
 pub(super) struct Task {
     pub flight: Arc<InFlight>,
     pub placed: Placed,
 }
 
-/// One turn of a worker.
+/// One entry of a worker's queue.
 pub(super) struct Job {
     pub task: Arc<Task>,
-    /// Ops of the piece to apply, counted over its lists.
+    /// Range of ops to apply, counted over the piece's lists.
     pub ops: Range<usize>,
-    /// The piece begins with it.
+    /// True for the piece's first job.
     pub first: bool,
-    /// The piece ends with it.
+    /// True for the piece's last job.
     pub last: bool,
-    /// What it takes of the queue.
+    /// Events it occupies in the queue.
     pub events: usize,
 }
 
@@ -42,13 +42,13 @@ struct State {
     closed: bool,
 }
 
-/// See the module.
+/// Bounded queue of one worker.
 pub(super) struct WorkerQueue {
     state: Mutex<State>,
     filled: Condvar,
     drained: Condvar,
     capacity: usize,
-    /// Transactions given to the worker and not done.
+    /// Number of transactions given to the worker and not done.
     busy: AtomicUsize,
 }
 
@@ -67,8 +67,8 @@ impl WorkerQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a job behind the others, once there is room; true when that took a wait. A job larger than the queue goes in
-    /// when the queue is empty. When replay gives up it goes in at once, for nobody will look at it.
+    /// Appends a job once there is room; true if that took a wait. A job larger than the capacity waits for an empty
+    /// queue. When replay gives up the job is appended at once, since nobody will apply it.
     pub(super) fn push(&self, job: Job, ending: &Ending) -> bool {
         let mut state = self.lock();
         let mut waited = false;
@@ -83,7 +83,7 @@ impl WorkerQueue {
         waited
     }
 
-    /// The next job; None when there will be none.
+    /// Waits for the next job; None once the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -100,7 +100,7 @@ impl WorkerQueue {
         }
     }
 
-    /// Nothing more comes.
+    /// Closes the queue: no job follows.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();
@@ -119,7 +119,8 @@ impl WorkerQueue {
     }
 }
 
-/// `Relay_log_info::pending_jobs_lock` and what it guards.
+/// Count of queued events under one latch for all workers, like `Relay_log_info::pending_jobs_lock`. It exists to
+/// measure the cost of that latch.
 #[derive(Default)]
 pub(super) struct PendingJobs {
     jobs: Mutex<u64>,

@@ -1,6 +1,7 @@
-//! What each transaction must wait for, and which worker gets it.
+//! Scheduling: what each transaction must wait for, and which worker gets it.
 //!
-//! In: sequenced pieces in log order with what their events say. Out: [`Placed`]. Stepped by one thread. Never here: a wait.
+//! In: sequenced pieces in log order, with facts from their events. Out: [`Placed`]. Stepped by one thread. Never
+//! here: a wait.
 
 use std::collections::HashMap;
 
@@ -9,54 +10,55 @@ use catalog::{Catalog, Identity};
 use decode::trackers::{Extractor, Facts, Rules, Tracker, TrackerCounts, TrackerOptions};
 use decode::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, OpKind, SequencedPiece};
 
-/// Images of rows without a key that are remembered; when there are more, all not remembered count as changed by the newest.
+/// Limit of remembered images of rows without a key. Beyond it, all forgotten ones count as changed by the newest
+/// transaction.
 const KEYLESS_MAX: usize = 1 << 18;
 
 const CASCADES: u8 = CASCADE_OLD | CASCADE_NEW | CASCADE_GONE;
 
-/// A piece's place among the transactions.
+/// Where a piece lies among the transactions, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Its transaction's number.
+    /// Sequence number of its transaction.
     pub number: u64,
-    /// Every transaction up to this one must be done before its rows are applied.
+    /// Sequence number up to which every transaction must be done before its rows are applied.
     pub last_committed: u64,
-    /// Its events, those of a payload counted as one.
+    /// Number of events; a payload counts as one.
     pub events: u32,
-    /// It begins its transaction: a slice that goes on does not.
+    /// True if its transaction begins with it; false for a later slice.
     pub begins: bool,
-    /// It ends its transaction.
+    /// True if its transaction ends with it.
     pub ends: bool,
 }
 
-/// What a decoder found out about a piece before it was in its place.
+/// The tracker's facts about a piece, found by a decoder before the piece was sequenced.
 pub(crate) struct Found {
     pub facts: Facts,
-    /// Under which catalog; None: the piece was not decoded.
+    /// Version of the catalog used; None if the piece was not decoded.
     pub catalog_version: Option<u64>,
 }
 
-/// See the module.
+/// Determines dependencies and chooses workers.
 pub struct Scheduler {
     tracker: Tracker,
     needs_claims: bool,
     extractor: Extractor,
-    /// The source began a file, and no transaction came since.
+    /// True if the source began a file and no transaction followed yet.
     new_file: bool,
-    /// The catalog behind the last piece.
+    /// Catalog after the last piece.
     catalog: Catalog,
-    /// Who changed the copies of a row without a key last, by the image's hash.
+    /// Last transaction that changed the copies of a row without a key, by the image's hash.
     keyless: HashMap<u64, u64>,
     keyless_floor: u64,
     keyless_raised: u64,
-    /// The tracker claims the tables that unlogged cascades reach.
+    /// True if the tracker claims the tables that unlogged cascades reach.
     claims_cascades: bool,
-    /// The open transaction's worker.
+    /// Worker of the open transaction.
     open: Option<usize>,
 }
 
 impl Scheduler {
-    /// A scheduler behind transaction `start`, whose catalog is `catalog`.
+    /// Creates a scheduler that continues after transaction `start`, whose catalog is `catalog`.
     #[must_use]
     pub fn new(options: TrackerOptions, start: SequenceNumber, catalog: Catalog) -> Scheduler {
         Scheduler {
@@ -73,8 +75,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes the next piece of the log, which holds one transaction, a slice of one, or none (None then). `found` is what
-    /// was found out about it where it was decoded; what is missing or was decoded again is found out here.
+    /// Places the next piece of the log, which holds one transaction or a slice of one; None if it holds neither.
+    /// `found` has the decoder's facts; facts that are missing, or from another catalog version, are computed here.
     pub(crate) fn place(&mut self, piece: &SequencedPiece, found: Option<Found>) -> Option<Placed> {
         let decoded = &piece.decoded;
         let facts = match found {
@@ -113,12 +115,13 @@ impl Scheduler {
         })
     }
 
-    /// The last transaction that changed the copies of a row without a key that this one changes.
+    /// Returns the last transaction that changed a row without a key that this one changes too; 0 if none.
     fn keyless_before(&mut self, piece: &SequencedPiece, number: u64) -> u64 {
         let decoded = &piece.decoded;
         let ops = decoded.lanes.iter().flatten().chain(&decoded.barrier);
         if !self.claims_cascades && decoded.barrier.iter().any(|op| op.flags & CASCADES != 0) {
-            // The rows that foreign keys change with it are in no log, and may be such rows.
+            // Foreign keys change rows that are not in the log, possibly rows without a key, so wait for everything
+            // earlier.
             self.keyless.clear();
             self.keyless_floor = number;
             return number - 1;
@@ -143,14 +146,15 @@ impl Scheduler {
         before
     }
 
-    /// What the tracker met, and how many transactions of rows without a key were kept in order beyond it.
+    /// Returns the tracker's counters, and the number of transactions held back only for rows without a key.
     #[must_use]
     pub fn counts(&self) -> (TrackerCounts, u64) {
         (self.tracker.counts(), self.keyless_raised)
     }
 
-    /// The worker for a piece: that of the open transaction, else the first idle one, else the one with the fewest
-    /// transactions; None where only an idle one will do. `busy`: transactions of each.
+    /// Chooses the worker for a piece: that of the open transaction, else the first idle one, else the one with the
+    /// fewest transactions; None if only an idle one will do and there is none. `busy` yields each worker's number of
+    /// transactions.
     pub fn choose(&mut self, placed: &Placed, busy: impl Iterator<Item = usize>, only_idle: bool) -> Option<usize> {
         let chosen = match self.open {
             Some(open) if !placed.begins => Some(open),

@@ -1,8 +1,8 @@
-//! A worker that takes whole transactions.
+//! A worker that applies whole transactions.
 //!
-//! In: jobs of its queue. Out: rows in whatever lanes they belong to, each lane locked for one row; the transaction
-//! committed. Never here: rows of a transaction whose dependencies are not done; a commit out of turn, where the order is
-//! preserved.
+//! In: jobs from its queue. Out: rows in whatever lanes they belong to, each lane locked for one row; the transaction
+//! committed. Never here: rows of a transaction whose dependencies are not done; a commit out of order, where the
+//! order is preserved.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::ending::Ending;
 use crate::in_flight::InFlight;
 use crate::worker::{Worker, lane_of};
 
-/// See the module.
+/// One worker of the grain of transactions.
 pub(super) struct TransactionWorker {
     pub worker: Worker,
     pub store: Arc<Store>,
@@ -30,22 +30,22 @@ pub(super) struct TransactionWorker {
     pub counters: Arc<TransactionCounters>,
     pub ending: Arc<Ending>,
     pub spare: Sender<SpareBuffers>,
-    /// Lanes the piece in hand touches.
+    /// Per lane, whether the piece in hand touched it.
     pub touched: Vec<bool>,
     pub tables: Vec<TableId>,
-    /// Replay gave up inside the piece in hand.
+    /// True if replay gave up inside the piece in hand.
     pub given_up: bool,
 }
 
 impl TransactionWorker {
-    /// Works until the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(super) fn run(mut self) {
         while let Some(job) = self.queue.pop() {
             self.step(job);
         }
     }
 
-    /// One turn.
+    /// Processes one job.
     pub(super) fn step(&mut self, job: Job) {
         let Job { task, ops, first, last, .. } = job;
         if first {
@@ -62,7 +62,8 @@ impl TransactionWorker {
         }
     }
 
-    /// Waits for what the piece depends on.
+    /// Waits for the piece's dependencies, then drops and completes the tables that its statement names. False when
+    /// replay gives up.
     fn begin(&mut self, task: &Task) -> bool {
         if self.options.wait == WaitAt::Worker {
             match self.mark.wait(task.placed.last_committed, &self.ending) {
@@ -78,7 +79,8 @@ impl TransactionWorker {
         let (dropped, altered) = (&flight.piece().dropped, &flight.piece().altered);
         if !dropped.is_empty() || !altered.is_empty() {
             let oldest_needed = self.store.visibility().oldest_needed();
-            // Everybody who wrote into them is done: the statement claims its tables.
+            // No lock beyond the lane's is needed: the statement claims its tables, so everybody who wrote to them is
+            // done.
             for (index, touched) in self.touched.iter_mut().enumerate() {
                 let mut lane = lane_of(flight.layers(), index);
                 for (at, table) in dropped {
@@ -123,7 +125,7 @@ impl TransactionWorker {
         }
         let flight = Arc::into_inner(task).and_then(|task| Arc::into_inner(task.flight));
         if let Some(flight) = flight {
-            // Nobody wants them when the decoders are gone or have enough.
+            // Fails when the decoders are gone or have enough buffers; the buffers are freed then.
             let _ = self.spare.try_send(flight.into_spare());
         }
     }
@@ -146,7 +148,7 @@ impl TransactionWorker {
     }
 }
 
-/// Calls `each` with the parts of a piece's lists that a range over all of them covers.
+/// Calls `each` with the parts of a piece's op lists that a range over all of them covers.
 pub(super) fn each_list(decoded: &DecodedPiece, range: Range<usize>, mut each: impl FnMut(&[decode::RowOp])) {
     let mut start = 0;
     for ops in decoded.lanes.iter().chain(std::iter::once(&decoded.barrier)) {
