@@ -1,8 +1,8 @@
-//! Decode: everything that needs no order. Checksums, payloads, table maps, row boundaries, keys and their hashes.
+//! Decode: the work that needs no order. Checksums, payloads, table maps, row boundaries, keys and their hashes.
 //!
 //! In: a piece and the catalog of its epoch. Out: row changes by lane, as byte ranges of the piece. Never here: a
-//! column unpacked, the order between pieces, a row read under a definition that disagrees with its table map, an
-//! event that is not counted once as seen and once as what became of it.
+//! column unpacked; the order between pieces; a row read under a definition that disagrees with its table map; an
+//! event that is not counted exactly once as seen and once by its outcome.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,82 +28,82 @@ use crate::stop::StopClass;
 use crate::work::{LeftOut, TableMapEntry, Work};
 use crate::writes::StatementWrites;
 
-/// Schemas whose rows are the server's own business.
+/// Schemas of the server itself, which are not replicated.
 const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
 
-/// Table maps remembered under one catalog; sources give a table a new id each time they reopen it.
+/// Limit of table maps remembered under one catalog. Sources give a table a new id each time they reopen it.
 const MAPS_MAX: usize = 4096;
 
 const _: () = assert!(PREPARED_BYTES_MAX <= SPACE_BYTES, "what is kept for XA COMMIT fits into the side buffer");
 
-/// Emptied buffers a decoder keeps.
+/// Emptied buffers that a decoder keeps.
 const SPARE_MAX: usize = 8;
 
-/// What a decoder is told once.
+/// Settings of a decoder.
 #[derive(Clone, Default)]
 pub struct DecodeOptions {
     /// Number of lanes, a power of two.
     pub lanes: usize,
-    /// Transactions to leave out.
+    /// Transactions to skip.
     pub skip: SkipList,
-    /// Rows of tables that the catalog does not hold are left out: one table is followed.
+    /// Leave out rows of tables that the catalog does not hold; set when a single table is followed.
     pub known_only: bool,
-    /// A statement that cannot be interpreted and is about one table puts that table in quarantine, until it is copied;
-    /// else it stops replay.
+    /// Quarantine a table, until it is copied, because of a statement about it that cannot be interpreted. If false,
+    /// such a statement stops replay.
     pub quarantine: bool,
-    /// Which databases and tables are replicated, under which names. Asked once per table map that is new, never per row.
+    /// Which databases and tables are replicated, under which names. Consulted once per new table map, never per row.
     pub filters: Arc<ReplicationFilters>,
-    /// Counts the statements that change rows of tables in quarantine. Clones are the same.
+    /// Counts the statements that change rows of quarantined tables. Clones share the counts.
     pub writes: StatementWrites,
 }
 
-/// What a statement asks *sequence* to do.
+/// A statement, as handed to the ordered stage.
 pub(crate) struct Statement<'a> {
     pub query: QueryEvent<'a>,
     /// Index of its transaction in the piece.
     pub transaction: usize,
-    /// Version of the server that ran it, where the Gtid event says.
+    /// Version of the server that ran it, if the Gtid event has it.
     pub server_version: Option<u32>,
-    /// When it began at the source, µs since 1970.
+    /// When it began at the source, in µs since 1970.
     pub timestamp_us: u64,
     pub gtid: Option<Gtid>,
-    /// Of its event, or of the transaction when it is inside a compressed payload.
+    /// Relay log position of its event, or of the transaction if it is inside a compressed payload.
     pub position: LogPosition,
 }
 
-/// What became of a statement.
+/// Outcome of a statement.
 pub(crate) enum StatementOutcome {
     Applied,
     Recorded,
     NoEffect,
-    /// The copy of its table brings what it does.
+    /// The copy of its table will bring its effect.
     Superseded,
-    /// The operator's filters leave it out.
+    /// Left out by the operator's filters.
     Filtered,
 }
 
-/// What only the ordered stage knows, for a piece that it decodes itself.
+/// Access to the state of the ordered stage, for a piece that is decoded there.
 pub(crate) trait StatementSink {
-    /// The catalog now.
+    /// Returns the current catalog and its version.
     fn catalog(&self) -> (Catalog, u64);
-    /// Whether the piece's first transaction, begun in an earlier piece, is left out.
+    /// Returns why the piece's first transaction, begun in an earlier piece, is left out, if it is.
     fn continued(&self) -> Option<SkipReason>;
-    /// Takes a transaction into the executed ones; false when it is there already.
+    /// Adds a transaction to the executed set; false if it is in there already.
     fn admit(&mut self, gtid: Gtid) -> bool;
-    /// Events of the XA transaction being read; None outside one.
+    /// Events kept of the XA transaction being read; None outside one.
     fn aside(&mut self) -> &mut Option<Vec<u8>>;
-    /// What was put aside is prepared from here on.
+    /// Turns the kept events into a prepared transaction.
     fn prepare(&mut self, xid: String, gtid: Option<Gtid>, transaction: usize) -> Result<(), String>;
-    /// Takes a prepared transaction out; None when there is no such.
+    /// Removes a prepared transaction and returns it; None if there is none of this name.
     fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>>;
-    /// Puts a table in quarantine from the open transaction on, for this reason: its copy brings its rows. False, with nothing
-    /// done, where none is copied.
+    /// Quarantines a table from the open transaction on, for this reason: its copy will bring its rows. False, with
+    /// nothing done, if quarantine is not enabled.
     fn leave_to_copy(&mut self, table: &NamedTable, transaction: usize, why: &str) -> bool;
-    /// Carries a statement out.
+    /// Executes a statement.
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
 }
 
-/// What a table map stands for: None for a table whose rows are left out.
+/// The plan of a mapped table; None if its rows are left out.
 type MappedPlan = Result<Option<Arc<TablePlan>>, Fault>;
 
 struct CachedMap {
@@ -112,7 +112,7 @@ struct CachedMap {
     left_out: LeftOut,
 }
 
-/// See the module. One per thread; it keeps buffers and what it learned of tables.
+/// Decodes pieces. One per thread; keeps its buffers, and the tables seen under the current catalog.
 pub struct Decoder {
     options: DecodeOptions,
     catalog_version: u64,
@@ -124,12 +124,12 @@ pub struct Decoder {
     decompressor: Option<PayloadDecompressor>,
     unpacked: Vec<u8>,
     spare: Vec<SpareBuffers>,
-    /// Of the last piece's work, for the next one.
+    /// Scratch buffer, kept between pieces.
     counts: Vec<(u8, Category)>,
     tables: Vec<TableMapEntry>,
 }
 
-/// Where the bytes being decoded lie.
+/// Buffer that holds the bytes being decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Space {
     Data,
@@ -138,7 +138,7 @@ enum Space {
     Side,
 }
 
-/// Reason to stop at the event being decoded.
+/// Why replay must stop at the event being decoded.
 pub(crate) type Fault = (StopClass, String);
 
 pub(crate) fn corrupt(e: impl std::fmt::Display) -> Fault {
@@ -158,7 +158,8 @@ pub(crate) fn binlog_fault(e: binlog::BinlogError) -> Fault {
     (class, e.to_string())
 }
 
-/// A column of the key here that may be NULL at the source: its key is another one.
+/// Returns a column of the identifying key that the source allows to be NULL, which means that the source's key is a
+/// different one.
 fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option<&'d str> {
     let Identity::Columns(columns) = &def.identity else { return None };
     let column = columns.iter().find(|column| map.is_nullable(**column))?;
@@ -166,7 +167,7 @@ fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option
 }
 
 impl Decoder {
-    /// A decoder with nothing learned.
+    /// Creates a decoder.
     #[must_use]
     pub fn new(options: DecodeOptions) -> Decoder {
         Decoder {
@@ -184,14 +185,14 @@ impl Decoder {
         }
     }
 
-    /// Takes the buffers of a piece that is done with.
+    /// Takes the buffers of a completed piece for reuse.
     pub fn recycle(&mut self, spare: SpareBuffers) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(spare);
         }
     }
 
-    /// Decodes a piece of rows. A serial piece comes back as it is: *sequence* decodes it.
+    /// Decodes a piece of rows. A serial piece is returned undecoded: *sequence* decodes it.
     #[must_use]
     pub fn decode(&mut self, piece: Piece, catalog: &Catalog, version: u64) -> DecodedPiece {
         let serial = piece.kind != PieceKind::Rows;
@@ -204,7 +205,7 @@ impl Decoder {
         self.end(work)
     }
 
-    /// Decodes a piece in order: statements are carried out, and transactions already executed left out, by `sink`.
+    /// Decodes a piece in order: `sink` executes statements, and leaves out transactions that are executed already.
     pub(crate) fn decode_ordered(&mut self, piece: Piece, sink: &mut dyn StatementSink) -> DecodedPiece {
         let (catalog, version) = sink.catalog();
         let mut work = self.begin(piece, &catalog, version, Some(sink));
@@ -252,7 +253,7 @@ impl Decoder {
 
     fn end(&mut self, work: Work<'_>) -> DecodedPiece {
         let Work { mut out, mut tables, mut counts, held, .. } = work;
-        // Who follows one table reads what replay reads too.
+        // A follower of one table reads events that replay reads too, and must not note them twice.
         if !held.is_empty() && !self.options.known_only {
             self.options.skip.note(out.piece.number, held);
         }
@@ -268,7 +269,7 @@ impl Decoder {
         out
     }
 
-    /// Forgets what was learned under another catalog.
+    /// Forgets everything learned under another catalog version.
     fn learn(&mut self, version: u64) {
         if self.catalog_version != version {
             self.catalog_version = version;
@@ -298,12 +299,12 @@ impl Decoder {
             }
         }
         if work.out.stop.is_none() {
-            // Events outside transactions are counted here, and a slice closes what it holds of its transaction.
+            // Counts the events outside transactions. A slice also closes its part of the transaction here.
             work.close_transaction(end);
         }
     }
 
-    /// Opens the transaction that an earlier piece began, with the table maps it had.
+    /// Reopens the transaction that an earlier piece began, with its table maps.
     fn go_on(&mut self, work: &mut Work<'_>, start: usize) -> Result<(), Fault> {
         let begun = work.out.piece.begun;
         work.open_transaction(begun, start);
@@ -312,7 +313,7 @@ impl Decoder {
             None => begun.gtid.is_some_and(|gtid| work.skip.contains(&gtid)).then_some(SkipReason::Operator),
         };
         if let Some(open) = &mut work.open {
-            // Only transactions behind a BEGIN are cut into slices.
+            // Only transactions with a BEGIN are cut into slices.
             (open.bracketed, open.sliced) = (true, true);
             open.skipped = skipped;
         }
@@ -321,7 +322,7 @@ impl Decoder {
         }
         let context = std::mem::take(&mut work.out.piece.context);
         let read = self.read_context(work, &context);
-        // The piece may be decoded again, in order.
+        // Put the context back: the piece may be decoded again, in order.
         work.out.piece.context = context;
         read
     }
@@ -353,7 +354,7 @@ impl Decoder {
         let body = event_body(event, work.checksum).map_err(binlog_fault)?;
         if matches!(header.event_type, event_type::GTID | event_type::ANONYMOUS_GTID | event_type::GTID_TAGGED) {
             let gtid = GtidEvent::parse(header.event_type, body).map_err(binlog_fault)?;
-            // What stands before it belongs to no transaction.
+            // The events before it belong to no transaction.
             work.close_transaction(at);
             begin_transaction(work, Begun::of(&gtid), at);
             let skipped = work.open.as_ref().and_then(|open| open.skipped);
@@ -366,7 +367,7 @@ impl Decoder {
         Ok(len)
     }
 
-    /// One event, from the log or from a payload; true when the transaction ends with it.
+    /// Decodes one event, from the log or from a payload; true if its transaction ends with it.
     fn event(
         &mut self,
         work: &mut Work<'_>,
@@ -423,7 +424,7 @@ impl Decoder {
             event_type::INCIDENT => {
                 return Err(unsupported("the source reports lost events (Incident); its log is incomplete here"));
             }
-            // The file of a LOAD DATA in statement format: the copy of its table brings the rows.
+            // The file of a LOAD DATA in statement format. The copy of its table will bring the rows.
             event_type::BEGIN_LOAD_QUERY | event_type::APPEND_BLOCK | event_type::DELETE_FILE => {
                 BeginLoadQuery::parse(body).map_err(binlog_fault)?;
             }
@@ -445,7 +446,7 @@ impl Decoder {
         if payload.uncompressed_size.is_some_and(|size| size > limit) {
             return Err(unsupported("a compressed transaction of more than 1 GiB when expanded"));
         }
-        // The decompressor empties its output: later payloads of the piece take a copy.
+        // The decompressor clears its output, so later payloads of the piece are expanded elsewhere and appended.
         let out = if from == 0 { &mut bytes } else { &mut self.unpacked };
         let unpacked = match &mut self.decompressor {
             Some(decompressor) => decompressor.decompress_into(&payload, out, limit),
@@ -462,7 +463,7 @@ impl Decoder {
         result
     }
 
-    /// Events without checksums, one behind the other, that begin at `from` of a space.
+    /// Decodes consecutive events without checksums, which begin at `from` of a space.
     fn inner_events(&mut self, work: &mut Work<'_>, bytes: &[u8], from: usize, space: Space) -> Result<(), Fault> {
         let mut at = 0;
         while at < bytes.len() && !work.out.needs_serial {
@@ -499,7 +500,7 @@ impl Decoder {
                 work.open.as_ref().is_none_or(|open| !open.bracketed)
             }
             QueryKind::RollbackTo => {
-                // Written when what stands between savepoint and here could not be taken out of the log.
+                // Sources log it when the changes since the savepoint could not be removed from the log.
                 work.roll_back(Some(query.sql))?;
                 false
             }
@@ -515,8 +516,8 @@ impl Decoder {
         Ok(ends)
     }
 
-    /// Keeps an event of an XA transaction that is read in order: whether it is committed is only known at its end.
-    /// None when there is no such transaction; else whether it ends here.
+    /// Keeps an event of an XA transaction, since only its end tells whether it is committed. None if no XA
+    /// transaction is open; otherwise whether it ends here.
     fn put_aside(&mut self, work: &mut Work<'_>, header: &EventHeader, body: &[u8]) -> Result<Option<bool>, Fault> {
         let Some(sink) = &mut work.sink else { return Ok(None) };
         let Some(events) = sink.aside() else { return Ok(None) };
@@ -550,7 +551,7 @@ impl Decoder {
                 events.extend_from_slice(&header.encode());
                 events.extend_from_slice(body);
                 if header.event_type == event_type::TABLE_MAP {
-                    // What cannot be read is told here, not at the commit.
+                    // A table map that cannot be read is reported here, not at the commit.
                     self.table_map(work, body)?;
                 }
                 work.count(header.event_type, Category::Control);
@@ -560,7 +561,7 @@ impl Decoder {
         }
     }
 
-    /// XA COMMIT and XA ROLLBACK of what is prepared.
+    /// Handles XA COMMIT and XA ROLLBACK of a prepared transaction.
     fn resolve_xa(&mut self, work: &mut Work<'_>, header: &EventHeader, sql: &[u8]) -> Result<bool, Fault> {
         let (kind, xid) = QueryKind::with_xid(sql);
         let Some(xid) = xid else { return Err(corrupt("an XA statement without an xid")) };
@@ -581,8 +582,8 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Events that were kept are applied here: as if this transaction had them. Their rows are locked at the source from
-    /// XA PREPARE to XA COMMIT, and their tables against DDL, over a restart too: nothing in between concerned them.
+    /// Applies kept events as part of the current transaction. This is safe at any later place in the log: from XA
+    /// PREPARE to XA COMMIT the source locks their rows, and their tables against DDL, across restarts too.
     fn release(&mut self, work: &mut Work<'_>, events: &[u8]) -> Result<(), Fault> {
         let from = work.out.side.len();
         if from + events.len() > SPACE_BYTES {
@@ -623,11 +624,11 @@ impl Decoder {
         work.count(header.event_type, category);
         let Some(open) = &mut work.open else { return Ok(true) };
         open.kind = TransactionKind::Statement;
-        // Inside BEGIN … the transaction goes on; a statement of its own ends with itself.
+        // Inside BEGIN the transaction continues; a statement outside is a transaction of its own.
         Ok(!open.bracketed)
     }
 
-    /// What follows in the piece is decoded under another catalog.
+    /// Decodes the rest of the piece under another catalog.
     pub(crate) fn go_on_under(&mut self, work: &mut Work<'_>, (catalog, version): (Catalog, u64)) {
         work.catalog = catalog;
         work.out.catalog_version = version;
@@ -705,7 +706,7 @@ impl Decoder {
         Ok(Some(Arc::clone(plan)))
     }
 
-    /// Database and table as they are called here.
+    /// Returns database and table under their local names.
     fn name_here<'m>(&self, catalog: &Catalog, map: &TableMapEvent<'m>) -> (Cow<'m, str>, Cow<'m, str>) {
         let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
         if !self.options.filters.renames() {
@@ -715,7 +716,7 @@ impl Decoder {
         (Cow::Owned(renamed), name)
     }
 
-    /// What becomes of rows of a table that is left out.
+    /// Returns how rows of a left-out table are counted, and whether foreign keys lead from it to other tables.
     fn left_out_as(&self, catalog: &Catalog, map: &TableMapEvent<'_>) -> LeftOut {
         let (db, name) = self.name_here(catalog, map);
         let superseded = catalog.is_quarantined(&db, &name);
@@ -728,7 +729,7 @@ impl Decoder {
     }
 }
 
-/// The server's own schemas, compared as the source compares names.
+/// True for the server's own schemas, compared as the source compares names.
 fn is_system(db: &[u8], catalog: &Catalog) -> bool {
     SYSTEM_SCHEMAS.iter().any(|schema| {
         if catalog.lower_case_table_names() == 0 { db == *schema } else { db.eq_ignore_ascii_case(schema) }
@@ -742,7 +743,7 @@ fn category_of(reason: SkipReason) -> Category {
     }
 }
 
-/// Opens a transaction and finds out whether it is left out.
+/// Opens a transaction and determines whether it is left out.
 fn begin_transaction(work: &mut Work<'_>, begun: Begun, at: usize) {
     work.open_transaction(begun, at);
     let Some(gtid) = begun.gtid else { return };
@@ -764,8 +765,8 @@ fn open_without_gtid(work: &mut Work<'_>, header: &EventHeader) {
     }
 }
 
-/// An event of a transaction that is left out; true when the transaction ends with it. Looks at nothing that could
-/// be the reason for leaving it out.
+/// Counts an event of a transaction that is left out; true if the transaction ends with it. Parses no more than that
+/// needs, because the event may be left out for being unreadable.
 fn left_out(work: &mut Work<'_>, header: &EventHeader, body: &[u8], reason: SkipReason) -> Result<bool, Fault> {
     let category = category_of(reason);
     work.count(header.event_type, category);
@@ -773,7 +774,7 @@ fn left_out(work: &mut Work<'_>, header: &EventHeader, body: &[u8], reason: Skip
     Ok(match header.event_type {
         event_type::XID | event_type::XA_PREPARE => true,
         event_type::TRANSACTION_PAYLOAD => {
-            // For the ledger; what cannot be unpacked cannot be counted.
+            // Counted for the ledger. A payload that cannot be expanded cannot be counted.
             if let Ok(mut events) = TransactionPayload::parse(body).and_then(|payload| payload.events(u64::MAX)) {
                 while let Ok(Some((inner, body))) = events.next() {
                     work.count(inner.event_type, category);

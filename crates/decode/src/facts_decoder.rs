@@ -1,7 +1,7 @@
-//! A decoder that also finds out what trackers want to know.
+//! A decoder that also collects the facts that trackers need.
 //!
 //! In: a piece of one transaction, or a slice of one, and the catalog of its epoch. Out: its row changes and its
-//! [`Facts`]. Never here: which transaction waits for which.
+//! [`Facts`]. Never here: the decision which transaction waits for which.
 
 use catalog::Catalog;
 
@@ -9,12 +9,12 @@ use crate::decode::{DecodeOptions, Decoder};
 use crate::piece::{DecodedPiece, Piece, SpareBuffers};
 use crate::trackers::{Extractor, Facts};
 
-/// What a thread that decodes does with each piece.
+/// The work of a decoder thread.
 pub trait DecodePiece {
-    /// What comes of it.
+    /// Result of decoding one piece.
     type Decoded: Send + 'static;
 
-    /// Takes the buffers of a piece that is done with.
+    /// Takes the buffers of a completed piece for reuse.
     fn recycle(&mut self, spare: SpareBuffers);
 
     /// Decodes a piece under the catalog of its epoch.
@@ -33,7 +33,7 @@ impl DecodePiece for Decoder {
     }
 }
 
-/// See the module. One per thread.
+/// Decodes pieces and collects their facts. One per thread.
 pub struct FactsDecoder {
     decoder: Decoder,
     extractor: Extractor,
@@ -41,7 +41,7 @@ pub struct FactsDecoder {
 }
 
 impl FactsDecoder {
-    /// A decoder with nothing learned. Claims are extracted only where a tracker needs them.
+    /// Creates a decoder. Claims are extracted only if a tracker needs them.
     #[must_use]
     pub fn new(options: DecodeOptions, needs_claims: bool) -> FactsDecoder {
         FactsDecoder { decoder: Decoder::new(options), extractor: Extractor::default(), needs_claims }

@@ -1,9 +1,9 @@
-//! Following one table: what the log from a place on does to a copy of it, beside replay.
+//! Following one table: the log's changes to a copied table, decoded beside replay.
 //!
-//! In: chunks of the relay log from in front of the copy's GTID set on, the table's definition there. Out: pieces with
-//! the changes of this table alone, under the id of the copy, in log order. Never here: a change of a transaction that
-//! the copy holds already; a row behind a statement that changes the table (there the following ends: the copy is to be
-//! made anew); another table's rows.
+//! In: chunks of the relay log, starting before the copy's GTID set, and the table's definition at the copy. Out:
+//! pieces with the changes of this table alone, under the id of the copy, in log order. Never here: a change of a
+//! transaction that the copy already holds; a row after a statement that changes the table (following ends there, and
+//! the table must be copied again); another table's rows.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::sequence::{context_of, hold_prepared};
 use crate::split::Splitter;
 use crate::stop::{Stop, StopClass};
 
-/// Why a table cannot be followed further.
+/// Why following a table ended.
 #[derive(Debug)]
 pub enum FollowEnd {
-    /// A statement changed it, in words.
+    /// A statement changed the table; the text quotes it.
     Changed(String),
-    /// A statement changed its rows as text, and more of them may follow.
+    /// A statement changed its rows as text, and more such statements may follow.
     Written(String),
-    /// The log cannot be read on.
+    /// The log cannot be read any further.
     Stop(Box<Stop>),
 }
 
-/// See the module.
+/// Decodes the changes of one table from the log.
 pub struct TableFollower {
     splitter: Splitter,
     decoder: Decoder,
@@ -39,22 +39,22 @@ struct FollowState {
     /// Holds this table only.
     catalog: Catalog,
     def: Arc<TableDef>,
-    /// What the copy holds, and what was followed.
+    /// GTIDs that the copy holds, and those followed since.
     executed: GtidSet,
-    /// Whether the open (sliced) transaction is left out.
+    /// Why the open (sliced) transaction is left out, if it is.
     continued: Option<SkipReason>,
     changed: Option<String>,
-    /// Its rows, by a statement that says so as text.
+    /// True if `changed` is a statement that changed rows as text.
     written: bool,
     filters: Arc<ReplicationFilters>,
     prepared: PreparedSet,
-    /// Events of the XA transaction that is being read.
+    /// Events kept of the XA transaction being read.
     aside: Option<Vec<u8>>,
 }
 
 impl TableFollower {
-    /// A follower of `def`, whose rows were copied at `copied`. `catalog` is any catalog of the source: of it counts how
-    /// names are compared. Pieces hold memory of `gate`.
+    /// Creates a follower of `def`, whose rows were copied at `copied`. `catalog` may be any catalog of the source;
+    /// only its rule for comparing names is used. Pieces reserve memory in `gate`.
     #[must_use]
     pub fn new(
         mut options: DecodeOptions,
@@ -78,11 +78,11 @@ impl TableFollower {
         TableFollower { splitter: Splitter::new(gate), decoder: Decoder::new(options), state }
     }
 
-    /// Takes the next bytes of the log and hands every piece that changes the table to `emit`, which returns false to
-    /// stop.
+    /// Takes the next bytes of the log and passes every piece that changes the table to `emit`, which returns false
+    /// to stop.
     ///
     /// # Errors
-    /// [`FollowEnd`].
+    /// [`FollowEnd`] when the table cannot be followed any further.
     pub fn step(
         &mut self,
         file: &Arc<str>,
@@ -116,7 +116,7 @@ impl TableFollower {
         }
     }
 
-    /// The relay file ended.
+    /// Ends the relay file.
     ///
     /// # Errors
     /// When the file ends inside a transaction.
@@ -147,13 +147,13 @@ impl StatementSink for FollowState {
         hold_prepared(&mut self.prepared, xid, Prepared { number: 0, gtid, events })
     }
 
-    /// One that was prepared before the copy has no rows of this table: its lock would have held the copy off.
+    /// A transaction prepared before the copy has no rows of this table: its lock would have blocked the copy.
     fn resolve(&mut self, xid: &str) -> Option<Arc<Prepared>> {
         let none = || Arc::new(Prepared { number: 0, gtid: None, events: Vec::new() });
         Some(Arc::make_mut(&mut self.prepared).remove(xid).unwrap_or_else(none))
     }
 
-    /// This is its copy.
+    /// Refuses: the changes followed here are the copy's own.
     fn leave_to_copy(&mut self, _: &NamedTable, _: usize, _: &str) -> bool {
         false
     }
@@ -170,7 +170,8 @@ impl StatementSink for FollowState {
                 }
                 DdlEffect::NoEffect(_) | DdlEffect::Recorded(_) => false,
             },
-            // Most name tables that this catalog does not hold. One that cannot be read may be about ours.
+            // Most such statements name tables that this catalog does not hold. One that cannot be interpreted may
+            // concern this table.
             Err(_) => names(sql, &self.def.name),
         };
         if !changes {
@@ -182,7 +183,7 @@ impl StatementSink for FollowState {
     }
 }
 
-/// Whether the name stands anywhere in the statement.
+/// True if the name occurs anywhere in the statement.
 fn names(sql: &[u8], name: &str) -> bool {
     String::from_utf8_lossy(sql).to_lowercase().contains(&name.to_lowercase())
 }

@@ -1,9 +1,10 @@
-//! Split, decode, sequence: from relay log bytes to ordered pieces of row changes, one list per lane.
+//! Split, decode, sequence: turns relay log bytes into ordered pieces of row changes, one list per lane.
 //!
 //! In: chunks of the relay log. Out: pieces in source order, each with its transactions' sequence numbers and the
-//! changes of every lane; in `trackers`, which transaction each one must wait for. Never here: rows stored, threads (drivers
-//! give these structs threads and queues), a wait for a dependency between transactions. Invariants: a sequence number is given once, in source order, by one
-//! thread; no row is decoded under a table definition older or newer than the one at its place in the log.
+//! changes of every lane; `trackers` determines which transaction each one must wait for. Never here: stored rows,
+//! threads (drivers give these structs threads and queues), a wait for a dependency between transactions. Invariants:
+//! one thread assigns each sequence number once, in source order; every row is decoded under the table definition
+//! that is valid at its place in the log.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,15 +1,15 @@
-//! The bound on bytes between split and publish.
+//! The memory bound: bytes between split and publish.
 //!
-//! In: reservations in log order. Out: grants. Invariant: the oldest undone piece is always granted, so a piece
-//! larger than the bound goes through alone and nothing waits for memory that a later piece holds; who waits has said so
-//! before, since what it handed on may lie there unseen.
+//! In: reservations in log order. Out: grants. Invariants: the oldest unfinished piece is always granted, so a piece
+//! larger than the bound passes alone, and nothing waits for memory that a later piece holds; a thread flushes its
+//! output before it waits here, since pieces it has queued but not announced may hold the memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use base::Waiters;
 
-/// See the module.
+/// Limits the bytes between split and publish.
 pub struct MemoryGate {
     limit: u64,
     state: Mutex<State>,
@@ -25,14 +25,14 @@ struct State {
     open: bool,
 }
 
-/// Bytes held until dropped.
+/// Bytes reserved until dropped.
 pub struct Reservation {
     gate: Arc<MemoryGate>,
     bytes: u64,
 }
 
 impl MemoryGate {
-    /// A gate for `limit` bytes.
+    /// Creates a gate for `limit` bytes.
     #[must_use]
     pub fn new(limit: u64) -> Arc<MemoryGate> {
         Arc::new(MemoryGate {
@@ -45,7 +45,8 @@ impl MemoryGate {
         })
     }
 
-    /// What whoever waits does before: what it handed on must be on its way, or the memory that this holds is never freed.
+    /// Sets the callback that runs before a wait. It must flush the waiter's output: otherwise the memory held by
+    /// pieces queued there is never freed.
     pub fn flush_before_waiting(&self, flush: impl Fn() + Send + Sync + 'static) {
         let _ = self.before_waiting.set(Box::new(flush));
     }
@@ -54,7 +55,7 @@ impl MemoryGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `bytes` fit or nothing is held. Called by one thread, in log order.
+    /// Waits until `bytes` fit or nothing is reserved. Called by one thread, in log order.
     #[must_use]
     pub fn reserve(self: &Arc<Self>, bytes: u64) -> Reservation {
         let mut state = self.lock();
@@ -79,26 +80,26 @@ impl MemoryGate {
         self.peak.fetch_max(state.used, Ordering::Relaxed);
     }
 
-    /// Nobody waits any more: replay ends, and what is held may never be freed in order.
+    /// Ends all waits: replay ends, and reserved memory may never be freed in order.
     pub fn open(&self) {
         let mut state = self.lock();
         state.open = true;
         self.freed.wake_all(state);
     }
 
-    /// Bytes held now.
+    /// Bytes reserved now.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.lock().used
     }
 
-    /// Most bytes ever held.
+    /// Peak of reserved bytes.
     #[must_use]
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// How often a piece had to wait.
+    /// Number of pieces that had to wait.
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
@@ -106,13 +107,14 @@ impl MemoryGate {
 }
 
 impl Reservation {
-    /// Bytes held.
+    /// Bytes reserved.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Holds more without waiting, for what decoding adds: its piece is granted already, later ones wait for it.
+    /// Reserves more without waiting, for what decoding adds: this piece is granted already, and later ones wait for
+    /// it.
     pub fn grow(&mut self, bytes: u64) {
         self.gate.take(self.gate.lock(), bytes);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -123,7 +125,8 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
         state.used = state.used.saturating_sub(self.bytes);
-        // By then there is room for several pieces: not a wake-up for each. A larger part would be memory that is not used.
+        // Waking at 7/8 leaves room for several pieces, so not every piece costs a wake-up. A larger gap would leave
+        // memory unused.
         if state.used <= self.gate.limit / 8 * 7 {
             self.gate.freed.wake_one(state);
         }

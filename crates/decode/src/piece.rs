@@ -1,4 +1,5 @@
-//! What the stages hand on: pieces of whole transactions (or slices of a huge one) as bytes, then as row changes.
+//! What the stages hand on: pieces of whole transactions (or slices of a huge one), first as bytes, then as row
+//! changes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,24 +17,24 @@ use crate::stop::Stop;
 pub enum PieceKind {
     /// Whole transactions of row changes, decoded by any decoder in any order.
     Rows,
-    /// One transaction (or a slice of it) that holds a statement which may change the catalog: decoded by
-    /// *sequence* itself, in order, because what follows a statement must be read under its outcome.
+    /// One transaction (or a slice of it) with a statement that may change the catalog. *Sequence* decodes it itself,
+    /// in order, because everything after a statement must be decoded under its result.
     Serial,
-    /// One transaction (or a slice of it) that *sequence* decodes too: XA, which is kept from XA PREPARE to XA COMMIT. It
-    /// leaves the catalog alone.
+    /// One transaction (or a slice of it) that *sequence* decodes too, although it leaves the catalog alone: XA,
+    /// which is kept from XA PREPARE to XA COMMIT.
     Ordered,
 }
 
-/// What the Gtid event of a transaction says.
+/// Contents of a transaction's Gtid event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Begun {
-    /// Its GTID; None when the source runs without.
+    /// Its GTID; None if the source runs without.
     pub gtid: Option<Gtid>,
-    /// When the source committed it, µs since 1970, 0 when unknown.
+    /// Source commit time, in µs since 1970; 0 if unknown.
     pub commit_us: u64,
-    /// Version of the server that ran it, where the event says.
+    /// Version of the server that ran it, if the event has it.
     pub server_version: Option<u32>,
-    /// Bytes of its events, where the event says; 0 when not. Nothing may rely on it.
+    /// Bytes of its events, if the event has them, else 0. A hint only: nothing may rely on it.
     pub bytes: u64,
 }
 
@@ -48,7 +49,7 @@ impl Begun {
     }
 }
 
-/// Bytes of whole events cut at transaction boundaries.
+/// A run of whole events, cut at transaction boundaries (or between slices).
 pub struct Piece {
     /// Dense number in log order.
     pub number: u64,
@@ -66,19 +67,19 @@ pub struct Piece {
     pub offset: u64,
     /// Checksum algorithm in force at its start.
     pub checksum: ChecksumAlgorithm,
-    /// Checksums were checked on receipt by this process.
+    /// True if this process verified the checksums on receipt.
     pub verified: bool,
-    /// Serial transactions before this piece: it is decoded under the catalog they leave.
+    /// Number of serial transactions before this piece. It is decoded under the catalog that they leave.
     pub epoch: u64,
-    /// The piece begins inside a transaction that an earlier piece began.
+    /// True if the piece begins inside a transaction of an earlier piece.
     pub continues: bool,
-    /// The last transaction of the piece goes on in the next piece.
+    /// True if the last transaction continues in the next piece.
     pub unfinished: bool,
-    /// The transaction that an earlier piece began, where this one continues it.
+    /// Gtid event of the transaction that this piece continues, if it continues one.
     pub begun: Begun,
-    /// Table map events of the transaction so far, where the piece continues one.
+    /// Table map events of the transaction so far, if the piece continues one.
     pub context: Vec<u8>,
-    /// Memory held for it.
+    /// Memory reserved for the piece.
     pub reservation: Option<Reservation>,
 }
 
@@ -89,7 +90,7 @@ impl Piece {
         part(&self.data, self.start..self.end)
     }
 
-    /// The epoch that a decoder waits for. A serial piece needs none: *sequence* decodes it, which has its catalog.
+    /// The epoch that a decoder must wait for; 0 for a serial piece, since *sequence* decodes it and has its catalog.
     #[must_use]
     pub fn epoch_to_decode(&self) -> u64 {
         if self.kind == PieceKind::Serial { 0 } else { self.epoch }
@@ -101,7 +102,7 @@ impl Piece {
         LogPosition { file: Arc::clone(&self.file), offset: self.offset_of(at) }
     }
 
-    /// As [`position`](Self::position), within the file.
+    /// Like [`position`](Self::position): the offset within the file.
     #[must_use]
     pub fn offset_of(&self, at: usize) -> u64 {
         self.offset + at.saturating_sub(self.start) as u64
@@ -124,12 +125,13 @@ impl Span {
     pub const PAYLOAD: u32 = 1 << 30;
 }
 
-/// Each of the three buffers a span can point into holds at most this much.
+/// Size limit, in bytes, of each of the three buffers that a span can point into.
 pub(crate) const SPACE_BYTES: usize = 1 << 30;
 
 const _: () = assert!(SPACE_BYTES <= Span::PAYLOAD as usize, "an offset leaves the bits that name its buffer alone");
 
-/// A place or a length within one of a piece's buffers, or an index of something that takes at least a byte there.
+/// Narrows an offset or a length within one of a piece's buffers, or an index of things that take at least a byte
+/// each there.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "at most SPACE_BYTES, which has fewer than 32 bits")]
 pub(crate) fn short(at: usize) -> u32 {
@@ -137,10 +139,10 @@ pub(crate) fn short(at: usize) -> u32 {
     at as u32
 }
 
-/// A part of bytes whose places were found by walking these very bytes: that it is there is an invariant.
+/// Returns a range of bytes that was found by walking these very bytes, so that it exists is an invariant.
 ///
 /// # Panics
-/// When it is not.
+/// When the range is out of bounds.
 #[inline]
 pub(crate) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
     let (start, end) = (range.start, range.end);
@@ -150,7 +152,7 @@ pub(crate) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
     }
 }
 
-/// As [`part`], to the end.
+/// Like [`part`], up to the end.
 #[inline]
 pub(crate) fn rest(bytes: &[u8], start: usize) -> &[u8] {
     part(bytes, start..bytes.len())
@@ -162,7 +164,7 @@ fn part_missing(start: usize, end: usize, len: usize) -> ! {
     panic!("bytes {start}..{end} of {len}");
 }
 
-/// What a row change does.
+/// Kind of a row change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OpKind {
@@ -172,31 +174,31 @@ pub enum OpKind {
     Update,
     /// Same key, `after` has some columns.
     Merge,
-    /// The row goes.
+    /// The row is deleted.
     Delete,
-    /// One more copy of a keyless row; the key is the image.
+    /// Adds one copy of a keyless row; the key is the image.
     AddCopy,
-    /// One copy of a keyless row less.
+    /// Removes one copy of a keyless row.
     RemoveCopy,
-    /// The key changes and `after` lacks columns: needs the old row, which may be in another lane. `key` is the old
-    /// one; the next op, a `MoveTo`, has the new one.
+    /// The key changes and `after` lacks columns: the old row is needed, which may be in another lane. `key` is the
+    /// old key; the next op, a `MoveTo`, has the new one.
     MoveFrom,
-    /// See `MoveFrom`.
+    /// Second half of a `MoveFrom`.
     MoveTo,
-    /// As `Merge`, where `after` begins with a `binlog::PartialUpdateImage`: JSON documents as differences.
+    /// Like `Merge`, but `after` begins with a `binlog::PartialUpdateImage`: JSON documents as differences.
     MergeJson,
-    /// As `MoveTo`, with `after` as of `MergeJson`.
+    /// Like `MoveTo`, with `after` like that of `MergeJson`.
     MoveToJson,
 }
 
-/// This op is the last of its rows event: the worker that applies it counts the event.
+/// Flag: the last op of its rows event. The worker that applies it counts the event.
 pub const LAST_OF_EVENT: u8 = 1;
 
-/// Foreign keys that the log does not follow look at the row as it is before this op.
+/// Flag: foreign keys whose actions are not logged need the row as it is before this op.
 pub const CASCADE_OLD: u8 = 2;
-/// They follow it, as an update, after this op.
+/// Flag: they act on an update after this op.
 pub const CASCADE_NEW: u8 = 4;
-/// They follow it, as a deletion, after this op.
+/// Flag: they act on a deletion after this op.
 pub const CASCADE_GONE: u8 = 8;
 
 /// One change of one row.
@@ -214,49 +216,49 @@ pub struct RowOp {
     pub transaction: u32,
     /// Index in the piece's shapes.
     pub shape: u32,
-    /// What it does.
+    /// Kind of the change.
     pub kind: OpKind,
-    /// [`LAST_OF_EVENT`], [`CASCADE_OLD`] and so on.
+    /// Combination of [`LAST_OF_EVENT`], [`CASCADE_OLD`], [`CASCADE_NEW`] and [`CASCADE_GONE`].
     pub flags: u8,
 }
 
-/// What the ops of one rows event share.
+/// Properties shared by the ops of one rows event.
 #[derive(Clone)]
 pub struct Shape {
     /// The table.
     pub plan: Arc<TablePlan>,
     /// The event's type code.
     pub event_type: u8,
-    /// Bitmap of the columns in before images; empty when all are there.
+    /// Bitmap of the columns in before images; empty if all are present.
     pub before_present: Span,
-    /// Bitmap of the columns in after images; empty when all are there.
+    /// Bitmap of the columns in after images; empty if all are present.
     pub after_present: Span,
 }
 
 /// Why a transaction's changes are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
-    /// Its GTID is executed already.
+    /// Its GTID is already executed.
     AlreadyExecuted,
-    /// The operator asked for it.
+    /// The operator requested it.
     Operator,
 }
 
-/// What a transaction is, for display.
+/// Kind of a transaction, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionKind {
     /// Row changes, perhaps none.
     Rows,
-    /// A statement that changed the catalog, or was recorded.
+    /// A statement that changed the catalog or was recorded.
     Statement,
 }
 
 /// One transaction of a piece.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// Its GTID; None when the source runs without.
+    /// Its GTID; None if the source runs without.
     pub gtid: Option<Gtid>,
-    /// When the source committed it, µs since 1970, 0 when unknown.
+    /// Source commit time, in µs since 1970; 0 if unknown.
     pub commit_us: u64,
     /// First byte in the piece's data.
     pub start: usize,
@@ -264,9 +266,9 @@ pub struct Transaction {
     pub end: usize,
     /// Row changes in this piece.
     pub rows: u32,
-    /// See there.
+    /// Kind of the transaction.
     pub kind: TransactionKind,
-    /// Whether its changes are left out.
+    /// Why its changes are left out, if they are.
     pub skipped: Option<SkipReason>,
 }
 
@@ -274,34 +276,34 @@ pub struct Transaction {
 pub struct DecodedPiece {
     /// The bytes the spans point into.
     pub piece: Piece,
-    /// Keys and images put together.
+    /// Side buffer: keys and images that decode put together.
     pub side: Vec<u8>,
     /// Expanded payloads.
     pub payload: Vec<u8>,
-    /// What each rows event's ops share.
+    /// Shared properties of each rows event's ops.
     pub shapes: Vec<Shape>,
     /// In log order.
     pub transactions: Vec<Transaction>,
     /// Ops of each lane, in log order.
     pub lanes: Vec<Vec<RowOp>>,
-    /// From the first op that needs rows of several lanes on, all ops in log order. One thread applies them after
-    /// every lane has applied its own of this piece, while the lanes wait.
+    /// Ops in log order, starting with the first one that needs rows of several lanes. One thread applies them after
+    /// every lane has applied its own ops of this piece, while the lanes wait.
     pub barrier: Vec<RowOp>,
-    /// How many ops decode put into `lanes` and `barrier`: as many must be carried out before the piece is visible.
+    /// Number of ops that decode put into `lanes` and `barrier`. As many must be carried out before the piece becomes
+    /// visible.
     pub ops: u64,
-    /// Every event as seen, and what became of those that need no worker.
+    /// Counts every event as seen, and by outcome those that need no worker.
     pub ledger: Box<LedgerBatch>,
-    /// Replay must stop before transaction `transactions.len()`.
+    /// Set if replay must stop before transaction `transactions.len()`.
     pub stop: Option<Stop>,
-    /// A statement was found where the splitter could not see it (inside a payload): *sequence* must decode this
+    /// True if a statement was found where the splitter cannot see it (inside a payload): *sequence* must decode this
     /// piece itself.
     pub needs_serial: bool,
-    /// Version of the catalog it was decoded under.
+    /// Version of the catalog that it was decoded under.
     pub catalog_version: u64,
 }
 
-/// The buffers of a decoded piece that is done with: another piece is decoded into them, so that a warm decoder
-/// allocates nothing.
+/// Buffers of a completed piece, for decoding another one, so that a warm decoder allocates nothing.
 #[derive(Default)]
 pub struct SpareBuffers {
     pub(crate) side: Vec<u8>,
@@ -313,7 +315,7 @@ pub struct SpareBuffers {
     pub(crate) ledger: Box<LedgerBatch>,
 }
 
-/// What a spare buffer may hold on to; a huge piece must not pin its size for ever.
+/// Largest capacity, in bytes, that a spare buffer keeps: one huge piece must not pin its size for ever.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 impl From<DecodedPiece> for SpareBuffers {
@@ -323,7 +325,7 @@ impl From<DecodedPiece> for SpareBuffers {
 }
 
 impl DecodedPiece {
-    /// The piece as it was, and its buffers for another one.
+    /// Splits it into the undecoded piece and its buffers.
     #[must_use]
     pub fn into_parts(mut self) -> (Piece, SpareBuffers) {
         fn emptied<T>(mut buffer: Vec<T>) -> Vec<T> {
@@ -334,7 +336,7 @@ impl DecodedPiece {
             *ops = emptied(std::mem::take(ops));
         }
         if !self.ledger.is_empty() {
-            // It was never merged.
+            // The counts of a piece decoded twice were never merged.
             *self.ledger = LedgerBatch::new();
         }
         let spare = SpareBuffers {
@@ -349,7 +351,7 @@ impl DecodedPiece {
         (self.piece, spare)
     }
 
-    /// A piece without bytes or changes.
+    /// Creates a piece without bytes or changes.
     #[must_use]
     pub fn empty(lanes: usize) -> DecodedPiece {
         let piece = Piece {
@@ -386,7 +388,8 @@ impl DecodedPiece {
         }
     }
 
-    /// All its changes become one transaction without a GTID, and none of its events is counted: replay counts them.
+    /// Turns all its changes into one transaction without a GTID, and drops its event counts, since replay counts
+    /// these events.
     pub(crate) fn make_one_transaction(&mut self) {
         let rows = self.row_count();
         self.piece.continues = false;
@@ -407,7 +410,7 @@ impl DecodedPiece {
         });
     }
 
-    /// The bytes of a span.
+    /// Returns the bytes of a span.
     ///
     /// # Panics
     /// When the span is not of this piece.
@@ -428,7 +431,7 @@ impl DecodedPiece {
         }
     }
 
-    /// What the op shares with its event's others.
+    /// Returns the properties that an op shares with the others of its event.
     ///
     /// # Panics
     /// When the op is not of this piece.
@@ -441,10 +444,11 @@ impl DecodedPiece {
         }
     }
 
-    /// Of a `MergeJson` or `MoveToJson`: the bits of the JSON columns that come as differences, and the image after them.
+    /// Returns, for a `MergeJson` or `MoveToJson`, the bitmap of the JSON columns logged as differences, and the
+    /// image after it.
     ///
     /// # Panics
-    /// When decode let through what cannot be read.
+    /// When the image cannot be parsed, which decode has checked.
     #[must_use]
     pub fn partial_image(&self, shape: &Shape, op: &RowOp) -> (&[u8], &[u8]) {
         let after = self.bytes(op.after);
@@ -454,7 +458,7 @@ impl DecodedPiece {
         }
     }
 
-    /// Why replay cannot go on with this piece's transaction at `index`, which is not to blame for it.
+    /// Builds the stop for a defect found at this piece's transaction at `index`, which is not its cause.
     #[must_use]
     pub fn defect(&self, index: usize, what: &str) -> Stop {
         let transaction = self.transactions.get(index);
@@ -478,12 +482,12 @@ impl DecodedPiece {
         panic!("{}", self.defect(op.transaction as usize, &what));
     }
 
-    /// Ops in its lists.
+    /// Counts the ops in its lists.
     pub(crate) fn count_ops(&self) -> u64 {
         self.lanes.iter().map(Vec::len).sum::<usize>() as u64 + self.barrier.len() as u64
     }
 
-    /// Row changes in it.
+    /// Number of row changes.
     #[must_use]
     pub fn row_count(&self) -> u64 {
         self.transactions.iter().map(|t| u64::from(t.rows)).sum()

@@ -1,50 +1,51 @@
-//! What decoding needs to know of a table, worked out once per definition.
+//! Table plans: what decoding needs to know of a table, computed once per definition.
 
 use std::sync::Arc;
 
 use catalog::{Catalog, Identity, KeyOrder, OmittedValue, RowVersions, TableDef};
 use values::{ColumnType, RowLayout, type_code};
 
-/// How a row's identifying key is found in its image.
+/// How to find a row's identifying key in its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPlan {
-    /// The first columns: the bytes right behind the null bitmap. `len` when all are of fixed size.
+    /// The first columns: the key follows the null bitmap. `len` is set if all are of fixed size.
     Leading { len: Option<usize> },
-    /// Columns elsewhere.
+    /// Other columns.
     Columns,
     /// No key: the whole image.
     WholeImage,
 }
 
-/// A table's definition made ready for decoding.
+/// A table's definition, prepared for decoding.
 pub struct TablePlan {
     /// The definition.
     pub def: Arc<TableDef>,
-    /// How to walk its images.
+    /// Layout of its row images.
     pub layout: RowLayout,
     /// Type of each column.
     pub types: Vec<ColumnType>,
-    /// Where its rows stand on disk.
+    /// Sort order of its rows on disk.
     pub order: KeyOrder,
-    /// How rows stored under earlier definitions are read.
+    /// Conversions for rows stored under earlier definitions.
     pub versions: RowVersions,
     pub(crate) key: KeyPlan,
-    /// No key, and JSON columns: copies of a row are found by the texts of its JSON values (invariant 21), because rows
-    /// that the initial copy brought have no documents. As `catalog::RowKey` has it.
+    /// True for a table without a key but with JSON columns. Copies of its rows are found by the text of their JSON
+    /// values (invariant 21), because rows from the initial copy have no binary documents. Must agree with
+    /// `catalog::RowKey`.
     pub(crate) keyless_json: bool,
     /// The identifying columns in table order; empty without a key.
     pub(crate) key_columns: Vec<usize>,
-    /// Foreign keys change or delete rows of other tables, unlogged, when a row here is deleted.
+    /// True if the deletion of a row makes foreign keys change or delete rows of other tables, unlogged.
     pub(crate) cascades_on_delete: bool,
-    /// As above, when one of these columns changes.
+    /// The columns whose change does the same.
     pub(crate) cascades_on_update_of: Vec<usize>,
-    /// A foreign key of the table refers to itself and changes its rows.
+    /// True if a foreign key of the table references the table itself and changes its rows.
     pub(crate) follows_itself: bool,
-    /// Where the table's children are found, when foreign keys may change them.
+    /// Catalog in which to find the table's children; set if foreign keys may change them.
     pub cascades: Option<Catalog>,
-    /// JSON columns of the table.
+    /// Number of JSON columns.
     pub json_columns: usize,
-    /// What an INSERT that leaves a column out gives it.
+    /// Per column, the value that an INSERT without it gives.
     omitted: Vec<OmittedValue>,
 }
 
@@ -92,17 +93,17 @@ impl TablePlan {
         plan
     }
 
-    /// Whether ROLLBACK undoes changes of the table.
+    /// True if ROLLBACK undoes changes of the table.
     pub(crate) fn rolls_back(&self) -> bool {
         ["InnoDB", "NDB", "NDBCLUSTER"].iter().any(|engine| engine.eq_ignore_ascii_case(&self.def.engine))
     }
 
-    /// Bytes of a bitmap with one bit per column.
+    /// Length in bytes of a bitmap with one bit per column.
     pub(crate) fn bitmap_len(&self) -> usize {
         self.def.columns.len().div_ceil(8)
     }
 
-    /// The bits of a full image's last null byte that belong to no column.
+    /// Mask of the bits in a full image's last null byte that belong to no column.
     pub(crate) fn unused_null_bits(&self) -> u8 {
         match self.def.columns.len() % 8 {
             0 => 0,
@@ -110,10 +111,10 @@ impl TablePlan {
         }
     }
 
-    /// Appends the stored bytes a column gets when an INSERT does not log it; true when it gets NULL.
+    /// Appends the stored bytes of a column that an INSERT does not log; true if it becomes NULL.
     ///
     /// # Errors
-    /// The reason, when the default is not known here.
+    /// The reason, if the default is not known here.
     pub(crate) fn default_of(&self, column: usize, out: &mut Vec<u8>) -> Result<bool, String> {
         match self.omitted.get(column) {
             Some(OmittedValue::Null) => Ok(true),
@@ -125,7 +126,7 @@ impl TablePlan {
         }
     }
 
-    /// Why rows cannot be read whose INSERT leaves a column out.
+    /// Reason for refusing rows whose INSERT leaves a column out.
     fn unknown_default(&self, column: usize) -> String {
         format!(
             "the row event leaves out column {}.`{}`, whose default is not a constant known here",
@@ -134,8 +135,8 @@ impl TablePlan {
         )
     }
 
-    /// The reason why an INSERT that logs the columns of this bitmap alone cannot be read: a default is not known here (a
-    /// TIMESTAMP's in a time zone that only the source knows). None when it can.
+    /// Returns why an INSERT that logs only the columns of this bitmap cannot be decoded, or None if it can: a
+    /// default may be unknown here (a TIMESTAMP's in a time zone that only the source knows).
     pub(crate) fn lacks_default(&self, present: &[u8]) -> Option<String> {
         let logged = |column: usize| present.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1);
         let mut unknown = self.omitted.iter().enumerate().filter(|(_, value)| **value == OmittedValue::Unknown);

@@ -1,7 +1,7 @@
-//! The rows that an ALTER TABLE writes anew, moves or takes away, as changes of the tables it leaves.
+//! Table rewrites: the rows that an ALTER TABLE rewrites, moves or removes, as row changes of the resulting table.
 //!
-//! In: stored rows as they were before the statement. Out: slices of one transaction, the ALTER TABLE's: changes in
-//! lanes, as if the log had brought them. Never here: stored rows read (the caller hands them in), a value that is not known.
+//! In: stored rows as they were before the statement. Out: slices of the statement's own transaction, with changes in
+//! lanes as if they came from the log. Never here: reading stored rows (the caller passes them in); a guessed value.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Rows events: row boundaries, identifying keys, what each row change does.
+//! Rows events: finds row boundaries and identifying keys, and determines each row's change.
 //!
-//! In: a rows event and its table's plan. Out: ops in lanes. Never here: a value unpacked, a row read under another
-//! definition than its table map's, an allocation per row once the piece's buffers are warm.
+//! In: a rows event and its table's plan. Out: ops in lanes. Never here: a value unpacked; a row read under a
+//! definition other than its table map's; an allocation per row once the piece's buffers are warm.
 
 use binlog::{EventHeader, PartialUpdateImage, RowsEvent, RowsKind, TableMapEvent, row_flags};
 use observe::Category;

@@ -1,7 +1,7 @@
-//! Sequence: the one ordered CPU stage. Numbers, executed GTIDs, the catalog.
+//! Sequence: the one ordered CPU stage. Assigns sequence numbers, tracks executed GTIDs, keeps the catalog.
 //!
 //! In: decoded pieces, in any order. Out: pieces in log order with their sequence numbers. Never here: work per row
-//! (but for serial pieces), a wait for a dependency.
+//! (except in serial pieces), a wait for a dependency.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,10 +20,10 @@ use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
 use crate::stop::StopClass;
 use crate::writes::StatementWrites;
 
-/// Of a statement in a message.
+/// Longest excerpt of a statement in a message, in characters.
 const STATEMENT_CHARS_MAX: usize = 300;
 
-/// The catalog as the last serial transaction left it, for decoders that wait for their epoch.
+/// The catalog after the last serial transaction, for decoders that wait for its epoch.
 pub struct SharedCatalog {
     state: Mutex<CatalogState>,
     changed: Condvar,
@@ -37,7 +37,7 @@ struct CatalogState {
 }
 
 impl SharedCatalog {
-    /// Epoch 0.
+    /// Creates it at epoch 0.
     #[must_use]
     pub fn new(catalog: Catalog) -> SharedCatalog {
         SharedCatalog {
@@ -50,7 +50,7 @@ impl SharedCatalog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The catalog of `epoch` and its version, once it is published; None when replay stops first.
+    /// Waits until `epoch` is published; returns its catalog and version. None if replay ends first.
     #[must_use]
     pub fn wait(&self, epoch: u64) -> Option<(Catalog, u64)> {
         let mut state = self.lock();
@@ -60,14 +60,14 @@ impl SharedCatalog {
         (state.epoch >= epoch).then(|| (state.catalog.clone(), state.version))
     }
 
-    /// As [`wait`](Self::wait), without waiting: None while it is not published.
+    /// Like [`wait`](Self::wait), without waiting: None if it is not published yet.
     #[must_use]
     pub fn get(&self, epoch: u64) -> Option<(Catalog, u64)> {
         let state = self.lock();
         (state.epoch >= epoch).then(|| (state.catalog.clone(), state.version))
     }
 
-    /// Lets every waiter go.
+    /// Releases every waiter: no further epoch will be published.
     pub fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
@@ -88,32 +88,32 @@ impl SharedCatalog {
     }
 }
 
-/// A piece in its place.
+/// A piece in log order, with its sequence numbers.
 pub struct SequencedPiece {
-    /// The changes.
+    /// The row changes.
     pub decoded: DecodedPiece,
-    /// Number of its first transaction; the others follow densely.
+    /// Sequence number of its first transaction; the others follow densely.
     pub first: SequenceNumber,
-    /// Catalogs its statements leave, each with the number of its transaction.
+    /// Catalogs that its statements leave, each with the sequence number of its transaction.
     pub catalogs: Vec<(SequenceNumber, Catalog)>,
-    /// Tables its statements took away, each with the number of its transaction.
+    /// Tables that its statements removed, each with the sequence number of its transaction.
     pub dropped: Vec<(SequenceNumber, TableId)>,
-    /// Tables whose definitions its statements change, as they were in front of the piece.
+    /// Tables whose definitions its statements change, as defined before the piece.
     pub altered: Vec<Arc<TableDef>>,
-    /// Tables whose rows its statement writes anew: to be done before the piece is handed on.
+    /// Tables whose rows its statement rewrites, which must be done before the piece is handed on.
     pub rewrites: Vec<Rewrite>,
-    /// XA transactions prepared behind its last transaction.
+    /// XA transactions in prepared state after its last transaction.
     pub prepared: PreparedSet,
 }
 
 impl SequencedPiece {
-    /// Number of the transaction at `index`.
+    /// Sequence number of the transaction at `index`.
     #[must_use]
     pub fn sequence_of(&self, index: u32) -> SequenceNumber {
         SequenceNumber(self.first.0 + u64::from(index))
     }
 
-    /// Number of its last transaction; None when it holds none.
+    /// Sequence number of its last transaction; None if it holds none.
     #[must_use]
     pub fn last(&self) -> Option<SequenceNumber> {
         let count = self.decoded.transactions.len() as u64;
@@ -121,7 +121,7 @@ impl SequencedPiece {
     }
 }
 
-/// See the module.
+/// Puts decoded pieces into log order and assigns sequence numbers.
 pub struct Sequencer {
     waiting: BTreeMap<u64, DecodedPiece>,
     next_piece: u64,
@@ -132,7 +132,7 @@ pub struct Sequencer {
 
 struct State {
     last: SequenceNumber,
-    /// Of the piece being sequenced.
+    /// First sequence number of the piece being sequenced.
     first: SequenceNumber,
     executed: GtidSet,
     catalog: Catalog,
@@ -141,7 +141,7 @@ struct State {
     dropped: Vec<(SequenceNumber, TableId)>,
     altered: Vec<Arc<TableDef>>,
     rewrites: Vec<Rewrite>,
-    /// Whether the open (sliced) transaction is left out.
+    /// Why the open (sliced) transaction is left out, if it is.
     continued: Option<SkipReason>,
     /// See [`DecodeOptions::quarantine`].
     quarantine: bool,
@@ -149,13 +149,13 @@ struct State {
     filters: Arc<ReplicationFilters>,
     writes: StatementWrites,
     prepared: PreparedSet,
-    /// Events of the XA transaction that is being read, perhaps over several pieces.
+    /// Events of the XA transaction being read, possibly over several pieces; None outside one.
     aside: Option<Vec<u8>>,
 }
 
 impl Sequencer {
-    /// A sequencer at the start of replay: `executed` is what the store holds already, `last` the number of its last
-    /// transaction.
+    /// Creates a sequencer at the start of replay. `executed` is the GTID set that the store holds, `last` the
+    /// sequence number of its last transaction.
     #[must_use]
     pub fn new(options: DecodeOptions, catalog: Catalog, executed: GtidSet, last: SequenceNumber) -> Sequencer {
         Sequencer {
@@ -183,20 +183,20 @@ impl Sequencer {
         }
     }
 
-    /// The same with the XA transactions that are prepared there.
+    /// Sets the XA transactions that are in prepared state at the start.
     #[must_use]
     pub fn with_prepared(mut self, prepared: &PreparedSet) -> Sequencer {
         self.state.prepared = Arc::clone(prepared);
         self
     }
 
-    /// XA transactions prepared behind what was sequenced.
+    /// XA transactions in prepared state after everything sequenced.
     #[must_use]
     pub fn prepared(&self) -> &PreparedSet {
         &self.state.prepared
     }
 
-    /// Takes a decoded piece and hands on what is next in order.
+    /// Takes a decoded piece, and emits all pieces that are next in order.
     pub fn step(&mut self, piece: DecodedPiece, shared: &SharedCatalog, mut emit: impl FnMut(SequencedPiece)) {
         self.take(piece);
         while let Some(sequenced) = self.next(shared) {
@@ -204,60 +204,65 @@ impl Sequencer {
         }
     }
 
-    /// Takes a decoded piece, in any order.
+    /// Takes a decoded piece; pieces may come in any order.
     pub fn take(&mut self, piece: DecodedPiece) {
         self.waiting.insert(piece.piece.number, piece);
     }
 
-    /// The piece that comes next, not sequenced yet; None when it was not taken yet.
+    /// Returns the piece to be sequenced next; None if it was not taken yet.
     #[must_use]
     pub fn coming(&self) -> Option<&DecodedPiece> {
         self.waiting.get(&self.next_piece)
     }
 
-    /// Sequences the piece that comes next. After one with a stop there is none.
+    /// Sequences the next piece. Returns None after a piece with a stop, and while the next one was not taken yet.
     pub fn next(&mut self, shared: &SharedCatalog) -> Option<SequencedPiece> {
         let piece = self.waiting.remove(&self.next_piece)?;
         self.next_piece += 1;
         let sequenced = self.sequence(piece, shared);
         if sequenced.decoded.stop.is_some() {
             self.waiting.clear();
-            // Nothing that comes later has the number waited for.
+            // No piece has this number, so nothing follows.
             self.next_piece = u64::MAX;
         }
         Some(sequenced)
     }
 
-    /// Number of the last transaction sequenced.
+    /// Sequence number of the last transaction sequenced.
     #[must_use]
     pub fn last(&self) -> SequenceNumber {
         self.state.last
     }
 
-    /// Everything executed once what was sequenced is; at a transaction boundary an exact prefix.
+    /// The GTID set executed once everything sequenced is applied; at a transaction boundary an exact prefix of the
+    /// log.
     #[must_use]
     pub fn executed(&self) -> &GtidSet {
         &self.state.executed
     }
 
-    /// Table definitions behind what was sequenced.
+    /// Table definitions after everything sequenced.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.state.catalog
     }
 
-    /// Pieces that wait for an earlier one.
+    /// Number of pieces that wait for an earlier one.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     fn sequence(&mut self, mut decoded: DecodedPiece, shared: &SharedCatalog) -> SequencedPiece {
+        // Decoders run ahead, out of order, on two assumptions: the catalog of the piece's epoch, and that no
+        // transaction is executed already. Both nearly always hold. Where one does not, the piece is decoded again
+        // here, in order, at the cost of this one thread's time.
         let (continues, unfinished) = (decoded.piece.continues, decoded.piece.unfinished);
         let serial = decoded.piece.kind == PieceKind::Serial;
         self.state.first = if continues { self.state.last } else { self.state.last.next() };
         if !decoded.needs_serial && decoded.catalog_version != self.state.version {
-            // A statement inside a payload changed the catalog after this piece was decoded.
+            // A statement inside a payload, which the splitter cannot see, changed the catalog after this piece was
+            // decoded.
             let (catalog, version) = (self.state.catalog.clone(), self.state.version);
             let piece = self.recycled(decoded);
             decoded = self.decoder.decode(piece, &catalog, version);
@@ -269,6 +274,8 @@ impl Sequencer {
         if serial && !unfinished {
             self.epoch += 1;
         }
+        // Decoders that wait for this epoch may start. A statement inside a payload may still change the catalog
+        // within the epoch; the version shows it.
         shared.publish(self.epoch, self.state.version, &self.state.catalog);
         self.state.continued = match decoded.transactions.last() {
             Some(last) if unfinished => last.skipped,
@@ -289,8 +296,8 @@ impl Sequencer {
         sequenced
     }
 
-    /// Gives the changes of a copied table, decoded beside replay, the next number: one transaction without a GTID. Only
-    /// at a transaction boundary.
+    /// Gives the changes of a copied table, decoded beside replay, the next sequence number, as one transaction
+    /// without a GTID. Call only at a transaction boundary.
     #[must_use]
     pub fn copied(&mut self, mut decoded: DecodedPiece) -> SequencedPiece {
         decoded.make_one_transaction();
@@ -306,8 +313,8 @@ impl Sequencer {
         }
     }
 
-    /// Puts a table that was copied in the place of the one of its name, as a transaction without a GTID. `decoded` is
-    /// any piece without changes. Only at a transaction boundary.
+    /// Puts a copied table in the place of the one of its name, as a transaction without a GTID. `decoded` is any
+    /// piece without changes. Call only at a transaction boundary.
     #[must_use]
     pub fn switch_table(
         &mut self,
@@ -325,9 +332,9 @@ impl Sequencer {
         switch
     }
 
-    /// The rows of these tables cannot be written anew as the statement of the piece that was sequenced last asks:
-    /// they are put in quarantine by it, until they are copied, and it stops nothing else. False, with nothing done,
-    /// where that is not wanted.
+    /// Quarantines these tables until they are copied, because the statement of the last sequenced piece demands a
+    /// rewrite of their rows that cannot be computed. Replay continues then. False, with nothing done, if quarantine
+    /// is not enabled.
     pub fn quarantine(
         &mut self,
         piece: &mut SequencedPiece,
@@ -345,19 +352,19 @@ impl Sequencer {
         }
         self.state.version += 1;
         piece.catalogs = vec![(piece.first, self.state.catalog.clone())];
-        // What was decoded under the catalog before is decoded again.
+        // Pieces decoded under the catalog before are decoded again.
         shared.publish(self.epoch, self.state.version, &self.state.catalog);
         true
     }
 
-    /// Takes an id for a table that is being copied; None when there is none left.
+    /// Reserves an id for a table that is being copied; None when ids are exhausted.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         let (catalog, id) = self.state.catalog.reserve_id()?;
         self.state.catalog = catalog;
         Some(id)
     }
 
-    /// Takes a piece apart that is decoded once more.
+    /// Takes a decoded piece apart, so that it can be decoded again.
     fn recycled(&mut self, decoded: DecodedPiece) -> Piece {
         let (piece, spare) = decoded.into_parts();
         self.decoder.recycle(spare);
@@ -369,7 +376,7 @@ impl State {
     fn put_catalog(&mut self, at: SequenceNumber, catalog: Catalog, dropped: Vec<TableId>) {
         let is_altered = |old: &&Arc<TableDef>| catalog.table_by_id(old.id).is_some_and(|new| !Arc::ptr_eq(old, new));
         for old in self.catalog.tables().filter(is_altered) {
-            // The first statement's is the one that rows in front of the piece were written under.
+            // Keep the definition from before the first statement: rows before this piece were written under it.
             if self.altered.iter().all(|earlier| earlier.id != old.id) {
                 self.altered.push(Arc::clone(old));
             }
@@ -380,7 +387,8 @@ impl State {
         self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
     }
 
-    /// A statement changed rows as text, so nobody here knows what they are: its tables are copied again (invariant 19).
+    /// Handles a statement that changed rows as text. The resulting rows are unknown here, so its tables are copied
+    /// again (invariant 19).
     fn write_as_text(
         &mut self,
         at: SequenceNumber,
@@ -399,7 +407,7 @@ impl State {
                 let lower = self.catalog.lower_case_table_names();
                 let wanted = tables.iter().find(|(db, name)| self.filters.replicates(db, name, lower));
                 match wanted {
-                    // Files may begin behind the table's CREATE.
+                    // The log may begin after the table's CREATE.
                     Some((db, name)) if !self.quarantine => {
                         return refused(&format!(
                             "; its table `{db}`.`{name}` does not exist at this place in the log, nor can it be copied"
@@ -433,19 +441,21 @@ impl State {
         Ok(StatementOutcome::Superseded)
     }
 
-    /// Takes the transactions of a piece that was decoded out of order into the executed ones. False, with nothing
-    /// taken, when one of them must be left out that was not (invariant 14): the piece is then decoded again in order.
+    /// Adds the transactions of a piece that was decoded out of order to the executed set. False, with nothing added,
+    /// if one of them should have been left out and was not (invariant 14); the piece is then decoded again, in
+    /// order.
     fn admit_all(&mut self, decoded: &DecodedPiece) -> bool {
         let mut own = decoded.transactions.iter();
         if decoded.piece.continues {
-            // One answer for all slices of a transaction, whatever the skip list says meanwhile.
+            // All slices of a transaction share one decision, even if the skip list changes meanwhile.
             let skipped = own.next().and_then(|transaction| transaction.skipped);
             if skipped != self.continued {
                 return false;
             }
         }
         let gtids = || own.clone().filter_map(|transaction| transaction.gtid);
-        // A transaction that is left out cannot fail. One that an earlier piece began is known already.
+        // A fault in a transaction that is already executed must not stop replay. The GTID of one that an earlier
+        // piece began is in the set by its own first slice.
         let begun_here = !decoded.piece.continues || !decoded.transactions.is_empty();
         if let Some(failing) = decoded.stop.as_ref().and_then(|stop| stop.gtid)
             && begun_here
@@ -501,7 +511,7 @@ impl StatementSink for State {
         if !self.quarantine {
             return false;
         }
-        // What a copy does not cure is copied at growing pauses.
+        // Counted, so that a table which a copy does not cure is copied at growing intervals.
         self.writes.count(table);
         let (catalog, gone) = self.catalog.with_quarantined(table, why);
         let at = SequenceNumber(self.first.0 + transaction as u64);
@@ -538,7 +548,7 @@ impl StatementSink for State {
         let outcome = match self.catalog.apply(&context, query.sql) {
             Ok(outcome) => outcome,
             Err(error) => {
-                // A statement that cannot be interpreted, of tables that it names, stops nothing else: they are copied.
+                // A statement that cannot be interpreted, but names its tables, affects only those: they are copied.
                 let named = if self.quarantine { Named::of(&context, query.sql) } else { Named::Other };
                 let Some((catalog, gone)) = self.catalog.with_unknown(&named, &error.to_string()) else {
                     return Err((StopClass::NotSupported, error.to_string()));
@@ -550,7 +560,7 @@ impl StatementSink for State {
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
             DdlEffect::Recorded(_) => {
-                // What it names is kept there.
+                // The catalog keeps what it names.
                 if !outcome.catalog.is_same(&self.catalog) {
                     self.put_catalog(at, outcome.catalog, Vec::new());
                 }
@@ -565,7 +575,7 @@ impl StatementSink for State {
     }
 }
 
-/// Keeps a prepared transaction, within the bound of all of them together.
+/// Keeps a prepared transaction, within the limit on the bytes of all of them together.
 pub(crate) fn hold_prepared(held: &mut PreparedSet, xid: String, one: Prepared) -> Result<(), String> {
     let bytes: usize = held.values().map(|other| other.events.len()).sum();
     if bytes + one.events.len() > PREPARED_BYTES_MAX {
@@ -575,16 +585,16 @@ pub(crate) fn hold_prepared(held: &mut PreparedSet, xid: String, one: Prepared) 
     Ok(())
 }
 
-/// Whether the server made this text, which is UTF-8 then with backslashes as escapes, whatever the event says of the session's
-/// character set and sql_mode: CREATE TABLE … SELECT is logged as a definition, which the rows follow in the same transaction
-/// (seen on 9.7; `store_create_info`, sql/sql_show.cc).
+/// True if the server itself wrote this text. It is UTF-8 with backslash escapes then, whatever the event says of the
+/// session's character set and sql_mode: CREATE TABLE … SELECT is logged as a definition, which the rows follow in
+/// the same transaction (seen on 9.7; `store_create_info`, sql/sql_show.cc).
 fn is_of_the_server(sql: &[u8]) -> bool {
     const ENDS: &[u8] = b"START TRANSACTION";
     let sql = sql.trim_ascii_end();
     sql.starts_with(b"CREATE TABLE ") && sql.ends_with(ENDS)
 }
 
-/// What the log says of a statement's surroundings, databases under their names here.
+/// Returns the context that the log gives for a statement, with databases under their local names.
 pub(crate) fn context_of(
     statement: &Statement<'_>,
     filters: &Arc<ReplicationFilters>,

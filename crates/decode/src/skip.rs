@@ -1,7 +1,7 @@
-//! Transactions the operator wants left out, and what they held.
+//! The skip list: transactions that the operator wants left out, and a summary of what they held.
 //!
-//! In: a GTID set, events of transactions that are in it. Out: the set as it is now; once each, what a transaction held
-//! that was left out. Never here: the decision (`decode`), a statement's secrets.
+//! In: a GTID set, and events of transactions in it. Out: the current set; for each skipped transaction, once, a
+//! summary of its events. Never here: the decision to skip (`decode`), a statement's secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,9 +1,9 @@
-//! Split: finds transaction boundaries by event headers and hands on pieces of whole transactions.
+//! Split: finds transaction boundaries by event headers and cuts the log into pieces of whole transactions.
 //!
-//! In: chunks of a relay log without the files' magic numbers, cut anywhere. Out: pieces cut at transaction
-//! boundaries, at every statement that is not part of the transaction bracket, and in slices inside a transaction
-//! above 16 MiB. Never here: bodies other than those of Query, Format_description, Gtid and the head of
-//! Transaction_payload; a piece of what lies behind a byte that cannot be read (all before it is handed on).
+//! In: chunks of a relay log, cut anywhere, without the files' magic numbers. Out: pieces cut at transaction
+//! boundaries, before and after every statement that may change the catalog, and in slices inside a transaction above
+//! 16 MiB. Never here: the body of an event other than Query, Format_description, Gtid, XA_prepare and the head of
+//! Transaction_payload; a piece with bytes after one that cannot be read (everything before it is handed on).
 
 use std::sync::Arc;
 
@@ -18,18 +18,20 @@ use crate::memory::MemoryGate;
 use crate::piece::{Begun, Piece, PieceKind, part, rest};
 use crate::stop::{Stop, StopClass};
 
-/// First bytes of a chunk joined to what the last one left over; more only when that ends no transaction.
+/// Bytes of a chunk that are first joined to the remainder of the last one. The amount doubles as long as no
+/// transaction ends in it.
 const JOIN_BYTES: usize = 64 << 10;
-/// Room of what is joined, as far as transactions are no larger; so many of them wait to be used again.
+/// Capacity of a join buffer; enough unless a transaction is larger.
 const JOINED_BYTES: usize = 512 << 10;
+/// Join buffers kept for reuse.
 const SPARE_JOINED: usize = 4;
 
 /// Sizes of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
-    /// Size from which a piece of whole transactions is handed on, bytes; what payloads expand to counts.
+    /// Bytes at which a piece of whole transactions is handed on. The expanded size of payloads counts.
     pub batch_bytes: usize,
-    /// Size from which an open transaction is handed on in slices, bytes; `LARGE_SLICE_BYTES` at most where its Gtid event
+    /// Bytes at which an open transaction is handed on in slices. At most `LARGE_SLICE_BYTES` where its Gtid event
     /// says that it is larger than this.
     pub slice_bytes: usize,
 }
@@ -40,7 +42,7 @@ impl Default for SplitOptions {
     }
 }
 
-/// Where in a transaction the walk is.
+/// Position of the walk within a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Between transactions.
@@ -51,7 +53,7 @@ enum Phase {
     Open,
 }
 
-/// See the module.
+/// Splits a relay log. Pieces share the buffer of their chunk; only bytes around the end of a chunk are copied.
 pub struct Splitter {
     gate: Arc<MemoryGate>,
     options: SplitOptions,
@@ -59,57 +61,57 @@ pub struct Splitter {
     epoch: u64,
     checksum: ChecksumAlgorithm,
     file: Arc<str>,
-    /// Bytes behind the last cut, when a chunk ended inside a transaction or an event.
+    /// Bytes after the last cut, if a chunk ended inside a transaction or an event.
     carry: Vec<u8>,
     carry_verified: bool,
     spare: Arc<BufferPool>,
-    /// File offset of the first byte of what is walked: `carry`, or a chunk.
+    /// File offset of the first byte of the buffer being walked: `carry`, or a chunk.
     base: u64,
-    /// Inside a file: the next chunk must go on where the last one ended.
+    /// True inside a file: the next chunk must start where the last one ended.
     in_file: bool,
     walk: Walk,
 }
 
-/// Where the walk is, in offsets of what is walked.
+/// State of the walk; offsets are relative to the buffer being walked.
 struct Walk {
-    /// Where the next piece begins.
+    /// Start of the next piece.
     from: usize,
-    /// Next event to look at.
+    /// Start of the next event.
     next: usize,
     /// End of the last whole transaction; at least `from`.
     whole: usize,
     phase: Phase,
-    /// What the Gtid event of the open transaction says.
+    /// Contents of the open transaction's Gtid event.
     begun: Begun,
-    /// The open transaction holds a statement.
+    /// True if the open transaction holds a statement.
     statement: bool,
-    /// The open transaction began in an earlier piece.
+    /// True if the open transaction began in an earlier piece.
     sliced: bool,
-    /// The open transaction began with XA START.
+    /// True if the open transaction began with XA START.
     xa: bool,
-    /// *Sequence* must decode it.
+    /// True if *sequence* must decode the open transaction.
     ordered: bool,
-    /// Memory beyond the bytes themselves since `from`: what payloads expand to.
+    /// Memory needed beyond the bytes since `from`: the expanded size of payloads.
     extra: u64,
-    /// Table map events of the open transaction that are in earlier pieces: the last one of each table id.
+    /// Table map events of the open transaction that lie in earlier pieces; the latest one per table id.
     context: Vec<(u64, Vec<u8>)>,
-    /// Table map events (start, end) of the open transaction behind the last cut.
+    /// Table map events (start, end) of the open transaction after the last cut.
     table_maps: Vec<(usize, usize)>,
     /// Checksum algorithm at the last cut.
     checksum_at_cut: ChecksumAlgorithm,
 }
 
-/// Pieces without their bytes, and the memory each takes.
+/// Pieces without their bytes, and the memory that each takes.
 type Planned = Vec<(Piece, u64)>;
 
 impl Splitter {
-    /// A splitter at the start of a relay log.
+    /// Creates a splitter at the start of a relay log.
     #[must_use]
     pub fn new(gate: Arc<MemoryGate>) -> Splitter {
         Splitter::with_options(gate, SplitOptions::default())
     }
 
-    /// As [`Splitter::new`] with other sizes.
+    /// Like [`Splitter::new`], with other piece sizes.
     #[must_use]
     pub fn with_options(gate: Arc<MemoryGate>, options: SplitOptions) -> Splitter {
         Splitter {
@@ -142,10 +144,10 @@ impl Splitter {
         }
     }
 
-    /// Takes the next bytes of the log and hands every finished piece to `emit`, which returns false to stop.
+    /// Takes the next bytes of the log and passes every finished piece to `emit`, which returns false to stop.
     ///
     /// # Errors
-    /// When the bytes cannot be a binary log (everything before them is handed on), or `emit` returned false.
+    /// When the bytes are not a valid binary log (everything before them is handed on), or `emit` returned false.
     pub fn step(
         &mut self,
         file: &Arc<str>,
@@ -163,7 +165,8 @@ impl Splitter {
             self.base = offset;
         }
         let Some(from) = self.join(data, verified, emit)? else { return Ok(()) };
-        // From here on the chunk itself is walked; what is walked already lies behind `from` in it.
+        // From here on the chunk itself is walked. Bytes already walked as part of the join lie before `from`, or are
+        // the beginning of an unfinished transaction after it.
         self.base = offset;
         self.move_walk(|at| at + from);
         self.walk_over(data, verified, emit)?;
@@ -178,13 +181,14 @@ impl Splitter {
         if left.is_empty() {
             return;
         }
+        // The room for the next join is taken now, so that `join` need not reallocate.
         self.carry = self.spare.take((left.len() + JOIN_BYTES).max(JOINED_BYTES));
         self.carry.clear();
         self.carry.extend_from_slice(left);
     }
 
-    /// Joins what the last chunk left over with as much of `data` as it takes to hand it on. Gives where in `data`
-    /// the rest begins, or None when all of it is in `carry`.
+    /// Appends to the last chunk's remainder as much of `data` as it takes to cut a piece. Returns where in `data`
+    /// the rest begins, or None if all of it is in `carry`.
     fn join(
         &mut self,
         data: &Arc<Buffer>,
@@ -192,6 +196,9 @@ impl Splitter {
         emit: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<Option<usize>, Box<Stop>> {
         let mut taken = 0;
+        // Only the transaction that the chunk boundary cut in two is copied; the rest of the chunk is walked in
+        // place. Where the first bytes do not complete it, the amount doubles, so that a large transaction costs a
+        // logarithmic number of joins.
         while !self.carry.is_empty() {
             if taken == data.len() {
                 return Ok(None);
@@ -209,13 +216,14 @@ impl Splitter {
             if used > 0 && left <= taken {
                 return Ok(Some(taken - left));
             }
-            // Nothing was handed on, so nobody else holds the bytes.
+            // Nothing was handed on: a cut cannot lie in the remainder, whose events were walked before. So this is
+            // the only reference, and the buffer is taken back without a copy.
             self.carry = Arc::try_unwrap(joined).map_or_else(|shared| rest(&shared, used).to_vec(), Buffer::into_vec);
         }
         Ok(Some(taken))
     }
 
-    /// The relay file ended; nothing of a transaction may be left over.
+    /// Ends the relay file, which must not end inside a transaction.
     ///
     /// # Errors
     /// When the file ends inside a transaction.
@@ -227,13 +235,14 @@ impl Splitter {
         Ok(())
     }
 
-    /// Cuts `data` and hands on what is finished, also when the walk then fails.
+    /// Walks `data` and hands on the finished pieces, even if the walk then fails.
     fn walk_over(
         &mut self,
         data: &Arc<Buffer>,
         verified: bool,
         emit: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), Box<Stop>> {
+        // Plan first, then emit: `reserve` and `emit` may block, and a fault must not lose the pieces before it.
         let mut planned = Planned::new();
         let outcome = self.cut(data, &mut planned);
         if self.walk.whole > self.walk.from {
@@ -252,7 +261,7 @@ impl Splitter {
         outcome
     }
 
-    /// Makes everything relative to byte `used`, before which all is handed on.
+    /// Rebases all offsets to byte `used`, before which everything is handed on.
     fn forget(&mut self, used: usize) {
         self.move_walk(|at| at - used);
         self.base += used as u64;
@@ -283,7 +292,7 @@ impl Splitter {
         Box::new(Stop { class, ..*self.corrupt(at, error.to_string()) })
     }
 
-    /// The event at `at`, if all of it is there.
+    /// Returns the event at `at` if it is complete.
     #[inline]
     fn event_at<'d>(&self, data: &'d [u8], at: usize) -> Result<Option<&'d [u8]>, Box<Stop>> {
         let Some(rest) = data.get(at..) else { return Ok(None) };
@@ -298,7 +307,7 @@ impl Splitter {
         Ok(rest.get(..len))
     }
 
-    /// Walks `data` from where the walk is and plans pieces.
+    /// Walks `data` from the current event on, and plans pieces.
     fn cut(&mut self, data: &[u8], planned: &mut Planned) -> Result<(), Box<Stop>> {
         while let Some(event) = self.event_at(data, self.walk.next)? {
             let (at, len) = (self.walk.next, event.len());
@@ -313,26 +322,30 @@ impl Splitter {
         Ok(())
     }
 
-    /// From which size on the open transaction is cut. One that says that it will be cut anyhow is cut small, so that
-    /// receiving, decoding and applying it go on at the same time.
+    /// Bytes at which the open transaction is cut. If its Gtid event says that it will be cut in any case, slices are
+    /// small, so that it is received, decoded and applied at the same time.
     fn slice_bytes(&self) -> usize {
         let slice_bytes = self.options.slice_bytes;
         if self.walk.begun.bytes > slice_bytes as u64 { slice_bytes.min(LARGE_SLICE_BYTES) } else { slice_bytes }
     }
 
     fn end_transaction(&mut self, planned: &mut Planned) {
+        // A statement ends the epoch: what follows must be decoded under the catalog that it leaves. It is a piece of
+        // its own, because *sequence* decodes it in order, and everything before it goes into a piece that any
+        // decoder may take.
         let statement = std::mem::take(&mut self.walk.statement);
         let (xa, ordered) = (std::mem::take(&mut self.walk.xa), std::mem::take(&mut self.walk.ordered));
         let sliced = std::mem::take(&mut self.walk.sliced);
         let next = self.walk.next;
         let batch = (next - self.walk.from) as u64 + self.walk.extra;
         if statement {
-            // What came before goes first, under the catalog before this transaction.
             if self.walk.whole > self.walk.from {
                 self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
             }
             self.plan(planned, next, PieceKind::Serial, sliced, false);
             self.epoch += 1;
+        // XA: *sequence* keeps the events from XA PREPARE to XA COMMIT, so it decodes these pieces. The catalog stays
+        // as it is: no new epoch.
         } else if ordered || (xa && sliced) {
             if self.walk.whole > self.walk.from {
                 self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
@@ -348,7 +361,7 @@ impl Splitter {
         walk.table_maps.clear();
     }
 
-    /// Hands on what there is of the open transaction.
+    /// Plans a piece with the events of the open transaction so far.
     fn slice(&mut self, data: &[u8], planned: &mut Planned) {
         if self.walk.whole > self.walk.from {
             self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
@@ -360,9 +373,11 @@ impl Splitter {
         };
         self.plan(planned, self.walk.next, kind, self.walk.sliced, true);
         let walk = &mut self.walk;
+        // Another decoder may take the next slice, and will not have seen these table maps: they travel with it.
         for (start, end) in walk.table_maps.drain(..) {
             let event = part(data, start..end);
-            // Six bytes behind the header. One map a table: a transaction of many statements repeats them.
+            // The table id: six bytes after the header. Only one map per table is kept, as a transaction of many
+            // statements repeats them.
             let id = event.iter().skip(EventHeader::LEN).take(6).rev().fold(0, |id, byte| id << 8 | u64::from(*byte));
             match walk.context.iter_mut().find(|(known, _)| *known == id) {
                 Some((_, kept)) => {
@@ -398,12 +413,12 @@ impl Splitter {
             reservation: None,
         };
         self.number += 1;
-        // It only changes between transactions, so it holds from the cut on, whatever was walked behind it.
+        // It changes only between transactions, so it holds from this cut on, however far the walk has come.
         self.walk.checksum_at_cut = self.checksum;
         planned.push((piece, (end - start) as u64 + extra));
     }
 
-    /// Takes one whole event; true when a transaction, or an event outside any, ends with it.
+    /// Processes one whole event; true if a transaction ends with it, or it lies outside any.
     fn see(&mut self, event: &[u8], at: usize) -> Result<bool, Box<Stop>> {
         let header = EventHeader::parse(event).map_err(|e| self.fault(at, &e))?;
         let outside = self.walk.phase == Phase::Outside;
@@ -447,7 +462,7 @@ impl Splitter {
                 Ok(outside)
             }
             event_type::XA_PREPARE => {
-                // Its first byte says ONE PHASE.
+                // The first byte is the ONE PHASE flag. Only a two-phase prepare is kept until its XA COMMIT.
                 let body = event_body(event, self.checksum).unwrap_or(&[]);
                 self.walk.ordered = body.first() == Some(&0);
                 self.walk.phase = Phase::Outside;
@@ -458,7 +473,7 @@ impl Splitter {
                 Ok(true)
             }
             event_type::TRANSACTION_PAYLOAD => {
-                // A damaged one is told by the decoder, in its place.
+                // A damaged payload counts as empty here; the decoder reports it, in its place.
                 let body = event_body(event, self.checksum).unwrap_or(&[]);
                 let size = TransactionPayload::parse(body).ok().and_then(|payload| payload.uncompressed_size);
                 self.walk.extra += size.unwrap_or(0).min(1 << 30);

@@ -1,4 +1,4 @@
-//! Why replay stops: one value that carries what, where and what to do.
+//! Why replay stops: one value that carries the class, the reason, the place and the remedy.
 
 use base::{Gtid, LogPosition};
 

@@ -1,6 +1,6 @@
-//! A piece while it is decoded: its open transaction, the events counted, the changes sorted into lanes.
+//! A piece being decoded: its open transaction, the events counted, the changes sorted into lanes.
 //!
-//! Never here: bytes read (`decode`, `rows`).
+//! Never here: parsing of events (`decode`, `rows`).
 
 use std::sync::Arc;
 

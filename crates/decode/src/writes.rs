@@ -1,7 +1,7 @@
-//! How often statements changed rows of tables as text (invariant 19).
+//! Counts of statements that changed rows of tables as text (invariant 19).
 //!
-//! In: tables, each time a statement wrote to them. Out: counts, so that who copies such a table can wait until no more
-//! come. Never here: a clock.
+//! In: the tables of each such statement. Out: counts, so that whoever copies such a table can wait until no more
+//! statements come. Never here: a clock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

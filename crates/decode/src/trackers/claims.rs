@@ -1,10 +1,10 @@
-//! What a transaction claims: values of unique keys, of foreign keys, tables.
+//! A transaction's claims: values of unique keys and of foreign keys, and tables.
 //!
-//! In: a decoded piece that holds one transaction or a slice of it, the catalog it was decoded under. Out: [`Claims`]. Every
-//! row shares a claim on its table and on each unique key, and claims its values in them for itself; what its image does not
-//! tell (columns left out, an expression, a collation without weights) it claims with the key as a whole: for itself where a
-//! value is freed or changed, shared where one is only taken. Mirrors `add_pke` (sql/rpl_write_set_handler.cc) where the
-//! image tells all. Never here: what is claimed by whom.
+//! In: a decoded piece that holds one transaction or a slice of it, and the catalog it was decoded under. Out:
+//! [`Claims`]. Every row takes a shared claim on its table and on each unique key, and an exclusive claim on its
+//! value in each key. Where its image does not show the value (columns left out, an expression, a collation without
+//! weights) it claims the key as a whole: exclusively if a value is freed or changed, shared if one is only taken.
+//! Mirrors `add_pke` (sql/rpl_write_set_handler.cc) where the image shows everything. Never here: who holds a claim.
 
 use std::collections::HashMap;
 use std::sync::Arc;

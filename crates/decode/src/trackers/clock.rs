@@ -1,8 +1,9 @@
-//! The source's clock, which counts anew in every file, as one that counts on.
+//! The source's logical clock, which restarts in every file, translated to one that continues.
 //!
-//! In: the numbers of Gtid events, with word of each new file. Out: commit parents in the numbers of this log. A parent of 0
-//! stands for "in an earlier file": everything before this file, and nothing of it. Never here: a parent that belongs to
-//! another file than its transaction; a transaction without a clock that others are independent of.
+//! In: the numbers of Gtid events, and where a new file begins. Out: commit parents in the numbers of this log. A
+//! parent of 0 means "in an earlier file": the transaction follows everything before this file, and depends on
+//! nothing in it. Never here: a parent that belongs to another file than its transaction; a transaction without a
+//! clock that others are independent of.
 
 /// last_committed and sequence_number of a Gtid event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! What the events of a transaction say besides its rows: the source's clock, the session, a new file.
+//! Facts from a transaction's events other than its rows: the source's clock, the session, a new file.
 //!
-//! In: a decoded piece that holds one transaction or a slice of it. Out: [`Facts`]. Never here: a fault: what cannot be read
-//! is not known, and decode has said so already.
+//! In: a decoded piece that holds one transaction or a slice of it. Out: [`Facts`]. Never here: a fault. What cannot
+//! be read counts as unknown, and decode has reported it already.
 
 use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, event_body, event_type};
 use catalog::Catalog;

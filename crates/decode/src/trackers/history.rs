@@ -1,7 +1,8 @@
-//! Who changed what last.
+//! Claim histories: the last transaction to claim each thing.
 //!
-//! In: the claims of each transaction, in log order. Out: the newest earlier transaction that conflicts with it. Bounded: what
-//! is forgotten raises a floor below which no parent goes. Never here: a conflict that was forgotten without a floor.
+//! In: the claims of each transaction, in log order. Out: the newest earlier transaction that conflicts with it.
+//! Bounded: forgetting raises a floor below which no parent goes. Never here: a claim forgotten without raising the
+//! floor.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,13 +1,14 @@
-//! Dependency trackers: which earlier transaction each one must wait for.
+//! Dependency trackers: determine which earlier transaction each one must wait for.
 //!
-//! In: for every transaction, in log order, its [`Facts`]: what the source's clock says, the session, and what its row
-//! changes claim. Out: [`Stamp`]: (last_committed, sequence_number) in one clock that counts on over files; a server that
-//! writes them into files subtracts the file's offset. Two transactions may run at once if the later one's `last_committed`
-//! is below the earlier one's `sequence_number`. Never here: I/O, threads, a wait; two transactions independent of one
-//! another that conflict in truth.
+//! In: for every transaction, in log order, its [`Facts`]: the source's clock, the session, and the claims of its row
+//! changes. Out: [`Stamp`]: (last_committed, sequence_number) in one clock that continues across files; a server that
+//! writes them into files subtracts the file's offset. Two transactions may run concurrently if the later one's
+//! `last_committed` is below the earlier one's `sequence_number`. Never here: I/O, threads, a wait; two conflicting
+//! transactions stamped as independent.
 //!
-//! The modes are MySQL's `binlog_transaction_dependency_tracking` (COMMIT_ORDER, WRITESET, WRITESET_SESSION; sql/rpl_trx_tracking.cc)
-//! and `replica_parallel_type=DATABASE` (sql/rpl_mta_submode.cc). Each of them by two sets of rules, see [`Rules`].
+//! The modes are MySQL's `binlog_transaction_dependency_tracking` (COMMIT_ORDER, WRITESET, WRITESET_SESSION;
+//! sql/rpl_trx_tracking.cc) and `replica_parallel_type=DATABASE` (sql/rpl_mta_submode.cc), each with two sets of
+//! rules, see [`Rules`].
 
 mod claims;
 mod clock;

@@ -1,7 +1,9 @@
-//! What of a table can be claimed, worked out once per definition: its keys, its foreign keys, those that refer to it.
+//! The claimable objects of a table, computed once per definition: its keys, its foreign keys, and those that
+//! reference it.
 //!
-//! In: a definition and the catalog around it. Out: objects (hashes that name a table, a key of it, the values a foreign key
-//! refers to) and how to make the bytes of a value that are equal where the collation says equal. Never here: rows.
+//! In: a definition and the catalog around it. Out: objects (hashes that name a table, a key of it, the values a
+//! foreign key references), and plans that turn a value into bytes that are equal where the collation says equal.
+//! Never here: rows.
 
 use std::collections::HashSet;
 
