@@ -14,31 +14,31 @@ use crate::plan::TablePlan;
 use crate::sequence::SequencedPiece;
 use crate::stop::{Stop, StopClass};
 
-/// Gathers the changes of one statement.
+/// Collects the row changes of one statement.
 pub struct Rewriter {
     task: Option<Task>,
     shapes: Vec<Shape>,
     lanes: Vec<Vec<RowOp>>,
     side: Vec<u8>,
     rows: u64,
-    /// Changes since the last slice.
+    /// Number of changes since the last slice.
     ops: u64,
     offsets: Vec<(u32, u32)>,
     built: Vec<u8>,
 }
 
-/// What is done with the rows handed in.
+/// What to do with the rows passed in.
 struct Task {
     plan: Arc<TablePlan>,
     conversion: RowConversion,
     key: RowKey,
-    /// Only rows of these partitions; or why their partition is not known.
+    /// Restricts the rewrite to rows of these partitions; the error says why a row's partition cannot be determined.
     only: Option<(Result<PartitionFinder, String>, Vec<usize>)>,
     kind: OpKind,
 }
 
 impl Rewriter {
-    /// With nothing gathered.
+    /// Creates a rewriter with no changes.
     #[must_use]
     pub fn new(lanes: usize) -> Rewriter {
         Rewriter {
@@ -53,7 +53,7 @@ impl Rewriter {
         }
     }
 
-    /// What the rows handed in from here on are for, under the catalog behind the statement.
+    /// Starts a table: the following rows are for `rewrite`. `catalog` is the one after the statement.
     pub fn begin(&mut self, rewrite: &Rewrite, catalog: &Catalog) {
         let plan = Arc::new(TablePlan::new(&rewrite.to, catalog));
         let key = RowKey::new(&rewrite.to);
@@ -75,10 +75,10 @@ impl Rewriter {
         self.task = Some(Task { plan, conversion, key, only, kind });
     }
 
-    /// Takes one row of the old table, one copy of it.
+    /// Takes one copy of a row of the old table.
     ///
     /// # Errors
-    /// The reason, when its partition or a value of it under the new definition is not known.
+    /// The reason, if its partition, or a value of it under the new definition, cannot be determined.
     pub fn row(&mut self, image: &[u8]) -> Result<(), String> {
         let Some(task) = &self.task else { return Ok(()) };
         if let Some((finder, chosen)) = &task.only {
@@ -123,19 +123,20 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Bytes gathered since the last slice.
+    /// Bytes collected since the last slice.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.side.len() + self.lanes.iter().map(Vec::len).sum::<usize>() * size_of::<RowOp>()
     }
 
-    /// Rows taken so far, in all.
+    /// Total of rows taken so far.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// What was gathered, as a slice of the transaction of `of` with more to come. `continues`: it is not the first.
+    /// Returns the changes collected so far as a slice of the transaction of `of`, with more to come. `continues`: it
+    /// is not the first slice.
     #[must_use]
     pub fn slice(&mut self, of: &SequencedPiece, continues: bool) -> SequencedPiece {
         let lanes = self.lanes.iter_mut().map(std::mem::take).collect();
@@ -180,7 +181,7 @@ impl Rewriter {
         }
     }
 
-    /// Puts what is left into the piece that holds the statement.
+    /// Moves the remaining changes into the piece that holds the statement.
     pub fn finish(self, into: &mut SequencedPiece) {
         into.decoded.shapes = self.shapes;
         into.decoded.side = self.side;
@@ -194,7 +195,7 @@ fn side_span(at: usize, len: usize) -> Span {
 }
 
 impl SequencedPiece {
-    /// Whether its rows to be written anew can be: the statement's transaction is all the piece holds.
+    /// True if its table rewrite can be done: the piece holds nothing but the statement's transaction.
     #[must_use]
     pub fn can_rewrite(&self) -> bool {
         let decoded = &self.decoded;
@@ -205,7 +206,7 @@ impl SequencedPiece {
             && decoded.barrier.is_empty()
     }
 
-    /// The piece with nothing done, and replay stopped in front of it.
+    /// Returns the piece without its changes, stopping replay before it.
     #[must_use]
     pub fn refused(mut self, class: StopClass, reason: String) -> SequencedPiece {
         let decoded = &mut self.decoded;

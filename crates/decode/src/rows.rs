@@ -14,24 +14,24 @@ use crate::plan::{KeyPlan, TablePlan};
 use crate::stop::StopClass;
 use crate::work::{Cascade, LeftOut, Place, RowsWork, Work, all_present};
 
-/// Which image of a row.
+/// One of a row's two images.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Image {
     Before,
     After,
 }
 
-/// Where the parts of a key lie in an image.
+/// Location of a key's parts in an image.
 enum KeyPlace {
-    /// One behind the other: start and length.
+    /// Adjacent: start and length.
     Together(usize, usize),
     Apart,
-    /// The image lacks one.
+    /// The image lacks a part.
     Missing,
 }
 
 impl Decoder {
-    /// One rows event whose body begins at `body_at` of the space that `tag` names.
+    /// Decodes one rows event, whose body begins at `body_at` of the buffer that `tag` names.
     pub(crate) fn rows(
         &mut self,
         work: &mut Work<'_>,
@@ -68,7 +68,7 @@ impl Decoder {
         }
         let Some(open) = &mut work.open else { return Err(corrupt("a rows event outside a transaction")) };
         let rows_before = open.rows;
-        // The rows are the end of the body.
+        // The rows are the last part of the body.
         let rows_at = body_at + body.len() - event.rows.len();
         if rows_at + event.rows.len() > SPACE_BYTES {
             return Err(unsupported("a piece of the log of more than 1 GiB"));
@@ -83,8 +83,8 @@ impl Decoder {
             after_present: event.after_columns,
             before_full: all_present(event.before_columns, event.column_count),
             after_full: all_present(event.after_columns, event.column_count),
-            // Run on 9.7.4: DELETE of a row that refers to itself is logged as an update of that column to NULL, then as a
-            // deletion with the column's old value.
+            // Seen on 9.7.4: the DELETE of a row that references itself is logged as an update of that column to
+            // NULL, followed by a deletion with the column's old value.
             stale_before: plan.follows_itself && event.flags & row_flags::USE_SQL_FOREIGN_KEY != 0,
             cascade: Cascade::No,
             last: None,
@@ -94,6 +94,7 @@ impl Decoder {
             rows.cascade = Cascade::OnDelete;
         }
         let updates = matches!(event.kind, RowsKind::Update | RowsKind::PartialUpdate);
+        // Only a table with such foreign keys pays for comparing the images of every update.
         let watch_update = unlogged && updates && !plan.cascades_on_update_of.is_empty();
         let mut at = 0;
         let mut count = rows_before;
@@ -136,7 +137,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Rows of the table that event `table_id` maps cannot be read, though sound: its copy is to bring them.
+    /// Handles rows of table map `table_id` that are sound but cannot be decoded here: the table's copy must bring
+    /// them.
     fn leave_to_copy(
         &mut self,
         work: &mut Work<'_>,
@@ -182,7 +184,7 @@ impl Decoder {
         walked.map_err(|e| corrupt(format!("a row of {}: {e}", rows.plan.def.full_name())))
     }
 
-    /// The identifying key in an image that was just walked; None when the image lacks a part of it.
+    /// Returns the identifying key of an image that was just walked; None if the image lacks a part of it.
     fn key(
         &self,
         work: &mut Work<'_>,
@@ -224,7 +226,7 @@ impl Decoder {
         let (key, after) = if rows.after_full {
             (self.key(work, rows, at, len, Image::After)?, rows.span(at, len))
         } else {
-            // Columns the INSERT did not log get their default.
+            // Columns that the INSERT did not log get their default.
             let from = work.out.side.len();
             let image = part(rows.all, at..at + len);
             fill_defaults(rows.plan, image, &self.offsets_after, &mut work.out.side)?;
@@ -237,7 +239,7 @@ impl Decoder {
         Ok(len)
     }
 
-    /// The key of a full image in the side buffer, from byte `from` on.
+    /// Returns the key of a full image in the side buffer, from byte `from` on.
     fn key_of_side(
         &mut self,
         work: &mut Work<'_>,
@@ -322,8 +324,8 @@ impl Decoder {
         Ok(used)
     }
 
-    /// An update whose after image holds differences of JSON documents. Where the before image has the documents they
-    /// are put together here, otherwise by whoever has the stored row.
+    /// Decodes an update whose after image holds differences of JSON documents. If the before image is full, the
+    /// documents are merged here; otherwise by the worker, which has the stored row.
     fn update_json(
         &mut self,
         work: &mut Work<'_>,
@@ -340,7 +342,7 @@ impl Decoder {
         let changed = !keyless && (rows.after_full || self.after_touches_key(rows.plan));
         let new_key = if changed { self.new_key(work, rows, after_at, after_len, old_key)? } else { None };
         if !rows.before_full {
-            // A keyless row's before image is always full, or there would be no key.
+            // No keyless row gets here: without a full before image, `key` above finds no key and the update fails.
             let after = rows.span(after_at - head.len, head.len + after_len);
             match new_key {
                 None => work.push(rows, OpKind::MergeJson, old_key, before, after),
@@ -376,13 +378,13 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether a partial after image holds a column of the key.
+    /// True if a partial after image holds a column of the key.
     fn after_touches_key(&self, plan: &TablePlan) -> bool {
         let present = |column: &usize| self.offsets_after.get(*column).is_some_and(|o| o.0 != OFFSET_ABSENT);
         plan.key_columns.iter().any(present)
     }
 
-    /// The key after an update when it differs from `old_key`. Parts the after image lacks stay as they were.
+    /// Returns the key after an update if it differs from `old_key`. Parts that the after image lacks are unchanged.
     fn new_key(
         &mut self,
         work: &mut Work<'_>,
@@ -398,7 +400,7 @@ impl Decoder {
                 let image = part(rows.all, at..at + len);
                 let mut old_at = 0;
                 for &column in &rows.plan.key_columns {
-                    // Stored key parts delimit themselves: walk the old key along.
+                    // Stored key parts are self-delimiting: walk along the old key.
                     let old = rest(work.bytes_of(rows, old_key), old_at);
                     let old_len = rows.plan.layout.stored_len(column, old).map_err(corrupt)?;
                     match self.offsets_after.get(column) {
@@ -428,7 +430,7 @@ impl Decoder {
         Ok(len)
     }
 
-    /// Whether an UPDATE changes a column that another table's foreign key follows.
+    /// True if an UPDATE changes a column that another table's foreign key references.
     fn update_cascades(&mut self, rows: &RowsWork<'_>, at: usize, kind: RowsKind) -> Result<bool, Fault> {
         let before_len = self.walk(rows, at, Image::Before, Offsets::All)?;
         let mut after_at = at + before_len;
@@ -443,7 +445,7 @@ impl Decoder {
         };
         for &column in &rows.plan.cascades_on_update_of {
             let after = value(&self.offsets_after, after_at, column);
-            // What the after image lacks did not change; what only it holds did.
+            // A column that the after image lacks did not change; one that only it holds did.
             if after.is_some() && after != value(&self.offsets_before, at, column) {
                 return Ok(true);
             }
@@ -452,12 +454,12 @@ impl Decoder {
     }
 }
 
-/// What stands in front of a partial update's after image at `at`.
+/// Parses what precedes a partial update's after image, at `at`.
 fn partial_head<'a>(rows: &RowsWork<'a>, at: usize) -> Result<PartialUpdateImage<'a>, Fault> {
     PartialUpdateImage::parse(rest(rows.all, at), rows.plan.json_columns).map_err(binlog_fault)
 }
 
-/// Which columns' offsets a walk must give.
+/// Columns whose offsets a walk must produce.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Offsets {
     ForKey,
@@ -473,14 +475,15 @@ fn check_columns(plan: &TablePlan, event: &RowsEvent<'_>) -> Result<(), Fault> {
     Err((StopClass::DataDiffers, reason))
 }
 
-/// A column's stored bytes, which the walk over this image found.
+/// Returns a column's stored bytes, at offsets found by walking this image.
 #[inline]
 fn column_part(image: &[u8], start: u32, len: u32) -> &[u8] {
     part(image, start as usize..(start + len) as usize)
 }
 
-/// The whole image as key. Servers differ in the null bits behind the last column, and copies of a row are found by
-/// their bytes: such bits are cleared in a copy. Rows with JSON values: see `TablePlan::keyless_json`.
+/// Uses the whole image as key. Copies of a row are found by their bytes, but servers differ in the null bits after
+/// the last column, so an image with such bits set is copied and they are cleared. For rows with JSON values see
+/// `TablePlan::keyless_json`.
 fn whole_image(work: &mut Work<'_>, rows: &RowsWork<'_>, at: usize, image: &[u8]) -> Result<Span, Fault> {
     if rows.plan.keyless_json {
         return json_as_text(work, rows.plan, image);
@@ -498,7 +501,7 @@ fn whole_image(work: &mut Work<'_>, rows: &RowsWork<'_>, at: usize, image: &[u8]
     work.side_span(from)
 }
 
-/// Start and length of a key made of the first columns of a full image.
+/// Finds a key made of the first columns of a full image: start and length.
 fn leading_key(plan: &TablePlan, image: &[u8], len: Option<usize>) -> Result<(usize, usize), Fault> {
     let null = |column: usize| image.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 != 0);
     let columns = plan.key_columns.len();
@@ -546,7 +549,7 @@ fn place_key(plan: &TablePlan, offsets: &[(u32, u32)]) -> Result<KeyPlace, Fault
     })
 }
 
-/// A full after image of a keyless row, put together from both images of the event.
+/// Builds the full after image of a keyless row from both images of the event.
 fn complete(work: &mut Work<'_>, rows: &RowsWork<'_>, before: Span, after: Span) -> Result<Span, Fault> {
     let from = work.out.side.len();
     let of = |span: Span| {
@@ -562,7 +565,7 @@ fn complete(work: &mut Work<'_>, rows: &RowsWork<'_>, before: Span, after: Span)
     work.side_span(from)
 }
 
-/// A keyless row's full image with the texts of its JSON values in the documents' place.
+/// Appends a keyless row's full image, with each JSON document replaced by its text.
 fn json_as_text(work: &mut Work<'_>, plan: &TablePlan, image: &[u8]) -> Result<Span, Fault> {
     let from = work.out.side.len();
     let mut offsets = Vec::new();
@@ -581,20 +584,21 @@ fn null_in_key(plan: &TablePlan) -> Fault {
     corrupt(format!("a row of {} with NULL in a column of its identifying key", plan.def.full_name()))
 }
 
-/// INSERT INTO t () VALUES () under binlog_row_image=MINIMAL logs no column, and so no byte: the event stands for one row
-/// (seen on 9.7.4, which refuses a second such row in the statement with error 1534; a replica applies one).
+/// True for an event without bytes that stands for one row: INSERT INTO t () VALUES () under binlog_row_image=MINIMAL
+/// logs no column (seen on 9.7.4, which refuses a second such row in the statement with error 1534; a replica applies
+/// one).
 fn is_row_of_defaults(event: &RowsEvent<'_>) -> bool {
     event.kind == RowsKind::Write && event.rows.is_empty() && event.after_columns.iter().all(|byte| *byte == 0)
 }
 
-/// Whether what foreign keys do to other rows is not in the log.
+/// True if the actions of foreign keys on other rows are not in the log.
 fn is_unlogged(event: &RowsEvent<'_>) -> bool {
     event.flags & (row_flags::USE_SQL_FOREIGN_KEY | row_flags::NO_FOREIGN_KEY_CHECKS) == 0
 }
 
 fn fill_defaults(plan: &TablePlan, image: &[u8], offsets: &[(u32, u32)], out: &mut Vec<u8>) -> Result<(), Fault> {
     let nulls_at = out.len();
-    // Bits behind the last column stay 0: copies of a keyless row are found by their bytes.
+    // Bits after the last column stay 0, because copies of a keyless row are found by their bytes.
     out.resize(nulls_at + plan.bitmap_len(), 0);
     for (column, &(start, len)) in offsets.iter().enumerate() {
         let null = if start == OFFSET_ABSENT {

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use base::{Gtid, GtidSet};
 use binlog::{EventHeader, ExecuteLoadQuery, QueryEvent, QueryKind, TableMapEvent, event_type};
 
-/// Tables, and statements, named of one transaction.
+/// Most tables, and most statements, named per transaction.
 const NAMED_MAX: usize = 10;
-/// Transactions kept for who tells them; of further ones only the number is known.
+/// Most transactions whose summary is kept; further ones are only counted.
 const KEPT_MAX: usize = 1000;
-/// Characters of a statement.
+/// Characters quoted of a statement.
 const STATEMENT_CHARS_MAX: usize = 300;
 
-/// See the module; may grow while replay runs. Clones are the same list.
+/// A set of GTIDs to skip, which may grow while replay runs. Clones share it.
 #[derive(Clone, Default)]
 pub struct SkipList {
     set: Arc<RwLock<Arc<GtidSet>>>,
@@ -26,20 +26,20 @@ pub struct SkipList {
 
 #[derive(Default)]
 struct Notes {
-    /// Of each transaction, what each piece of the log held of it: a piece may be decoded twice.
+    /// Per transaction, a summary per piece of the log: a piece may be decoded twice.
     held: BTreeMap<Gtid, BTreeMap<u64, Held>>,
     more: u64,
 }
 
-/// What there was of a transaction in a piece.
+/// Summary of a transaction's events in one piece.
 #[derive(Default)]
 pub(crate) struct Held {
     events: u64,
     bytes: u64,
-    /// Rows events by table.
+    /// Number of rows events per table.
     tables: BTreeMap<String, u64>,
     statements: Vec<String>,
-    /// By table id.
+    /// Table names by table id.
     maps: BTreeMap<u64, String>,
 }
 
@@ -48,24 +48,24 @@ pub(crate) struct Held {
 pub struct Skipped {
     /// Its GTID.
     pub gtid: Gtid,
-    /// What it held, in words.
+    /// Summary of its events, in words.
     pub held: String,
 }
 
 impl SkipList {
-    /// A list that holds `set`.
+    /// Creates a list that holds `set`.
     #[must_use]
     pub fn new(set: GtidSet) -> SkipList {
         SkipList { set: Arc::new(RwLock::new(Arc::new(set))), notes: Arc::default() }
     }
 
-    /// The list as it is now.
+    /// Returns the current set.
     #[must_use]
     pub fn current(&self) -> Arc<GtidSet> {
         Arc::clone(&self.set.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another list in its place; pieces decoded from now on see it.
+    /// Replaces the set; pieces decoded from now on see it.
     pub fn replace(&self, set: GtidSet) {
         *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
     }
@@ -85,7 +85,8 @@ impl SkipList {
         }
     }
 
-    /// What was left out of the transactions in `executed` since the last call, and how many more there were.
+    /// Removes and returns the summaries of skipped transactions in `executed`, and the number of further ones that
+    /// were only counted.
     #[must_use]
     pub fn take_skipped(&self, executed: &GtidSet) -> (Vec<Skipped>, u64) {
         let mut notes = self.notes();
@@ -105,7 +106,7 @@ impl SkipList {
 }
 
 impl Held {
-    /// One event of it.
+    /// Adds one event.
     pub(crate) fn event(&mut self, header: &EventHeader, body: &[u8]) {
         self.events += 1;
         self.bytes += u64::from(header.event_len);
@@ -119,7 +120,7 @@ impl Held {
             | event_type::UPDATE_ROWS
             | event_type::DELETE_ROWS
             | event_type::PARTIAL_UPDATE_ROWS => {
-                // The table's id comes first, as in its map.
+                // The body begins with the table id, as in a table map.
                 let id = TableMapEvent::table_id_of(body).ok();
                 let name = id.and_then(|id| self.maps.get(&id)).cloned().unwrap_or_else(|| "an earlier table".into());
                 *self.tables.entry(name).or_default() += 1;

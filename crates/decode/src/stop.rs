@@ -2,37 +2,37 @@
 
 use base::{Gtid, LogPosition};
 
-/// What kind of stop it is; the program maps each to its exit code.
+/// Class of a stop; the program maps each to its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopClass {
     /// An event, statement or column type that is not supported.
     NotSupported,
-    /// The relay log holds bytes no source writes.
+    /// The relay log contains bytes that no source writes.
     Corrupt,
-    /// The rows here are not as the log expects.
+    /// The stored rows or tables differ from what the log expects.
     DataDiffers,
     /// A file could not be read or written.
     Io,
-    /// An internal check of Slipstream's own failed: neither the log nor the data are to blame.
+    /// An internal check of Slipstream failed: neither the log nor the data are at fault.
     Defect,
 }
 
-/// Replay cannot go on. Everything before is visible, nothing after is.
+/// Reason why replay stopped. Everything before it becomes visible, nothing after it does.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{reason}; at relay log {position}{}", gtid.as_ref().map(|g| format!(", GTID {g}")).unwrap_or_default())]
 pub struct Stop {
-    /// What kind.
+    /// Class of the stop.
     pub class: StopClass,
     /// Relay log position of the event, or of the transaction when the event is inside a compressed payload.
     pub position: LogPosition,
-    /// The transaction.
+    /// GTID of the transaction, if known.
     pub gtid: Option<Gtid>,
-    /// What is wrong, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
 impl Stop {
-    /// A stage panicked.
+    /// Builds the stop for a panic of a stage.
     #[must_use]
     pub fn of_panic(stage: &str, message: &str) -> Stop {
         Stop {
@@ -43,13 +43,14 @@ impl Stop {
         }
     }
 
-    /// A stage found one of its own structures broken at this place of the log. `what` names the structure and the value.
+    /// Builds the stop for an internal structure that a stage found broken at this place of the log. `what` names the
+    /// structure and the value.
     #[must_use]
     pub fn of_defect(position: LogPosition, gtid: Option<Gtid>, what: &str) -> Stop {
         Stop { class: StopClass::Defect, position, gtid, reason: format!("{what} (a defect of Slipstream)") }
     }
 
-    /// The command that leads on, for the message.
+    /// Returns the next step for the operator, as a command where there is one.
     #[must_use]
     pub fn help(&self) -> String {
         match (self.class, &self.gtid) {

@@ -18,25 +18,25 @@ use crate::plan::TablePlan;
 use crate::skip::Held;
 use crate::stop::Stop;
 
-/// How many shapes back an equal one is looked for: statements of one row each take turns over a few tables.
+/// How many recent shapes are searched for an equal one: single-row statements often alternate between a few tables.
 const SHAPES_BACK: usize = 8;
 
-/// What a table id of the open transaction stands for.
+/// Meaning of a table id in the open transaction.
 pub(crate) struct TableMapEntry {
     pub table_id: u64,
-    /// None for a table whose rows are left out. A fault only counts once rows come: sources also map tables that
-    /// a foreign key merely refers to.
+    /// None for a table whose rows are left out. A fault counts only if rows follow: sources also map tables that a
+    /// foreign key merely references.
     pub plan: Result<Option<Arc<TablePlan>>, Fault>,
-    /// Of rows that are left out.
+    /// How its rows are handled if they are left out.
     pub left_out: LeftOut,
 }
 
-/// Rows that are left out.
+/// Handling of rows that are left out.
 #[derive(Clone, Copy)]
 pub(crate) struct LeftOut {
-    /// What becomes of them.
+    /// Category under which they are counted.
     pub category: Category,
-    /// Foreign keys of tables that are not left out change rows there with them.
+    /// True if they make foreign keys change rows of tables that are not left out.
     pub cascades: bool,
 }
 
@@ -46,14 +46,14 @@ pub(crate) struct Open {
     pub rows: u32,
     pub kind: TransactionKind,
     pub skipped: Option<SkipReason>,
-    /// It has a BEGIN, so a statement does not end it.
+    /// True if it has a BEGIN, so that a statement does not end it.
     pub bracketed: bool,
-    /// Earlier slices of it are handed on.
+    /// True if earlier slices of it were handed on.
     pub sliced: bool,
     pub savepoints: Vec<Savepoint>,
 }
 
-/// Where the ops of a piece stood at a savepoint.
+/// Lengths of the piece's op lists at a savepoint.
 pub(crate) struct Savepoint {
     name: Vec<u8>,
     lanes: Vec<usize>,
@@ -65,18 +65,18 @@ pub(crate) struct Work<'s> {
     pub open: Option<Open>,
     pub tables: Vec<TableMapEntry>,
     pub skip: Arc<GtidSet>,
-    /// What transactions held that the operator wants left out; the open one is the last.
+    /// Summaries of transactions that the operator wants left out; the last one is of the open transaction.
     pub held: Vec<(Gtid, Held)>,
-    /// Events since the last transaction ended, and what became of each (`Seen`: a worker counts it).
+    /// Events since the last transaction ended, each with its category (`Seen`: a worker counts its outcome).
     pub counts: Vec<(u8, Category)>,
     pub checksum: ChecksumAlgorithm,
-    /// Place in the data of the top-level event, for messages.
+    /// Offset in the data of the current top-level event, for messages.
     pub at: usize,
     pub sink: Option<&'s mut dyn StatementSink>,
     pub catalog: Catalog,
 }
 
-/// What foreign keys do, unlogged, for the row being decoded.
+/// Unlogged foreign key actions that follow from the row being decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cascade {
     No,
@@ -90,7 +90,7 @@ pub(crate) enum Place {
     Barrier,
 }
 
-/// A rows event while it is decoded.
+/// A rows event being decoded.
 pub(crate) struct RowsWork<'a> {
     pub shape: u32,
     pub plan: &'a TablePlan,
@@ -102,16 +102,16 @@ pub(crate) struct RowsWork<'a> {
     pub after_present: &'a [u8],
     pub before_full: bool,
     pub after_full: bool,
-    /// Before images may be from before what a foreign key did to the same row: they are not compared.
+    /// True if before images may be older than a foreign key's change of the same row, and must not be compared.
     pub stale_before: bool,
-    /// The row's change concerns other tables' rows, which the log does not hold.
+    /// Whether the row's change affects rows of other tables that the log does not contain.
     pub cascade: Cascade,
-    /// Where its last op is.
+    /// Place of the event's last op.
     pub last: Option<(Place, usize)>,
 }
 
 impl RowsWork<'_> {
-    /// A span of bytes in `all`.
+    /// Returns the span of a range in `all`.
     pub(crate) fn span(&self, at: usize, len: usize) -> Span {
         Span { offset: self.base + short(at), len: short(len) }
     }
@@ -119,7 +119,7 @@ impl RowsWork<'_> {
 
 pub(crate) fn all_present(bitmap: &[u8], columns: usize) -> bool {
     let (whole, rest) = (columns / 8, columns % 8);
-    // Bits behind the last column belong to hidden columns of functional indexes.
+    // Bits after the last column belong to hidden columns of functional indexes.
     bitmap.len() >= columns.div_ceil(8)
         && bitmap.iter().take(whole).all(|b| *b == 0xff)
         && (rest == 0 || bitmap.get(whole).is_some_and(|b| b | (0xffu8 << rest) == 0xff))
@@ -140,7 +140,7 @@ impl Work<'_> {
         });
     }
 
-    /// Counts what was seen since the last call and closes the open transaction, if there is one.
+    /// Counts the events since the last call, and closes the open transaction, if any.
     pub(crate) fn close_transaction(&mut self, end: usize) {
         for (event_type, category) in self.counts.drain(..) {
             self.out.ledger.add(event_type, Category::Seen, 1);
@@ -161,12 +161,13 @@ impl Work<'_> {
         self.tables.clear();
     }
 
-    /// Counts an event of the open transaction as seen and as `category` (`Seen`: a worker counts the rest).
+    /// Notes an event of the open transaction, to be counted as seen and as `category` (`Seen`: a worker counts its
+    /// outcome).
     pub(crate) fn count(&mut self, event_type: u8, category: Category) {
         self.counts.push((event_type, category));
     }
 
-    /// Keeps in mind what an event of a transaction says that is left out because the operator wants it.
+    /// Adds an event to the summary of a transaction that the operator wants left out.
     pub(crate) fn note_held(&mut self, header: &EventHeader, body: &[u8]) {
         let Some(open) = self.open.as_ref().filter(|open| open.skipped == Some(SkipReason::Operator)) else { return };
         let Some(gtid) = open.begun.gtid else { return };
@@ -178,7 +179,7 @@ impl Work<'_> {
         }
     }
 
-    /// Undoes the open transaction and stops before it.
+    /// Undoes the open transaction and stops replay before it.
     pub(crate) fn fail(&mut self, (class, reason): Fault, event_type: Option<u8>) {
         let index = short(self.out.transactions.len());
         for ops in self.out.lanes.iter_mut().chain(std::iter::once(&mut self.out.barrier)) {
@@ -199,7 +200,7 @@ impl Work<'_> {
         });
     }
 
-    /// SAVEPOINT name.
+    /// Handles SAVEPOINT.
     pub(crate) fn savepoint(&mut self, sql: &[u8]) {
         let mark = Savepoint {
             name: savepoint_name(sql),
@@ -211,8 +212,8 @@ impl Work<'_> {
         }
     }
 
-    /// ROLLBACK TO name, or of the whole transaction: changes of tables that can roll back are undone, as a MySQL replica
-    /// does it. Sources write it where a table that cannot was changed too.
+    /// Handles ROLLBACK TO, or ROLLBACK of the whole transaction. Changes of tables that can roll back are undone, as
+    /// on a MySQL replica; sources log a rollback if a table that cannot was changed too.
     pub(crate) fn roll_back(&mut self, to: Option<&[u8]>) -> Result<(), Fault> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let index = short(self.out.transactions.len());
@@ -220,7 +221,7 @@ impl Work<'_> {
             Some(sql) => {
                 let name = savepoint_name(sql);
                 let at = open.savepoints.iter().rposition(|mark| mark.name.eq_ignore_ascii_case(&name));
-                // It stays, those behind it go.
+                // The savepoint itself stays; later ones are released.
                 open.savepoints.truncate(at.map_or(0, |at| at + 1));
                 open.savepoints.last()
             }
@@ -247,7 +248,7 @@ impl Work<'_> {
                 }
             }
         }
-        // No worker counts these any more.
+        // No worker will count these.
         for event_type in undone {
             let waiting = |count: &&mut (u8, Category)| **count == (event_type, Category::Seen);
             if let Some(count) = self.counts.iter_mut().rev().find(waiting) {
@@ -257,10 +258,10 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Number of what the ops of this event share; an equal one of just before is taken again.
+    /// Returns the index of the shape shared by this event's ops, reusing an equal recent one.
     pub(crate) fn shape(&mut self, event_type: u8, plan: &Arc<TablePlan>, event: &RowsEvent<'_>) -> Result<u32, Fault> {
         let columns = event.column_count;
-        // An event has no bitmap of images it does not hold.
+        // An event has no bitmap for images that it does not hold.
         let full = |bits: &[u8]| bits.is_empty() || all_present(bits, columns);
         if full(event.before_columns) && full(event.after_columns) {
             let same = |shape: &Shape| {
@@ -292,7 +293,7 @@ impl Work<'_> {
         side_span(&self.out.side, from)
     }
 
-    /// The bytes of a span made while decoding an event.
+    /// Returns the bytes of a span made while decoding the current event.
     pub(crate) fn bytes_of<'b>(&'b self, rows: &RowsWork<'b>, span: Span) -> &'b [u8] {
         let (of, from) = if span.offset & Span::SIDE != 0 {
             (self.out.side.as_slice(), (span.offset & !Span::SIDE) as usize)
@@ -329,7 +330,7 @@ impl Work<'_> {
 
     pub(crate) fn push(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
         if !self.out.barrier.is_empty() || rows.cascade != Cascade::No {
-            // Behind a change that needs several lanes everything keeps log order.
+            // After a change that needs several lanes, everything keeps log order.
             self.push_barrier(rows, kind, key, before, after);
             return;
         }
@@ -348,7 +349,7 @@ impl Work<'_> {
     }
 }
 
-/// An update may be two ops: the old row's end and the new one's beginning.
+/// Returns the cascade flags of an op. An update may be two ops: the end of the old row and the start of the new one.
 fn cascade_flags(cascade: Cascade, kind: OpKind) -> u8 {
     use OpKind::{AddCopy, Delete, Insert, Merge, MergeJson, MoveFrom, MoveTo, MoveToJson, RemoveCopy, Update};
     match (cascade, kind) {
@@ -360,7 +361,7 @@ fn cascade_flags(cascade: Cascade, kind: OpKind) -> u8 {
     }
 }
 
-/// The name in SAVEPOINT and ROLLBACK TO, with its quotes.
+/// Returns the name in SAVEPOINT or ROLLBACK TO, with its quotes.
 fn savepoint_name(sql: &[u8]) -> Vec<u8> {
     let sql = sql.trim_ascii();
     let start = sql.iter().position(|byte| *byte == b'`').or_else(|| sql.iter().rposition(u8::is_ascii_whitespace));

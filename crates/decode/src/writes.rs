@@ -8,19 +8,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::NamedTable;
 
-/// See the module. Clones are the same counts.
+/// Counts per table. Clones share the counts.
 #[derive(Clone, Default)]
 pub struct StatementWrites(Arc<Mutex<BTreeMap<NamedTable, u64>>>);
 
 impl StatementWrites {
-    /// Statements since replay began that wrote to this table; its names as they are compared.
+    /// Returns the number of statements since replay began that wrote to this table. Names must be in their compared
+    /// form.
     #[must_use]
     pub fn of(&self, db: &str, name: &str) -> u64 {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.get(&(db.to_owned(), name.to_owned())).copied().unwrap_or(0)
     }
 
-    /// One more.
+    /// Counts one statement.
     pub fn count(&self, table: &NamedTable) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(table.clone()).or_default() += 1;
     }

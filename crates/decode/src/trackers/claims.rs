@@ -16,21 +16,21 @@ use values::{OFFSET_ABSENT, OFFSET_NULL};
 use super::table_keys::{Referred, TableKeys, database, referred, table, value};
 use crate::piece::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, OpKind, RowOp, Shape, TransactionKind};
 
-/// How a thing is claimed.
+/// Mode of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
-    /// With others that share it.
+    /// Compatible with other shared claims.
     Shared,
-    /// Alone.
+    /// Compatible with no other claim.
     Exclusive,
 }
 
-/// See the module.
+/// The claims of one transaction, or of a slice of it.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
-    /// Sorted by hash, each once.
+    /// All claims, sorted by hash, each once.
     all: Vec<(u64, Mode)>,
-    /// Values of unique keys, and of parents' keys in child rows: what MySQL's writeset holds.
+    /// Values of unique keys, and of parents' keys in child rows: the contents of MySQL's writeset.
     values: Vec<(u64, Mode)>,
     databases: Vec<u64>,
     missing_keys: bool,
@@ -41,52 +41,52 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Everything claimed.
+    /// Returns all claims.
     pub(super) fn all(&self) -> &[(u64, Mode)] {
         &self.all
     }
 
-    /// What MySQL's writeset holds.
+    /// Returns the claims that MySQL's writeset contains.
     pub(super) fn values(&self) -> &[(u64, Mode)] {
         &self.values
     }
 
-    /// Databases of all tables concerned.
+    /// Returns the databases of all tables involved.
     pub(super) fn databases(&self) -> &[u64] {
         &self.databases
     }
 
-    /// Rows of a table without a usable key.
+    /// True if it changes rows of a table without a usable key.
     #[must_use]
     pub fn has_missing_keys(&self) -> bool {
         self.missing_keys
     }
 
-    /// Values of a unique or foreign key that the log does not tell.
+    /// True if it changes values of a unique or foreign key that the log does not show.
     #[must_use]
     pub fn has_unknown_values(&self) -> bool {
         self.unknown_values
     }
 
-    /// Rows of a table that foreign keys refer to.
+    /// True if it changes rows of a table that foreign keys reference.
     #[must_use]
     pub fn changes_foreign_parent(&self) -> bool {
         self.foreign_parent
     }
 
-    /// It holds a statement.
+    /// True if it holds a statement.
     #[must_use]
     pub fn is_statement(&self) -> bool {
         self.statement
     }
 
-    /// It holds a statement whose objects are not known: it may concern anything.
+    /// True if it holds a statement whose objects are unknown, so that it may affect anything.
     #[must_use]
     pub fn is_opaque(&self) -> bool {
         self.opaque
     }
 
-    /// Whether more is claimed than values.
+    /// True if it claims more than single values.
     #[must_use]
     pub fn is_coarse(&self) -> bool {
         self.missing_keys || self.unknown_values
@@ -101,12 +101,12 @@ impl Claims {
         *self = Claims { all, values, databases, ..Claims::default() };
     }
 
-    /// An object as a whole.
+    /// Claims an object as a whole.
     fn object(&mut self, object: u64, mode: Mode) {
         self.all.push((object, mode));
     }
 
-    /// A value that is part of MySQL's writeset.
+    /// Claims a value that is part of MySQL's writeset.
     fn value(&mut self, hash: u64, mode: Mode) {
         self.all.push((hash, mode));
         self.values.push((hash, mode));
@@ -114,7 +114,7 @@ impl Claims {
 
     fn seal(&mut self) {
         for list in [&mut self.all, &mut self.values] {
-            // The exclusive claim of a thing comes last, and stays.
+            // `Exclusive` sorts after `Shared`, so the stronger claim of a thing is kept.
             list.sort_unstable();
             list.dedup_by(|later, kept| {
                 let same = later.0 == kept.0;
@@ -129,15 +129,15 @@ impl Claims {
     }
 }
 
-/// What a row change does to one list of columns.
+/// Effect of a row change on one list of columns.
 enum Touched {
     Nothing,
-    /// Sort keys of the old and the new value are in the buffers; false where there is none, or NULL in it.
+    /// The old and new sort keys are in the buffers; false if there is none, or it contains NULL.
     Values {
         old: bool,
         new: bool,
     },
-    /// The log does not tell.
+    /// The log does not show the values; the mode is that of the claim on the whole object.
     Unknown(Mode),
 }
 
@@ -145,11 +145,11 @@ enum Touched {
 #[derive(Default)]
 struct Image {
     offsets: Vec<(u32, u32)>,
-    /// There is one.
+    /// True if the op has such an image.
     here: bool,
 }
 
-/// Finds out what transactions claim. Keeps what it learned of tables under one catalog, and buffers.
+/// Extracts the claims of transactions. Keeps its buffers, and the tables seen under one catalog.
 #[derive(Default)]
 pub struct Extractor {
     catalog_version: Option<u64>,
@@ -161,8 +161,9 @@ pub struct Extractor {
 }
 
 impl Extractor {
-    /// The claims of all row changes of a piece into `claims`, which is emptied first. `catalog` is the one the piece was
-    /// decoded under; before a piece with a statement, the one before it, and `after` the one behind it where it changed.
+    /// Extracts the claims of a piece's row changes into `claims`, which is cleared first. `catalog` is the one that
+    /// the piece was decoded under. For a piece with a statement it is the one before it, and `after` the one after
+    /// it, if it changed.
     pub fn extract(&mut self, decoded: &DecodedPiece, catalog: &Catalog, after: Option<&Catalog>, claims: &mut Claims) {
         claims.clear();
         if decoded.transactions.iter().any(|transaction| transaction.kind == TransactionKind::Statement) {
@@ -170,7 +171,7 @@ impl Extractor {
             let known = after.is_some_and(|after| claim_changed(catalog, after, claims));
             claims.opaque = !known;
         }
-        // Rows of a statement's own transaction are of tables as it leaves them.
+        // Rows in a statement's own transaction belong to tables as the statement leaves them.
         let catalog = after.unwrap_or(catalog);
         if after.is_some() || self.catalog_version != Some(decoded.catalog_version) {
             self.tables.clear();
@@ -201,7 +202,7 @@ impl Extractor {
         claims.foreign_parent |= !keys.children.is_empty();
         claims.object(keys.table, Mode::Shared);
         if keys.keyless {
-            // Rows that come do not mind one another; which row goes is told by its values alone.
+            // Inserts are independent of each other. A deletion names its row only by values, so it claims all rows.
             claims.missing_keys = true;
             claims.object(keys.identity, if op.kind == OpKind::AddCopy { Mode::Shared } else { Mode::Exclusive });
         } else {
@@ -229,7 +230,8 @@ impl Extractor {
         }
     }
 
-    /// The row itself. Its stored bytes are the same in every image, so changes of one row meet whatever the collation.
+    /// Claims the row itself. A row's stored key bytes are the same in every image, so two changes of it conflict
+    /// whatever the collation.
     fn identity(&mut self, decoded: &DecodedPiece, shape: &Shape, op: &RowOp, keys: &TableKeys, claims: &mut Claims) {
         let (order, bytes) = (&shape.plan.order, decoded.bytes(op.key));
         if order.is_ordered() {
@@ -245,7 +247,7 @@ impl Extractor {
         claims.value(value(keys.identity, bytes), Mode::Exclusive);
     }
 
-    /// Finds the columns in the op's images.
+    /// Finds the columns' offsets in the op's images.
     fn walk(&mut self, decoded: &DecodedPiece, shape: &Shape, op: &RowOp) {
         let layout = &shape.plan.layout;
         let before = decoded.bytes(op.before);
@@ -264,14 +266,14 @@ impl Extractor {
             };
     }
 
-    /// As `touched`; a change of other columns of the row is none of a foreign key's.
+    /// Like `touched`, for a foreign key: a change of other columns does not affect it.
     fn foreign(&mut self, decoded: &DecodedPiece, op: &RowOp, key: &Referred) -> Touched {
         if key.columns.is_empty() {
             return Touched::Unknown(Mode::Exclusive);
         }
         match self.touched(decoded, op, &key.columns, key.plan.as_ref()) {
             Touched::Values { old: true, new: true } if self.old_key == self.new_key => Touched::Nothing,
-            // Its values cannot be compared with those of the other side.
+            // Its values cannot be compared with those of the other table.
             Touched::Unknown(_) => Touched::Unknown(Mode::Exclusive),
             touched => touched,
         }
@@ -286,7 +288,7 @@ fn after_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> &'a 
     }
 }
 
-/// The tables that a statement changes, all of each; false when it changes none.
+/// Claims every table that a statement changes, as a whole; false if it changes none.
 fn claim_changed(before: &Catalog, after: &Catalog, claims: &mut Claims) -> bool {
     let mut any = false;
     for (one, other) in [(before, after), (after, before)] {
@@ -301,7 +303,7 @@ fn claim_changed(before: &Catalog, after: &Catalog, claims: &mut Claims) -> bool
     any
 }
 
-/// A table with its foreign keys, in both directions.
+/// Claims a table and its foreign keys, in both directions.
 fn claim_table(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
     claims.databases.push(database(&def.db));
     claims.object(table(&def.db, &def.name), Mode::Exclusive);
@@ -315,7 +317,8 @@ fn claim_table(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
     }
 }
 
-/// The tables whose rows foreign keys change with a row of this one, unlogged, and theirs.
+/// Claims the tables whose rows are changed, unlogged, by foreign keys that follow a row of this table, directly or
+/// through others.
 fn claim_reached(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
     let mut reached: Vec<&Arc<TableDef>> = Vec::new();
     let mut look: Vec<(&str, &str)> = vec![(&def.db, &def.name)];
@@ -336,7 +339,7 @@ fn claim_reached(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
 }
 
 impl Extractor {
-    /// What the walked op does to these columns of the row.
+    /// Determines the effect of the op, whose images are walked, on these columns.
     fn touched(
         &mut self,
         decoded: &DecodedPiece,
@@ -352,7 +355,7 @@ impl Extractor {
             return match op.kind {
                 Insert | AddCopy => Touched::Unknown(Mode::Shared),
                 Delete | RemoveCopy | MoveFrom => Touched::Unknown(Mode::Exclusive),
-                // Of an expression no columns are known.
+                // The columns of an expression are unknown.
                 _ if columns.is_empty() || any(&self.after) && !self.is_unchanged(decoded, op, columns) => {
                     Touched::Unknown(Mode::Exclusive)
                 }
@@ -362,7 +365,7 @@ impl Extractor {
         let (with_old, with_new) = match op.kind {
             Insert | AddCopy if has_new => (false, true),
             Delete | RemoveCopy if has_old => (true, false),
-            // What the after image lacks stays with the row.
+            // Columns that the after image lacks stay with the row.
             MoveFrom if has_old => (true, false),
             MoveTo | MoveToJson if has_new => (false, true),
             MoveTo | MoveToJson if !any(&self.after) => return Touched::Nothing,
@@ -381,7 +384,7 @@ impl Extractor {
         after_image(decoded, decoded.shape_of(op), op)
     }
 
-    /// Whether an update's images say that these columns stay as they were.
+    /// True if an update's images show that these columns are unchanged.
     fn is_unchanged(&self, decoded: &DecodedPiece, op: &RowOp, columns: &[usize]) -> bool {
         let (before, after) = (decoded.bytes(op.before), self.after_bytes(decoded, op));
         self.before.here
@@ -399,7 +402,7 @@ impl Extractor {
             })
     }
 
-    /// Claims what was touched of an object: its values in `mode`, which the writeset holds where `written`.
+    /// Claims the touched values of an object in `mode`; with `written` they are part of MySQL's writeset.
     fn claim(&mut self, touched: Touched, object: u64, mode: Mode, written: bool, claims: &mut Claims) {
         match touched {
             Touched::Nothing => {}
@@ -432,8 +435,8 @@ fn bytes_at(image: &[u8], (start, len): (u32, u32)) -> Option<&[u8]> {
     image.get(start as usize..)?.get(..len as usize)
 }
 
-/// The sort key of some columns of an image; those it lacks are taken from `other`. False when one of them is NULL (NULLs
-/// are equal to nothing).
+/// Builds the sort key of some columns of an image; columns that it lacks are taken from `other`. False if one of
+/// them is NULL, which equals nothing.
 fn key_of(
     plan: &SortKeyPlan,
     columns: &[usize],
@@ -448,7 +451,7 @@ fn key_of(
             _ => (image, bytes),
         };
         let stored = from.offsets.get(*column).and_then(|place| bytes_at(bytes, *place));
-        // Bytes that fit no value of the type are refused where they are applied.
+        // Bytes that are no value of the type are refused when they are applied.
         if stored.is_none() || plan.append_column(position, stored, out).is_err() {
             return false;
         }

@@ -8,20 +8,20 @@
 /// last_committed and sequence_number of a Gtid event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceStamp {
-    /// The logical clock's parent; 0: none in this file.
+    /// Parent in the logical clock; 0 if it has none in this file.
     pub last_committed: i64,
-    /// Counted from 1 in each file; 0 where the source keeps no clock.
+    /// Number counted from 1 in each file; 0 if the source keeps no clock.
     pub sequence_number: i64,
 }
 
-/// Where a transaction stands.
+/// A transaction's place in the translated clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommitParent {
-    /// In the numbers of this log.
+    /// Commit parent in the numbers of this log.
     pub parent: u64,
-    /// MySQL's applier drains its workers here.
+    /// True if MySQL's applier drains its workers here.
     pub drains: bool,
-    /// It is the first of a file.
+    /// True for the first transaction of a file.
     pub new_file: bool,
 }
 
@@ -31,7 +31,7 @@ impl CommitParent {
     }
 }
 
-/// Numbers of the source without a gap.
+/// A run of consecutive numbers of the source.
 #[derive(Clone, Copy)]
 struct Run {
     source: i64,
@@ -39,28 +39,28 @@ struct Run {
     len: u64,
 }
 
-/// Runs kept of one file. Every gap makes one; when there are more, the older ones count as before the file.
+/// Limit of runs kept for one file. Every gap starts a run; beyond the limit the older ones count as before the file.
 const RUNS_MAX: usize = 4096;
 
-/// See the module.
+/// Translates the source's numbers.
 pub(crate) struct SourceClock {
-    /// Of the file being read.
+    /// Runs of the file being read.
     runs: Vec<Run>,
     /// Number of the last transaction before the file, or before the oldest run.
     before: u64,
-    /// Nothing is independent of it.
+    /// Last transaction that everything after it must wait for.
     floor: u64,
-    /// The last transaction had no number.
+    /// True if the last transaction had no number.
     unknown: bool,
 }
 
 impl SourceClock {
-    /// Behind transaction `start`.
+    /// Creates a clock that continues after transaction `start`.
     pub(super) fn new(start: u64) -> SourceClock {
         SourceClock { runs: Vec::new(), before: start, floor: start, unknown: true }
     }
 
-    /// Takes the transaction `own`, the next one.
+    /// Translates the next transaction, whose own number is `own`.
     pub(super) fn translate(&mut self, own: u64, stamp: Option<SourceStamp>, new_file: bool) -> CommitParent {
         let stamp = stamp.filter(|stamp| stamp.sequence_number > 0);
         let Some(SourceStamp { last_committed, sequence_number }) = stamp else {
@@ -71,7 +71,7 @@ impl SourceClock {
         };
         let behind_unknown = std::mem::take(&mut self.unknown);
         let last = self.runs.last().map(|run| run.source + run.len as i64 - 1);
-        // Numbers that do not grow are those of another file, whether or not anything says so.
+        // Numbers that do not increase belong to a new file, whether or not an event announced it.
         let new_file = new_file || last.is_some_and(|last| sequence_number <= last);
         if new_file {
             self.begin_file(own - 1);
@@ -101,7 +101,8 @@ impl SourceClock {
         self.runs.push(run);
     }
 
-    /// The newest transaction at or below a number of this file; the last one before the file when there is none.
+    /// Returns the newest transaction at or below a number of this file; the last one before the file if there is
+    /// none.
     fn find(&self, source: i64) -> u64 {
         let at = self.runs.partition_point(|run| run.source <= source);
         let Some(run) = at.checked_sub(1).and_then(|at| self.runs.get(at)) else { return self.before };

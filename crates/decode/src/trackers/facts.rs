@@ -10,23 +10,23 @@ use super::claims::{Claims, Extractor};
 use super::clock::SourceStamp;
 use crate::piece::DecodedPiece;
 
-/// What a tracker is told of a transaction, or of a slice of it.
+/// Input of a tracker for one transaction, or for a slice of it.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The source's numbers; None where its Gtid event is not in this piece.
+    /// The source's logical clock; None if its Gtid event is not in this piece.
     pub clock: Option<SourceStamp>,
-    /// The source began a file just before it.
+    /// True if the source began a file just before it.
     pub new_file: bool,
-    /// Who ran it: server id and connection id of its first statement.
+    /// Session that ran it: server id and connection id of its first statement.
     pub session: Option<u64>,
-    /// Events of the log in it, those of a payload counted as one.
+    /// Number of events; a payload counts as one.
     pub events: u32,
-    /// What its rows claim; empty where nobody asked.
+    /// Claims of its row changes; empty unless requested.
     pub claims: Claims,
 }
 
 impl Facts {
-    /// Reads what the events say; claims are left empty.
+    /// Collects the facts from the events, without claims.
     #[must_use]
     pub fn of(decoded: &DecodedPiece) -> Facts {
         let mut facts = Facts::default();
@@ -42,7 +42,7 @@ impl Facts {
         facts
     }
 
-    /// As [`Facts::of`] with the claims of its rows; `catalog` and `after` as [`Extractor::extract`] has them.
+    /// Like [`Facts::of`], with the claims of its rows. For `catalog` and `after` see [`Extractor::extract`].
     #[must_use]
     pub fn with_claims(
         decoded: &DecodedPiece,
@@ -75,7 +75,7 @@ impl Facts {
                 self.session = event_body(event, *checksum).ok().and_then(|body| session(header, body));
             }
             event_type::TRANSACTION_PAYLOAD if self.session.is_none() => {
-                // Expanded by decode; BEGIN comes first, without a checksum.
+                // Decode has expanded the payload. BEGIN comes first in it, without a checksum.
                 let inner = EventHeader::parse(&decoded.payload).ok();
                 self.session = inner.filter(|inner| inner.event_type == event_type::QUERY).and_then(|inner| {
                     session(&inner, decoded.payload.get(EventHeader::LEN..inner.event_len as usize)?)

@@ -9,10 +9,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::claims::{Claims, Mode};
 
-/// The most claims a history can be told to remember (Sys_binlog_transaction_dependency_history_size).
+/// Largest configurable history, in claims (Sys_binlog_transaction_dependency_history_size).
 pub const HISTORY_SIZE_MAX: usize = 1_000_000;
 
-/// Claims are hashes already.
+/// Identity hasher, since claims are hashes already.
 #[derive(Default)]
 pub(crate) struct AsIs(u64);
 
@@ -34,7 +34,7 @@ impl Hasher for AsIs {
 
 type Map<V> = HashMap<u64, V, BuildHasherDefault<AsIs>>;
 
-/// MySQL's `Writeset_trx_dependency_tracker`.
+/// Mirrors MySQL's `Writeset_trx_dependency_tracker`.
 pub(crate) struct StockHistory {
     size: usize,
     map: Map<u64>,
@@ -47,7 +47,7 @@ impl StockHistory {
         StockHistory { size, map: Map::default(), floor: start, clears: 0 }
     }
 
-    /// Nothing behind transaction `number` goes below it by its writeset.
+    /// Forgets everything: no later writeset gives a parent below transaction `number`.
     pub(super) fn clear(&mut self, number: u64) {
         self.map.clear();
         self.floor = number;
@@ -58,7 +58,8 @@ impl StockHistory {
         self.clears
     }
 
-    /// The parent, and whether the writeset was of no use (`Writeset_trx_dependency_tracker::get_dependency`).
+    /// Returns the parent, and whether the writeset was of no use
+    /// (`Writeset_trx_dependency_tracker::get_dependency`).
     pub(super) fn step(&mut self, number: u64, claims: &Claims, commit_parent: u64) -> (u64, bool) {
         let written = || claims.values().iter().map(|(hash, _)| *hash);
         let count = claims.values().len();
@@ -66,7 +67,7 @@ impl StockHistory {
         let usable = !claims.is_statement()
             && !claims.changes_foreign_parent()
             && !claims.has_unknown_values()
-            // The rows collected are dropped at this size (Rpl_transaction_write_set_ctx).
+            // MySQL drops a transaction's collected rows at this size (Rpl_transaction_write_set_ctx).
             && count < self.size;
         let exceeds = self.map.len() + count > self.size;
         let mut parent = commit_parent;
@@ -74,7 +75,7 @@ impl StockHistory {
             let mut last = self.floor;
             for hash in written() {
                 if let Some(earlier) = self.map.get_mut(&hash) {
-                    // A slice of the transaction may have been here.
+                    // An entry may be of an earlier slice of this transaction.
                     if *earlier < number {
                         last = last.max(*earlier);
                     }
@@ -94,17 +95,17 @@ impl StockHistory {
     }
 }
 
-/// Who claimed one thing last.
+/// The last claims of one thing, as transaction numbers.
 #[derive(Clone, Copy, Default)]
 struct Claimed {
     exclusive: u64,
     shared: u64,
-    /// The last other one before `shared`: a later slice of that transaction may claim the thing for itself.
+    /// The last other transaction before `shared`, because a later slice of that one may claim the thing exclusively.
     shared_before: u64,
 }
 
 impl Claimed {
-    /// The newest transaction before `number` that a claim of it must wait for.
+    /// Returns the newest transaction before `number` that a claim must wait for.
     fn blocks(&self, mode: Mode, number: u64) -> u64 {
         let before = |at: u64| if at < number { at } else { 0 };
         match mode {
@@ -123,14 +124,14 @@ impl Claimed {
     }
 }
 
-/// Ours: shared and exclusive claims in two halves, of which the older one is forgotten when the newer one is full.
+/// Our history: shared and exclusive claims in two halves. When the newer half is full, the older one is forgotten.
 pub(crate) struct OwnHistory {
     half: usize,
     newer: Map<Claimed>,
     older: Map<Claimed>,
-    /// Last transaction that wrote into the older half.
+    /// Last transaction with a claim in the older half.
     older_until: u64,
-    /// Everything up to it may be forgotten.
+    /// Claims of transactions up to this one may be forgotten.
     floor: u64,
     halves: u64,
 }
@@ -151,10 +152,10 @@ impl OwnHistory {
         self.halves
     }
 
-    /// The parent of transaction `number`, whose claims are remembered.
+    /// Returns the parent of transaction `number`, and remembers its claims.
     pub(super) fn step(&mut self, number: u64, claims: &Claims) -> u64 {
         let mut parent = 0;
-        // All is looked up before anything is forgotten.
+        // Look everything up before anything is forgotten.
         for (hash, mode) in claims.all() {
             let found = self.newer.get(hash).or_else(|| self.older.get(hash));
             parent = parent.max(found.map_or(0, |claimed| claimed.blocks(*mode, number)));
@@ -178,7 +179,7 @@ impl OwnHistory {
         self.halves += 1;
         self.floor = self.older_until;
         self.older = std::mem::take(&mut self.newer);
-        // An earlier slice of this very transaction may be among them.
+        // This half may hold an earlier slice of the same transaction.
         self.older_until = number;
     }
 }

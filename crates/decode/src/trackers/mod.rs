@@ -28,101 +28,107 @@ pub use history::HISTORY_SIZE_MAX;
 use clock::{CommitParent, SourceClock};
 use history::{OwnHistory, StockHistory};
 
-/// How dependencies are found.
+/// Method of finding dependencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrackerKind {
-    /// The log's own numbers, read as MySQL's multi-threaded applier reads them: all workers are drained at a file's first
-    /// transaction, at a parent of 0, at a gap in the numbers (`Mts_submode_logical_clock::schedule_next_event`).
+    /// The log's own numbers, interpreted as by MySQL's multi-threaded applier: it drains all workers at a file's
+    /// first transaction, at a parent of 0, and at a gap in the numbers
+    /// (`Mts_submode_logical_clock::schedule_next_event`).
     #[default]
     Source,
     /// The log's own numbers as commit parents.
     CommitOrder,
-    /// From the rows changed.
+    /// The rows changed.
     Writeset,
-    /// As `Writeset`, and never before the last transaction of the same session.
+    /// Like `Writeset`, but never before the last transaction of the same session.
     WritesetSession,
-    /// From the databases changed.
+    /// The databases changed.
     Database,
 }
 
-/// Whose rules a tracker goes by.
+/// Set of rules that a tracker follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// Goes on where MySQL's stops. Numbers are carried over file ends and gaps. WRITESET needs no commit parents: children of
-    /// a foreign key share a claim on the parent's value, which changes of that value exclude; a history that is full forgets
-    /// its older half instead of everything; DDL waits for, and holds up, its own tables only; rows that come
-    /// into a table without a usable key share a claim on all of its rows, which a row that goes has alone.
+    /// Ours, which keeps parallelism where MySQL's rules give it up. Numbers continue across file ends and gaps.
+    /// WRITESET needs no commit parents: children of a foreign key take a shared claim on the parent's value, which
+    /// conflicts with changes of that value; a full history forgets its older half instead of everything; DDL waits
+    /// for, and blocks, only its own tables; inserts into a table without a usable key share a claim on all of its
+    /// rows, which a deletion takes exclusively.
     #[default]
     Own,
-    /// MySQL's: every file begins with a drain and an empty history; a change of a foreign key's parent table, DDL and a
-    /// full history clear it; no writeset ever raises a parent above the commit parent, which is the log's own number.
+    /// MySQL's: every file begins with a drain and an empty history; a change of a foreign key's parent table, DDL,
+    /// and a full history clear it; no writeset ever raises a parent above the commit parent, which is the log's own
+    /// number.
     Stock,
 }
 
-/// What a tracker is told once.
+/// Settings of a tracker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackerOptions {
-    /// How.
+    /// Method of finding dependencies.
     pub kind: TrackerKind,
-    /// By whose rules.
+    /// Rules to follow.
     pub rules: Rules,
-    /// Claims remembered by the writeset kinds, 1 to [`HISTORY_SIZE_MAX`] (`binlog_transaction_dependency_history_size`).
+    /// Number of claims that the writeset kinds remember, 1 to [`HISTORY_SIZE_MAX`]
+    /// (`binlog_transaction_dependency_history_size`).
     pub history_size: usize,
 }
 
 impl Default for TrackerOptions {
-    /// The history size is that of 9.5 and later.
+    /// The history size is MySQL's default since 9.5.
     fn default() -> TrackerOptions {
         TrackerOptions { kind: TrackerKind::default(), rules: Rules::default(), history_size: HISTORY_SIZE_MAX }
     }
 }
 
 impl TrackerKind {
-    /// Whether claims of rows must be extracted for it.
+    /// True if it needs claims of row changes.
     #[must_use]
     pub fn needs_claims(self) -> bool {
         !matches!(self, TrackerKind::Source | TrackerKind::CommitOrder)
     }
 
-    /// Whether it looks at a history of bounded size.
+    /// True if it uses a history of bounded size.
     #[must_use]
     pub fn has_history(self) -> bool {
         matches!(self, TrackerKind::Writeset | TrackerKind::WritesetSession)
     }
 }
 
-/// A transaction's place.
+/// A transaction's place in the logical clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Every transaction up to this one must be done first; below `sequence_number`.
     pub last_committed: u64,
-    /// Its own number.
+    /// Its own number in the clock.
     pub sequence_number: u64,
 }
 
-/// What a tracker met.
+/// Counters of a tracker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackerCounts {
-    /// Transactions that everything before them holds up: a drain of all workers, or a statement whose effect is not known.
+    /// Transactions that wait for everything before them: a drain of all workers, or a statement whose effect is
+    /// unknown.
     pub drains: u64,
     /// Times the history was cleared, or its older half forgotten.
     pub forgotten: u64,
-    /// Transactions that kept a coarser parent because their rows do not say enough: tables without keys, values that the
-    /// images lack, tables that foreign keys refer to (stock), too many rows (stock).
+    /// Transactions with a coarser parent because their rows do not tell enough: tables without keys, values missing
+    /// from images, tables that foreign keys reference (stock), too many rows (stock).
     pub coarse: u64,
-    /// Distances between a transaction and its parent, summed, each counted up to [`DISTANCE_MAX`]: 1 each when all is serial.
+    /// Sum of the distances between transactions and their parents, each counted up to [`DISTANCE_MAX`]; each is 1 if
+    /// everything is serial.
     pub distance: u64,
 }
 
-/// Parents further away than this count as this far in [`TrackerCounts::distance`]: for as many workers they make no difference.
+/// Upper limit of a distance in [`TrackerCounts::distance`]: with that many workers a larger one makes no difference.
 pub const DISTANCE_MAX: u64 = 64;
 
-/// Sessions remembered; when there are more, all not remembered count as the newest of them.
+/// Limit of remembered sessions. Beyond it, all forgotten ones count as the newest of them.
 const SESSIONS_MAX: usize = 1 << 16;
-/// Databases one transaction may change before it runs alone (MAX_DBS_IN_EVENT_MTS).
+/// Most databases that a transaction may change without running alone (MAX_DBS_IN_EVENT_MTS).
 const DATABASES_MAX: usize = 16;
 
-/// See the module.
+/// Stamps transactions with their dependencies.
 pub struct Tracker {
     options: TrackerOptions,
     /// Number of the last transaction.
@@ -131,16 +137,16 @@ pub struct Tracker {
     stock: StockHistory,
     own: OwnHistory,
     sessions: HashMap<u64, u64>,
-    /// Number of the newest session's transaction that may have been forgotten.
+    /// Number of the newest transaction whose session may have been forgotten.
     sessions_floor: u64,
     databases: HashMap<u64, u64>,
-    /// Nothing behind it is independent of it.
+    /// Number of the last transaction that everything after it must wait for.
     barrier: u64,
     counts: TrackerCounts,
 }
 
 impl Tracker {
-    /// A tracker behind transaction `start`.
+    /// Creates a tracker that continues after transaction `start`.
     #[must_use]
     pub fn new(options: TrackerOptions, start: SequenceNumber) -> Tracker {
         let size = options.history_size.clamp(1, HISTORY_SIZE_MAX);
@@ -167,11 +173,11 @@ impl Tracker {
         Stamp { last_committed: parent, sequence_number: self.last }
     }
 
-    /// Looks at what a further slice of the last transaction claims. The slice must wait for its `last_committed`, which may
-    /// be above that of earlier slices.
+    /// Stamps a further slice of the last transaction by its claims. The slice must wait for its `last_committed`,
+    /// which may be above that of earlier slices.
     pub fn go_on(&mut self, facts: &Facts) -> Stamp {
         let parent = if self.options.kind.needs_claims() {
-            // The transaction's place in the source's clock was taken with its first slice.
+            // The first slice already took the transaction's place in the source's clock.
             self.by_claims(&CommitParent::known(self.last - 1), facts).min(self.last - 1)
         } else {
             0
@@ -179,7 +185,7 @@ impl Tracker {
         Stamp { last_committed: parent, sequence_number: self.last }
     }
 
-    /// What it met so far.
+    /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> TrackerCounts {
         let forgotten = self.stock.clears() + self.own.halves();
@@ -188,7 +194,7 @@ impl Tracker {
 
     fn parent(&mut self, commit: &CommitParent, facts: &Facts) -> u64 {
         let stock = self.options.rules == Rules::Stock || self.options.kind == TrackerKind::Source;
-        // DATABASE knows no clock: it is as blind to files under either rules.
+        // DATABASE uses no clock, so files mean nothing to it under either rules.
         let by_clock = self.options.kind != TrackerKind::Database;
         if stock && by_clock && commit.new_file {
             self.stock.clear(self.last);
@@ -222,7 +228,7 @@ impl Tracker {
         parent.max(self.by_session(facts.session))
     }
 
-    /// The statement may concern anything: it waits for all, and all wait for it.
+    /// Stamps a statement that may affect anything: it waits for everything, and everything waits for it.
     fn alone(&mut self) -> u64 {
         self.counts.drains += 1;
         self.barrier = self.last;
@@ -236,7 +242,7 @@ impl Tracker {
             self.sessions_floor = self.last - 1;
         }
         let earlier = self.sessions.insert(session, self.last);
-        // A further slice finds its own transaction.
+        // A further slice finds its own transaction here.
         earlier.filter(|earlier| *earlier < self.last).unwrap_or(self.sessions_floor)
     }
 

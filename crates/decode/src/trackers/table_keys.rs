@@ -11,43 +11,43 @@ use base::key_hash;
 use catalog::{Catalog, ForeignKey, Identity, Key, TableDef};
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
 
-/// Names kinds of objects; part of their hash.
+/// Kinds of objects; part of an object's hash.
 const TABLE: u32 = 1;
 const KEY: u32 = 2;
 const REFERRED: u32 = 3;
 const DATABASE: u32 = 4;
 
-/// A unique key besides the identifying one.
+/// A unique key other than the identifying one.
 pub(super) struct UniqueKey {
-    /// The key as a whole.
+    /// Object of the key as a whole.
     pub object: u64,
     pub columns: Vec<usize>,
-    /// None: values cannot be compared here (an expression, a collation without weights).
+    /// None if values cannot be compared here (an expression, a collation without weights).
     pub plan: Option<SortKeyPlan>,
 }
 
-/// Values that a foreign key refers to, seen from the child or from the parent.
+/// Values that a foreign key references, seen from the child or from the parent.
 pub(super) struct Referred {
-    /// The parent's columns as a whole.
+    /// Object of the parent's columns as a whole.
     pub object: u64,
-    /// In the table at hand.
+    /// Indexes of the columns in this table.
     pub columns: Vec<usize>,
-    /// As of `UniqueKey`; None too where child and parent store values differently.
+    /// Like that of `UniqueKey`; also None if child and parent store values differently.
     pub plan: Option<SortKeyPlan>,
 }
 
-/// See the module.
+/// The claimable objects of one table.
 pub(super) struct TableKeys {
     pub table: u64,
-    /// The identifying key as a whole; without one, all rows.
+    /// Object of the identifying key as a whole; without a key, of all rows.
     pub identity: u64,
-    /// No usable key.
+    /// True if the table has no usable key.
     pub keyless: bool,
-    /// Unique keys besides the identifying one.
+    /// Unique keys other than the identifying one.
     pub uniques: Vec<UniqueKey>,
-    /// As child.
+    /// Foreign keys of this table.
     pub parents: Vec<Referred>,
-    /// As parent.
+    /// Foreign keys that reference this table.
     pub children: Vec<Referred>,
     pub databases: Vec<u64>,
 }
@@ -58,7 +58,7 @@ impl TableKeys {
         let uniques = def.keys.iter().filter(|key| key.unique && Some(&key.name) != identity.as_ref());
         let uniques = uniques.map(|key| UniqueKey {
             object: object(KEY, &[&def.db, &def.name, &key.name]),
-            // An expression may look at any column.
+            // An expression may use any column.
             columns: if key.expressions.is_empty() { parts(key) } else { Vec::new() },
             plan: def
                 .sort_key_columns(key)
@@ -86,31 +86,32 @@ fn parts(key: &Key) -> Vec<usize> {
     key.parts.iter().map(|part| part.column).collect()
 }
 
-/// A table by name.
+/// Object of a table, by name.
 pub(super) fn table(db: &str, name: &str) -> u64 {
     object(TABLE, &[db, name])
 }
 
-/// A database by name.
+/// Object of a database, by name.
 pub(super) fn database(name: &str) -> u64 {
     object(DATABASE, &[name])
 }
 
-/// The values of a parent's columns as a whole.
+/// Object of the values in a parent's columns as a whole.
 pub(super) fn referred(key: &ForeignKey) -> u64 {
     let mut names = vec![key.parent_db.as_str(), key.parent_table.as_str()];
     names.extend(key.parent_columns.iter().map(String::as_str));
     object(REFERRED, &names)
 }
 
-/// A value of an object.
+/// Hash of one value of an object.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "the seed of a hash; the whole number goes in beside it")]
 pub(super) fn value(object: u64, bytes: &[u8]) -> u64 {
     key_hash(object as u32, bytes) ^ object.rotate_left(21)
 }
 
-/// Letter case is left out: names that differ in nothing else count as one, wherever they may.
+/// Hashes names regardless of letter case. Names that differ only in case are one object, which is safe where they
+/// are two.
 fn object(kind: u32, names: &[&str]) -> u64 {
     let mut text = String::new();
     for name in names {
@@ -126,8 +127,8 @@ fn as_child(def: &TableDef, key: &ForeignKey, catalog: &Catalog) -> Referred {
     Referred { object: referred(key), columns: key.columns.clone(), plan }
 }
 
-/// Each list of columns that is referred to, once. Children whose values compare differently make no difference here: they
-/// claim the object as a whole.
+/// Returns each list of columns that is referenced, once. Children that compare values differently need no entry
+/// here: they claim the object as a whole.
 fn as_parent(def: &TableDef, catalog: &Catalog) -> Vec<Referred> {
     let mut seen = HashSet::new();
     let mut lists = Vec::new();
@@ -143,7 +144,7 @@ fn as_parent(def: &TableDef, catalog: &Catalog) -> Vec<Referred> {
     lists
 }
 
-/// Values of columns without regard to NULL and direction, which differ between child and parent.
+/// Plan for comparing values regardless of NULL and direction, in which child and parent differ.
 fn plan(def: &TableDef, columns: &[usize]) -> Option<SortKeyPlan> {
     let of = |column: &usize| {
         let ty = def.columns.get(*column)?.ty.clone();
@@ -153,7 +154,7 @@ fn plan(def: &TableDef, columns: &[usize]) -> Option<SortKeyPlan> {
     SortKeyPlan::new(&columns?).ok().filter(SortKeyPlan::is_ordered)
 }
 
-/// Whether equal values of child and parent give equal bytes.
+/// Some if equal values of child and parent give equal bytes.
 fn comparable(def: &TableDef, key: &ForeignKey, parent: &TableDef) -> Option<()> {
     for (column, name) in key.columns.iter().zip(&key.parent_columns) {
         let (own, other) = (&def.columns.get(*column)?.ty, &parent.columns.get(parent.column_index(name)?)?.ty);
