@@ -1,4 +1,4 @@
-//! How large transactions are cut.
+//! Large transactions are cut into slices.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use decode::{MemoryGate, Splitter};
 
 const EVENT_BYTES: usize = 8192;
 
-/// Lengths of the pieces of a transaction of about so many bytes, and whether each is an unfinished one.
+/// Returns the lengths of the pieces of a transaction of about this many bytes, and whether each is unfinished.
 fn pieces(bytes: usize, says_its_length: bool) -> Vec<(usize, bool)> {
     let gtid = GtidEvent::new(Some(Gtid { uuid: Uuid([4; 16]), tag: Tag::EMPTY, gno: 1 }), 0, 1);
     let events = |writer: &mut BinlogWriter| {

@@ -1,4 +1,4 @@
-//! The index finds what a look at every row finds: random child rows in memory, in sealed generations and on disk, after
+//! The index finds the same child rows as a scan: random rows in memory, in sealed generations and on disk, after
 //! inserts, updates and deletions.
 
 use base::SequenceNumber;
@@ -7,8 +7,8 @@ use store::{CutPoint, Disk, DiskOptions};
 
 use super::*;
 
-/// Tables whose foreign keys are found by: an index of their own, of a table without a key; text of another length, equal
-/// whatever its case; two columns in another order; the primary key; a unique key of nullable columns.
+/// Tables whose foreign keys are found by: an index of their own, in a table without a key; text of another length,
+/// equal whatever its case; two columns in another order; the primary key; a unique key of nullable columns.
 const TABLES: [&str; 7] = [
     "CREATE TABLE p (id INT PRIMARY KEY, code VARCHAR(20), a INT, b SMALLINT, UNIQUE (code), UNIQUE (a, b)) COLLATE utf8mb4_0900_ai_ci",
     "CREATE TABLE c0 (n INT PRIMARY KEY, r INT, FOREIGN KEY (r) REFERENCES p (id) ON DELETE CASCADE)",
@@ -42,7 +42,7 @@ struct World {
     tables: HashMap<TableId, Arc<Table>>,
     sequence: u64,
     next: u32,
-    /// Rows of each child as last written.
+    /// Rows of each child, as last written.
     rows: Vec<Vec<Vec<u8>>>,
 }
 
@@ -64,7 +64,7 @@ impl World {
         made_ready(&mut self.tables, &def)
     }
 
-    /// What one does at the present place.
+    /// Runs `work` with a cascade at the current place in the log.
     fn with<T>(&mut self, work: impl FnOnce(&Cascade<'_>) -> T) -> T {
         self.sequence += 1;
         let layers = self.store.visibility().layers();
@@ -81,11 +81,11 @@ impl World {
         done
     }
 
-    /// A child row that refers to one of `parents` parents, or to none.
+    /// A child row that references one of `parents` parents, or none.
     fn row(&mut self, child: usize, random: &mut Random, parents: u64) -> Vec<u8> {
         let table = self.table(&format!("c{child}"));
         self.next += 1;
-        // Some rows of the table without a key are alike.
+        // Some rows of the table without a key are equal.
         let n = if child == 1 { self.next % 3 } else { self.next };
         let parent = random.below(parents);
         let none = child != 4 && random.below(9) == 0;
@@ -122,7 +122,7 @@ impl World {
         self.store.cut(&self.store.seal(Some(point))).unwrap();
     }
 
-    /// Both ways for each child and every parent there may be; how often the index could be asked.
+    /// Compares index and scan for each child and every possible parent; returns how often the index could be used.
     fn compare(&mut self, parents: u64) -> usize {
         let parent_table = self.table("p");
         let mut asked = 0;
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-/// A parent's value in a column; text in one of two spellings that are equal.
+/// A parent's value in a column; text has two spellings that compare equal.
 fn value(name: &str, ty: &ColumnType, parent: u64, upper: bool) -> Vec<u8> {
     match name {
         "code" | "r" if ty.code == type_code::VARCHAR => {
@@ -181,7 +181,7 @@ fn key_of(table: &Table, image: &[u8]) -> Vec<u8> {
     table.key.bytes(image, &mut offsets, &mut built).unwrap().to_vec()
 }
 
-/// Steps of a random history, looked at now and then; `cut` is called in between.
+/// Steps of a random history, compared now and then; `cut` is called in between.
 fn history(world: &mut World, seed: u64, steps: u64, mut cut: impl FnMut(&mut World, u64)) -> usize {
     let (mut random, mut asked) = (Random(seed), 0);
     for step in 0..steps {
@@ -220,7 +220,7 @@ fn on_disk_below_several_generations() {
         let mut world = World::new(store);
         let asked = history(&mut world, seed + 100, 600, |world, step| {
             match step % 150 {
-                // Sealed and not cut yet.
+                // Sealed but not yet cut.
                 49 => drop(world.store.seal(None)),
                 99 => world.cut(),
                 _ => {}
@@ -230,14 +230,14 @@ fn on_disk_below_several_generations() {
     }
 }
 
-/// Microseconds this thread was on a core: others on the machine do not lengthen them.
+/// CPU time of this thread in microseconds, which load on the machine does not lengthen.
 fn on_core() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
 }
 
-/// Figures for people, not a test of anything: what one look costs by the number of child rows.
-/// `cargo test --release -p apply cascade -- --ignored --nocapture`
+/// Prints figures and asserts nothing: the cost of one search by the number of child rows. Run it with `cargo test
+/// --release -p apply cascade -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures"]
 fn cost_by_the_number_of_child_rows() {

@@ -1,6 +1,7 @@
-//! Ops taken out of decoded pieces, and events out of the ledger: each must be found, whichever grain applies the piece.
+//! Ops removed from decoded pieces, and events removed from the ledger: each loss must be found, whichever grain
+//! applies the piece.
 //!
-//! In: a log of four transactions. Out: where replay stopped. Never here: threads.
+//! In: a log of four transactions. Out: the place where replay stopped. Never here: threads.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -33,14 +34,14 @@ use crate::watermark::Watermark;
 use crate::worker::{ApplyOptions, Worker};
 
 const LANES: usize = 4;
-/// Rows of the transaction whose ops are in lanes; that of the barrier moves half as many.
+/// Rows of the transaction whose ops are in lanes; the one with the barrier moves half as many.
 const ROWS: i32 = 6;
 
 fn gtid(number: u64) -> Gtid {
     Gtid { uuid: Uuid([7; 16]), tag: Tag::default(), gno: number }
 }
 
-/// Two statements, rows of several lanes, rows whose keys change in images that lack a column.
+/// Returns a log with two statements, rows of several lanes, and rows whose keys change in images that lack a column.
 fn log() -> Vec<u8> {
     let mut writer = BinlogWriter::new(1, ChecksumAlgorithm::None, 4);
     let event = |number| GtidEvent::new(Some(gtid(number)), 0, number.cast_signed());
@@ -157,7 +158,7 @@ impl Replay {
         }
     }
 
-    /// Replays the log, after `plant` had a look at each decoded piece.
+    /// Replays the log; `plant` may change each decoded piece first.
     fn run(&mut self, mut plant: impl FnMut(&mut DecodedPiece)) {
         let mut pieces = Vec::new();
         let sizes = SplitOptions { batch_bytes: 1, ..SplitOptions::default() };
@@ -169,7 +170,7 @@ impl Replay {
         splitter.step(&Arc::from("f"), 4, &Arc::new(log().into()), true, emit).unwrap();
         let mut decoder = Decoder::new(options(self.grain));
         for piece in pieces {
-            // The two statements come first, and each leaves its catalog to what follows.
+            // The two statements come first; each leaves its catalog to what follows.
             let version = piece.epoch.min(2);
             assert!(piece.kind == PieceKind::Serial || version == 2);
             let catalog = self.stage.boundary().catalog;
@@ -213,11 +214,11 @@ fn in_memory(grain: Grain) -> Replay {
     Replay::new(grain, Store::new(LANES, Catalog::new(0)), None)
 }
 
-/// The list of a piece from which an op is lost.
+/// Selects the list of a piece from which an op is removed.
 type List = for<'a> fn(&'a mut DecodedPiece) -> Option<&'a mut Vec<RowOp>>;
 
 fn of_a_lane(decoded: &mut DecodedPiece) -> Option<&mut Vec<RowOp>> {
-    // One with the last op of the event and another.
+    // A list with the last op of the event and another op.
     let last = |ops: &Vec<RowOp>| ops.len() > 1 && ops.iter().any(|op| op.flags & LAST_OF_EVENT != 0);
     let any = decoded.lanes.iter().position(last);
     any.and_then(|at| decoded.lanes.get_mut(at))
@@ -267,7 +268,8 @@ fn where_no_op_is_lost_replay_goes_on() {
     }
 }
 
-/// Replays into a store on disk, perhaps loses an event, and cuts: a sealed generation, or what is left when replay ends.
+/// Replays into a store on disk, removes an event if `lose`, and cuts: a sealed generation, or what is left when
+/// replay ends.
 fn cut_after_a_lost_event(lose: bool, sealed: bool) -> Result<CutterStep, Box<Stop>> {
     let folder = tempfile::tempdir().unwrap();
     let (disk, _) = Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();

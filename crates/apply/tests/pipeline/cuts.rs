@@ -1,5 +1,5 @@
-//! Replay over the store on disk: cut anywhere, broken off anywhere, started again from the newest cut, and equal to
-//! the serial model at every watermark.
+//! Replay into a store on disk, cut anywhere, broken off anywhere and restarted from the newest cut, equals the
+//! serial model at every watermark.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ fn write_relay_log(history: &History, folder: &Path) {
     intake.finish().unwrap().close().unwrap();
 }
 
-/// One life of the process: starts from the newest cut, ends at the log's end, or before, as `random` says. Returns
-/// whether it came to the end, and the watermark.
+/// One run of the process: starts from the newest cut, and ends at the log's end or, as `random` decides, before.
+/// Returns whether it reached the end, and the watermark.
 fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, usize), String> {
     let mut setup = Setup::random(random);
-    // Where not all rows are looked for on disk, changes of some columns stand as parts.
+    // Unless all rows are looked up on disk, partial updates are stored as parts.
     setup.check = [store::CheckImages::All, store::CheckImages::Sample][random.below(2)];
     let options = DiskOptions { cache_bytes: 1 << 20 };
     let (disk, recovered) = Disk::open(&folder.join("store"), options).map_err(|error| error.to_string())?;
@@ -55,7 +55,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
         return Err(format!("the cut's position does not hold: {why}"));
     }
     let mut tail = files.reader_at(&recovery.start);
-    // Breaks off at a cut, or ends early as a stop does, or runs to the end.
+    // Breaks off at a cut, ends early like a stop, or runs to the end.
     let (fate, at) = (random.below(3), 1 + random.below(12) as u64);
     let (cuts, items) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
     let counted = Arc::clone(&cuts);
@@ -95,7 +95,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
         Some(stop) => return Err(format!("stopped: {stop}")),
         None => {}
     }
-    // The compaction thread lets go of the store in its own time.
+    // The compaction thread releases the store in its own time.
     let deadline = Instant::now() + Duration::from_secs(30);
     while Arc::strong_count(&store) > 1 {
         if Instant::now() > deadline {
@@ -119,7 +119,7 @@ fn every_life_goes_on_from_a_cut_and_the_last_ends_equal() {
             huge: true,
         };
         let mut history = History::with(Random(seed), flavour);
-        // Without checksums nothing is known of a log that was not closed cleanly.
+        // Without checksums nothing is known about a log that was not closed cleanly.
         history.always_checksums = true;
         let mut random = Random(seed ^ 0x5151);
         let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,8 @@ fn every_life_goes_on_from_a_cut_and_the_last_ends_equal() {
     assert!(cuts_seen > 0);
 }
 
-/// Replays a log of many row changes and counts the cuts; with a snapshot of the empty store held all the while, or none.
+/// Replays a log of many row changes and counts the cuts, with or without a snapshot of the empty store held
+/// throughout.
 fn cuts_of(history: &History, hold: bool) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     write_relay_log(history, &folder.path().join("relay"));
@@ -160,7 +161,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
             quarantine: false,
             decoders: 1,
             workers: 1,
-            // One piece in flight: how full a generation becomes does not hang on who runs when.
+            // One piece in flight, so that the size of a generation does not depend on scheduling.
             memory_bytes: 1,
             apply: ApplyOptions { check_images: setup.check },
             skip: SkipList::new(GtidSet::new()),
@@ -178,7 +179,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
         },
         SplitOptions { batch_bytes: 300, slice_bytes: 16 << 20 },
     );
-    // Nobody reads meanwhile: what a reader pins makes generations smaller, too.
+    // Nobody reads meanwhile, since memory that a reader pins makes generations smaller, too.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !pipeline.is_finished() {
         assert!(Instant::now() < deadline, "hangs; visible {:?}", store.visibility().watermark());
@@ -197,7 +198,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
 
 const GENERATION: u64 = 500_000;
 
-/// What a snapshot keeps in memory is taken from the share of the generations, not put on top.
+/// Memory pinned by a snapshot is taken from the generations' share, not added to it.
 #[test]
 fn generations_are_smaller_while_a_snapshot_holds_one() {
     let flavour = Flavour {

@@ -1,4 +1,5 @@
-//! Replay ends: asked to at any moment, paused or not, with a source that fails or panics; never does a thread stay.
+//! Replay ends on request at any moment, paused or not, and with a source that fails or panics. No thread is left
+//! over.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use relay_log::RelayError;
 use crate::kit::{History, Random};
 use crate::run::{Setup, check_watermark, chunks, closing, quiet, seeds};
 
-/// As promised to the operator.
+/// The limit promised to the operator.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 #[test]
@@ -35,7 +36,7 @@ fn stops_at_a_transaction_boundary_at_any_moment() {
         let asked = Instant::now();
         pipeline.stop();
         if random.one_in(3) {
-            // Too late: it must not keep replay from ending.
+            // A pause this late must not keep replay from ending.
             pipeline.pause();
         }
         let finished = pipeline.join();
@@ -53,7 +54,7 @@ fn pause_holds_the_workers_and_resume_goes_on() {
     let pipeline = setup.start(quiet(chunks(history.files(), &mut random)));
     pipeline.pause();
     let at = pipeline.store.visibility().watermark();
-    // At most what was handed on before.
+    // At most the pieces handed on before.
     let handed_on = pipeline.pieces.load(std::sync::atomic::Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(30));
     assert!(pipeline.pieces.load(std::sync::atomic::Ordering::Relaxed) <= handed_on + 1);
@@ -96,7 +97,7 @@ fn a_source_that_fails_or_panics_ends_replay() {
     }
 }
 
-/// Nobody joins: the threads end with their owner, and memory is given back.
+/// Without a join, the threads end with their owner, and memory is freed.
 #[test]
 fn replay_that_nobody_holds_ends() {
     let history = History::generate(7);

@@ -1,5 +1,5 @@
-//! What cannot be replayed stops replay: everything before is visible, nothing after, and the ledger adds up. Left
-//! out by the operator, replay goes on.
+//! Faults stop replay: everything before is visible, nothing after, and the ledger balances. If the operator skips
+//! the transaction, replay continues.
 
 use base::{Gtid, GtidSet};
 use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, event_type, row_flags};
@@ -51,7 +51,7 @@ fn bracket(events: Vec<Event>) -> Vec<Event> {
     all
 }
 
-/// Everything that can go wrong: a name, the transaction, the class of the stop.
+/// Every fault: a name, the transaction, the class of the stop.
 fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
     let all = [true; 4];
     let key_only = [true, false, false, false];
@@ -140,7 +140,7 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
     ]
 }
 
-/// The history with a fault at a random place; gives its GTID and the number of transactions before it.
+/// Returns the history with a fault at a random place, its GTID, and the number of transactions before it.
 fn planted(seed: u64, events: &[Event], random: &mut Random) -> (History, Gtid, usize) {
     let mut history = History::generate(seed);
     history.plant(8, vec![query(&shape().sql("d", TABLE))], Some("d.planted"));
@@ -158,7 +158,7 @@ fn everything_before_a_failure_is_visible_and_nothing_after() {
             let setup = Setup::random(&mut random);
             let files = history.files();
             let items = chunks(files.clone(), &mut random);
-            // A live source does not end; replay must all the same.
+            // A live source does not end; replay must stop all the same.
             let source = if random.one_in(2) { quiet(items) } else { closing(items) };
             let told = format!("{name}, seed {seed}, {:?}", setup.sizes);
             let (finished, visible, outcome) =
@@ -171,20 +171,20 @@ fn everything_before_a_failure_is_visible_and_nothing_after() {
             assert!(outcome.ledger.balanced(), "{told}: {:?}", outcome.ledger.unbalanced().collect::<Vec<_>>());
             assert!(outcome.ledger.totals().refused > 0, "{told}");
 
-            // The way on.
+            // The remedy.
             let mut setup = Setup::random(&mut random);
             setup.skip.add(gtid);
             let outcome = check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("{told}, skipped: {e}"));
             let inside = events.len() as u64;
             let counted = outcome.ledger.totals().skipped_by_operator;
-            // The Gtid event and, where compressed, the payload.
+            // The Gtid event and, if compressed, the payload.
             assert!((inside + 1..=inside + 2).contains(&counted), "{told}: {counted} of {inside}");
         }
     }
 }
 
-/// An event of a later server that is marked ignorable passes, among rows too. They are rolled back: the model knows
-/// nothing of them.
+/// An event of a later server that is marked ignorable passes, even between rows. Those rows are rolled back, since
+/// the model does not know them.
 #[test]
 fn an_unknown_event_that_is_ignorable_passes() {
     let later = || Event::Raw(60, binlog::flags::IGNORABLE, vec![1, 2, 3]);
@@ -200,7 +200,8 @@ fn an_unknown_event_that_is_ignorable_passes() {
     }
 }
 
-/// ROLLBACK and ROLLBACK TO SAVEPOINT in the log undo changes of tables that can roll back; every event is counted once.
+/// ROLLBACK and ROLLBACK TO SAVEPOINT in the log undo changes of tables that can roll back, and every event is
+/// counted once.
 #[test]
 fn rollbacks_in_the_log_leave_nothing() {
     let insert = |id| rows(RowsKind::Write, &[], &[true; 4], image(&shape(), &row(id, "a"), &[true; 4], false));
@@ -230,7 +231,7 @@ fn rollbacks_in_the_log_leave_nothing() {
     }
 }
 
-/// A huge transaction is left out whole, whichever decoder has which slice.
+/// A huge transaction is left out as a whole, whichever decoder has which slice.
 #[test]
 fn a_transaction_in_slices_is_left_out_whole() {
     let flavour = crate::kit::Flavour {
@@ -251,7 +252,7 @@ fn a_transaction_in_slices_is_left_out_whole() {
         setup.sizes.slice_bytes = 150;
         setup.skip.add(gtid);
         check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-        // The same by being executed already.
+        // The same, because it is executed already.
         setup.skip = GtidSet::new();
         setup.executed.add(gtid);
         for state in &mut history.states {
@@ -261,7 +262,7 @@ fn a_transaction_in_slices_is_left_out_whole() {
     }
 }
 
-/// Transactions that end before a byte, as the relay log counts them.
+/// Number of transactions that end before a byte, by the relay log's offsets.
 fn transactions_before(files: &[(String, Vec<u8>)], file: usize, byte: usize) -> usize {
     let mut ended = 0;
     for (number, (_, bytes)) in files.iter().enumerate().take(file + 1) {
@@ -279,7 +280,7 @@ fn transactions_before(files: &[(String, Vec<u8>)], file: usize, byte: usize) ->
     ended
 }
 
-/// Any byte of a log with checksums flipped is noticed, and what is visible then is a prefix.
+/// A flipped byte anywhere in a log with checksums is noticed, and a prefix is visible then.
 #[test]
 fn a_flipped_byte_stops_replay_at_a_prefix() {
     for seed in seeds(40) {
@@ -301,7 +302,7 @@ fn a_flipped_byte_stops_replay_at_a_prefix() {
     }
 }
 
-/// Without checksums too nothing panics or hangs, whatever the bytes.
+/// Even without checksums nothing panics or hangs, whatever the bytes.
 #[test]
 fn a_broken_log_without_checksums_never_panics_or_hangs() {
     for seed in seeds(30) {
@@ -336,7 +337,8 @@ fn a_broken_log_without_checksums_never_panics_or_hangs() {
     }
 }
 
-/// A stop found far ahead must not keep an earlier barrier from being applied (the barrier was passed over once).
+/// A stop found far ahead must not prevent an earlier barrier from being applied (such a barrier was once passed
+/// over).
 #[test]
 fn a_barrier_before_a_failure_is_applied() {
     let mut random = Random(1);
@@ -363,17 +365,17 @@ fn a_barrier_before_a_failure_is_applied() {
     assert_eq!(visible, end);
     assert!(barriers.load(std::sync::atomic::Ordering::Relaxed) > 0);
     assert!(outcome.ledger.balanced());
-    // Up to the failing statement all events were seen.
+    // All events up to the failing statement were seen.
     check_ledger(&outcome.ledger, &{
         let mut counts = count_events(&files);
-        // The Rotate behind it is not reached.
+        // The Rotate after it is not reached.
         *counts.get_mut(&4).unwrap() -= 1;
         counts
     })
     .unwrap();
 }
 
-/// What foreign keys do on their own is in the log, or is looked for: here no row refers to those that change.
+/// Foreign key actions are logged, or child rows are looked for; here no row references those that change.
 #[test]
 fn cascades_that_are_not_logged_are_looked_for() {
     let all = [true; 4];

@@ -1,4 +1,4 @@
-//! Split and decode without a store: what a relay, an inspection or another target starts.
+//! Split and decode without a store, as started by a relay, an inspection or another target.
 
 use std::time::Duration;
 

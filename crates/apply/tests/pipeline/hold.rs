@@ -1,4 +1,4 @@
-//! Publishing held, advanced to exactly a GTID set, released.
+//! Publishing is held, advanced to exactly a GTID set, and released.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use relay_log::TailItem;
 use crate::kit::{History, Random};
 use crate::run::{Setup, check_watermark, chunks, follow, seeds};
 
-/// A source that says nothing until it is told to.
+/// A source that returns nothing until it is told to.
 fn on_word(items: Vec<TailItem>) -> (LogSource, Arc<AtomicBool>) {
     let word = Arc::new(AtomicBool::new(false));
     let (told, mut items) = (Arc::clone(&word), items.into_iter());
@@ -45,9 +45,9 @@ fn held_advanced_exactly_released() {
             assert!(publisher.status().held);
             assert_eq!(store.visibility().executed(), state.executed, "seed {seed}: not exactly");
             let visible = check_watermark(&store, &history.states).unwrap();
-            // A duplicate holds nothing new, so it may be visible or not.
+            // A duplicate changes nothing, so it may be visible or not.
             assert!(history.states[visible].executed == state.executed, "seed {seed}");
-            // A set that is passed, and one that is no prefix.
+            // A set that is passed already, and one that is no prefix.
             assert!(!publisher.advance_to(&GtidSet::new(), long), "seed {seed}: back");
             if let Some(last) = history.states.get(at + 20) {
                 let mut no_prefix = state.executed.clone();
@@ -70,7 +70,7 @@ fn held_advanced_exactly_released() {
     }
 }
 
-/// Waiting for a set behind a failure ends with the failure, not with the timeout.
+/// A wait for a set after a failure ends with the failure, not with the timeout.
 #[test]
 fn advance_behind_a_failure_ends_early() {
     let mut history = History::generate(4);

@@ -1,6 +1,6 @@
-//! Random histories: a log as a source would write it, and what a serial reader makes of it.
+//! Random histories: a log as a source would write it, and its meaning to a serial reader.
 //!
-//! In: a seed. Out: relay files, and for every transaction the state behind it. Never here: the code under test.
+//! In: a seed. Out: relay files, and the state after every transaction. Never here: the code under test.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use base::{Gtid, GtidSet, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent, row_flags};
 
-/// splitmix64: the same on every machine.
+/// splitmix64, the same on every machine.
 #[derive(Clone)]
 pub struct Random(pub u64);
 
@@ -51,15 +51,15 @@ pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
     pub nullable: bool,
-    /// As in the definition's DEFAULT clause.
+    /// Value of the definition's DEFAULT clause.
     pub default: Option<Value>,
 }
 
-/// A definition that tables are made from.
+/// A definition from which tables are made.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub columns: Vec<Column>,
-    /// Empty for none.
+    /// Columns of the key; empty for none.
     pub key: Vec<usize>,
     /// PRIMARY KEY or UNIQUE.
     pub unique_only: bool,
@@ -123,7 +123,7 @@ pub fn stored(kind: Kind, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A row image over the present columns; `unused` fills the null bits behind them.
+/// A row image over the present columns; `unused` sets the null bits after them.
 pub fn image(shape: &Shape, row: &[Value], present: &[bool], unused: bool) -> Vec<u8> {
     let count = present.iter().filter(|p| **p).count();
     let mut nulls = vec![0u8; count.div_ceil(8)];
@@ -158,7 +158,7 @@ pub struct Table {
     pub name: String,
     pub shape: Shape,
     pub map_id: u64,
-    /// By key bytes; for a keyless table by image, with its number of copies.
+    /// Rows by key bytes; for a keyless table by image, with the number of copies.
     pub rows: BTreeMap<Vec<u8>, (Vec<Value>, u64)>,
 }
 
@@ -186,7 +186,7 @@ impl Table {
     }
 }
 
-/// What one row adds to a state's digest.
+/// Contribution of one row to a state's digest.
 pub fn row_digest(table: &str, full_image: &[u8], copies: u64) -> u64 {
     let seed = base::key_hash(7, table.as_bytes()) as u32;
     base::key_hash(seed, full_image).wrapping_mul(copies.wrapping_mul(2).wrapping_add(1))
@@ -216,7 +216,7 @@ pub enum Event {
     },
     RowsQuery(String),
     Xid,
-    /// An event of any type with these flags, as it stands in the log.
+    /// An event of any type with these flags; the body is written as is.
     Raw(u8, u16, Vec<u8>),
 }
 
@@ -274,16 +274,16 @@ pub struct Transaction {
     pub gtid: Option<Gtid>,
     pub events: Vec<Event>,
     pub compressed: bool,
-    /// Its GTID stands earlier in the log: nothing of it may happen.
+    /// Its GTID occurs earlier in the log: it must have no effect.
     pub duplicate: bool,
     /// last_committed and sequence_number of its Gtid event.
     pub clock: (i64, i64),
 }
 
-/// Of a source that lets nothing run beside anything.
+/// Clock of a source that lets nothing run concurrently.
 const SERIAL_CLOCK: (i64, i64) = (0, 1);
 
-/// State behind a transaction.
+/// State after a transaction.
 #[derive(Clone, Debug)]
 pub struct State {
     pub digest: u64,
@@ -291,7 +291,7 @@ pub struct State {
     pub tables: Vec<String>,
 }
 
-/// What a history may hold.
+/// Features that a history may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Flavour {
     pub transactions: usize,
@@ -315,10 +315,10 @@ impl Flavour {
     }
 }
 
-/// A log and what it means.
+/// A log and its meaning.
 pub struct History {
     pub transactions: Vec<Transaction>,
-    /// `states[n]` is behind the n-th transaction; `states[0]` is empty.
+    /// `states[n]` is the state after the n-th transaction; `states[0]` is empty.
     pub states: Vec<State>,
     pub random: Random,
     /// Every event carries a checksum.
@@ -344,7 +344,7 @@ pub fn shapes() -> Vec<Shape> {
     let with = |name, kind, nullable, default| Column { name, kind, nullable, default: Some(default) };
     let wide = ["w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9"];
     vec![
-        // Leading key of fixed size.
+        // A leading key of fixed size.
         Shape {
             columns: vec![
                 column("id", Kind::Int, false),
@@ -355,7 +355,7 @@ pub fn shapes() -> Vec<Shape> {
             key: vec![0],
             unique_only: false,
         },
-        // A key behind other columns.
+        // A key after other columns.
         Shape {
             columns: vec![
                 column("x", Kind::Int, true),
@@ -365,7 +365,7 @@ pub fn shapes() -> Vec<Shape> {
             key: vec![1],
             unique_only: false,
         },
-        // A key whose parts lie apart, not in table order.
+        // A key whose parts are not adjacent, nor in table order.
         Shape {
             columns: vec![
                 column("p", Kind::Int, false),
@@ -386,7 +386,7 @@ pub fn shapes() -> Vec<Shape> {
             key: vec![],
             unique_only: false,
         },
-        // A leading key of variable size, by a UNIQUE key.
+        // A leading key of variable size, from a UNIQUE key.
         Shape {
             columns: vec![
                 column("k", Kind::Varchar, false),
@@ -396,7 +396,7 @@ pub fn shapes() -> Vec<Shape> {
             key: vec![0, 1],
             unique_only: true,
         },
-        // No key, two bytes of null bits, six of them unused.
+        // No key; two bytes of null bits, six bits of them unused.
         Shape {
             columns: wide.iter().map(|name| column(name, Kind::Int, true)).collect(),
             key: vec![],
@@ -438,7 +438,7 @@ impl History {
         }
         while history.transactions.len() < flavour.transactions {
             if author.flavour.duplicates && author.random.one_in(12) {
-                // Any earlier one again, as after a reconnect.
+                // Repeats an earlier one, as after a reconnect.
                 let at = author.random.below(history.transactions.len());
                 let mut again = history.transactions[at].clone();
                 again.duplicate = true;
@@ -467,7 +467,7 @@ impl History {
     fn push(&mut self, author: &mut Author, write: impl FnOnce(&mut Author) -> Vec<Event>) {
         let gtid = author.next_gtid();
         let events = write(author);
-        // What a source compresses: transactions of row changes, a CREATE … SELECT included.
+        // Sources compress transactions of row changes, including CREATE … SELECT.
         let alone = matches!(events.as_slice(), [Event::Query { .. }]);
         let compressed = author.flavour.compressed && !alone && author.random.one_in(2);
         author.executed.add(gtid);
@@ -481,7 +481,7 @@ impl History {
         self.states.push(author.state());
     }
 
-    /// Puts a transaction of other events in before number `at`, with a GTID of its own; `table` is what it creates.
+    /// Inserts a transaction of other events before number `at`, with a GTID of its own; `table` is what it creates.
     pub fn plant(&mut self, at: usize, events: Vec<Event>, table: Option<&str>) -> Gtid {
         let gno = 1 + self.transactions.iter().filter(|t| t.gtid.is_some_and(|g| g.uuid == PLANTED)).count() as u64;
         let gtid = Gtid { uuid: PLANTED, tag: Tag::EMPTY, gno };
@@ -497,7 +497,7 @@ impl History {
         gtid
     }
 
-    /// The relay files: name and bytes behind the magic number.
+    /// The relay files: name, and bytes after the magic number.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let mut random = self.random.clone();
         let mut files = Vec::new();
@@ -513,7 +513,7 @@ impl History {
             let end = (next + 1 + random.below(80)).min(self.transactions.len());
             for transaction in self.transactions.get(next..end).unwrap_or(&[]) {
                 if random.one_in(25) {
-                    // As a relay log has it when the source's file changes.
+                    // As in a relay log when the source's file changes.
                     writer.rotate(b"other-bin.000009", 4);
                     writer.format_description(&FormatDescription::new("9.7.4", checksum(&mut random)), 0);
                 }
@@ -555,7 +555,7 @@ impl Author {
     fn next_gtid(&mut self) -> Gtid {
         let sources = sources();
         let source = self.random.below(sources.len());
-        // With gaps.
+        // GTIDs with gaps.
         self.gnos[source] += 1 + self.random.below(10) as u64 / 9;
         let (uuid, tag) = sources[source];
         Gtid { uuid, tag, gno: self.gnos[source] }
@@ -604,7 +604,7 @@ impl Author {
                 query(format!("RENAME TABLE `{db}`.`{name}` TO `{to_db}`.`{to_name}`"))
             }
             3 => {
-                // A swap by a third name.
+                // A swap through a third name.
                 let other = (at + 1) % self.tables.len();
                 let (odb, oname) = (self.tables[other].db.clone(), self.tables[other].name.clone());
                 self.rename(at, "d", "tmp_swap");
@@ -665,7 +665,7 @@ impl Author {
                 0 => events.push(Event::Query { db: "d".into(), sql: "SAVEPOINT `s`".into() }),
                 1 => self.system_rows(&mut events),
                 2 => {
-                    // A table map alone, as of a foreign key's parent; its definition need not be known.
+                    // A table map without rows, as for a foreign key's parent; its definition need not be known.
                     let shape = self.any_shape();
                     events.push(Event::Map { id: 9, db: "d".into(), table: "no_such".into(), shape });
                 }
@@ -695,7 +695,7 @@ impl Author {
         });
     }
 
-    /// One statement: a table map and its rows, perhaps in several events.
+    /// One statement: a table map and its rows, possibly in several events.
     fn statement(&mut self, at: usize, kind: Option<RowsKind>, rows: usize, events: &mut Vec<Event>) {
         let kind = kind.unwrap_or_else(|| match self.random.below(10) {
             0..4 => RowsKind::Write,
@@ -710,9 +710,9 @@ impl Author {
         events.push(Event::Map { id, db: table.db.clone(), table: table.name.clone(), shape: shape.clone() });
         let mode = if self.flavour.partial_images { self.random.below(3) } else { 0 };
         let unused = self.random.one_in(4);
-        // A functional index adds a hidden column, seen in the bitmaps only.
+        // A functional index adds a hidden column, visible only in the bitmaps.
         let hidden = self.random.one_in(5);
-        // Rows whose images hold the same columns share an event; the rest begins a new one.
+        // Rows whose images have the same columns share an event; others start a new one.
         let mut open: Option<(Vec<u8>, Vec<u8>, Vec<u8>)> = None;
         for _ in 0..rows.max(1) {
             let Some((before_row, after_row)) = self.change_row(at, kind) else { continue };
@@ -749,7 +749,7 @@ impl Author {
         if let Some(full) = open.take() {
             events.push(rows_event(kind, id, &shape, full, row_flags::STMT_END));
         } else {
-            // A statement that in the end changed nothing.
+            // A statement that changed nothing in the end.
             events.push(Event::Rows {
                 kind: RowsKind::Write,
                 id: TableMapEvent::DUMMY_TABLE_ID,
@@ -762,7 +762,7 @@ impl Author {
         }
     }
 
-    /// Which columns the images hold: 0 FULL, 1 MINIMAL, 2 NOBLOB.
+    /// Returns which columns the images contain: 0 FULL, 1 MINIMAL, 2 NOBLOB.
     fn present(
         &mut self,
         shape: &Shape,
@@ -798,7 +798,7 @@ impl Author {
             }
         }
         if kind == RowsKind::Update && !after_present.contains(&true) {
-            // An UPDATE that changes nothing is not logged; here it is, with one column.
+            // A source does not log an UPDATE that changes nothing; here it is logged, with one column.
             after_present[0] = true;
         }
         if kind == RowsKind::Write && !after_present.contains(&true) {
@@ -807,7 +807,7 @@ impl Author {
         (before_present, after_present)
     }
 
-    /// Changes one row of the model; gives its images.
+    /// Changes one row of the model and returns its images.
     fn change_row(&mut self, at: usize, kind: RowsKind) -> Option<Images> {
         match kind {
             RowsKind::Write => {
@@ -865,7 +865,7 @@ impl Author {
         if nullable && self.random.one_in(5) {
             return Value::Null;
         }
-        // Few values, so that keys come back and copies of a keyless row meet.
+        // Few values, so that keys recur and copies of a keyless row meet.
         let range = if keyless { 3 } else { 40 };
         let n = self.random.below(range) as i64;
         match kind {

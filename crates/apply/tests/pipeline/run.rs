@@ -1,4 +1,4 @@
-//! Runs a history through the pipeline and compares what becomes visible with the serial model.
+//! Runs a history through the pipeline and compares everything visible with the serial model.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use store::{CheckImages, Recovered, Snapshot, Store};
 
 use crate::kit::{History, Random, State, row_digest};
 
-/// How a history is run.
+/// Settings of a run.
 pub struct Setup {
     pub workers: usize,
     pub decoders: usize,
@@ -31,7 +31,7 @@ pub struct Setup {
 impl Setup {
     pub fn random(random: &mut Random) -> Setup {
         let batch_bytes = [1, 300, 2_000, 256 << 10][random.below(4)];
-        // Room for one piece at a time makes every hand-over wait.
+        // With room for one piece at a time, every hand-over waits.
         let smallest = if batch_bytes > 1_000 { 1 } else { 10_000 };
         Setup {
             workers: 1 + random.below(8),
@@ -79,7 +79,7 @@ impl Setup {
     }
 }
 
-/// Hands files out in chunks cut anywhere.
+/// Returns files in chunks cut anywhere.
 pub fn chunks(files: Vec<(String, Vec<u8>)>, random: &mut Random) -> Vec<TailItem> {
     let mut items = Vec::new();
     for (number, (name, bytes)) in files.into_iter().enumerate() {
@@ -105,13 +105,13 @@ pub fn chunks(files: Vec<(String, Vec<u8>)>, random: &mut Random) -> Vec<TailIte
     items
 }
 
-/// A source that closes behind its items.
+/// A source that closes after its items.
 pub fn closing(items: Vec<TailItem>) -> LogSource {
     let mut items = items.into_iter();
     Box::new(move |_| Ok(items.next().unwrap_or(TailItem::Closed)))
 }
 
-/// A source that goes quiet behind its items, as a live one.
+/// A source that is idle after its items, like a live one.
 pub fn quiet(items: Vec<TailItem>) -> LogSource {
     let mut items = items.into_iter();
     Box::new(move |timeout| {
@@ -122,7 +122,7 @@ pub fn quiet(items: Vec<TailItem>) -> LogSource {
     })
 }
 
-/// Digest and tables of what a snapshot sees.
+/// Digest and tables that a snapshot sees.
 pub fn seen(store: &Arc<Store>, snapshot: &Snapshot) -> (u64, Vec<String>) {
     let (mut digest, mut tables) = (0u64, Vec::new());
     for def in snapshot.catalog().tables() {
@@ -143,7 +143,7 @@ pub fn seen(store: &Arc<Store>, snapshot: &Snapshot) -> (u64, Vec<String>) {
     (digest, tables)
 }
 
-/// Compares the watermark with the model; gives the transaction's number.
+/// Compares the watermark with the model; returns the transaction's number.
 pub fn check_watermark(store: &Arc<Store>, states: &[State]) -> Result<usize, String> {
     let snapshot = Snapshot::pin(store);
     let at = snapshot.sequence() as usize;
@@ -161,12 +161,12 @@ pub fn check_watermark(store: &Arc<Store>, states: &[State]) -> Result<usize, St
     Ok(at)
 }
 
-/// Runs to the end, looking at the watermark all the while. The states must hold one entry a transaction.
+/// Runs to the end, checking the watermark throughout. There must be one state per transaction.
 pub fn follow(pipeline: Pipeline, states: &[State]) -> Result<(Finished, usize, Outcome), String> {
     let store = Arc::clone(&pipeline.store);
     let ledger = Arc::clone(&pipeline.ledger);
     let deadline = Instant::now() + Duration::from_secs(60);
-    // Some snapshots live on while replay goes on.
+    // Some snapshots stay open while replay continues.
     let mut pinned: Vec<(Snapshot, usize)> = Vec::new();
     let mut samples = 0;
     while !pipeline.is_finished() {
@@ -174,7 +174,7 @@ pub fn follow(pipeline: Pipeline, states: &[State]) -> Result<(Finished, usize, 
             return Err(format!("hangs; visible {:?}", store.visibility().watermark()));
         }
         let at = check_watermark(&store, states)?;
-        // Leaves the two cores to replay.
+        // Leaves the cores to replay.
         std::thread::sleep(Duration::from_micros(300));
         samples += 1;
         if samples % 7 == 0 {
@@ -200,18 +200,18 @@ pub fn follow(pipeline: Pipeline, states: &[State]) -> Result<(Finished, usize, 
     Ok((finished, at, Outcome { ledger: ledger.snapshot(event_type::name) }))
 }
 
-/// How many seeds a test tries; `SLIPSTREAM_SEEDS` multiplies it for a long run.
+/// Seeds that a test tries; `SLIPSTREAM_SEEDS` multiplies their number for a long run.
 pub fn seeds(few: u64) -> std::ops::Range<u64> {
     let times = std::env::var("SLIPSTREAM_SEEDS").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
     0..few * times
 }
 
-/// What is left when replay ended.
+/// State after replay ended.
 pub struct Outcome {
     pub ledger: LedgerSnapshot,
 }
 
-/// Events of files by type, those inside payloads too, counted on their own.
+/// Number of events by type, including those inside payloads.
 pub fn count_events(files: &[(String, Vec<u8>)]) -> BTreeMap<u8, u64> {
     let mut counts = BTreeMap::new();
     for (_, bytes) in files {
@@ -238,7 +238,7 @@ pub fn count_events(files: &[(String, Vec<u8>)]) -> BTreeMap<u8, u64> {
     counts
 }
 
-/// Whether the ledger adds up, and saw exactly these events.
+/// Checks that the ledger balances and saw exactly these events.
 pub fn check_ledger(ledger: &LedgerSnapshot, expected: &BTreeMap<u8, u64>) -> Result<(), String> {
     if let Some(row) = ledger.unbalanced().next() {
         return Err(format!("the ledger does not add up: {row:?}"));
@@ -255,7 +255,7 @@ pub fn check(history: &History, setup: &Setup, random: &mut Random) -> Result<Ou
     check_with(history, random, |source| setup.start(source))
 }
 
-/// As [`check`] with any pipeline.
+/// Like [`check`], with any pipeline.
 pub fn check_with(
     history: &History,
     random: &mut Random,

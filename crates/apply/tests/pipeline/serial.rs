@@ -1,5 +1,5 @@
-//! Parallel replay equals serial replay, at the end and at every watermark in between; and the checks that say so
-//! notice when it does not.
+//! Parallel replay equals serial replay, at the end and at every watermark in between, and the checks notice when it
+//! does not.
 
 use binlog::RowsKind;
 
@@ -23,7 +23,7 @@ fn equals_the_serial_model_at_every_watermark() {
     }
 }
 
-/// Duplicates are counted as executed already, every event of them.
+/// Duplicates are counted as executed already, with all their events.
 #[test]
 fn a_log_read_twice_is_applied_once() {
     for seed in seeds(4) {
@@ -40,13 +40,13 @@ fn a_log_read_twice_is_applied_once() {
         let outcome = check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         let left_out = outcome.ledger.totals().already_executed;
         let control = |code: u8| first.get(&code).copied().unwrap_or(0);
-        // All but what stands outside transactions.
+        // All events but those outside transactions.
         let outside: u64 = [4, 15, 35].map(control).iter().sum();
         assert!(left_out >= first.values().sum::<u64>() - outside, "seed {seed}: {left_out}");
     }
 }
 
-/// What the store holds already is left out, wherever it stands in the log.
+/// Transactions that the store holds already are left out, wherever they are in the log.
 #[test]
 fn transactions_executed_before_are_left_out() {
     let history = History::generate(3);
@@ -66,7 +66,7 @@ fn transactions_executed_before_are_left_out() {
     assert_eq!(ledger.totals().applied, 0);
 }
 
-/// The log without GTIDs is replayed too.
+/// A log without GTIDs is replayed too.
 #[test]
 fn anonymous_transactions() {
     let flavour =
@@ -95,7 +95,7 @@ fn plain(seed: u64) -> History {
     History::with(Random(seed), flavour)
 }
 
-/// Number of a transaction with rows of this kind, and of the event.
+/// Finds a transaction with rows of this kind; returns its number and the event's.
 fn find(history: &History, wanted: RowsKind) -> (usize, usize) {
     for (number, transaction) in history.transactions.iter().enumerate().rev() {
         let is = |event: &Event| matches!(event, Event::Rows { kind, id, .. } if *kind == wanted && *id > 100 && *id < 1 << 40);
@@ -106,11 +106,11 @@ fn find(history: &History, wanted: RowsKind) -> (usize, usize) {
     panic!("no such event");
 }
 
-/// Runs a history whose log was tampered with; the check must object.
+/// Runs a history whose log was tampered with; the check must fail.
 fn must_be_noticed(what: &str, history: &History) {
     let mut random = Random(1);
     let mut setup = Setup::random(&mut random);
-    // Else the row checks notice first.
+    // Otherwise the row checks notice first.
     setup.check = store::CheckImages::Off;
     assert!(check(history, &setup, &mut random).is_err(), "{what} was not noticed");
 }
@@ -135,7 +135,7 @@ fn planted_faults_are_noticed() {
 
     let mut twice = good();
     let at = twice.transactions.iter().rposition(|t| {
-        // A keyless table takes another copy without complaint.
+        // A keyless table accepts another copy without complaint.
         t.events.iter().any(|e| matches!(e, Event::Map { shape, .. } if shape.key.is_empty()))
             && t.events
                 .iter()

@@ -1,4 +1,4 @@
-//! Split, decode and sequence stepped in one thread: the same transactions however the log is cut into chunks.
+//! Split, decode and sequence, stepped in one thread, find the same transactions however the log is cut into chunks.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use decode::{
 use crate::kit::{Flavour, History, Random};
 use crate::run::seeds;
 
-/// What sequence says of a transaction; slices put together.
+/// A transaction as sequenced, with its slices joined.
 #[derive(Debug, PartialEq, Eq, Clone)]
 struct Seen {
     sequence: u64,
@@ -26,7 +26,7 @@ struct Stepped {
     transactions: Vec<Seen>,
     pieces: usize,
     largest: usize,
-    /// Handed-on bytes of each file.
+    /// Bytes handed on, per file.
     bytes: Vec<Vec<u8>>,
 }
 
@@ -166,7 +166,7 @@ fn a_gap_between_chunks_is_a_fault() {
     assert!(splitter.end_of_file().is_err() || feed(&mut splitter, 4, &bytes[..9]).is_ok());
 }
 
-/// Whole transactions before an event that cannot be read were lost with it once.
+/// Whole transactions before an unreadable event were once lost with it.
 #[test]
 fn what_stands_before_a_broken_event_is_handed_on() {
     let history = History::generate(2);
@@ -181,7 +181,7 @@ fn what_stands_before_a_broken_event_is_handed_on() {
         at += header.event_len as usize;
     }
     let broken = gtid_events[gtid_events.len() - 1];
-    // A length below the header's.
+    // A length smaller than the header.
     bytes[broken + 9..broken + 13].copy_from_slice(&5u32.to_le_bytes());
     for chunk in [bytes.len(), 1_000, 10] {
         let mut splitter = Splitter::new(MemoryGate::new(1 << 30));

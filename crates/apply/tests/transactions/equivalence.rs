@@ -1,4 +1,4 @@
-//! Equal to the serial model at every watermark sampled.
+//! The grain of transactions equals the serial model at every sampled watermark.
 
 use apply::Pipeline;
 use apply::transactions::{CommitOrder, HandOff, TransactionCounts, TransactionOptions, WaitAt};
@@ -16,7 +16,7 @@ pub const KINDS: [TrackerKind; 5] = [
     TrackerKind::Database,
 ];
 
-/// Any mode.
+/// Returns a random mode for a tracker.
 fn mode(random: &mut Random, kind: TrackerKind) -> TransactionOptions {
     let either = |random: &mut Random| random.one_in(2);
     TransactionOptions {
@@ -32,7 +32,7 @@ fn mode(random: &mut Random, kind: TrackerKind) -> TransactionOptions {
     }
 }
 
-/// Stamps the log as a source with writesets does, so that its own numbers let transactions run beside others.
+/// Stamps the log like a source with writesets, so that its own numbers allow transactions to run concurrently.
 pub fn stamp(history: &mut History) {
     let files: Vec<Vec<u8>> = history.files().into_iter().map(|(_, bytes)| bytes).collect();
     let options = TrackerOptions { kind: TrackerKind::Writeset, ..TrackerOptions::default() };
@@ -66,7 +66,7 @@ fn every_mode_equals_the_serial_model_at_every_watermark() {
     }
 }
 
-/// Few rows, hot: nearly everything conflicts, rows without a key above all.
+/// A few hot rows: nearly everything conflicts, above all rows without a key.
 #[test]
 fn hot_rows_and_keyless_tables() {
     for seed in seeds(6) {
@@ -104,7 +104,8 @@ fn counts(history: &History, workers: usize, mode: TransactionOptions) -> Transa
     counters.snapshot()
 }
 
-/// Sources let transactions overlap that insert the same row into a table without a key: they are kept in order for the store.
+/// Sources let transactions overlap that insert the same row into a table without a key; the store needs them in
+/// order.
 #[test]
 fn transactions_of_one_row_without_a_key_are_kept_in_order_whatever_the_source_says() {
     let flavour = Flavour {
@@ -118,7 +119,7 @@ fn transactions_of_one_row_without_a_key_are_kept_in_order_whatever_the_source_s
     let mut history = History::with(Random(77), flavour);
     stamp(&mut history);
     for at in 12..history.transactions.len() {
-        // As if all that change nothing else had overlapped at the source.
+        // As if all transactions that change nothing else had overlapped at the source.
         if is_keyless_only(&history, at) {
             history.transactions[at].clock.0 = history.transactions[at].clock.0.min(12);
         }
@@ -143,7 +144,8 @@ fn is_keyless_only(history: &History, at: usize) -> bool {
     all && any
 }
 
-/// A tracker without foreign keys, unique keys or tables would show here: a mode that lets all run at once goes wrong.
+/// A tracker that ignores foreign keys, unique keys or tables would show here: a mode that lets everything run at
+/// once fails.
 #[test]
 fn planted_a_log_that_calls_everything_independent_is_noticed() {
     let mut noticed = 0;

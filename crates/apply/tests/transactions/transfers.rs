@@ -1,5 +1,5 @@
-//! Readers beside replay: money moves between accounts, every session counts its transactions. No reader may see a sum that
-//! is not whole, nor a session that goes back.
+//! Readers during replay: money moves between accounts, and every session counts its transactions. No reader may see
+//! a partial sum, or a session's count that decreases.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const ACCOUNTS: usize = 60;
 const SESSIONS: usize = 6;
 const START: i32 = 1_000;
 
-/// A log of transfers. `sessions[n]` is how often each session had committed behind transaction n.
+/// A log of transfers. `sessions[n]` is the number of commits of each session after transaction n.
 struct Bank {
     files: Vec<(String, Vec<u8>)>,
     transactions: usize,
@@ -100,7 +100,7 @@ fn bank(transfers: usize, seed: u64) -> Bank {
         w.xid(1);
     });
     let (mut balance, mut counted) = (vec![START; ACCOUNTS], vec![0; SESSIONS]);
-    // The last transaction that touched each row, as a source with writesets knows it.
+    // The last transaction that touched each row, as known to a source with writesets.
     let (mut of_account, mut of_session) = (vec![4i64; ACCOUNTS], vec![4i64; SESSIONS]);
     for transfer in 0..transfers {
         let session = random.below(SESSIONS);
@@ -148,7 +148,7 @@ fn values(store: &Arc<Store>, snapshot: &Snapshot, table: &str) -> Vec<i64> {
     all.into_iter().map(|(_, value)| value).collect()
 }
 
-/// Looks until told to stop; gives the number of looks that saw something.
+/// Reads until told to stop, counting reads that saw something.
 fn read(store: &Arc<Store>, stop: &AtomicBool, looks: &AtomicU64) -> Result<(), String> {
     let (mut last, mut last_sessions) = (0, vec![0; SESSIONS]);
     while !stop.load(Ordering::Relaxed) {
@@ -237,7 +237,7 @@ fn no_reader_sees_a_torn_or_backward_state() {
     assert!(looks > 100, "{looks}");
 }
 
-/// The readers notice when transactions run at once that must not.
+/// The readers notice transactions that run at once and must not.
 #[test]
 fn planted_transfers_called_independent_are_noticed() {
     let mut noticed = 0;
@@ -257,7 +257,7 @@ fn planted_transfers_called_independent_are_noticed() {
     assert!(noticed > 0);
 }
 
-/// Every transfer's parent becomes the load.
+/// Makes the load the parent of every transfer.
 fn forget_parents(bytes: &mut [u8]) {
     let mut at = 0;
     while at < bytes.len() {

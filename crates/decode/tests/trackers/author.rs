@@ -1,5 +1,5 @@
-//! Random histories over tables with unique keys, foreign keys, collations and DDL, as a source would write them, and what
-//! every transaction touches in truth.
+//! Random histories over tables with unique keys, foreign keys, collations and DDL, as a source would write them,
+//! with the things that every transaction really touches.
 //!
 //! In: a seed. Out: log files, and for every transaction its [`Touches`]. Never here: the code under test.
 
@@ -11,7 +11,7 @@ use binlog::{
     ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent, row_flags,
 };
 
-/// splitmix64: the same on every machine.
+/// splitmix64, the same on every machine.
 pub(crate) struct Random(pub u64);
 
 impl Random {
@@ -39,23 +39,23 @@ pub(crate) enum Value {
     Text(String),
 }
 
-/// How a key compares a column.
+/// Comparison of a column in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compare {
-    /// As it is.
+    /// By its bytes.
     Exact,
-    /// Without case; trailing spaces count (utf8mb4_0900_ai_ci).
+    /// Ignores case; trailing spaces count (utf8mb4_0900_ai_ci).
     NoCase,
-    /// Without case and trailing spaces (utf8mb4_general_ci).
+    /// Ignores case and trailing spaces (utf8mb4_general_ci).
     NoCasePad,
-    /// Without case, of a collation whose weights are not implemented (utf8mb4_hungarian_ci); pads.
+    /// Ignores case and trailing spaces, in a collation whose weights are not implemented (utf8mb4_hungarian_ci).
     Unknown,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub name: &'static str,
-    /// VARCHAR(20) with this comparison; None: INT.
+    /// VARCHAR(20) with this comparison; None for INT.
     pub text: Option<Compare>,
     pub nullable: bool,
 }
@@ -64,9 +64,9 @@ pub(crate) struct Column {
 pub(crate) struct Unique {
     pub name: &'static str,
     pub columns: Vec<usize>,
-    /// Characters of its only column.
+    /// Prefix length of its only column, in characters.
     pub prefix: Option<usize>,
-    /// Its part is the expression (`v` + 0) of the INT column, which is in `columns`.
+    /// True if its part is the expression (`v` + 0) of the INT column, which is in `columns`.
     pub expression: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Foreign {
     pub columns: Vec<usize>,
     pub parent: usize,
     pub parent_columns: Vec<usize>,
-    /// ON DELETE CASCADE by the engine, unlogged.
+    /// True for ON DELETE CASCADE done by the engine, unlogged.
     pub cascades: bool,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Foreign {
 pub(crate) struct Table {
     pub name: &'static str,
     pub columns: Vec<Column>,
-    /// The first is the primary key; empty: keyless.
+    /// The first one is the primary key; empty for a keyless table.
     pub keys: Vec<Unique>,
     pub foreign: Vec<Foreign>,
 }
@@ -100,7 +100,7 @@ fn key(name: &'static str, columns: &[usize]) -> Unique {
     Unique { name, columns: columns.to_vec(), prefix: None, expression: false }
 }
 
-/// Every kind of key there is a rule for.
+/// Returns tables with every kind of key that has a rule.
 pub(crate) fn tables() -> Vec<Table> {
     use Compare::{Exact, NoCase, NoCasePad, Unknown};
     let table = |name, columns: Vec<Column>, keys: Vec<Unique>| Table { name, columns, keys, foreign: Vec::new() };
@@ -156,7 +156,7 @@ pub(crate) fn tables() -> Vec<Table> {
     all
 }
 
-/// What the log's definitions leave out: planted faults.
+/// Planted faults: parts that the log's definitions leave out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Blind {
     /// All text compares by its bytes.
@@ -212,7 +212,7 @@ impl Table {
         format!("CREATE TABLE `{}` ({})", self.name, parts.join(", "))
     }
 
-    /// A key's value as its collation compares it; None with a NULL in it.
+    /// Returns a key's value as its collation compares it; None if it contains NULL.
     fn key_value(&self, unique: &Unique, row: &[Value]) -> Option<Vec<Value>> {
         unique.columns.iter().map(|column| self.compared(*column, &row[*column], unique.prefix)).collect()
     }
@@ -238,17 +238,17 @@ impl Table {
 pub(crate) enum Thing {
     /// A value of a unique key.
     Key(usize, &'static str, Vec<Value>),
-    /// A value that foreign keys refer to: table and columns.
+    /// A value that foreign keys reference: table and columns.
     Referred(usize, Vec<usize>, Vec<Value>),
     /// A table.
     Table(usize),
 }
 
-/// What a transaction touches; `false`: it only shares the thing with others that do.
+/// Things that a transaction touches; `false` if it shares the thing with others that do so too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touches {
     pub things: BTreeMap<Thing, bool>,
-    /// It may concern anything.
+    /// True if it may affect anything.
     pub all: bool,
 }
 
@@ -257,7 +257,7 @@ impl Touches {
         *self.things.entry(thing).or_default() |= alone;
     }
 
-    /// The thing two transactions conflict over.
+    /// Returns the thing over which two transactions conflict.
     pub(crate) fn conflict(&self, other: &Touches) -> Option<String> {
         if self.all || other.all {
             return Some("a statement".into());
@@ -290,9 +290,9 @@ pub(crate) struct Transaction {
     pub session: u32,
     /// FULL, MINIMAL or NOBLOB.
     image: usize,
-    /// Number of the earlier transaction that the source says it must wait for; 0: none.
+    /// Number of the earlier transaction that it must wait for according to the source; 0 if none.
     pub commit_parent: usize,
-    /// It is the first of a file.
+    /// True for the first transaction of a file.
     pub new_file: bool,
     pub compressed: bool,
 }
@@ -303,7 +303,7 @@ pub(crate) struct History {
     pub transactions: Vec<Transaction>,
     rows: Vec<Vec<Vec<Value>>>,
     random: Random,
-    /// Images lack columns now and then.
+    /// True if some images lack columns.
     partial: bool,
 }
 
@@ -383,7 +383,7 @@ impl History {
         }
     }
 
-    /// A change that the source would accept.
+    /// Returns a change that the source would accept.
     fn change(&mut self, at: usize) -> Option<Change> {
         let columns = self.tables[at].columns.len();
         match self.random.below(10) {
@@ -413,7 +413,7 @@ impl History {
                     return None;
                 }
                 self.rows[at].remove(which);
-                // What the engine deletes with it is in no log.
+                // Rows that the engine deletes with it are not in the log.
                 for (child, table) in self.tables.iter().enumerate() {
                     for foreign in table.foreign.iter().filter(|foreign| foreign.parent == at && foreign.cascades) {
                         self.rows[child].retain(|row| row[foreign.columns[0]] != old[foreign.parent_columns[0]]);
@@ -424,7 +424,7 @@ impl History {
         }
     }
 
-    /// No other row has its keys; its parents are there.
+    /// True if no other row has its keys and its parents exist.
     fn fits(&self, at: usize, row: &[Value], own: Option<usize>) -> bool {
         let table = &self.tables[at];
         let others = || self.rows[at].iter().enumerate().filter(|(place, _)| Some(*place) != own).map(|(_, row)| row);
@@ -444,7 +444,7 @@ impl History {
         self.rows[foreign.parent].iter().any(|row| parent.compared(column, &row[column], None) == *value)
     }
 
-    /// No child refers to what goes, but such that go with it.
+    /// True if no child references the old value, except children that are deleted with it.
     fn is_free(&self, at: usize, old: &[Value], new: Option<&[Value]>) -> bool {
         self.tables.iter().enumerate().all(|(child, table)| {
             table.foreign.iter().filter(|foreign| foreign.parent == at).all(|foreign| {
@@ -509,7 +509,8 @@ impl History {
         }
     }
 
-    /// Gives every transaction a commit parent that its source might have seen: at least the last one it conflicts with.
+    /// Gives every transaction a commit parent that a source might have given it: at least the last transaction that
+    /// it conflicts with.
     fn stamp(&mut self) {
         for at in 0..self.transactions.len() {
             let mine = &self.transactions[at].touches;
@@ -520,14 +521,14 @@ impl History {
         }
     }
 
-    /// The numbers a source writes: (last_committed, sequence_number) in their file.
+    /// Returns the numbers that a source writes: (last_committed, sequence_number) in their file.
     pub(crate) fn clock(&self, at: usize) -> (i64, i64) {
         let first = (0..=at).rev().find(|place| self.transactions[*place].new_file).unwrap_or(0);
         let parent = self.transactions[at].commit_parent as i64 - first as i64;
         (parent.max(0), (at - first) as i64 + 1)
     }
 
-    /// The files, behind their magic numbers. `left_out`: transactions that are not in them.
+    /// Returns the files without their magic numbers. `left_out` selects transactions to omit.
     pub(crate) fn files(&self, blind: Blind, left_out: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
         let mut files: Vec<BinlogWriter> = Vec::new();
         for (at, transaction) in self.transactions.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Dependency trackers against an oracle that knows what every transaction touches: never independent where conflicting in
-//! truth. Faults are planted in what the tracker is told: the oracle must notice each.
+//! Dependency trackers against an oracle that knows what every transaction touches: no two conflicting transactions
+//! may be stamped as independent. Faults planted in a tracker's input must each be noticed by the oracle.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod author;

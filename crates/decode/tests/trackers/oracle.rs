@@ -1,4 +1,4 @@
-//! Every pair of transactions, by brute force.
+//! The oracle: checks every pair of transactions by brute force.
 
 use decode::trackers::{DISTANCE_MAX, Rules, Stamp, TrackerKind, TrackerOptions};
 
@@ -18,7 +18,7 @@ fn seeds(few: u64) -> std::ops::Range<u64> {
     0..few * times
 }
 
-/// The first pair that the stamps call independent and that conflicts; `number` tells which transaction a stamp is of.
+/// Returns the first conflicting pair stamped as independent; `number` maps a stamp to its transaction.
 fn wrong_pair(history: &History, stamps: &[Stamp], number: impl Fn(usize) -> usize) -> Option<String> {
     for (later, stamp) in stamps.iter().enumerate() {
         for earlier in stamp.last_committed as usize..later {
@@ -31,7 +31,7 @@ fn wrong_pair(history: &History, stamps: &[Stamp], number: impl Fn(usize) -> usi
     None
 }
 
-/// How many pairs of the last hundred transactions may run at once.
+/// Number of pairs among the last hundred transactions that may run concurrently.
 fn independent(stamps: &[Stamp]) -> u64 {
     stamps.iter().map(|stamp| stamp.sequence_number - 1 - stamp.last_committed).sum()
 }
@@ -59,7 +59,7 @@ fn never_independent_where_conflicting() {
     }
 }
 
-/// A tracker that calls nothing independent would pass, too.
+/// A tracker that stamps nothing as independent would also pass the oracle.
 #[test]
 fn own_rules_find_more_than_stock_and_sessions_less() {
     let (mut own, mut stock, mut session) = (0, 0, 0);
@@ -80,7 +80,7 @@ fn own_rules_find_more_than_stock_and_sessions_less() {
     assert!(own > stock && own > session && session > 0 && stock > 0, "{own} {stock} {session}");
 }
 
-/// One database: only transactions that change nothing are independent of others.
+/// With one database, only transactions that change nothing are independent.
 #[test]
 fn a_database_is_changed_by_one_transaction_at_a_time() {
     let history = History::generate(3, 220);
@@ -113,8 +113,8 @@ fn planted_foreign_keys_left_out_are_noticed() {
     assert!(fails_somewhere(Blind { foreign_keys: true, ..Blind::default() }));
 }
 
-/// The first transactions of every file are left out, as those that are executed already: the numbers of a new file then go
-/// on above those of the one before it, and nothing but the file's beginning tells that they are others.
+/// The first transactions of every file are left out, like those executed already. The numbers of a new file then
+/// continue above those of the one before, and only the file's beginning shows that they are different ones.
 #[test]
 fn planted_a_missing_rotation_rule_is_noticed() {
     for kind in [TrackerKind::CommitOrder, TrackerKind::Source] {
@@ -135,10 +135,10 @@ fn planted_a_missing_rotation_rule_is_noticed() {
     }
 }
 
-/// So many from the front of a file as there are in the one before it.
+/// True for as many transactions at the front of a file as the file before it has.
 fn left_out(history: &History, at: usize) -> bool {
     let first = (0..=at).rev().find(|place| history.transactions[*place].new_file).unwrap();
     let before = (0..first).rev().find(|place| history.transactions[*place].new_file);
-    // Definitions must be there.
+    // Definitions must be kept.
     before.is_some_and(|before| at > 14 && at - first < first - before)
 }

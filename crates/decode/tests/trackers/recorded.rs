@@ -1,7 +1,8 @@
-//! Recorded logs: those of `tests/logs`, and those that `SLIPSTREAM_TEST_LOGS` names (paths separated by `:`, in order).
+//! Recorded logs: those in `tests/logs`, and those named by `SLIPSTREAM_TEST_LOGS` (paths separated by `:`, in
+//! order).
 //!
-//! The oracle here keeps the last transaction of every stored key, byte by byte: equal bytes are equal values under any
-//! collation.
+//! The oracle here remembers the last transaction of every stored key, byte by byte: equal bytes are equal values in
+//! any collation.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use decode::trackers::{Extractor, Facts, Rules, Tracker, TrackerKind, TrackerOpt
 
 use crate::stamps::pieces_until;
 
-/// Bytes of one log read at once.
+/// Longest log read at once, in bytes.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
 /// A log without its magic number.
@@ -43,7 +44,7 @@ fn trackers() -> Vec<Tracker> {
         .collect()
 }
 
-/// Checks one sequence of files; gives transactions, and the summed distances of each tracker's parents.
+/// Checks one sequence of files; returns the number of transactions, and each tracker's sum of distances to parents.
 fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
     let mut trackers = trackers();
     let mut extractor = Extractor::default();
@@ -65,7 +66,7 @@ fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
             let def = &decoded.shapes[op.shape as usize].plan.def;
             rows += 1;
             if def.identity == Identity::WholeImage {
-                // Rows that come do not mind one another. Sources let such transactions overlap.
+                // Inserts are independent of each other; sources let such transactions overlap.
                 let comes = op.kind == OpKind::AddCopy;
                 let (came, went) = last_keyless.entry(def.id).or_default();
                 let earlier = if comes { *went } else { (*came).max(*went) };

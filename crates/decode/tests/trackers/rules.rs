@@ -1,5 +1,5 @@
-//! One test for each rule of a replica-side dependency builder (`c01` to `c18`), and for the edge cases of rows that a tracker
-//! meets (`d18` and so on): the numbers of docs/invariants.md.
+//! One test for each rule of a replica-side dependency builder (`c01` to `c18`), and for the edge cases of rows in a
+//! tracker (`d18` and so on); the numbers are those of docs/invariants.md.
 
 use base::{Gtid, GtidSet, Tag, Uuid};
 use binlog::writer::BinlogWriter;
@@ -10,7 +10,7 @@ use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 
 use crate::stamps::stamps;
 
-/// Stored bytes of a value; None: NULL.
+/// Stored bytes of a value; None for NULL.
 type Stored = Option<Vec<u8>>;
 
 fn int(n: i32) -> Stored {
@@ -38,7 +38,7 @@ struct Map {
     types: Vec<(u8, &'static [u8])>,
 }
 
-/// A log written by hand. Its clock is a serial source's.
+/// A log written by hand, with the clock of a serial source.
 struct Script {
     writer: BinlogWriter,
     number: i64,
@@ -46,7 +46,7 @@ struct Script {
     flags: u16,
 }
 
-/// One row change: table, what it was, what it is; in `Some` columns of `present` only.
+/// One row change: table, old row, new row; if `present` is set, with these columns only.
 struct Change {
     table: &'static str,
     old: Option<Vec<Stored>>,
@@ -69,7 +69,8 @@ fn delete(table: &'static str, row: &[Stored]) -> Change {
 }
 
 impl Change {
-    /// binlog_row_image=MINIMAL: of the old row its first column, of the new one what changed.
+    /// Reduces the images to binlog_row_image=MINIMAL: the first column of the old row, the changed columns of the
+    /// new one.
     fn minimal(mut self) -> Change {
         let count = self.old.as_ref().map_or(0, Vec::len);
         self.before = Some((0..count).map(|column| column == 0).collect());
@@ -112,7 +113,7 @@ impl Script {
         GtidEvent::new(Some(gtid), self.number - 1, self.number)
     }
 
-    /// A statement; its number.
+    /// Writes a statement; returns its number.
     fn sql(&mut self, sql: &str) -> u64 {
         let gtid = self.gtid();
         self.writer.transaction(&gtid, |w| w.statement(b"d", sql.as_bytes()));
@@ -128,7 +129,7 @@ impl Script {
         write(&mut self.writer, &self.tables, change, self.flags);
     }
 
-    /// A transaction; its number.
+    /// Writes a transaction; returns its number.
     fn rows(&mut self, changes: &[Change]) -> u64 {
         let gtid = self.gtid();
         self.writer.gtid(&gtid);
@@ -175,7 +176,7 @@ fn write(writer: &mut BinlogWriter, tables: &[Map], change: &Change, flags: u16)
     };
     let mut rows = change.old.as_ref().map_or_else(Vec::new, |old| image(old, before));
     if change.partial {
-        // The one JSON column comes as differences.
+        // The only JSON column is logged as differences.
         rows.extend([1, 1]);
     }
     rows.extend(change.new.as_ref().map_or_else(Vec::new, |new| image(new, after)));
@@ -246,7 +247,7 @@ fn c02_rows_before_and_behind_a_change_of_keys_never_overlap() {
     let parents = script.own();
     parents.waits(alter, before);
     parents.waits(behind, alter);
-    // `u` is another key now.
+    // `u` is a different key now.
     parents.is_free_of(same_value, behind);
 }
 
@@ -271,7 +272,7 @@ fn c03_equal_under_the_collation_is_equal() {
         }
         parents.is_free_of(other, first);
     }
-    // No weights here: whoever frees a value claims the key, whoever takes one shares it.
+    // No weights are known: freeing a value claims the key exclusively, taking one shares it.
     let mut script = Script::new();
     script.table("t", &[INT, TEXT], &names("utf8mb4_hungarian_ci"));
     let one = script.rows(&[insert("t", &[int(1), text("x")])]);
@@ -317,14 +318,14 @@ fn c06_a_prefix_is_of_characters() {
     script.table("t", &[INT, TEXT], columns);
     let first = script.rows(&[delete("t", &[int(1), text("éax")])]);
     let same_prefix = script.rows(&[insert("t", &[int(2), text("éay")])]);
-    // The same first two bytes, another second character.
+    // The same first two bytes, but a different second character.
     let other = script.rows(&[insert("t", &[int(3), text("ébx")])]);
     let parents = script.own();
     parents.waits(same_prefix, first);
     parents.is_free_of(other, first);
 }
 
-/// MySQL keeps the commit parent for such tables; a claim of the whole table by every row would be coarser than that.
+/// MySQL keeps the commit parent for such tables. If every row claimed the whole table, that would be coarser.
 #[test]
 fn c07_rows_without_a_key_come_together_and_go_alone() {
     for columns in ["a INT, b INT", "a INT UNIQUE, b INT"] {
@@ -350,11 +351,11 @@ fn c07_rows_without_a_key_come_together_and_go_alone() {
 fn c08_values_that_minimal_images_lack() {
     let mut script = Script::new();
     script.table("t", &[INT; 3], USERS);
-    // (a) Other columns change: the unique value does not matter.
+    // (a) Other columns change: the unique value is irrelevant.
     let quiet = |id: i32| update("t", &user(id, 5), &[int(id), int(5), int(1)]).minimal();
     let one = script.rows(&[quiet(1)]);
     let two = script.rows(&[quiet(2)]);
-    // (b) What is freed is not told: nobody takes a value beside it.
+    // (b) The log does not show the freed value: nobody may take a value concurrently.
     let freed = script.rows(&[delete("t", &user(3, 7)).minimal()]);
     let quiet_beside = script.rows(&[quiet(4)]);
     let taken = script.rows(&[insert("t", &user(5, 7))]);
@@ -371,7 +372,7 @@ fn c08_values_that_minimal_images_lack() {
     parents.waits(takes_moved, moved);
 }
 
-/// Tables `p` and `c`, whose `pid` refers to it.
+/// Tables `p` and `c`; `pid` of `c` references `p`.
 fn family(action: &str) -> Script {
     let mut script = Script::new();
     script.table("p", &[INT; 2], "id INT PRIMARY KEY, v INT");
@@ -394,7 +395,7 @@ fn c09_children_share_what_their_parent_changes_alone() {
     parents.waits(one, parent);
     parents.waits(two, parent);
     parents.is_free_of(two, one);
-    // No column that is referred to.
+    // No referenced column changes.
     parents.is_free_of(quiet, one);
     parents.waits(gone, two);
     parents.waits(parent_gone, gone);
@@ -473,7 +474,7 @@ fn c13_ddl_claims_what_it_names_and_its_neighbours() {
     parents.waits(rename, beside);
     parents.is_free_of(rename, of_parent);
     parents.is_free_of(beside, of_t);
-    // MySQL's rules hold up everything behind.
+    // MySQL's rules block everything after it.
     let mut script = Script::new();
     script.table("t", &[INT; 3], USERS);
     let ddl = script.table("s", &[INT; 3], USERS);
@@ -537,7 +538,7 @@ fn c16_a_partial_update_of_json_is_a_claim_of_its_row() {
     parents.is_free_of(again, other);
 }
 
-/// The log's clock is serial: it binds those who ask for it, and ours where the rows say less.
+/// The log's clock is serial. It binds trackers that use it, and ours where rows show less.
 #[test]
 fn c17_the_source_s_clock_is_obeyed_on_demand() {
     let log = || {

@@ -1,4 +1,4 @@
-//! A log through split, decode, sequence and a tracker: what each transaction was stamped with.
+//! Runs a log through split, decode, sequence and a tracker, and returns the stamp of each transaction.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn pieces(files: &[Vec<u8>], slice_bytes: usize, each: impl FnMut(&Se
     assert!(stopped.is_none(), "{stopped:?}");
 }
 
-/// As [`pieces`]; gives why the log could not be read to its end, if it could not.
+/// Like [`pieces`]; returns why the log could not be read to its end, if so.
 pub(crate) fn pieces_until(
     files: &[Vec<u8>],
     slice_bytes: usize,
@@ -58,7 +58,7 @@ pub(crate) fn pieces_until(
     None
 }
 
-/// The stamps of all transactions; `tamper` may change what the tracker is told.
+/// Returns the stamps of all transactions; `tamper` may change the tracker's input.
 pub(crate) fn stamps(
     files: &[Vec<u8>],
     options: TrackerOptions,
