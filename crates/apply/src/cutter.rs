@@ -228,7 +228,7 @@ impl Sealer {
         }
     }
 
-    /// Whether `before`, or `idle` where nothing comes, would wait for the cutter.
+    /// True if `before`, or `idle` when no piece is available, would wait for the cutter.
     #[must_use]
     pub fn would_wait(&self, coming: Option<&DecodedPiece>) -> bool {
         let wants = coming.map_or_else(|| !self.unfinished && self.is_due(), |coming| self.wants(coming));
@@ -338,7 +338,7 @@ impl Sealer {
         self.page = page.other();
         let events = as_applied(self.ledger.page(page, binlog::event_type::name));
         let last_piece = self.last_piece.take();
-        // The cutter only goes away when replay ends.
+        // Fails only if the cutter is gone, which happens only when replay ends.
         let _ = self.to_cutter.send(Sealed { generation, last_piece, unfinished, page, events });
     }
 

@@ -70,8 +70,8 @@ impl Feed {
 }
 
 impl Drop for Feed {
-    /// Unblocks everybody: the splitter (pieces left in queues hold its memory) and decoders that wait for an epoch that
-    /// will never be published.
+    /// Unblocks everybody: the splitter (pieces left in queues hold its memory) and decoders that wait for an epoch
+    /// that will never be published.
     fn drop(&mut self) {
         self.ending.close();
         self.gate.open();

@@ -293,7 +293,7 @@ impl Pipeline {
     /// Returns why replay stopped, if it did so by itself.
     #[must_use]
     pub fn failure(&self) -> Option<Stop> {
-        // The publisher's failure comes first: it lies before any fault of split in the log.
+        // The publisher's failure comes first: its place in the log is before that of any fault of split.
         self.publisher.failure().or_else(|| self.threads.fault()).or_else(|| self.lost_event())
     }
 

@@ -113,7 +113,7 @@ impl State {
 }
 
 impl Publisher {
-    /// A publisher that moves this watermark.
+    /// Creates a publisher that moves this watermark.
     #[must_use]
     pub fn new(
         watermark: Watermark,

@@ -80,7 +80,7 @@ impl Threads {
     pub fn spawn_apart(self: &Arc<Self>, name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
         let (threads, stage) = (Arc::clone(self), name.to_string());
         let body = move || {
-            // Unwind safety: the closure owns its state and drops it here; what it shares is behind locks that
+            // Unwind safety: the closure owns its state and drops it here; shared state is guarded by locks that
             // outlive it.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
                 let text = panic.downcast_ref::<&str>().copied();

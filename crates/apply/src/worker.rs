@@ -128,8 +128,8 @@ impl Worker {
         if let Some((state, passed)) = &flight.barrier {
             let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
             guard.0 += 1;
-            // All other workers have applied their lanes and wait in `wait`, so this one may write to every lane.
             if guard.0 == flight.workers {
+                // All other workers have applied their lanes and wait in `wait`, so this one may write to every lane.
                 self.barriers.fetch_add(1, Ordering::Relaxed);
                 self.apply_barrier(flight);
                 guard.1 = true;

@@ -242,7 +242,8 @@ impl Splitter {
         verified: bool,
         emit: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), Box<Stop>> {
-        // Plan first, then emit: `reserve` and `emit` may block, and a fault must not lose the pieces before it.
+        // Plan first, then emit: the pieces before a fault are handed on either way, so replay stops exactly at the
+        // fault.
         let mut planned = Planned::new();
         let outcome = self.cut(data, &mut planned);
         if self.walk.whole > self.walk.from {
@@ -330,23 +331,23 @@ impl Splitter {
     }
 
     fn end_transaction(&mut self, planned: &mut Planned) {
-        // A statement ends the epoch: what follows must be decoded under the catalog that it leaves. It is a piece of
-        // its own, because *sequence* decodes it in order, and everything before it goes into a piece that any
-        // decoder may take.
         let statement = std::mem::take(&mut self.walk.statement);
         let (xa, ordered) = (std::mem::take(&mut self.walk.xa), std::mem::take(&mut self.walk.ordered));
         let sliced = std::mem::take(&mut self.walk.sliced);
         let next = self.walk.next;
         let batch = (next - self.walk.from) as u64 + self.walk.extra;
         if statement {
+            // A statement is a piece of its own, because *sequence* decodes it in order. Everything before it goes into
+            // a piece that any decoder may take. What follows must be decoded under the catalog that the statement
+            // leaves: a new epoch begins.
             if self.walk.whole > self.walk.from {
                 self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
             }
             self.plan(planned, next, PieceKind::Serial, sliced, false);
             self.epoch += 1;
-        // XA: *sequence* keeps the events from XA PREPARE to XA COMMIT, so it decodes these pieces. The catalog stays
-        // as it is: no new epoch.
         } else if ordered || (xa && sliced) {
+            // XA: *sequence* keeps the events from XA PREPARE to XA COMMIT, so it decodes these pieces. The catalog
+            // stays as it is: no new epoch.
             if self.walk.whole > self.walk.from {
                 self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
             }

@@ -16,7 +16,7 @@ const KEYLESS_MAX: usize = 1 << 18;
 
 const CASCADES: u8 = CASCADE_OLD | CASCADE_NEW | CASCADE_GONE;
 
-/// Where a piece lies among the transactions, and what it waits for.
+/// A piece's place among the transactions, and its dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Sequence number of its transaction.

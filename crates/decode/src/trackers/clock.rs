@@ -130,12 +130,12 @@ mod tests {
         let second = clock.translate(5, stamp(0, 2), false);
         assert_eq!((second.parent, second.drains), (3, true), "not of 4, but of all before the file");
         assert_eq!(clock.translate(6, stamp(1, 3), false), CommitParent::known(4));
-        // Numbers that count from 1 again tell a file that nothing announced.
+        // Numbers that restart at 1 reveal a file that nothing announced.
         assert_eq!(clock.translate(7, stamp(0, 1), false).parent, 6);
         assert_eq!(clock.translate(8, stamp(1, 2), false).parent, 7);
     }
 
-    /// D3: gaps, as transactions that are executed already leave them.
+    /// D3: gaps, as left by transactions that are executed already.
     #[test]
     fn d03_a_parent_in_a_gap_is_what_stands_before_it() {
         let mut clock = SourceClock::new(10);
