@@ -1,8 +1,8 @@
 //! Where transactions begin and end in a stream of events.
 //!
-//! In: whole events, one by one. Out: for each whether a transaction begins or ends with it. Looks into the bodies of
-//! FORMAT_DESCRIPTION, GTID and QUERY events only. Never here: rows, I/O, checksums verified (FORMAT_DESCRIPTION's
-//! excepted).
+//! In: whole events, one by one. Out: whether a transaction begins or ends with each. Only the bodies of
+//! FORMAT_DESCRIPTION, GTID and QUERY events are parsed. Never here: rows, I/O, verified checksums (except that of
+//! FORMAT_DESCRIPTION).
 
 use base::Gtid;
 use binlog::{
@@ -10,38 +10,37 @@ use binlog::{
     event_body, event_type,
 };
 
-/// What an event is to its transaction.
+/// Role of an event in its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
-    /// Outside of transactions or without meaning for them: FORMAT_DESCRIPTION, ROTATE, PREVIOUS_GTIDS, STOP,
-    /// heartbeats.
+    /// Outside transactions, or irrelevant to them: FORMAT_DESCRIPTION, ROTATE, PREVIOUS_GTIDS, STOP, heartbeats.
     Control,
-    /// The first event of a transaction: a GTID event, or what stands first where there is none.
+    /// First event of a transaction: a GTID event, or the first event of any type in a log without GTID events.
     Begin,
     /// Part of a transaction.
     Body,
 }
 
-/// One event's part in its transaction.
+/// One event and its role in its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The event's header.
     pub header: EventHeader,
-    /// What the event is.
+    /// Role of the event.
     pub kind: StepKind,
-    /// The GTID of the transaction that begins with this event; None for an anonymous one or when none begins.
+    /// GTID of the transaction that begins with this event; None for an anonymous one, or if none begins.
     pub transaction_begins: Option<Gtid>,
-    /// A transaction ends with this event.
+    /// True if a transaction ends with this event.
     pub transaction_ends: bool,
 }
 
-/// An event that cannot stand where it stands, or that is damaged.
+/// An event that is damaged or not allowed at its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BoundaryError {
-    /// The bytes are not a whole event, or one of the few bodies looked into is damaged.
+    /// The bytes are not a whole event, or one of the few parsed bodies is damaged.
     #[error("{0}")]
     Malformed(String),
-    /// The bytes are sound, but of a kind that is not supported (MariaDB's, MySQL 5.1's).
+    /// The bytes are sound, but of an unsupported kind (MariaDB's, MySQL 5.1's).
     #[error("{0}")]
     NotSupported(String),
     /// A new transaction or file begins before the last transaction ended.
@@ -66,13 +65,13 @@ impl From<BinlogError> for BoundaryError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Outside,
-    /// Behind the GTID event: the next Query decides whether the transaction is that statement alone.
+    /// After the GTID event: the next Query decides whether the transaction is that statement alone.
     Begun,
-    /// Behind BEGIN or XA START: only an event that ends the transaction ends it.
+    /// After BEGIN or XA START: only an event that ends the transaction ends it.
     Inside,
 }
 
-/// Follows transactions event by event.
+/// Tracks transactions event by event.
 #[derive(Clone, Debug)]
 pub struct BoundaryTracker {
     checksum: ChecksumAlgorithm,
@@ -81,7 +80,8 @@ pub struct BoundaryTracker {
 }
 
 impl BoundaryTracker {
-    /// Outside of any transaction; events carry checksums as told, until a FORMAT_DESCRIPTION event tells otherwise.
+    /// Starts outside any transaction. Events carry checksums as `checksum` says, until a FORMAT_DESCRIPTION event says
+    /// otherwise.
     #[must_use]
     pub fn new(checksum: ChecksumAlgorithm) -> BoundaryTracker {
         BoundaryTracker { checksum, place: Place::Outside, gtid: None }
@@ -90,7 +90,7 @@ impl BoundaryTracker {
     /// Takes the next whole event (header, body, checksum).
     ///
     /// # Errors
-    /// When it is damaged or stands where it cannot; the tracker stays as it was.
+    /// The event is damaged or not allowed at its place; the tracker keeps its state.
     #[inline]
     pub fn step(&mut self, event: &[u8]) -> Result<Step, BoundaryError> {
         let header = EventHeader::parse(event)?;
@@ -105,8 +105,8 @@ impl BoundaryTracker {
         self.step_with(&header, event)
     }
 
-    /// As [`step`](Self::step) for a header that is parsed already. Events other than those
-    /// [`needs_body`](Self::needs_body) names may be given without their body.
+    /// As [`step`](Self::step), for an already parsed header. Only events that [`needs_body`](Self::needs_body) names
+    /// must be passed with their body.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -115,7 +115,7 @@ impl BoundaryTracker {
         let mut step =
             Step { header: *header, kind: StepKind::Body, transaction_begins: None, transaction_ends: false };
         match header.event_type {
-            // What nearly all events are.
+            // Nearly all events.
             event_type::TABLE_MAP
             | event_type::WRITE_ROWS
             | event_type::UPDATE_ROWS
@@ -156,7 +156,7 @@ impl BoundaryTracker {
                 step.kind = StepKind::Control;
             }
             event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => step.kind = StepKind::Control,
-            // Group replication writes this one before the GTID event.
+            // Group replication writes this event before the GTID event.
             event_type::TRANSACTION_CONTEXT if self.place == Place::Outside => step.kind = StepKind::Control,
             _ if header.is_ignorable() && self.place == Place::Outside => step.kind = StepKind::Control,
             _ => {
@@ -167,7 +167,7 @@ impl BoundaryTracker {
         Ok(step)
     }
 
-    /// Whether [`step_with`](Self::step_with) looks into the body of events of this type.
+    /// True if [`step_with`](Self::step_with) parses the body of events of this type.
     #[must_use]
     #[inline]
     pub fn needs_body(event_type: u8) -> bool {
@@ -181,26 +181,26 @@ impl BoundaryTracker {
         )
     }
 
-    /// Whether a transaction is open.
+    /// True if a transaction is open.
     #[must_use]
     #[inline]
     pub fn in_transaction(&self) -> bool {
         self.place != Place::Outside
     }
 
-    /// The open (or, right after its last event, the ended) transaction's GTID; None for an anonymous one.
+    /// GTID of the open transaction or, right after its last event, of the ended one; None for an anonymous one.
     #[must_use]
     pub fn gtid(&self) -> Option<Gtid> {
         self.gtid
     }
 
-    /// Whether events carry a checksum now.
+    /// Checksum algorithm of the events at this place.
     #[must_use]
     pub fn checksum(&self) -> ChecksumAlgorithm {
         self.checksum
     }
 
-    /// Forgets an open transaction (after a cut back).
+    /// Forgets an open transaction (after a truncation).
     pub fn reset(&mut self) {
         self.place = Place::Outside;
         self.gtid = None;
@@ -213,7 +213,7 @@ impl BoundaryTracker {
         Err(BoundaryError::InsideTransaction { event: header.name(), open: self.gtid })
     }
 
-    /// An event of a transaction; it begins one where none is open (logs without GTID events).
+    /// An event inside a transaction; begins one if none is open (logs without GTID events).
     fn body(&mut self, step: &mut Step) {
         if self.place == Place::Outside {
             self.place = Place::Begun;
@@ -234,14 +234,15 @@ impl BoundaryTracker {
             (QueryKind::Commit | QueryKind::Rollback | QueryKind::XaCommit | QueryKind::XaRollback, Place::Inside) => {
                 self.end(step)
             }
-            // CREATE TABLE … SELECT's CREATE, savepoints, XA END, statement-format changes.
+            // CREATE of CREATE TABLE … SELECT, savepoints, XA END, changes logged as statements.
             (_, Place::Inside) => {}
             _ => self.end(step),
         }
     }
 }
 
-/// The statement in a Query event's body (binlog_event.h, Query: post header 13, status, database, zero, statement).
+/// The statement in a Query event's body (binlog_event.h, Query: 13 bytes of post header, status, database, zero,
+/// statement).
 #[inline]
 fn query_text(body: &[u8]) -> Option<&[u8]> {
     let db_len = usize::from(*body.get(8)?);

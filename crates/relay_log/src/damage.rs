@@ -1,8 +1,8 @@
-//! Damage in files that are in use: where it is, and the log cut back to what is whole in front of it.
+//! Damage in files in use: finds it and truncates the log to the last whole transaction before it.
 //!
-//! In: the place where replay met bytes it could not read. Out: a `Damage`, when the file itself is damaged (and not
-//! what the source once sent), and a log that ends in front of it. Never here: a cut without a report; sound bytes
-//! blamed.
+//! In: the position at which replay found unreadable bytes. Out: a `Damage` if the file itself is damaged (rather than
+//! the source having sent such bytes), and a log truncated before it. Never here: a truncation without a report; sound
+//! bytes reported as damage.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -18,20 +18,20 @@ use crate::shared::{FileEntry, RelayShared};
 use crate::walk::{FileWalk, Problem, VerifyFrom, walk_file};
 use crate::{RelayError, RelayPosition, TruncateReport};
 
-/// A place in a file that is not as it was written.
+/// A place in a file whose bytes are not those that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Name of the file.
+    /// File name.
     pub file: String,
-    /// First byte of the event that is wrong; 0 when the file is missing.
+    /// Offset of the first byte of the bad event; 0 if the file is missing.
     pub offset: u64,
-    /// What is wrong.
+    /// Description of the damage.
     pub reason: String,
-    /// End of the last whole transaction in front of it; 0:0 when nothing is.
+    /// End of the last whole transaction before it; 0:0 if there is none.
     pub whole_up_to: RelayPosition,
-    /// GTIDs retrieved up to there.
+    /// GTIDs retrieved up to `whole_up_to`.
     pub retrieved_before: GtidSet,
-    /// What is left of the file that `whole_up_to` is in.
+    /// What remains of the file of `whole_up_to`.
     pub(crate) kept: Option<Kept>,
 }
 
@@ -50,15 +50,15 @@ impl std::fmt::Display for Damage {
 }
 
 impl RelayShared {
-    /// Looks for damage from the file of `from` on, checksums of events behind `from` included. None: what is wrong
-    /// there is what the source sent (or it carries no checksum), and fetching it again would bring the same. Purges
-    /// and new files wait while it reads.
+    /// Searches for damage from the file of `from` on, and verifies checksums of events after `from`. Returns None if
+    /// the bad bytes are as the source sent them (or carry no checksum): fetching them again would bring the same
+    /// bytes. Purges and new files wait during the search.
     ///
     /// # Errors
-    /// When the system refuses to read.
+    /// The operating system fails to read.
     pub fn find_damage(&self, from: RelayPosition) -> Result<Option<Damage>, RelayError> {
         let _index = self.lock_index(); // a purged file is not a missing one
-        // The file in front tells what is left when the first one looked at is lost as a whole.
+        // The previous file says what remains if the first file searched is lost as a whole.
         let is_wanted = |file: &&FileEntry| file.number.saturating_add(1) >= from.file_number;
         let files: Vec<FileEntry> = self.lock().files.iter().filter(is_wanted).cloned().collect();
         let mut before: Option<(RelayPosition, Kept, GtidSet)> = None;
@@ -89,7 +89,7 @@ impl RelayShared {
         Ok(None)
     }
 
-    /// Lowers everything to the damage, then makes the folder so. The caller holds no open transaction.
+    /// Lowers all state to the damage, then truncates the folder to match. The caller holds no open transaction.
     pub(crate) fn truncate_to_damage(&self, damage: &Damage) -> Result<(), RelayError> {
         let _index = self.lock_index();
         let to = damage.whole_up_to;
@@ -108,7 +108,7 @@ impl RelayShared {
             self.wake_readers(state);
             doomed
         };
-        // In this order: never may the state claim what is being cut, nor the index name what is being deleted.
+        // Order matters: the state must never claim truncated bytes, the index must never name deleted files.
         if let Some(state_file) = self.lock_state_file().as_mut() {
             state_file.lower(to)?;
         }
@@ -133,7 +133,7 @@ impl RelayShared {
 }
 
 impl Damage {
-    /// What a cut back to it does.
+    /// The report of a truncation to this damage.
     pub(crate) fn report(&self, len: u64) -> TruncateReport {
         let same = self.whole_up_to.file_number > 0 && file_name(self.whole_up_to.file_number) == self.file;
         TruncateReport {
@@ -160,7 +160,7 @@ fn kept_of(file: &FileEntry, walk: &FileWalk) -> Kept {
     }
 }
 
-/// Walks what is known to be written and whole of a file.
+/// Walks the bytes of a file that are known to be written and whole.
 fn walk_known(dir: &Path, file: &FileEntry, from: RelayPosition) -> Result<FileWalk, RelayError> {
     let path = dir.join(&*file.name);
     let missing = |reason: String| {

@@ -1,6 +1,6 @@
-//! Every change the relay log makes on disk, in one place, so that a test can let any of them fail.
+//! All changes that the relay log makes on disk, in one place, so that a test can make any of them fail.
 //!
-//! In: what to change. Out: the change made, or the error. Never here: a decision, a retry.
+//! In: the change to make. Out: the change made, or the error. Never here: a decision, a retry.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,26 +10,26 @@ use std::sync::Arc;
 
 use crate::RelayError;
 
-/// A change of the relay log's folder.
+/// A kind of change in the relay log's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DiskOperation {
-    /// A new file is made, or an existing one emptied to be written anew.
+    /// A new file is created, or an existing one emptied for rewriting.
     Create,
     /// Bytes are written.
     Write,
-    /// A file is cut.
+    /// A file is truncated.
     Truncate,
     /// A file's bytes and length are made durable.
     Sync,
-    /// A file takes another's name; the path is the new name.
+    /// A file is renamed; the path is the new name.
     Rename,
     /// A file is deleted.
     Remove,
-    /// Names in the folder are made durable; the path is the folder's.
+    /// Names in the folder are made durable; the path is the folder.
     SyncFolder,
 }
 
-/// Is asked before each change; its error takes the change's place. For tests: of what a failing disk, a full one or
+/// Called before each change; an error it returns replaces the change. For tests of what a failing disk, a full disk or
 /// a crash leaves behind.
 #[derive(Clone)]
 pub struct DiskWatch(Arc<Watch>);
@@ -37,7 +37,7 @@ pub struct DiskWatch(Arc<Watch>);
 type Watch = dyn Fn(DiskOperation, &Path) -> io::Result<()> + Send + Sync;
 
 impl DiskWatch {
-    /// A watch that asks `watch`, from any thread.
+    /// Wraps `watch`, which may be called from any thread.
     #[must_use]
     pub fn new(watch: impl Fn(DiskOperation, &Path) -> io::Result<()> + Send + Sync + 'static) -> DiskWatch {
         DiskWatch(Arc::new(watch))
@@ -50,7 +50,7 @@ impl std::fmt::Debug for DiskWatch {
     }
 }
 
-/// The disk as one log sees it.
+/// The disk as used by one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     watch: Option<DiskWatch>,
@@ -68,7 +68,7 @@ impl Disk {
         }
     }
 
-    /// A new file to write and read; an error when it exists.
+    /// Creates a file to write and read; fails if it exists.
     pub(crate) fn create_new(&self, path: &Path) -> io::Result<File> {
         self.ask(DiskOperation::Create, path)?;
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(path)
@@ -84,13 +84,13 @@ impl Disk {
         file.set_len(len)
     }
 
-    /// Bytes, and the length where it changed.
+    /// Makes bytes, and the length if it changed, durable.
     pub(crate) fn sync_data(&self, file: &File, path: &Path) -> io::Result<()> {
         self.ask(DiskOperation::Sync, path)?;
         file.sync_data()
     }
 
-    /// As [`sync_data`](Self::sync_data), with the file's other facts.
+    /// As [`sync_data`](Self::sync_data), including the file's metadata.
     pub(crate) fn sync_all(&self, file: &File, path: &Path) -> io::Result<()> {
         self.ask(DiskOperation::Sync, path)?;
         file.sync_all()
@@ -101,14 +101,14 @@ impl Disk {
         fs::remove_file(path)
     }
 
-    /// Makes renames, new and deleted names in a folder durable.
+    /// Makes renames, creations and deletions in a folder durable.
     pub(crate) fn sync_folder(&self, dir: &Path) -> Result<(), RelayError> {
         let io = |e| RelayError::io("sync folder", dir, &e);
         self.ask(DiskOperation::SyncFolder, dir).map_err(io)?;
         File::open(dir).map_err(io)?.sync_all().map_err(io)
     }
 
-    /// Replaces `path` by a file with these bytes, so that after a crash it holds the old or the new ones.
+    /// Replaces `path` by a file with these bytes; after a crash it holds either the old or the new bytes.
     pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), RelayError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");

@@ -1,34 +1,34 @@
-//! What can go wrong with a relay log.
+//! Errors of a relay log.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use base::{GtidSet, LogPosition};
 
-/// A relay log's failure. Cheap to clone: after an I/O failure the log is poisoned and every later call fails with it.
+/// An error of a relay log. Cheap to clone: after an I/O failure the log is poisoned and every later call returns it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayError {
     /// An operation of the operating system failed.
     #[error("relay log: cannot {action} {path}: {error}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// On which file or folder.
+        /// File or folder of the operation.
         path: PathBuf,
-        /// Its kind.
+        /// Kind of the I/O error.
         kind: io::ErrorKind,
-        /// The system's words.
+        /// Text of the I/O error.
         error: String,
     },
-    /// No space is left; the last file was truncated to its last whole transaction and is valid.
+    /// The disk is full; the last file was truncated to its last whole transaction and is valid.
     #[error("relay log: disk full: cannot {action} {path}: free space there, then start again", path = path.display())]
     DiskFull {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// On which file or folder.
+        /// File or folder of the operation.
         path: PathBuf,
     },
-    /// Bytes that were safely stored have changed or are gone.
+    /// Bytes that were durable have changed or are missing.
     #[error(
         "relay log file {file} is damaged at offset {offset}: {reason}. To go on: stop the replica, delete every \
          relay-bin.* file and relay-log.state from its relay log folder, start again; the source sends the log again"
@@ -36,12 +36,12 @@ pub enum RelayError {
     Corrupt {
         /// File name.
         file: String,
-        /// Where in it.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// Description of the damage.
         reason: String,
     },
-    /// A file the index (or the state file) names is not there.
+    /// A file that the index (or the state file) names is missing.
     #[error(
         "relay log file {file} is missing ({named_by} names it). Put it back, or stop the replica, delete every \
          relay-bin.* file and relay-log.state from its relay log folder and start again; the source sends the log again"
@@ -49,10 +49,10 @@ pub enum RelayError {
     Missing {
         /// File name.
         file: String,
-        /// Who names it.
+        /// Source of the name: `relay-bin.index`, `relay-log.state` or the next file's number.
         named_by: &'static str,
     },
-    /// The index is not one of ours.
+    /// The index was not written by us.
     #[error(
         "relay log index, line {line}: {reason}. If the relay-bin.* files are all there, delete relay-bin.index and \
          start again: it is rebuilt from them"
@@ -60,50 +60,50 @@ pub enum RelayError {
     Index {
         /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// Why the line is refused.
         reason: String,
     },
-    /// An event that cannot stand where it stands.
+    /// An event that is not allowed at its place.
     #[error(transparent)]
     Boundary(#[from] crate::boundary::BoundaryError),
     /// The caller broke this crate's contract.
     #[error("relay log: {0}")]
     Misuse(&'static str),
-    /// The reader was further behind than it holds the log, and its file was purged.
+    /// The reader lagged further than it may hold the log, and its file was purged.
     #[error("relay log file {file} was purged before it was read from offset {offset}: the reader was too far behind")]
     PlaceLost {
-        /// Name of the file it needs.
+        /// Name of the file to read.
         file: String,
-        /// Where in it.
+        /// Offset of the next read, in bytes.
         offset: u64,
     },
-    /// What the reader was given is not in the log any more: it was damaged, or the log ends in front of it now.
+    /// The reader's position is no longer in the log: its bytes were damaged, or the log was truncated before it.
     #[error("the relay log was truncated to a place in front of what was read last")]
     Truncated,
-    /// The log begins behind transactions that the store lacks.
+    /// The log begins after transactions that the store lacks.
     #[error(
         "relay log file {file} follows transactions that the store lacks: {missing}. To go on: stop the replica, delete \
          every relay-bin.* file and relay-log.state from its relay log folder, start again; the source sends the log \
          again"
     )]
     Gap {
-        /// The first file's name.
+        /// Name of the first file.
         file: String,
-        /// What is neither in the store nor in the log.
+        /// GTIDs that neither the store nor the log has.
         missing: GtidSet,
     },
-    /// The store's place in the log is gone, and nothing else tells which transactions it holds.
+    /// The store's position is no longer in the log, and nothing else tells which transactions the store has.
     #[error(
         "the store's position {hint} cannot be found in the relay log: {reason}. To go on: start with an empty data \
          folder"
     )]
     StartLost {
-        /// The position.
+        /// The store's position.
         hint: LogPosition,
-        /// Why it does not hold, and why nothing else can.
+        /// Why the position is invalid, and why nothing else can replace it.
         reason: String,
     },
-    /// The writer or the sync thread is gone.
+    /// The writer or the sync thread has ended.
     #[error("relay log is closed")]
     Closed,
 }

@@ -1,8 +1,8 @@
-//! The events we write ourselves: a file's head and its end, and the source's first two events as they are repeated.
+//! The events we write ourselves: first and last events of a file, and the repeated first two events of the source.
 //!
-//! Flags and positions follow MySQL's binlog.cc (`open_binlog`, `new_file_impl`): our own events carry the relay log
-//! flag and their own position; the source's FORMAT_DESCRIPTION repeated after a rotation of ours is artificial, has
-//! no position and no `created` time, so that it means nothing but the format.
+//! Flags and positions follow MySQL's binlog.cc (`open_binlog`, `new_file_impl`). Our own events carry the relay log
+//! flag and their own position. The source's FORMAT_DESCRIPTION, repeated after one of our rotations, is artificial: it
+//! has no position and no `created` time, so it announces the format only.
 
 use std::borrow::Cow;
 
@@ -12,29 +12,29 @@ use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, Rotate, event_bo
 
 use crate::{MAGIC, RelayError};
 
-/// What our own FORMAT_DESCRIPTION calls the server: a version whose layout is the one the binlog crate writes.
+/// Server version in our own FORMAT_DESCRIPTION: one whose layout the binlog crate writes.
 const OUR_VERSION: &str = "8.4.0-slipstream";
 
-/// Offsets in an event: header flags, `created` of a FORMAT_DESCRIPTION (binlog_event.h).
+/// Offsets in an event: flags of the header, `created` of a FORMAT_DESCRIPTION (binlog_event.h).
 const FLAGS: std::ops::Range<usize> = 17..19;
 const CREATED: std::ops::Range<usize> = 71..75;
 
-/// What the source sent first.
+/// The first two events that the source sent.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceHeaders {
     server_id: u32,
     log_pos: u64,
     flags: u16,
     format_description: Vec<u8>,
-    /// Of the FORMAT_DESCRIPTION itself, whatever the events behind it carry.
+    /// Checksum algorithm of the FORMAT_DESCRIPTION itself, whatever the events after it carry.
     own_checksum: ChecksumAlgorithm,
     pub checksum: ChecksumAlgorithm,
     pub position: LogPosition,
 }
 
 impl SourceHeaders {
-    /// From the two events as they came. The ROTATE may carry a checksum or not, whatever the FORMAT_DESCRIPTION says:
-    /// the source sends it before it says.
+    /// Parses the two events as received. The ROTATE may carry a checksum or not, whatever the FORMAT_DESCRIPTION says:
+    /// the source sends it before it announces the algorithm.
     pub(crate) fn parse(rotate: &[u8], fde: &[u8]) -> Result<SourceHeaders, RelayError> {
         let damaged = |e: binlog::BinlogError| RelayError::Boundary(e.into());
         let format = FormatDescription::parse(fde).map_err(damaged)?;
@@ -62,7 +62,7 @@ impl SourceHeaders {
         })
     }
 
-    /// The two events for a file of ours; `repeated_at` is where the source's log stands when they are not new.
+    /// The two events for one of our files; `repeated_at` is the source's current position if they are repeated.
     pub(crate) fn events(&self, repeated_at: Option<&LogPosition>) -> Vec<u8> {
         let position = repeated_at.unwrap_or(&self.position);
         let mut bytes = rotate(BinlogWriter::new(self.server_id, self.checksum, 0), flags::ARTIFICIAL, position);
@@ -82,10 +82,10 @@ impl SourceHeaders {
     }
 }
 
-/// The source's FORMAT_DESCRIPTION event with the checksum that goes with its bytes. A source whose log has no
-/// checksums clears `created` where it sends the event to one that has transactions already, and leaves the event's
-/// own checksum as it was (`Binlog_sender::send_format_description_event`, rpl_binlog_sender.cc; seen on 9.7). Only
-/// what such a source sends is touched: it announced itself by a ROTATE without checksum.
+/// The source's FORMAT_DESCRIPTION event with a checksum that matches its bytes. A source whose log has no checksums
+/// clears `created` when it sends the event to a replica that already has transactions, and leaves the event's own
+/// checksum unchanged (`Binlog_sender::send_format_description_event`, rpl_binlog_sender.cc; seen on 9.7). Only events
+/// of such a source are mended; its ROTATE has no checksum.
 pub(crate) fn mended<'e>(rotate: &[u8], fde: &'e [u8]) -> Cow<'e, [u8]> {
     let algorithm = fde.len().checked_sub(5).and_then(|at| fde.get(at));
     let cleared = fde.get(CREATED) == Some(&[0; 4][..]) && algorithm == Some(&0);
@@ -115,7 +115,7 @@ pub(crate) fn own_head(server_id: u32, checksum: ChecksumAlgorithm, retrieved: &
     head
 }
 
-/// The event that closes a file of ours.
+/// The ROTATE event that closes one of our files.
 pub(crate) fn closing_rotate(server_id: u32, offset: u64, next: &str, checksum: ChecksumAlgorithm) -> Vec<u8> {
     let next = LogPosition { file: next.into(), offset: MAGIC.len() as u64 };
     rotate(BinlogWriter::new(server_id, checksum, offset), flags::RELAY_LOG, &next)

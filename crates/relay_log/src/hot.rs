@@ -1,26 +1,26 @@
-//! Received bytes that are still in memory, for readers that keep up.
+//! Received bytes still in memory, for readers that keep up.
 //!
-//! In: chunks as they are written. Out: the same buffers, shared, not copied. Never here: a byte that is not in its file
-//! too; more than the limit the writer keeps to.
+//! In: chunks as they are written. Out: the same buffers, shared, not copied. Never here: bytes that are not in the
+//! file too; more than the writer's limit.
 
 use std::collections::VecDeque;
 
 use crate::{Chunk, RelayPosition};
 
-/// Chunks in the order of the log; gaps are where memory was full.
+/// Chunks in log order, with gaps where memory was full.
 #[derive(Debug, Default)]
 pub(crate) struct Hot {
     chunks: VecDeque<Chunk>,
     bytes: usize,
 }
 
-/// What memory has at a position.
+/// What memory holds at a position.
 pub(crate) enum HotAt {
     /// The chunk that begins there.
     Chunk(Chunk),
-    /// Nothing; the next chunk in the same file begins at this offset.
+    /// No chunk there; the next chunk in the same file begins at this offset.
     Before(u64),
-    /// Nothing from there to the file's end.
+    /// No chunk from there to the end of the file.
     Nothing,
 }
 
@@ -44,9 +44,9 @@ impl Hot {
         self.bytes = 0;
     }
 
-    /// What there is at a position and ends at offset `limit` or in front of it. `floor` is where the slowest of those
-    /// begins that chunks are kept for, once the caller has taken this one: a chunk that nobody else waits for is handed
-    /// over, not shared.
+    /// Returns the chunk at a position if it ends at or before offset `limit`. `floor` is the position of the slowest
+    /// reader that chunks are kept for, once the caller has taken this one: a chunk that no other reader needs is moved
+    /// out, not shared.
     pub(crate) fn take(&mut self, position: RelayPosition, floor: RelayPosition, limit: u64) -> HotAt {
         self.release(floor.min(position));
         let index = match self.chunks.front() {
@@ -69,14 +69,14 @@ impl Hot {
         HotAt::Chunk(shared)
     }
 
-    /// Forgets what begins in front of a position.
+    /// Drops chunks that begin before a position.
     pub(crate) fn release(&mut self, floor: RelayPosition) {
         while self.chunks.front().is_some_and(|front| begin(front) < floor) {
             self.pop();
         }
     }
 
-    /// Forgets what begins at a position or behind it: it is cut off.
+    /// Drops chunks that begin at or after a position, because they are truncated.
     pub(crate) fn truncate(&mut self, to: RelayPosition) {
         while let Some(chunk) = self.chunks.pop_back_if(|chunk| begin(chunk) >= to) {
             self.bytes -= chunk.data.len();

@@ -1,8 +1,8 @@
-//! From single events to appends: what the receiver does with the source's log.
+//! Groups single events into appends: how the receiver stores the source's log.
 //!
-//! In: events as a source sends them or a file holds them. Out: appends of whole transactions, cut where a reader can
-//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; an event changed, but
-//! for the checksum that a source left behind in its FORMAT_DESCRIPTION.
+//! In: events as sent by a source or stored in a file. Out: appends of whole transactions, cut where a reader can
+//! begin. Never here: heartbeats, the source's own PREVIOUS_GTIDS and STOP in the relay log; a changed event, except
+//! for a stale checksum in the source's FORMAT_DESCRIPTION.
 
 use std::borrow::Cow;
 
@@ -18,25 +18,25 @@ use crate::file_header::mended;
 use crate::shared::Next;
 use crate::{AppendMeta, Damage, RelayError, RelayPosition, RelayWriter, TruncateReport};
 
-/// Bytes gathered before they are appended although more are at hand.
+/// Bytes collected before an append, even if more are available.
 const APPEND_BYTES: usize = 256 << 10;
-/// Fewer bytes are copied out: what is handed on must not hold the whole buffer.
+/// Appends below this are copied into a buffer of their own size, so that they do not hold the whole buffer.
 const SMALL_BYTES: usize = 32 << 10;
-/// An open transaction beyond this is appended in parts.
+/// An open transaction above this is appended in parts.
 const PART_BYTES: usize = 1 << 20;
 const _: () = assert!(SMALL_BYTES < APPEND_BYTES && APPEND_BYTES <= PART_BYTES && PART_BYTES < EVENT_LEN_MAX);
 
-/// See the module.
+/// Collects events and appends whole transactions to the relay log.
 pub struct Intake {
     writer: RelayWriter,
     tracker: BoundaryTracker,
     buffer: Vec<u8>,
-    /// Bytes of whole transactions at the front of `buffer`.
+    /// Bytes of whole transactions at the start of `buffer`.
     whole: usize,
     gtids: Vec<Gtid>,
     open: Option<Gtid>,
     rotate: Option<Vec<u8>>,
-    /// It came from a server, not from `begin_file`.
+    /// True if the ROTATE came from a server rather than from `begin_file`.
     rotate_was_sent: bool,
     file: LogPosition,
     whole_at: LogPosition,
@@ -45,23 +45,24 @@ pub struct Intake {
     bytes: u64,
 }
 
-/// What an event was.
+/// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Part of the log.
+    /// Stored in the log.
     Stored,
-    /// A heartbeat, with nothing to store. `moved`: the source's position is behind the last event it sent, because it
-    /// left out what is here; `source_position` says where it is now.
+    /// A heartbeat, which is not stored. `moved`: the source's position is after the last event it sent, because it
+    /// skipped events that we have; `source_position` is the new position.
     Heartbeat {
-        /// See above.
+        /// True if the source's position moved.
         moved: bool,
     },
-    /// Of no use here.
+    /// Not needed; dropped.
     Ignored,
 }
 
 impl Intake {
-    /// An intake into `writer`. `start` is where the source's log begins, for a source that sends no ROTATE first.
+    /// An intake into `writer`. `start` is the start of the source's log, for a source that does not send a ROTATE
+    /// first.
     #[must_use]
     pub fn new(writer: RelayWriter, start: LogPosition) -> Intake {
         Intake {
@@ -81,7 +82,7 @@ impl Intake {
         }
     }
 
-    /// Begins the next file of a source that sends no ROTATE of its own accord (log files read from disk).
+    /// Begins the next file of a source that does not send a ROTATE itself (log files read from disk).
     pub fn begin_file(&mut self, name: &str) {
         let mut writer = BinlogWriter::new(0, ChecksumAlgorithm::None, 0);
         writer.rotate(name.as_bytes(), 4);
@@ -94,10 +95,10 @@ impl Intake {
         self.file = LogPosition { file: name.into(), offset: 4 };
     }
 
-    /// Takes one event, whole, with header and checksum. The caller calls `flush` before it waits for the next one.
+    /// Takes one whole event with header and checksum. The caller calls `flush` before it waits for the next event.
     ///
     /// # Errors
-    /// When the event cannot stand here, is damaged, or the relay log cannot be written.
+    /// The event is damaged or not allowed here, or the relay log cannot be written.
     pub fn event(&mut self, event: &[u8]) -> Result<Taken, RelayError> {
         let header = EventHeader::parse(event).map_err(|e| RelayError::Boundary(e.into()))?;
         match header.event_type {
@@ -159,8 +160,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Whether a heartbeat names a later position of the source than the last event did. One that cannot be read, or
-    /// that comes within a transaction, moves nothing.
+    /// True if a heartbeat names a later position of the source than the last event. An unreadable heartbeat, or one
+    /// within a transaction, moves nothing.
     fn note_heartbeat(&mut self, header: &EventHeader, event: &[u8]) -> bool {
         if self.tracker.in_transaction() || (self.checksum == ChecksumAlgorithm::Crc32 && !verify_checksum(event)) {
             return false;
@@ -197,10 +198,10 @@ impl Intake {
         Ok(())
     }
 
-    /// Appends the whole transactions gathered so far; None when there are none.
+    /// Appends the whole transactions collected so far; None if there are none.
     ///
     /// # Errors
-    /// When the relay log cannot be written.
+    /// The relay log cannot be written.
     pub fn flush(&mut self) -> Result<Option<RelayPosition>, RelayError> {
         let end = self.append_whole(Next::Wait)?;
         if end.is_none() {
@@ -220,7 +221,7 @@ impl Intake {
         Ok(Some(position))
     }
 
-    /// The whole transactions at the front of `buffer`.
+    /// Removes the whole transactions at the start of `buffer`.
     fn take_whole(&mut self) -> Vec<u8> {
         let whole = std::mem::take(&mut self.whole);
         let (transactions, open) = self.buffer.split_at(whole);
@@ -236,7 +237,7 @@ impl Intake {
         std::mem::replace(&mut self.buffer, next)
     }
 
-    /// Appends what there is of an open transaction.
+    /// Appends the part of an open transaction received so far.
     fn flush_part(&mut self) -> Result<(), RelayError> {
         let data = std::mem::take(&mut self.buffer);
         let meta = AppendMeta { ends_transaction: false, gtids: &[], source_position: self.whole_at.clone() };
@@ -244,10 +245,10 @@ impl Intake {
         Ok(())
     }
 
-    /// Forgets an open transaction, in memory and in the file: the source will send it again from its start.
+    /// Drops an open transaction from memory and from the file: the source will send it again from its start.
     ///
     /// # Errors
-    /// When the relay log cannot be truncated.
+    /// The relay log cannot be truncated.
     pub fn abort_partial(&mut self) -> Result<(), RelayError> {
         self.flush()?;
         self.buffer.clear();
@@ -257,11 +258,11 @@ impl Intake {
         Ok(())
     }
 
-    /// Truncates the relay log to what is whole in front of a damage, see [`RelayWriter::truncate_to`]. The next event
-    /// is the first one of a new stream.
+    /// Truncates the relay log before a damage, see [`RelayWriter::truncate_to`]. The next event must be the first of a
+    /// new stream.
     ///
     /// # Errors
-    /// When the relay log cannot be truncated.
+    /// The relay log cannot be truncated.
     pub fn truncate_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<TruncateReport, RelayError> {
         self.abort_partial()?;
         let report = self.writer.truncate_to(damage, executed)?;
@@ -273,19 +274,19 @@ impl Intake {
         Ok(report)
     }
 
-    /// Whether a transaction is open.
+    /// True if a transaction is open.
     #[must_use]
     pub fn in_transaction(&self) -> bool {
         self.tracker.in_transaction()
     }
 
-    /// Where in the source's log the last event taken ends.
+    /// End of the last event taken, in the source's log.
     #[must_use]
     pub fn source_position(&self) -> &LogPosition {
         &self.file
     }
 
-    /// Transactions and bytes taken.
+    /// Number of transactions and bytes taken.
     #[must_use]
     pub fn taken(&self) -> (u64, u64) {
         (self.transactions, self.bytes)
@@ -297,17 +298,17 @@ impl Intake {
         &self.writer
     }
 
-    /// Appends what is whole and gives the writer back.
+    /// Appends the whole transactions and returns the writer.
     ///
     /// # Errors
-    /// When the relay log cannot be written.
+    /// The relay log cannot be written.
     pub fn finish(mut self) -> Result<RelayWriter, RelayError> {
         self.flush()?;
         Ok(self.writer)
     }
 }
 
-/// The header's 32-bit end position as a 64-bit one: it wraps in files beyond 4 GiB.
+/// Extends the header's 32-bit end position to 64 bits: it wraps in files above 4 GiB.
 fn unwrap_position(before: u64, low: u32) -> u64 {
     let candidate = (before & !0xffff_ffff) | u64::from(low);
     if candidate >= before || before - candidate < 1 << 31 { candidate } else { candidate + (1 << 32) }

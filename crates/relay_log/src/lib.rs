@@ -1,13 +1,13 @@
 //! The relay log on disk: append, sync, rotate, recover, purge, read.
 //!
 //! In: bytes of whole binlog events from the receiver ([`RelayWriter::append`]). Out: files `relay-bin.000001`… and
-//! `relay-bin.index` in MySQL's formats, positions, and chunks for any number of readers ([`RelayReader`]).
-//! Never here: an event changed (the source's ROTATE and FORMAT_DESCRIPTION at a file's head excepted), a byte
-//! acknowledged before it is synced, a byte handed to a reader beyond the last whole transaction, synced bytes thrown
-//! away in silence, row events decoded.
+//! `relay-bin.index` in MySQL's formats, positions, and chunks for any number of readers ([`RelayReader`]). Never here:
+//! a changed event (except the source's ROTATE and FORMAT_DESCRIPTION at the start of a file), bytes acknowledged
+//! before they are synced, bytes after the last whole transaction handed to a reader, synced bytes dropped without a
+//! report, decoded row events.
 //!
-//! A store that is durable at a cut names it when the log is opened ([`RelayOptions::executed`],
-//! [`RelayOptions::resume_at`]); [`Recovery::start`] is where its reader begins ([`RelayReader::open_at`]).
+//! A store passes its last durable cut when it opens the log ([`RelayOptions::executed`], [`RelayOptions::resume_at`]);
+//! its reader begins at [`Recovery::start`] ([`RelayReader::open_at`]).
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(
@@ -58,68 +58,67 @@ const MAGIC: &[u8; 4] = b"\xfebin";
 /// When written bytes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// As soon as a transaction's end is written (transactions that come while a sync runs share the next one).
+    /// After the end of each transaction is written; transactions that arrive during a sync share the next one.
     EveryTransaction,
-    /// When `ms` milliseconds have passed since the last sync, or `bytes` bytes were written since.
+    /// After `ms` milliseconds since the last sync, or after `bytes` written bytes since then.
     Interval {
-        /// Milliseconds.
+        /// Interval in milliseconds.
         ms: u64,
-        /// Bytes.
+        /// Written bytes that trigger a sync.
         bytes: u64,
     },
-    /// Only on [`RelaySync::request_sync`] and at a clean close.
+    /// Only on [`RelaySync::request_sync`] and on a clean close.
     Never,
 }
 
 impl Default for SyncPolicy {
-    /// 10 ms or 16 MiB.
+    /// An interval of 10 ms or 16 MiB.
     fn default() -> SyncPolicy {
         SyncPolicy::Interval { ms: 10, bytes: 16 << 20 }
     }
 }
 
-/// How a relay log is kept. `RelayOptions::new(dir)` fills in the defaults.
+/// Options of a relay log. `RelayOptions::new(dir)` fills in the defaults.
 #[derive(Clone, Debug)]
 pub struct RelayOptions {
-    /// Its folder; made when absent.
+    /// Folder of the log; created if absent.
     pub dir: PathBuf,
-    /// A new file is begun at the first transaction boundary past this (default 1 GiB).
+    /// File size in bytes above which a new file begins at the next transaction boundary (default 1 GiB).
     pub max_file_bytes: u64,
-    /// When written bytes are made durable.
+    /// When written bytes are made durable (default 10 ms or 16 MiB).
     pub sync: SyncPolicy,
-    /// Bytes kept in memory for a reader that keeps up (default 64 MiB); beyond it the reader reads the file.
+    /// Bytes kept in memory for readers that keep up (default 64 MiB); above that, readers read the file.
     pub hot_bytes_max: usize,
-    /// Our server id, stamped into our own events (default 0).
+    /// Server id in our own events (default 0).
     pub server_id: u32,
-    /// `gtid_executed` at the store's last durable cut (default: the store is empty). Counts as retrieved; files that
-    /// begin behind transactions it lacks are of no use.
+    /// `gtid_executed` at the store's last durable cut (default: empty store). Counts as retrieved; files that begin
+    /// after transactions it lacks are useless.
     pub executed: GtidSet,
-    /// The relay position at that cut, the end of a whole transaction (default: none).
+    /// Relay position at that cut, the end of a whole transaction (default: none).
     pub resume_at: Option<LogPosition>,
-    /// What to do about damaged or missing files the store has not passed (default: refuse).
+    /// Policy for damaged or missing files that the store still needs (default: refuse).
     pub on_damage: OnDamage,
-    /// Bytes of all kept files from which the writer waits before a transaction until a purge frees some; 0: no limit
-    /// (default). MySQL's relay_log_space_limit.
+    /// Total bytes of all files above which the writer waits, before the next transaction, for a purge; 0 (default): no
+    /// limit. MySQL's relay_log_space_limit.
     pub space_limit_bytes: u64,
-    /// CPUs of the thread `relay-sync` (default: all that are allowed).
+    /// CPUs of the thread `relay-sync` (default: all allowed CPUs).
     pub affinity: ThreadAffinity,
-    /// Asked before each change on disk (default: none). For tests.
+    /// Called before each change on disk (default: none). For tests.
     pub disk_watch: Option<DiskWatch>,
 }
 
-/// What opening does about damage in bytes that were durable and that the store lacks.
+/// Policy on open for damage in bytes that were durable and that the store lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDamage {
-    /// It is an error: for a source that may not have the log any more and cannot be asked (files).
+    /// Fails: for a source that may no longer have the log and cannot be asked (files).
     Refuse,
-    /// Everything from the damage on is cut off and reported, so that the source sends it again: for a server with
-    /// GTIDs, which refuses to go on when it has purged what is asked for. All checksums behind `resume_at` are
-    /// verified when the log is opened.
+    /// Truncates the log at the damage and reports it, so that the source sends it again: for a server with GTIDs,
+    /// which refuses if it has purged the requested transactions. All checksums after `resume_at` are verified on open.
     FetchAgain,
 }
 
 impl RelayOptions {
-    /// The defaults for a folder.
+    /// The default options for a folder.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> RelayOptions {
         RelayOptions {
@@ -138,123 +137,123 @@ impl RelayOptions {
     }
 }
 
-/// A place in the relay log. Ordered.
+/// A position in the relay log; ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelayPosition {
-    /// The number in the file's name, from 1; 0 = before everything.
+    /// Number in the file's name, from 1; 0 is before all files.
     pub file_number: u64,
-    /// Offset in bytes in it.
+    /// Offset in the file, in bytes.
     pub offset: u64,
 }
 
-/// What was truncated when the log was opened.
+/// A truncation made when the log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TruncateReport {
     /// File name.
     pub file: String,
-    /// Its length before (files behind it were deleted).
+    /// Length in bytes before (later files were deleted).
     pub from_len: u64,
-    /// Its length now: the end of its last whole transaction; 0 when the file was deleted.
+    /// Length in bytes now: the end of its last whole transaction; 0 if the file was deleted.
     pub to_len: u64,
-    /// Why.
+    /// Reason of the truncation.
     pub reason: String,
 }
 
-/// Damaged or missing files, and those in front of them, that were given up because the store holds all that was in
-/// them.
+/// Damaged or missing files, and the files before them, that were dropped because the store has all their transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DropReport {
-    /// Names of the files that are gone.
+    /// Names of the dropped files.
     pub files: Vec<String>,
-    /// What was wrong, with the file it was found in.
+    /// Descriptions of the damage, each with its file.
     pub reasons: Vec<String>,
 }
 
-/// What was found when the log was opened.
+/// Result of opening the log.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
-    /// GTIDs of all whole transactions ever retrieved into this log, purged files included, and of all the store holds.
+    /// GTIDs of all whole transactions ever retrieved into this log, purged files included, and of all that the store
+    /// has.
     pub retrieved: GtidSet,
-    /// Where a reader begins for the store that was named in the options.
+    /// Start of the reader for the store named in the options.
     pub start: StartPoint,
     /// Number and length of each file, in order.
     pub files: Vec<(u64, u64)>,
-    /// What had to be truncated.
+    /// The truncation, if one was needed.
     pub truncated: Option<TruncateReport>,
-    /// What was damaged and is not missed.
+    /// Damaged files that were dropped because nobody needs them.
     pub dropped: Option<DropReport>,
-    /// Whether the last stop was a clean one (true for a new log).
+    /// True if the last shutdown was clean (also for a new log).
     pub clean: bool,
-    /// Where in the source's log the last whole transaction ends.
+    /// End of the last whole transaction, in the source's log.
     pub last_source_position: Option<LogPosition>,
-    /// The index was absent and made anew from the files.
+    /// True if the index was absent and rebuilt from the files.
     pub index_rebuilt: bool,
-    /// Left-over files that no index named and that were deleted.
+    /// Names of deleted leftover files that no index named.
     pub removed: Vec<String>,
 }
 
-/// What a purge deleted.
+/// The files that a purge deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Names of the files, oldest first.
     pub files: Vec<String>,
-    /// Their bytes.
+    /// Sum of their lengths in bytes.
     pub bytes: u64,
 }
 
-/// How much room the files take.
+/// Disk space of the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceStatus {
     /// Bytes in all files.
     pub used_bytes: u64,
     /// [`RelayOptions::space_limit_bytes`].
     pub limit_bytes: u64,
-    /// How long the writer has been waiting for a purge; None while it does not. Only a cut makes a purge possible:
-    /// who takes cuts takes one when this is set.
+    /// How long the writer has waited for a purge; None if it does not wait. Only a cut makes a purge possible, so the
+    /// component that takes cuts takes one if this is set.
     pub waiting: Option<Duration>,
 }
 
-/// What the caller of [`RelayWriter::append`] knows about the bytes.
+/// What the caller of [`RelayWriter::append`] tells about the bytes.
 #[derive(Clone, Debug)]
 pub struct AppendMeta<'a> {
-    /// The bytes end outside of any transaction. When false, no transaction may end inside them: the caller cuts its
-    /// appends at transaction ends.
+    /// True if the bytes end outside any transaction. If false, no transaction may end inside them: the caller splits
+    /// its appends at transaction ends.
     pub ends_transaction: bool,
-    /// The transactions completed in them.
+    /// GTIDs of the transactions completed in the bytes.
     pub gtids: &'a [Gtid],
-    /// Where in the source's log the bytes end.
+    /// Position in the source's log at which the bytes end.
     pub source_position: LogPosition,
 }
 
-/// A run of bytes of one relay file.
+/// A contiguous range of bytes of one relay file.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// The number in the file's name.
+    /// Number in the file's name.
     pub file_number: u64,
-    /// The file's name.
+    /// File name.
     pub file: Arc<str>,
-    /// Offset in the file of `data[0]`. The first chunk of a file starts at 4: the magic is never handed out.
+    /// Offset in the file of `data[0]`, in bytes. The first chunk of a file starts at 4: the magic is never handed out.
     pub offset: u64,
-    /// The bytes. From memory: whole events as appended. From the file: may begin and end inside events.
+    /// The bytes. From memory: whole events as appended. From the file: may begin and end within events.
     pub data: Arc<Buffer>,
-    /// Whether they came from memory.
+    /// True if the bytes came from memory.
     pub hot: bool,
 }
 
-/// What [`RelayReader::next`] found.
+/// Result of [`RelayReader::next`].
 #[derive(Clone, Debug)]
 pub enum TailItem {
     /// The next bytes.
     Chunk(Chunk),
-    /// A file is read to its end; the next one follows from its offset 4.
+    /// End of a file; the next file follows from offset 4.
     EndOfFile {
-        /// The finished file's number.
+        /// Number of the finished file.
         file_number: u64,
-        /// Its length.
+        /// Its length in bytes.
         len: u64,
     },
-    /// Nothing new came in the given time.
+    /// Nothing new arrived within the timeout.
     Idle,
-    /// The log was closed and is read to its end.
+    /// The log was closed and has been read to its end.
     Closed,
 }

@@ -1,7 +1,8 @@
-//! Names of the files in a relay log folder, and the index that lists them (MySQL's format: one path a line).
+//! Names of the files in a relay log folder, and the index that lists them (MySQL's format: one path per line).
 //!
 //! The index is always replaced as a whole (temporary file, sync, rename, sync of the folder), before the first event
-//! is written to a new file and before a purged or cut off file is deleted. So a file it does not list holds nothing.
+//! is written to a new file and before a purged or truncated file is deleted. So a file that is not listed holds
+//! nothing.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -43,7 +44,7 @@ pub(crate) fn write_index(disk: &Disk, dir: &Path, numbers: impl Iterator<Item =
     disk.sync_folder(dir)
 }
 
-/// The numbers the index lists, in order and without gaps; None when there is no index or it is empty.
+/// The numbers in the index, in order and without gaps; None if there is no index or it is empty.
 pub(crate) fn read_index(dir: &Path) -> Result<Option<Vec<u64>>, RelayError> {
     let path = index_path(dir);
     let file = match File::open(&path) {
@@ -60,10 +61,10 @@ pub(crate) fn read_index(dir: &Path) -> Result<Option<Vec<u64>>, RelayError> {
     Ok((!numbers.is_empty()).then_some(numbers))
 }
 
-/// Reads an index's bytes.
+/// Parses the bytes of an index.
 ///
 /// # Errors
-/// With the line that is not `relay-bin.NNNNNN` or not the number after the one before.
+/// A line is not `relay-bin.NNNNNN` or not the successor of the number before it; the error carries the line.
 pub fn parse_index(bytes: &[u8]) -> Result<Vec<u64>, RelayError> {
     let mut numbers: Vec<u64> = Vec::new();
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -88,7 +89,7 @@ pub fn parse_index(bytes: &[u8]) -> Result<Vec<u64>, RelayError> {
     Ok(numbers)
 }
 
-/// Numbers of all relay files in the folder, sorted.
+/// Numbers of all relay files in the folder, in ascending order.
 pub(crate) fn list_files(dir: &Path) -> Result<Vec<u64>, RelayError> {
     let io = |e| RelayError::io("list", dir, &e);
     let mut numbers = Vec::new();

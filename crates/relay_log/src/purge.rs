@@ -1,8 +1,8 @@
-//! Which files may go: those the store has passed, once it is durable past them.
+//! Purge of files that the store has passed and no longer needs, given its last durable cut.
 //!
-//! In: the position and the GTIDs of the store's last durable cut. Out: files deleted, oldest first, whole ones only.
-//! Never here: a file with a transaction the store lacks, the last file, a file a reader holds; a file
-//! deleted before the index that does not name it is durable.
+//! In: position and GTIDs of the store's last durable cut. Out: whole files deleted, oldest first. Never here: deletion
+//! of a file with a transaction that the store lacks, of the last file, or of a file that a reader holds; deletion
+//! before the index without that file is durable.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,15 +16,15 @@ use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::{Purged, RelayError, RelayPosition};
 
 impl RelayShared {
-    /// Deletes whole files that the store has passed: those before the file that holds `durable`, the position of its
-    /// last durable cut (a position behind the last transaction of a file counts as the next file's start), and of
-    /// which `executed`, the store's GTIDs at that cut, holds all. Oldest first, up to the first that is kept: one that
-    /// was written to in the last `expire` before `now` (binlog_expire_logs_seconds; ignored while the writer waits for
-    /// space), one a reader has not finished (see [`Hold`](crate::Hold)), the last file.
+    /// Deletes whole files that the store has passed: files before that of `durable`, the position of the store's last
+    /// durable cut, whose transactions are all in `executed`, the store's GTIDs at that cut. A position after a file's
+    /// last transaction counts as the start of the next file. Deletes oldest first and stops at the first file to keep:
+    /// one written within `expire` before `now` (binlog_expire_logs_seconds; ignored while the writer waits for space),
+    /// one that a reader has not finished (see [`Hold`](crate::Hold)), or the last file.
     ///
     /// # Errors
-    /// When `durable` is no position of a relay log, or the system refuses; the log is not poisoned by that, and a
-    /// file that is not deleted now is deleted by a later purge or the next start.
+    /// `durable` is not a position of a relay log, or the operating system fails. The log is not poisoned: files left
+    /// over are deleted by a later purge or at the next start.
     pub fn purge(
         &self,
         durable: &LogPosition,
@@ -34,14 +34,14 @@ impl RelayShared {
     ) -> Result<Purged, RelayError> {
         let durable = RelayPosition::of(durable)
             .ok_or(RelayError::Misuse("a purge needs the position of a cut in this relay log"))?;
-        // Serialises purges and changes of the index.
+        // Serialises purges with changes of the index.
         let _index = self.lock_index();
         let gone = self.take_passed(durable, executed, expire, now)?;
         if gone.is_empty() {
             return Ok(Purged::default());
         }
         let kept = self.lock().numbers();
-        // A file no index names is deleted at the next start, so a crash between the two leaves nothing behind.
+        // A file that no index names is deleted at the next start, so a crash between the two steps leaves no garbage.
         if let Err(error) = write_index(&self.disk, &self.dir, kept.into_iter()) {
             let mut state = self.lock();
             for file in gone.into_iter().rev() {
@@ -67,7 +67,7 @@ impl RelayShared {
         failed.map_or(Ok(purged), Err)
     }
 
-    /// Takes the files to purge out of the list.
+    /// Removes the files to purge from the list.
     fn take_passed(
         &self,
         durable: RelayPosition,
@@ -80,18 +80,18 @@ impl RelayShared {
             return Err(RelayError::Closed);
         }
         state.check()?;
-        // The limit is the stronger wish: what waits for it would wait for ever.
+        // The space limit overrides `expire`: the writer would wait for ever.
         let expire = if state.space.since.is_some() { Duration::ZERO } else { expire };
         let keep_from = passed_up_to(&state, durable);
         let mut bytes_to_end = state.total_bytes();
         let mut gone = Vec::new();
         while let Some(file) = state.files.front()
             && file.number < keep_from
-            // File numbers come again when the log was cut back; GTIDs do not.
+            // File numbers are reused after a truncation; GTIDs are not.
             && state.files.get(1).is_some_and(|next| next.previous.is_subset_of(executed))
         {
             let path = self.path(file.number);
-            // A file that was deleted by someone else is as old as any.
+            // A file deleted by someone else counts as infinitely old.
             let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(UNIX_EPOCH);
             let age = now.duration_since(modified).unwrap_or_default();
             let space_is_short = state.space.since.is_some();
@@ -106,7 +106,7 @@ impl RelayShared {
     }
 }
 
-/// The first file that holds a transaction behind a position, or the last file.
+/// Number of the first file that has a transaction after a position, or of the last file.
 fn passed_up_to(state: &Shared, position: RelayPosition) -> u64 {
     let mut files = state.files.iter().peekable();
     while let Some(file) = files.next() {

@@ -1,10 +1,9 @@
-//! Readers: any number, each from the first file or a start point on, first what is on disk, then what arrives.
+//! Readers of the relay log, any number of them: each reads existing files from a start point, then new bytes.
 //!
-//! In: the shared state, the files. Out: chunks in the order of the log, from memory where they still are there.
-//! Never here: an event looked into, a byte beyond the reader's limit or the last whole transaction, more than one
-//! chunk held.
+//! In: the shared state, the files. Out: chunks in log order, from memory if they are still there. Never here: parsed
+//! events, bytes after the reader's limit or the last whole transaction, more than one chunk held.
 //!
-//! Purges wait for readers as each one's [`Hold`] says. One that exceeded it finds its file gone and is told which.
+//! Purges wait for a reader as its [`Hold`] says. A reader that exceeded it fails with the name of the purged file.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -25,29 +24,29 @@ use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
 use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition, SyncPolicy, TailItem};
 
-/// Up to where a reader reads.
+/// How far a reader may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadLimit {
     /// The end of the last whole transaction written.
     Visible,
-    /// The end of the last whole transaction that is synced: what a power cut leaves. Under [`SyncPolicy::Never`] it
-    /// moves with [`RelaySync::request_sync`](crate::RelaySync::request_sync) only.
+    /// The end of the last whole transaction that is synced and so survives a power cut. Under [`SyncPolicy::Never`] it
+    /// moves only with [`RelaySync::request_sync`](crate::RelaySync::request_sync).
     Synced,
-    /// A place, which must be the end of a whole transaction. A reader that is there is told `Idle` at once.
+    /// A position, which must be the end of a whole transaction. A reader that has reached it gets `Idle` at once.
     Position(RelayPosition),
 }
 
 /// How long purges wait for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// As long as it lives.
+    /// For the lifetime of the reader.
     Always,
-    /// While all of this holds, and the writer does not wait for space. After that its next read may be
+    /// As long as both limits hold and the writer does not wait for space. Afterwards the next read may fail with
     /// [`RelayError::PlaceLost`].
     UpTo {
-        /// The reader is at most so many bytes behind the end of the log.
+        /// Maximum distance of the reader from the end of the log, in bytes.
         bytes: u64,
-        /// The file it reads was last written to at most so long ago.
+        /// Maximum time since the last write to the file it reads.
         age: Duration,
     },
 }
@@ -55,33 +54,33 @@ pub enum Hold {
 /// Whether received bytes are kept in memory for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// Up to [`RelayOptions::hot_bytes_max`], until all readers of this kind have them. A slow one of them makes the
-    /// others read the files: for readers that keep up.
+    /// Kept up to [`RelayOptions::hot_bytes_max`], until all readers of this kind have read them. A slow reader of this
+    /// kind forces the others to read the files, so this is for readers that keep up.
     Kept,
-    /// No. It shares what is there for others.
+    /// Not kept; the reader shares what is kept for others.
     Shared,
 }
 
-/// What a reader asks of the log.
+/// Options of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderOptions {
     /// How long purges wait for it.
     pub hold: Hold,
     /// Whether received bytes are kept in memory for it.
     pub memory: Memory,
-    /// Up to where it reads, until [`RelayReader::set_limit`].
+    /// How far it reads, until [`RelayReader::set_limit`].
     pub limit: ReadLimit,
 }
 
 impl ReaderOptions {
-    /// Replay: all that is visible, nothing purged before it is read.
+    /// Options for replay: reads everything visible; nothing is purged before it is read.
     pub const REPLAY: ReaderOptions =
         ReaderOptions { hold: Hold::Always, memory: Memory::Kept, limit: ReadLimit::Visible };
-    /// A table copy beside replay: nothing purged before it is read, nothing kept in memory for it.
+    /// Options for a table copy beside replay: nothing is purged before it is read, nothing kept in memory for it.
     pub const TABLE_COPY: ReaderOptions =
         ReaderOptions { hold: Hold::Always, memory: Memory::Shared, limit: ReadLimit::Visible };
 
-    /// One that is served to others, backs up or inspects: it must not make the log grow without end.
+    /// Options for serving, backup or inspection: such a reader must not make the log grow without bound.
     #[must_use]
     pub fn limited(bytes: u64, age: Duration, limit: ReadLimit) -> ReaderOptions {
         ReaderOptions { hold: Hold::UpTo { bytes, age }, memory: Memory::Shared, limit }
@@ -97,14 +96,14 @@ pub struct RelayReader {
     position: RelayPosition,
     /// The file read last.
     file: Option<(u64, File)>,
-    /// Comes first: the format in force where the reader begins.
+    /// Returned first: the FORMAT_DESCRIPTION in force at the start point.
     format: Option<Chunk>,
 }
 
-/// What the lock told.
+/// Result of a look at the state under its lock.
 enum Found {
     Item(TailItem),
-    /// Bytes to read from the file, and how often the log had been truncated.
+    /// Range to read from the file, and the number of truncations of the log so far.
     Read {
         name: Arc<str>,
         len: usize,
@@ -120,17 +119,18 @@ impl RelayReader {
         RelayReader::begin(shared, RelayPosition { file_number, offset: MAGIC.len() as u64 }, None, options)
     }
 
-    /// Reads from a start point of this log on. Inside a file the first chunk is the FORMAT_DESCRIPTION event in
-    /// force there, as if it stood right in front.
+    /// Reads from a start point of this log. If it is inside a file, the first chunk is the FORMAT_DESCRIPTION event in
+    /// force there, as if it came directly before.
     #[must_use]
     pub fn open_at(shared: Arc<RelayShared>, start: &StartPoint, options: ReaderOptions) -> RelayReader {
         RelayReader::begin(shared, first_byte(start), format_chunk(start), options)
     }
 
-    /// Reads from the start of the last file that follows nothing `executed` lacks. What `executed` has may come again.
+    /// Reads from the start of the last file that follows no transaction missing in `executed`. May return transactions
+    /// that `executed` has.
     ///
     /// # Errors
-    /// [`RelayError::Gap`] when the first file follows transactions that `executed` lacks.
+    /// [`RelayError::Gap`] if the first file follows transactions that `executed` lacks.
     pub fn open_for(
         shared: Arc<RelayShared>,
         executed: &GtidSet,
@@ -163,29 +163,28 @@ impl RelayReader {
         RelayReader { shared, id, limit: options.limit, position, file: None, format }
     }
 
-    /// Goes to a start point, from which it reads as [`open_at`](Self::open_at) does.
+    /// Moves to a start point and reads from there as [`open_at`](Self::open_at) does.
     pub fn restart_at(&mut self, start: &StartPoint) {
         self.position = first_byte(start);
         self.format = format_chunk(start);
         self.shared.lock().readers.begin_at(self.id, self.position);
     }
 
-    /// Changes up to where it reads.
+    /// Sets how far the reader reads.
     pub fn set_limit(&mut self, limit: ReadLimit) {
         self.limit = limit;
     }
 
-    /// Where the next chunk begins.
+    /// Position of the next chunk.
     #[must_use]
     pub fn position(&self) -> RelayPosition {
         self.position
     }
 
-    /// The next item; waits up to `timeout` for one.
+    /// Returns the next item; waits up to `timeout` for it.
     ///
     /// # Errors
-    /// When the log is poisoned, reading fails, the file was purged under the reader, or the log was cut back to a
-    /// place in front of it.
+    /// The log is poisoned, reading fails, the file was purged, or the log was truncated before the reader's position.
     pub fn next(&mut self, timeout: Duration) -> Result<TailItem, RelayError> {
         if let Some(chunk) = self.format.take() {
             self.shared.lock().check()?;
@@ -200,11 +199,11 @@ impl RelayReader {
             let read = self.read(len);
             let mut state = self.shared.lock();
             if state.truncations != truncations {
-                continue; // the bytes may have been cut off while they were read
+                continue; // the bytes may have been truncated while they were read
             }
             let data = match read {
                 Ok(data) => data,
-                // Purged between the look and the read.
+                // Purged after the look, before the read.
                 Err(_) if state.is_gone(self.position) => return Err(self.place_lost()),
                 Err(error) => return Err(error),
             };
@@ -248,7 +247,7 @@ impl RelayReader {
         }
     }
 
-    /// What there is at the reader's position; None when it has to wait.
+    /// What the log holds at the reader's position; None if the reader must wait.
     fn look(&mut self, state: &mut Shared) -> Result<Option<Found>, RelayError> {
         if self.position.file_number == 0
             && let Some(first) = state.files.front()
@@ -278,7 +277,7 @@ impl RelayReader {
         Ok(state.closed.then_some(Found::Item(TailItem::Closed)))
     }
 
-    /// Up to where a file may be read.
+    /// Offset up to which a file may be read.
     fn limit_in(&self, file: &FileEntry, state: &Shared) -> u64 {
         let limit = match self.limit {
             ReadLimit::Visible => return file.visible(),
@@ -292,7 +291,7 @@ impl RelayReader {
         }
     }
 
-    /// The chunk in memory that begins at the position, or how much to read from the file up to the next one there.
+    /// The chunk in memory at the position, or the range of the file to read up to the next such chunk.
     fn take(&mut self, state: &mut Shared, file: &FileEntry, end: u64) -> Found {
         let floor = state.readers.memory_floor_after(self.id);
         let end = match state.hot.take(self.position, floor, end) {
@@ -339,7 +338,7 @@ impl RelayReader {
             && !rest.is_empty()
         {
             match file.read_at(rest, self.position.offset + filled as u64) {
-                Ok(0) => break, // cut off meanwhile, or shorter than it was
+                Ok(0) => break, // truncated meanwhile, or shorter than before
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(RelayError::io("read", &path, &e)),
@@ -362,19 +361,19 @@ impl Drop for RelayReader {
     }
 }
 
-/// Where a reader begins: never in front of the first event.
+/// First byte of a reader: never before the first event.
 fn first_byte(start: &StartPoint) -> RelayPosition {
     RelayPosition { offset: start.position.offset.max(MAGIC.len() as u64), ..start.position }
 }
 
-/// A relay log folder without a writer, read only: nothing in the folder is changed.
+/// A relay log folder without a writer, opened read-only: the folder is not changed.
 #[derive(Debug)]
 pub struct RelayFiles {
     shared: Arc<RelayShared>,
 }
 
 impl RelayFiles {
-    /// Scans the folder, knowing nothing of a store; a torn tail is left out, not cut. The start is the first file's.
+    /// Scans the folder without a store; a torn tail is skipped, not truncated. The start point is the first file.
     ///
     /// # Errors
     /// As [`RelayLog::open`](crate::RelayLog::open).
@@ -387,7 +386,7 @@ impl RelayFiles {
         Ok((files, scan.recovery(start)))
     }
 
-    /// As [`open_read_only`](Self::open_read_only), for a store that holds `executed` and was at `resume_at` then.
+    /// As [`open_read_only`](Self::open_read_only), for a store that has `executed` and was at `resume_at`.
     ///
     /// # Errors
     /// As [`RelayLog::open`](crate::RelayLog::open) with [`OnDamage::Refuse`].
@@ -413,25 +412,25 @@ impl RelayFiles {
         Ok((RelayFiles { shared: Arc::new(shared) }, scan))
     }
 
-    /// A reader from the start of the first file to the last whole transaction, then `Closed`.
+    /// A reader from the start of the first file to the last whole transaction; then `Closed`.
     #[must_use]
     pub fn reader(&self) -> RelayReader {
         RelayReader::open(Arc::clone(&self.shared), ReaderOptions::REPLAY)
     }
 
-    /// As [`reader`](Self::reader), from [`Recovery::start`] on.
+    /// As [`reader`](Self::reader), but from [`Recovery::start`].
     #[must_use]
     pub fn reader_at(&self, start: &StartPoint) -> RelayReader {
         RelayReader::open_at(Arc::clone(&self.shared), start, ReaderOptions::REPLAY)
     }
 
-    /// Bytes in all files.
+    /// Total bytes of all files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.shared.total_bytes()
     }
 
-    /// Number and length of each file.
+    /// Number and length in bytes of each file.
     #[must_use]
     pub fn files(&self) -> Vec<(u64, u64)> {
         self.shared.files()

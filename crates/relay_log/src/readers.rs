@@ -1,35 +1,36 @@
-//! All readers of a relay log: where each is, what it holds.
+//! All readers of a relay log: their positions and what each one holds.
 //!
-//! In: positions, as readers move. Out: which files may not go, and for whom memory is kept. Never here: I/O.
+//! In: positions, as readers move. Out: files that must be kept, and the position from which chunks are kept in memory.
+//! Never here: I/O.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::{Hold, Memory, ReaderOptions, RelayPosition};
 
-/// What the log knows of a reader.
+/// State of one reader.
 #[derive(Debug)]
 struct Registered {
     position: RelayPosition,
     hold: Hold,
     memory: Memory,
-    /// What it was given is cut off again.
+    /// True if bytes that it was given have been truncated.
     truncated: bool,
 }
 
-/// A reader's name here.
+/// Identifies a reader of this log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReaderId(u64);
 
-/// The oldest file, and how much stands in front of its readers.
+/// The oldest file, with the facts that decide whether its readers may hold it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OldestFile {
     pub number: u64,
     /// Bytes from its start to the end of the log.
     pub bytes_to_end: u64,
-    /// Since it was last written to.
+    /// Time since it was last written.
     pub age: Duration,
-    /// The writer waits until it is gone.
+    /// True if the writer waits for its deletion.
     pub space_is_short: bool,
 }
 
@@ -57,7 +58,7 @@ impl Readers {
         reader.position = position;
     }
 
-    /// As [`move_to`](Self::move_to) for a reader that begins again: what it was given before is forgotten.
+    /// As [`move_to`](Self::move_to), for a reader that restarts: earlier truncations no longer concern it.
     pub(crate) fn begin_at(&mut self, id: ReaderId, position: RelayPosition) {
         self.move_to(id, position);
         if let Some(reader) = self.readers.get_mut(&id) {
@@ -69,19 +70,19 @@ impl Readers {
         self.readers.get(&id).is_some_and(|reader| reader.truncated)
     }
 
-    /// The log ends at `to` now.
+    /// Records that the log now ends at `to`.
     pub(crate) fn truncate(&mut self, to: RelayPosition) {
         for reader in self.readers.values_mut() {
             reader.truncated |= reader.position > to;
         }
     }
 
-    /// Where the slowest reader begins that memory is kept for; None when it is kept for nobody.
+    /// Position of the slowest reader that chunks are kept in memory for; None without such readers.
     pub(crate) fn memory_floor(&self) -> Option<RelayPosition> {
         self.kept().map(|(_, reader)| reader.position).min()
     }
 
-    /// The same once `id` has gone on from where it is.
+    /// The same floor once `id` has moved past its current position.
     pub(crate) fn memory_floor_after(&self, id: ReaderId) -> RelayPosition {
         let others = self.kept().filter(|(other, _)| **other != id).map(|(_, reader)| reader.position);
         others.min().unwrap_or(RelayPosition { file_number: u64::MAX, offset: u64::MAX })
@@ -91,16 +92,16 @@ impl Readers {
         self.readers.iter().filter(|(_, reader)| reader.memory == Memory::Kept)
     }
 
-    /// In front of it no reader reads; None when there is none.
+    /// Position of the slowest reader; None without readers.
     pub(crate) fn floor(&self) -> Option<RelayPosition> {
         self.readers.values().map(|reader| reader.position).min()
     }
 
-    /// Whether a reader still needs the oldest file, and may.
+    /// True if a reader still needs the oldest file and may hold it.
     pub(crate) fn hold(&self, oldest: OldestFile) -> bool {
         self.readers.values().any(|reader| match reader.hold {
             Hold::Always => reader.position.file_number <= oldest.number,
-            // One in front of the oldest file has lost its place.
+            // A reader before the oldest file has lost its place.
             Hold::UpTo { bytes, age } => {
                 reader.position.file_number == oldest.number
                     && !oldest.space_is_short

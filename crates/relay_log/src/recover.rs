@@ -1,8 +1,8 @@
-//! What is in a relay log folder, and what of it can be kept.
+//! Scan of a relay log folder: what it contains and what can be kept.
 //!
-//! In: a folder, what the store holds. Out: a `Scan` (for reading), or the folder made sound (for writing). Never
-//! here: synced bytes the store lacks cut off, but for the tail of a last file that ends too early and for damage that
-//! the source can make good; damage in front of synced bytes passed over, but for what the store holds.
+//! In: a folder, the GTIDs and position of the store. Out: a `Scan` (for reading), or the repaired folder (for
+//! writing). Never here: truncation of synced bytes that the store lacks, except the tail of a last file that ends too
+//! early and damage that the source can repair; damage before synced bytes ignored, unless the store has them.
 
 use std::cmp::Ordering;
 use std::fs::{self, OpenOptions};
@@ -20,45 +20,45 @@ use crate::state::{State, StateFile};
 use crate::walk::{FileWalk, Problem, VerifyFrom, read_previous, walk_file};
 use crate::{DropReport, OnDamage, Recovery, RelayError, RelayPosition, TruncateReport};
 
-/// Names that may be missing between the files that are there when the index is lost, so that one stray name far off
-/// does not make a list of all numbers up to it.
+/// Most file numbers that may be missing between existing files if the index is lost. Without this limit a single stray
+/// name would create a list of all numbers up to it.
 const GAP_MAX: u64 = 1000;
 
 /// A file to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeptFile {
     pub number: u64,
-    /// The last one's is where it is to be cut.
+    /// Length in bytes; for the last file the length to truncate it to.
     pub len: u64,
-    /// End of its last whole transaction; 0 when there is none.
+    /// End of its last whole transaction; 0 if there is none.
     pub transactions_end: u64,
-    /// It holds transactions without a GTID.
+    /// True if it has transactions without a GTID.
     pub anonymous: bool,
-    /// GTIDs retrieved before it.
+    /// GTIDs retrieved before this file.
     pub previous: Arc<GtidSet>,
 }
 
-/// The folder's content after a look, nothing changed yet.
+/// Content of the folder as scanned; nothing is changed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// The files to keep.
     pub files: Vec<KeptFile>,
     pub retrieved: GtidSet,
     pub source_position: Option<LogPosition>,
-    /// The last file ends with our closing ROTATE.
+    /// True if the last file ends with our closing ROTATE.
     pub last_is_closed: bool,
-    /// Whether events in the last file carry checksums.
+    /// Checksum algorithm of the events in the last file.
     pub checksum: ChecksumAlgorithm,
     pub truncated: Option<TruncateReport>,
     /// Damaged files that the store had passed.
     pub dropped: Option<DropReport>,
     pub clean: bool,
-    /// The highest number a file of this log ever had, as far as is known: a number never comes back, lest an old
-    /// position mean something new.
+    /// Highest number ever given to a file of this log, as far as is known. Numbers are not reused, so that an old
+    /// position never gets a new meaning.
     pub last_used: u64,
     pub state: Option<State>,
     pub index_rebuilt: bool,
-    /// Files to delete: cut off, or left over from an interrupted purge, cut or creation.
+    /// Files to delete: truncated away, or left over from an interrupted purge, truncation or creation.
     pub doomed: Vec<u64>,
     left_over: Vec<u64>,
 }
@@ -84,7 +84,7 @@ impl Scan {
             .map_or(RelayPosition::default(), |file| RelayPosition { file_number: file.number, offset: file.len })
     }
 
-    /// A second look at a mended folder reports what was found by the first one.
+    /// Copies the reports of the first scan into the scan of the repaired folder.
     pub(crate) fn add_reports_of(&mut self, before: Scan) {
         self.truncated = self.truncated.take().or(before.truncated);
         if let Some(earlier) = before.dropped {
@@ -106,27 +106,27 @@ impl Scan {
     }
 }
 
-/// What the store holds, against which the files are judged.
+/// What the store holds; the files are judged against it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held<'a> {
-    /// `gtid_executed` at the store's last cut; None when nothing is known of a store: then files are only judged by
-    /// each other.
+    /// `gtid_executed` at the store's last cut; None if no store is known: then files are only checked against each
+    /// other.
     pub executed: Option<&'a GtidSet>,
-    /// The relay position at that cut.
+    /// Relay position at that cut.
     pub resume_at: Option<RelayPosition>,
     pub on_damage: OnDamage,
 }
 
 impl Held<'_> {
-    /// Nothing is known of a store.
+    /// No store is known.
     pub(crate) const UNKNOWN: Held<'static> = Held { executed: None, resume_at: None, on_damage: OnDamage::Refuse };
 
     fn lacks(&self, set: &GtidSet) -> GtidSet {
         self.executed.map_or_else(GtidSet::new, |executed| set.subtract(executed))
     }
 
-    /// From where on checksums are verified although the bytes were synced: what the store passed is not read again,
-    /// and what cannot be fetched again is told when it is replayed.
+    /// Offset from which checksums are verified although the bytes were synced. Bytes that the store passed are not
+    /// read again; damage that cannot be fetched again is reported by replay.
     fn verify_from(&self, number: u64) -> u64 {
         match (self.on_damage, self.resume_at) {
             (OnDamage::Refuse, _) => u64::MAX,
@@ -140,25 +140,25 @@ impl Held<'_> {
     }
 }
 
-/// Something wrong with bytes that were durable.
+/// A defect in bytes that were durable.
 struct Fault {
     name: String,
-    /// End of what is whole in front of it in its file; 0 for none of it.
+    /// End of the whole transactions before it in its file; 0 to keep nothing of the file.
     keep: u64,
-    /// Length of the file as found.
+    /// Length of the file as found, in bytes.
     len: u64,
     error: RelayError,
     reason: String,
 }
 
-/// Looks at every file.
+/// Scans every file.
 pub(crate) fn scan(dir: &Path, held: Held<'_>) -> Result<Scan, RelayError> {
     let state = State::read(dir)?;
     let present = list_files(dir)?;
     let mut scan = Scan { state, ..Scan::default() };
     let listed = match read_index(dir) {
         Ok(Some(numbers)) => numbers,
-        // What it named is known from the files; one that is missing among them is met below.
+        // The files themselves give the index; a gap among them is found below.
         Ok(None) => rebuilt(&present, &mut scan, held)?,
         Err(RelayError::Index { .. }) if held.on_damage == OnDamage::FetchAgain => rebuilt(&present, &mut scan, held)?,
         Err(e) => return Err(e),
@@ -207,7 +207,7 @@ fn rebuilt(present: &[u64], scan: &mut Scan, held: Held<'_>) -> Result<Vec<u64>,
             if held.on_damage == OnDamage::Refuse {
                 return Err(RelayError::Missing { file: file_name(before + 1), named_by: "the next file's number" });
             }
-            // A name far off is not one of this log: the run of names must be one that an index can hold.
+            // A far-off number does not belong to this log: an index must be able to hold the range of numbers.
             if last - first > present.len() as u64 + GAP_MAX {
                 let keep = present.iter().take_while(|number| **number <= *before);
                 return Ok(keep.copied().collect());
@@ -230,7 +230,7 @@ fn walk_all(dir: &Path, listed: &[u64], known: State, held: Held<'_>, scan: &mut
                 }
             };
         };
-        // The store holds all that stood in front of `next`.
+        // The store has everything before `next`.
         let gone = listed.get(from..next).unwrap_or_default();
         let dropped = scan.dropped.get_or_insert_with(DropReport::default);
         dropped.files.extend(gone.iter().map(|number| file_name(*number)));
@@ -241,7 +241,7 @@ fn walk_all(dir: &Path, listed: &[u64], known: State, held: Held<'_>, scan: &mut
     }
 }
 
-/// Everything from the fault on goes.
+/// Drops everything from the fault on.
 fn truncate_at(scan: &mut Scan, listed: &[u64], at: usize, fault: &Fault) {
     let kept = if fault.keep > 0 { at + 1 } else { at };
     scan.doomed.extend(listed.iter().skip(kept));
@@ -253,11 +253,11 @@ fn truncate_at(scan: &mut Scan, listed: &[u64], at: usize, fault: &Fault) {
     });
 }
 
-/// Index of the first file behind `at` such that the store holds all that was retrieved before it.
+/// Index of the first file after `at` such that the store has everything retrieved before that file.
 fn passed(dir: &Path, listed: &[u64], at: usize, held: Held<'_>) -> Result<Option<usize>, RelayError> {
     let Some(executed) = held.executed else { return Ok(None) };
     for (index, number) in listed.iter().enumerate().skip(at + 1) {
-        // Without GTIDs only the position tells what the store passed.
+        // Without GTIDs only the position tells what the store has passed.
         let by_position = held.resume_at.is_some_and(|resume_at| *number <= resume_at.file_number);
         if !by_position && held.on_damage == OnDamage::Refuse {
             return Ok(None);
@@ -275,8 +275,8 @@ fn passed(dir: &Path, listed: &[u64], at: usize, held: Held<'_>) -> Result<Optio
     Ok(None)
 }
 
-/// Walks the files from an index on. Gives the first fault in what was durable, with its file's index; what is not
-/// durable and not whole is cut off without more ado.
+/// Walks the files from an index on. Returns the first fault in durable bytes, with the index of its file; bytes that
+/// are neither durable nor whole are truncated without a report.
 fn walk_from(
     dir: &Path,
     listed: &[u64],
@@ -325,8 +325,8 @@ fn walk_from(
         if walk.boundary > 0 {
             keep(scan, number, &walk);
         }
-        // Behind the synced length (always the end of an event) damage is what a power loss leaves. Before it only
-        // a last file that is now shorter can be mended: what it lacks comes from the source again.
+        // After the synced length (always the end of an event) damage is normal after a power loss. Before it, only a
+        // last file that became shorter can be repaired: the source sends the missing bytes again.
         let shortened = is_last && problem.torn && walk.len < synced_len;
         let in_synced = problem.offset < synced_len || walk.boundary < whole_len;
         let error = RelayError::corrupt(&name, problem.offset, problem.reason.clone());
@@ -340,11 +340,11 @@ fn walk_from(
     Ok(None)
 }
 
-/// Each file names what all files before it hold, and what the store was ahead of them; the first one may follow
-/// purged files, whose transactions the store must hold.
+/// Checks that each file names the GTIDs of all files before it, plus those by which the store was ahead of them. The
+/// first file may follow purged files, whose transactions the store must have.
 fn misfit(name: &str, walk: &FileWalk, follows: bool, held: Held<'_>, scan: &Scan) -> Option<RelayError> {
     if walk.boundary == 0 {
-        return None; // its head is damaged: the walk's problem says so
+        return None; // its header is damaged: the walk's problem says so
     }
     if !follows {
         let missing = held.lacks(&walk.previous);
@@ -375,11 +375,11 @@ fn keep(scan: &mut Scan, number: u64, walk: &FileWalk) {
     scan.checksum = walk.checksum;
 }
 
-/// Makes the folder what the scan says and durable; returns the state file, written as not clean.
+/// Makes the folder match the scan, durably; returns the state file, written as not clean.
 pub(crate) fn mend(disk: &Disk, dir: &Path, scan: &Scan) -> Result<StateFile, RelayError> {
     let mut state = StateFile::new(disk, dir, scan.state);
     let end = scan.end();
-    // In this order: never may the state claim what is being cut, nor the index name what is being deleted.
+    // Order matters: the state must never claim truncated bytes, the index must never name deleted files.
     state.lower(end)?;
     if scan.index_rebuilt || !scan.doomed.is_empty() {
         write_index(disk, dir, scan.files.iter().map(|file| file.number))?;
@@ -393,7 +393,7 @@ pub(crate) fn mend(disk: &Disk, dir: &Path, scan: &Scan) -> Result<StateFile, Re
     }
     let known = scan.state.map_or(0, |s| s.synced.file_number);
     for file in &scan.files {
-        // Older ones are whole and durable, unless the log ends there now.
+        // Older files are whole and durable, unless the log now ends there.
         if file.number < known && file.number < end.file_number {
             continue;
         }

@@ -1,11 +1,10 @@
-//! What the writer, the sync thread and the readers share: the list of files, how far each is written, whole and
-//! synced, the chunks still in memory, and the failure that poisoned the log.
+//! State shared by the writer, the sync thread and the readers: the list of files with their written, whole and synced
+//! lengths, the chunks still in memory, and the failure that poisoned the log.
 //!
-//! One lock, taken once per append (a batch of events), once or twice per chunk read, twice per sync.
+//! There is one lock, taken once per append (a batch of events), once or twice per chunk read, and twice per sync.
 //!
-//! Invariants: `synced` ≤ `written`, `committed` ≤ `len` in every file; a reader is given nothing beyond
-//! `committed`; a truncation lowers lengths and `synced` here before
-//! the file is truncated.
+//! Invariants: `synced` ≤ `written` and `committed` ≤ `len` in every file; a reader never gets bytes after `committed`;
+//! a truncation lowers lengths and `synced` here before it truncates the file.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,27 +23,27 @@ use crate::recover::KeptFile;
 use crate::state::StateFile;
 use crate::{Chunk, MAGIC, OnDamage, RelayError, RelayOptions, RelayPosition, SyncPolicy};
 
-/// Spare buffers kept, and how large one may be.
+/// Number of spare buffers kept, and the largest size of one.
 const SPARE_BUFFERS: usize = 32;
 const SPARE_BYTES_MAX: usize = 2 * READ_CHUNK_BYTES;
-/// A reader that waits is woken for so many bytes at least while more are at hand.
+/// While more bytes are at hand, a waiting reader is woken only for at least this many bytes.
 const WAKE_BYTES: usize = 3 << 20;
 const _: () = assert!(SPARE_BYTES_MAX >= READ_CHUNK_BYTES, "the buffer of a read is kept for the next one");
 
-/// One file as the log knows it.
+/// State of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileEntry {
     pub number: u64,
     pub name: Arc<str>,
     /// Bytes written.
     pub len: u64,
-    /// End of the last whole transaction, or of a control event behind it.
+    /// End of the last whole transaction, or of a control event after it.
     pub committed: u64,
-    /// End of the last whole transaction; 0 when there is none.
+    /// End of the last whole transaction; 0 if there is none.
     pub transactions_end: u64,
-    /// It may hold transactions without a GTID.
+    /// True if it may have transactions without a GTID.
     pub anonymous: bool,
-    /// GTIDs retrieved before it.
+    /// GTIDs retrieved before this file.
     pub previous: Arc<GtidSet>,
 }
 
@@ -71,38 +70,38 @@ impl FileEntry {
         }
     }
 
-    /// Up to where the reader may read: whole transactions only, whatever their size. Lanes cannot take back what a
-    /// cut-off transaction did (invariant 3); slices are cut from a transaction that is there to its end.
+    /// Offset up to which a reader may read: whole transactions only, whatever their size. Lanes cannot undo a
+    /// truncated transaction (invariant 3), so slices are only cut from a transaction that is complete in the file.
     pub(crate) fn visible(&self) -> u64 {
         self.committed
     }
 }
 
-/// What stands at the end of written bytes.
+/// What the written bytes end with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkEnd {
     /// An open transaction.
     Open,
-    /// An event outside of transactions, with no transaction in front of it in the same bytes.
+    /// An event outside transactions, with no transaction before it in the same bytes.
     Control,
-    /// The end of a transaction, or a control event behind one.
+    /// The end of a transaction, or a control event after one.
     Transaction {
-        /// No GTIDs were told with it.
+        /// True if no GTIDs were passed with it.
         anonymous: bool,
     },
 }
 
-/// What the writer does next.
+/// The writer's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It appends more that is at hand, or calls [`RelayShared::wake_reader`]: a reader that waits is woken for
-    /// [`WAKE_BYTES`], not for each append.
+    /// It appends more bytes that are at hand, or calls [`RelayShared::wake_reader`]: a waiting reader is woken per
+    /// [`WAKE_BYTES`] rather than per append.
     Append,
-    /// Nothing, as far as it knows.
+    /// None that it knows of.
     Wait,
 }
 
-/// What the sync thread is doing, so that the writer wakes it only when it must.
+/// State of the sync thread, so that the writer wakes it only when necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncThread {
     Busy,
@@ -112,31 +111,31 @@ pub(crate) enum SyncThread {
     Timed,
 }
 
-/// What is synced and what is not.
+/// Progress of syncs.
 #[derive(Debug)]
 pub(crate) struct SyncState {
-    /// Files written since the last sync, in order; the last one is the current one.
+    /// Files written since the last sync, in order; the last one is the current file.
     pub unsynced: Vec<(u64, Arc<File>)>,
     pub unsynced_bytes: u64,
     pub synced: RelayPosition,
-    /// The end of the last whole transaction before `synced`, in the same file.
+    /// End of the last whole transaction before `synced`, in the same file.
     pub synced_whole: u64,
-    /// Syncs done.
+    /// Number of syncs done.
     pub syncs: u64,
     pub requested: bool,
     pub thread: SyncThread,
-    /// The current file's events have no checksums: the state file must be written before a sync is announced, or
-    /// acknowledged bytes would not be trusted after a crash.
+    /// True if the current file's events have no checksums. Then the state file must be written before a sync is
+    /// announced, or acknowledged bytes would not be trusted after a crash.
     pub without_checksums: bool,
-    /// The same once more for a file after one without checksums: until the state file names it, the file before, and
-    /// with it this one, may not be trusted to its end.
+    /// True if the next sync must write the state file first, because a new file follows one without checksums. Until
+    /// the state file names the new file, the end of the previous one, and so the new file, may not be trusted.
     pub state_owed: bool,
-    /// The sync thread is to end.
+    /// True if the sync thread must end.
     pub stopping: bool,
 }
 
 impl SyncState {
-    /// All up to a place is synced, which is the end of a whole transaction.
+    /// Everything up to a position is synced; the position is the end of a whole transaction.
     fn at(synced: RelayPosition) -> SyncState {
         SyncState {
             unsynced: Vec::new(),
@@ -152,7 +151,7 @@ impl SyncState {
         }
     }
 
-    /// The log ends at `to` now, the end of a whole transaction.
+    /// Records that the log now ends at `to`, the end of a whole transaction.
     pub(crate) fn lower(&mut self, to: RelayPosition) {
         if self.synced > to {
             (self.synced, self.synced_whole) = (to, to.offset);
@@ -163,9 +162,9 @@ impl SyncState {
 /// The writer's wait for space.
 #[derive(Debug, Default)]
 pub(crate) struct SpaceWait {
-    /// Since when it waits.
+    /// Start of the wait.
     pub since: Option<Instant>,
-    /// It is not to wait any more.
+    /// True if the writer must not wait any more.
     pub ended: bool,
 }
 
@@ -176,10 +175,10 @@ pub(crate) struct Shared {
     pub hot: Hot,
     pub readers: Readers,
     pub space: SpaceWait,
-    /// Grows with every truncation.
+    /// Number of truncations so far.
     pub truncations: u64,
     pub poison: Option<RelayError>,
-    /// No byte will be added.
+    /// True if no more bytes will be added.
     pub closed: bool,
 }
 
@@ -190,7 +189,7 @@ impl Shared {
             .map_or(RelayPosition::default(), |file| RelayPosition { file_number: file.number, offset: file.len })
     }
 
-    /// The end of the last whole transaction in the last file.
+    /// End of the last whole transaction in the last file.
     pub(crate) fn whole(&self) -> u64 {
         self.files.back().map_or(0, |file| file.committed)
     }
@@ -206,17 +205,17 @@ impl Shared {
         self.files.iter().map(|file| file.len).sum()
     }
 
-    /// The numbers the index is to name.
+    /// The file numbers for the index.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.files.iter().map(|file| file.number).collect()
     }
 
-    /// Whether what follows a position was purged.
+    /// True if the bytes at a position were purged.
     pub(crate) fn is_gone(&self, position: RelayPosition) -> bool {
         self.files.front().is_some_and(|first| position.file_number < first.number)
     }
 
-    /// Index in `files` of a number.
+    /// Index in `files` of a file number.
     pub(crate) fn index_of(&self, number: u64) -> Option<usize> {
         let first = self.files.front()?.number;
         let index = usize::try_from(number.checked_sub(first)?).ok()?;
@@ -224,27 +223,27 @@ impl Shared {
     }
 }
 
-/// The relay log as its writer, its reader and its sync thread share it.
+/// The relay log as shared by its writer, its readers and its sync thread.
 #[derive(Debug)]
 pub struct RelayShared {
     pub(crate) dir: PathBuf,
     pub(crate) policy: SyncPolicy,
     pub(crate) hot_bytes_max: usize,
-    /// 0: none.
+    /// Space limit in bytes; 0: none.
     pub(crate) space_limit_bytes: u64,
     pub(crate) on_damage: OnDamage,
     pub(crate) disk: Disk,
-    /// For what is appended and what is read.
+    /// Buffers for appended and read bytes.
     pub(crate) buffers: Arc<BufferPool>,
     state: Mutex<Shared>,
-    /// Serialises changes of the index file. Taken before `state`.
+    /// Serialises changes of the index file. Locked before `state`.
     index: Mutex<()>,
-    /// Taken before `state`, or alone.
+    /// Locked before `state`, or alone.
     state_file: Mutex<Option<StateFile>>,
-    /// Readers, for bytes.
+    /// Readers that wait for bytes.
     pub(crate) read_waiters: Waiters,
     pub(crate) sync_condvar: Condvar,
-    /// Those who wait for a sync: for an acknowledgement, or to read on.
+    /// Threads that wait for a sync: to acknowledge, or to read on.
     pub(crate) synced_waiters: Waiters,
     /// The writer waits here for a purge.
     pub(crate) space_condvar: Condvar,
@@ -254,7 +253,7 @@ pub struct RelayShared {
 pub(crate) type IndexLock<'a> = MutexGuard<'a, ()>;
 
 fn unpoisoned<'a, T>(result: LockResult<MutexGuard<'a, T>>) -> MutexGuard<'a, T> {
-    // A panic elsewhere leaves these values whole: each is changed in one piece.
+    // A panic elsewhere leaves these values consistent: each is changed in one step.
     result.unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -307,7 +306,7 @@ impl RelayShared {
         self.dir.join(file_name(number))
     }
 
-    /// Makes every later call fail with this error, wakes all who wait, and hands the error back.
+    /// Makes every later call fail with this error, wakes all waiting threads, and returns the error.
     pub(crate) fn poison(&self, error: RelayError) -> RelayError {
         let mut state = self.lock();
         let error = state.poison.get_or_insert(error).clone();
@@ -317,7 +316,7 @@ impl RelayShared {
         error
     }
 
-    /// Wakes all readers, whatever they wait for.
+    /// Wakes all readers, whichever event they wait for.
     pub(crate) fn wake_readers(&self, state: MutexGuard<'_, Shared>) {
         self.read_waiters.wake_all(state);
         self.synced_waiters.wake_all(self.lock());
@@ -329,12 +328,12 @@ impl RelayShared {
         self.space_condvar.notify_all();
     }
 
-    /// Bytes of the last file are written: `chunk` is what the reader gets of them.
+    /// Publishes bytes written to the last file; `chunk` is what readers get of them.
     pub(crate) fn publish(&self, chunk: Chunk, end: ChunkEnd, next: Next) {
         let mut state = self.lock();
         let len = chunk.data.len();
         let Some(file) = state.files.back_mut() else { unreachable!("bytes were written to no file") };
-        // A gap or an overlap would be handed on as the source's bytes.
+        // A gap or an overlap would be passed on as the source's bytes.
         assert_eq!((chunk.file_number, chunk.offset), (file.number, file.len.max(MAGIC.len() as u64)), "not the end");
         file.len = chunk.offset + len as u64;
         let committed = end != ChunkEnd::Open;
@@ -372,7 +371,7 @@ impl RelayShared {
         }
     }
 
-    /// Wakes a reader that waits, for bytes that were not worth it by themselves.
+    /// Wakes a waiting reader for bytes that were below [`WAKE_BYTES`].
     pub(crate) fn wake_reader(&self) {
         let state = self.lock();
         if !state.hot.is_empty() {
@@ -380,7 +379,7 @@ impl RelayShared {
         }
     }
 
-    /// A new file is there, with its head written and the index naming it.
+    /// Publishes a new file whose header is written and which the index names.
     pub(crate) fn publish_file(
         &self,
         _index: &IndexLock<'_>,
@@ -418,39 +417,39 @@ impl RelayShared {
         }
     }
 
-    /// Holds off purges.
+    /// Blocks purges while the lock is held.
     pub(crate) fn lock_index(&self) -> IndexLock<'_> {
         unpoisoned(self.index.lock())
     }
 
-    /// Writes the index with one more file. The lock is held until the file is published: a purge in between would
-    /// write the index without it.
+    /// Writes the index with one more file. The caller holds the lock until the file is published: a purge in between
+    /// would write the index without it.
     pub(crate) fn add_to_index(&self, _index: &IndexLock<'_>, number: u64) -> Result<(), RelayError> {
         let mut numbers = self.lock().numbers();
         numbers.push(number);
         write_index(&self.disk, &self.dir, numbers.into_iter())
     }
 
-    /// Bytes in all files.
+    /// Total bytes of all files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.lock().total_bytes()
     }
 
-    /// GTIDs of what comes before the first file: purged, or held by the store when the log was opened first.
+    /// GTIDs of everything before the first file: purged, or already in the store when the log was first opened.
     #[must_use]
     pub fn before_first_file(&self) -> GtidSet {
         self.lock().files.front().map(|file| GtidSet::clone(&file.previous)).unwrap_or_default()
     }
 
-    /// Number and length of each file.
+    /// Number and length in bytes of each file.
     #[must_use]
     pub fn files(&self) -> Vec<(u64, u64)> {
         self.lock().files.iter().map(|file| (file.number, file.len)).collect()
     }
 
-    /// Bytes that the slowest reader of [`Memory::Kept`](crate::Memory::Kept) has not been given yet (all of them
-    /// while there is none).
+    /// Bytes not yet given to the slowest reader of [`Memory::Kept`](crate::Memory::Kept); all bytes if there is no
+    /// such reader.
     #[must_use]
     pub fn unread_bytes(&self) -> u64 {
         let state = self.lock();

@@ -1,7 +1,7 @@
-//! The limit on the room all files take together (relay_log_space_limit).
+//! Limit on the disk space of all files together (relay_log_space_limit).
 //!
-//! In: what the writer is about to append. Out: it waits in front of a transaction until purges have made room. Never
-//! here: a wait inside a transaction, or one that no purge could end.
+//! In: the size of the next append. Out: a wait before a transaction until purges have freed space. Never here: a wait
+//! inside a transaction, or a wait that no purge could end.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::sync::wait;
 use crate::{RelayError, SpaceStatus};
 
 impl RelayShared {
-    /// How much room the files take, and whether the writer waits for some.
+    /// Disk space that the files take, and how long the writer has waited for some.
     #[must_use]
     pub fn space(&self) -> SpaceStatus {
         let state = self.lock();
@@ -21,16 +21,16 @@ impl RelayShared {
         }
     }
 
-    /// Lets a writer that waits for space go on, now and from now on: what is at hand is stored above the limit, so
-    /// that it can be stopped.
+    /// Ends the writer's wait for space, now and for good: bytes at hand are stored above the limit, so that the writer
+    /// can be stopped.
     pub fn end_space_wait(&self) {
         self.lock().space.ended = true;
         self.space_condvar.notify_all();
     }
 
-    /// Whether `more` bytes would go above the limit while a purge could still free some: another file, or the
-    /// transactions of the last one once it is closed. Else one transaction goes through whatever its size, as in
-    /// MySQL, where the limit is ignored when keeping it would be a deadlock.
+    /// True if `more` bytes would exceed the limit while a purge could still free space: an older file, or the
+    /// transactions of the last file once it is closed. Otherwise one transaction passes whatever its size, as in
+    /// MySQL, which ignores the limit if keeping it would be a deadlock.
     pub(crate) fn must_wait(&self, more: u64) -> bool {
         if self.space_limit_bytes == 0 {
             return false;
@@ -39,7 +39,7 @@ impl RelayShared {
         self.is_too_much(&state, more) && (state.files.len() > 1 || last_holds_transactions(&state))
     }
 
-    /// Whether the last file holds transactions that a purge could free if it were closed.
+    /// True if the last file has transactions that a purge could free once the file is closed.
     pub(crate) fn last_holds_transactions(&self) -> bool {
         last_holds_transactions(&self.lock())
     }
@@ -48,9 +48,9 @@ impl RelayShared {
         !state.space.ended && state.total_bytes().saturating_add(more) > self.space_limit_bytes
     }
 
-    /// Waits until purges have made room for `more` bytes, only the last file is left, or the wait is ended.
+    /// Waits until purges have freed space for `more` bytes, only the last file is left, or the wait is ended.
     pub(crate) fn wait_for_space(&self, more: u64) -> Result<(), RelayError> {
-        // Nothing is purged of what nobody reads.
+        // Unread bytes are never purged, so let the reader run.
         self.wake_reader();
         let mut state = self.lock();
         while self.is_too_much(&state, more) && state.files.len() > 1 {

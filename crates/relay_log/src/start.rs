@@ -1,8 +1,8 @@
-//! Where replay begins in the relay log, given what the store holds.
+//! Start of replay in the relay log, given the transactions that the store has.
 //!
 //! In: the store's `gtid_executed` and the relay position of its last cut. Out: a `StartPoint`, from which a reader
-//! hands out everything the store lacks. Never here: a transaction the store lacks in front of the start; a position
-//! believed without a look at the transactions around it (invariant 11), but for transactions that have no GTID.
+//! returns everything the store lacks. Never here: a transaction that the store lacks before the start; a position
+//! trusted without a check of the transactions around it (invariant 11), except for transactions without a GTID.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,34 +20,34 @@ use crate::{MAGIC, OnDamage, RelayError, RelayPosition};
 /// How a start was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartKind {
-    /// At the first transaction of the first file: the store passed none of them.
+    /// At the first transaction of the first file: the store has passed none of them.
     #[default]
     Beginning,
-    /// At the position the store named; everything around it agrees.
+    /// At the position that the store named; the transactions around it agree.
     Hint,
-    /// At the first transaction whose GTID the store lacks, or at the end of the log where it lacks none.
+    /// At the first transaction whose GTID the store lacks, or at the end of the log if it lacks none.
     Search,
 }
 
-/// From where a reader begins: [`RelayReader::open_at`](crate::RelayReader::open_at).
+/// Start of a reader: [`RelayReader::open_at`](crate::RelayReader::open_at).
 #[derive(Clone, Debug, Default)]
 pub struct StartPoint {
-    /// Offset 4 of a file, or right behind a whole transaction; 0:0 when there is no file yet.
+    /// Offset 4 of a file, or directly after a whole transaction; 0:0 if there is no file yet.
     pub position: RelayPosition,
-    /// How it was found.
+    /// How the start was found.
     pub kind: StartKind,
-    /// Bytes of the kept files in front of it.
+    /// Bytes of the kept files before it.
     pub skipped_bytes: u64,
-    /// The first transaction behind it; None when it has no GTID, or when there is none yet.
+    /// GTID of the first transaction after it; None if that one has no GTID, or if there is none yet.
     pub next_gtid: Option<Gtid>,
-    /// Why the position that was named could not be used.
+    /// Why the position named by the store could not be used; None if it was.
     pub hint_refused: Option<String>,
-    /// The FORMAT_DESCRIPTION event in force at the position; empty at the start of a file, where it comes first.
+    /// FORMAT_DESCRIPTION event in force at the position; empty at the start of a file, which begins with one.
     pub(crate) format: Vec<u8>,
 }
 
 impl StartPoint {
-    /// The position by file name.
+    /// The position with its file name.
     #[must_use]
     pub fn log_position(&self) -> LogPosition {
         LogPosition { file: file_name(self.position.file_number).into(), offset: self.position.offset }
@@ -55,7 +55,7 @@ impl StartPoint {
 }
 
 impl RelayPosition {
-    /// From a position by file name; None when the file is not named as relay log files are.
+    /// From a position with a file name; None if the name is not that of a relay log file.
     #[must_use]
     pub fn of(position: &LogPosition) -> Option<RelayPosition> {
         Some(RelayPosition { file_number: file_number(&position.file)?, offset: position.offset })
@@ -63,17 +63,17 @@ impl RelayPosition {
 }
 
 impl RelayShared {
-    /// Where a store begins that holds exactly `executed` and was at `hint` in this relay log when it did.
+    /// Start for a store that has exactly `executed` and was at `hint` in this relay log at that time.
     ///
-    /// The hint holds when its file is kept, whole events of whole transactions in `executed` stand in front of it,
-    /// and the transaction behind it is not in `executed`. Else the first transaction that is not in `executed` is
-    /// searched for. A store that is ahead of the log begins at its end: what follows comes from the source.
-    /// Transactions without GTIDs cannot be searched for: there the hint must hold, and where `executed` is empty,
-    /// unless the log is of a source that has GTIDs ([`OnDamage::FetchAgain`]).
+    /// The hint is valid if its file is kept, only whole events of whole transactions in `executed` come before it, and
+    /// the transaction after it is not in `executed`. Otherwise the first transaction not in `executed` is searched
+    /// for. A store that is ahead of the log starts at its end: the rest comes from the source. Transactions without
+    /// GTIDs cannot be searched for: then the hint must be valid, even if `executed` is empty, unless the source of the
+    /// log has GTIDs ([`OnDamage::FetchAgain`]).
     ///
     /// # Errors
-    /// [`RelayError::Gap`] when the log begins behind transactions the store lacks, [`RelayError::StartLost`] when
-    /// the hint is the only truth and does not hold, [`RelayError::Corrupt`] when a file cannot be read.
+    /// [`RelayError::Gap`] if the log begins after transactions that the store lacks, [`RelayError::StartLost`] if the
+    /// hint is the only evidence and is invalid, [`RelayError::Corrupt`] if a file cannot be read.
     pub fn start_point(&self, executed: &GtidSet, hint: Option<&LogPosition>) -> Result<StartPoint, RelayError> {
         let _index = self.lock_index(); // a purged file is not a missing one
         let files = self.lock().files.iter().cloned().collect();
@@ -90,20 +90,20 @@ struct Finder<'a> {
     dir: PathBuf,
     files: Vec<FileEntry>,
     executed: &'a GtidSet,
-    /// A source that is asked again has GTIDs.
+    /// A source that can be asked again has GTIDs.
     on_damage: OnDamage,
 }
 
-/// Where a transaction the store lacks is.
+/// Place of a transaction that the store lacks.
 struct Found {
-    /// End of the transaction in front of it in its file; 4 when it is the first there.
+    /// End of the transaction before it in its file; 4 if it is the first in the file.
     offset: u64,
     gtid: Option<Gtid>,
     format: Vec<u8>,
 }
 
 impl Finder<'_> {
-    /// The start at the hint, or why it cannot be that.
+    /// The start at the hint, or the reason why the hint is invalid.
     fn check(&self, hint: &LogPosition) -> Result<Result<StartPoint, String>, RelayError> {
         let Some(at) = RelayPosition::of(hint) else {
             return Ok(Err(format!("{} is not the name of a relay log file", hint.file)));
@@ -141,7 +141,7 @@ impl Finder<'_> {
         {
             return Ok(Err(format!("the transaction behind it, {gtid}, is executed already")));
         }
-        // Our own head tells the reader all it needs.
+        // Our own file header tells the reader all it needs.
         let offset = if found.transactions { at.offset } else { MAGIC.len() as u64 };
         if !found.transactions {
             found.format.clear();
@@ -149,13 +149,13 @@ impl Finder<'_> {
         Ok(Ok(self.start(StartKind::Hint, index, offset, next.flatten(), found.format)))
     }
 
-    /// What stands in front of an offset in a file, and the transaction behind it.
+    /// What comes before an offset in a file, and the transaction after the offset.
     fn look_behind(&self, file: &FileEntry, offset: u64) -> Result<Result<Behind, String>, RelayError> {
         let path = self.dir.join(&*file.name);
         let open = open(&path)?;
         let mut cursor = EventCursor::new(&open, &path, file.committed, VerifyFrom::TRUST);
         let mut behind = Behind::default();
-        // The start of a file may be named as 0 or 4, its end by its length.
+        // The start of a file may be given as 0 or 4, its end as its length.
         let mut is_boundary = offset <= MAGIC.len() as u64 || offset == file.committed;
         while let Some(seen) = cursor.next()? {
             let seen = match seen {
@@ -190,7 +190,7 @@ impl Finder<'_> {
         Ok(Ok(behind))
     }
 
-    /// The first transaction of a file: `Some(None)` when it has no GTID.
+    /// The first transaction of a file: `Some(None)` if it has no GTID.
     fn first_transaction(&self, file: &FileEntry) -> Result<Result<Option<Option<Gtid>>, Problem>, RelayError> {
         let path = self.dir.join(&*file.name);
         let open = open(&path)?;
@@ -208,13 +208,14 @@ impl Finder<'_> {
         Ok(Ok(None))
     }
 
-    /// The first transaction that is not executed. `refused`: the hint that did not hold, and why.
+    /// The first transaction that is not executed. `refused`: the invalid hint, with the reason.
     fn search(&self, refused: Option<(&LogPosition, String)>) -> Result<StartPoint, RelayError> {
         let lost = |why: &str| {
             let (hint, reason) = refused.as_ref()?;
             Some(RelayError::StartLost { hint: (*hint).clone(), reason: format!("{reason}; {why}") })
         };
-        // Files go only when all in them is behind a durable cut, so behind a purged file everything is new.
+        // Files are purged only if a durable cut has passed all their transactions, so after a purged file everything
+        // is new.
         let purged = refused.as_ref().is_some_and(|(hint, _)| self.is_purged(hint));
         if self.executed.is_empty()
             && !purged
@@ -256,8 +257,8 @@ impl Finder<'_> {
         RelayPosition::of(hint).zip(first).is_some_and(|(at, first)| at.file_number < first)
     }
 
-    /// Index of the file to search from: the newest that follows executed transactions only, but not behind one with
-    /// transactions that have no GTID. None when there are no files.
+    /// Index of the file to search from: the newest one that follows executed transactions only, but not after a file
+    /// with transactions that have no GTID. None if there are no files.
     fn search_from(&self) -> Result<Option<usize>, RelayError> {
         let Some(last) = self.files.len().checked_sub(1) else { return Ok(None) };
         let may_be_anonymous = |file: &FileEntry| file.anonymous && self.on_damage == OnDamage::Refuse;
@@ -273,7 +274,8 @@ impl Finder<'_> {
         Err(RelayError::Gap { file, missing })
     }
 
-    /// The first transaction of a file that is not executed, or the format in force at its end when there is none.
+    /// The first transaction of a file that is not executed, or the format in force at the end of the file if there is
+    /// none.
     fn first_not_executed(&self, file: &FileEntry) -> Result<Result<Found, Vec<u8>>, RelayError> {
         let path = self.dir.join(&*file.name);
         let open = open(&path)?;
@@ -311,9 +313,9 @@ impl Finder<'_> {
 
 #[derive(Default)]
 struct Behind {
-    /// Whole transactions stand in front.
+    /// True if whole transactions come before it.
     transactions: bool,
-    /// The format in force there.
+    /// FORMAT_DESCRIPTION event in force there.
     format: Vec<u8>,
     next: Option<Option<Gtid>>,
 }
@@ -331,10 +333,10 @@ fn open(path: &std::path::Path) -> Result<File, RelayError> {
     File::open(path).map_err(|e| RelayError::io("open", path, &e))
 }
 
-/// What the reader gets in front of the first bytes when it begins inside a file.
+/// The chunk that a reader gets first if it begins inside a file.
 pub(crate) fn format_chunk(start: &StartPoint) -> Option<crate::Chunk> {
     let len = start.format.len() as u64;
-    // Both the event and what is behind it stand in the file, so there is room for it in front of the start.
+    // Both the event and the bytes after it are in the file, so the offset before the start is large enough for it.
     let offset = start.position.offset.checked_sub(len).filter(|_| len > 0)?;
     Some(crate::Chunk {
         file_number: start.position.file_number,

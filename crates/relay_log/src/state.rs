@@ -1,4 +1,4 @@
-//! `relay-log.state`: up to where the log is known to be durable, and whether it was closed cleanly.
+//! `relay-log.state`: the position up to which the log is known to be durable, and whether it was closed cleanly.
 //!
 //! ```text
 //! slipstream relay log state 1
@@ -8,8 +8,8 @@
 //! clean no
 //! crc32 c812af30
 //! ```
-//! Absent, or not exactly of this form: nothing is known. It may be behind the truth (it is written at most every
-//! 50 ms), never ahead of it: it is lowered before a file is cut below it.
+//! If the file is absent or not exactly of this form, nothing is known. It may lag (it is written at most every 50 ms)
+//! but is never ahead: it is lowered before the log is truncated below it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,18 +22,18 @@ use crate::{RelayError, RelayPosition};
 const NAME: &str = "relay-log.state";
 const FIRST_LINE: &str = "slipstream relay log state 1";
 
-/// What the state file says.
+/// Content of the state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// All before it is durable; always the end of an event.
+    /// Everything before it is durable; always the end of an event.
     pub synced: RelayPosition,
-    /// In the same file: the end of the last whole transaction before `synced`. Recovery never cuts below it.
+    /// End of the last whole transaction before `synced`, in the same file. Recovery never truncates below it.
     pub whole: u64,
     pub clean: bool,
 }
 
 impl State {
-    /// Durable up to the end of a transaction.
+    /// Durable up to `synced`, the end of a transaction.
     pub(crate) fn at(synced: RelayPosition, clean: bool) -> State {
         State { synced, whole: synced.offset, clean }
     }
@@ -65,11 +65,11 @@ impl State {
             _ => return None,
         };
         let state = State { synced: RelayPosition { file_number, offset }, whole, clean };
-        // The checksum and everything else must be what we would write.
+        // The checksum and everything else must be exactly what we would write.
         (state.encode() == text).then_some(state)
     }
 
-    /// None when the file is absent or not whole.
+    /// None if the file is absent or incomplete.
     pub(crate) fn read(dir: &Path) -> Result<Option<State>, RelayError> {
         let path = dir.join(NAME);
         match fs::read(&path) {
@@ -80,14 +80,14 @@ impl State {
     }
 }
 
-/// The state file as the writer and the sync thread write it, one at a time.
+/// The state file, which the writer and the sync thread write in turn.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     disk: Disk,
     dir: PathBuf,
     path: PathBuf,
     last: Option<State>,
-    /// The folder was synced since it took its name.
+    /// True if the folder was synced after the file got its name.
     durable: bool,
 }
 
@@ -105,7 +105,7 @@ impl StateFile {
         Ok(())
     }
 
-    /// As [`write`](Self::write); a power cut cannot bring an older one back then.
+    /// As [`write`](Self::write), but a power cut cannot bring back an older state file afterwards.
     pub(crate) fn write_durably(&mut self, state: State) -> Result<(), RelayError> {
         self.write(state)?;
         if !self.durable {
@@ -115,7 +115,7 @@ impl StateFile {
         Ok(())
     }
 
-    /// Takes back what is said about bytes behind `position`, the end of a transaction, before they are cut off.
+    /// Stops claiming bytes after `position`, the end of a transaction, before they are truncated.
     pub(crate) fn lower(&mut self, position: RelayPosition) -> Result<(), RelayError> {
         match self.last {
             Some(last) if last.synced > position => self.write_durably(State::at(position, false)),

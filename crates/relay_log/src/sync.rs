@@ -1,7 +1,7 @@
-//! When written bytes become durable: one thread that syncs by the policy or on request, and who waits for it.
+//! Durability of written bytes: one thread that syncs by the policy or on request, and the waits for it.
 //!
-//! In: what the writer publishes, requests. Out: the synced position, the state file. Never here: a position announced
-//! before its bytes, its file's name and (where events carry no checksums) the state file are on disk.
+//! In: published bytes, requests. Out: the synced position, the state file. Never here: a position announced before its
+//! bytes, its file's name and (for events without checksums) the state file are on disk.
 
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -15,13 +15,13 @@ use crate::shared::{RelayShared, Shared, SyncThread};
 use crate::state::State;
 use crate::{RelayError, RelayPosition, SyncPolicy};
 
-/// The state file is written at most this often: each time costs a sync of its own.
+/// Minimum interval between writes of the state file: each write costs a sync of its own.
 const STATE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Environment variable with fail points, `name=value` separated by `;`. Here: `relay_sync_delay_ms`.
 const FAILPOINT: &str = "SLIPSTREAM_FAILPOINT";
 
-/// Durability of the log, for any thread.
+/// Durability of the log, usable from any thread.
 #[derive(Debug)]
 pub struct RelaySync {
     shared: Arc<RelayShared>,
@@ -32,23 +32,23 @@ impl RelaySync {
         RelaySync { shared }
     }
 
-    /// The end of what is written.
+    /// End of the written bytes.
     #[must_use]
     pub fn written(&self) -> RelayPosition {
         self.shared.lock().written()
     }
 
-    /// The end of what is durable.
+    /// End of the durable bytes.
     #[must_use]
     pub fn synced(&self) -> RelayPosition {
         self.shared.lock().sync.synced
     }
 
-    /// Waits until all before `position` is durable; false when the time is up first. Does not ask for a sync: under
-    /// [`SyncPolicy::Never`] call [`request_sync`](Self::request_sync) before.
+    /// Waits until everything before `position` is durable; false on timeout. Does not request a sync: under
+    /// [`SyncPolicy::Never`] call [`request_sync`](Self::request_sync) first.
     ///
     /// # Errors
-    /// When the log is poisoned, or closed with `position` not durable.
+    /// The log is poisoned, or closed while `position` was not durable.
     pub fn wait_synced(&self, position: RelayPosition, timeout: Duration) -> Result<bool, RelayError> {
         let deadline = Instant::now() + timeout;
         let mut state = self.shared.lock();
@@ -68,19 +68,19 @@ impl RelaySync {
         }
     }
 
-    /// Asks for a sync of all that is written, at once; requests share a sync. Works under every policy.
+    /// Requests a sync of all written bytes at once; requests share a sync. Works under every policy.
     pub fn request_sync(&self) {
         self.shared.lock().sync.requested = true;
         self.shared.sync_condvar.notify_all();
     }
 
-    /// How often the log was synced since it was opened.
+    /// Number of syncs since the log was opened.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.shared.lock().sync.syncs
     }
 
-    /// The failure that poisoned the log, if one did.
+    /// The failure that poisoned the log, if any.
     #[must_use]
     pub fn poison(&self) -> Option<RelayError> {
         self.shared.lock().poison.clone()
@@ -100,17 +100,17 @@ pub(crate) fn wait<'a>(
     }
 }
 
-/// The thread's body.
+/// State of the sync thread.
 pub(crate) struct Syncer {
     shared: Arc<RelayShared>,
     delay: Duration,
     last_sync: Instant,
     last_state_write: Instant,
-    /// How far the state file may be behind.
+    /// Longest time that the state file may lag.
     state_interval: Duration,
-    /// The state file is behind what is synced.
+    /// True if the state file lags the synced position.
     state_is_behind: bool,
-    /// Up to here the system need not keep the log in memory.
+    /// Position up to which the page cache was told to drop the log.
     dropped: RelayPosition,
 }
 
@@ -134,7 +134,7 @@ impl Syncer {
         }
     }
 
-    /// Works until the writer stops it or an I/O error poisons the log.
+    /// Runs until the writer stops it or an I/O error poisons the log.
     pub(crate) fn run(mut self) {
         loop {
             let result = match self.next_work() {
@@ -214,7 +214,7 @@ impl Syncer {
         let mut state = self.shared.lock();
         state.sync.syncs += 1;
         if state.truncations != truncations {
-            // The end that was synced may be cut off; what is there now is synced in the next round.
+            // The synced end may have been truncated; the bytes now there are synced in the next round.
             state.sync.requested = true;
             state.sync.state_owed |= state_first;
             return Ok(());
@@ -231,14 +231,14 @@ impl Syncer {
         if self.last_state_write.elapsed() >= self.state_interval { self.write_state() } else { Ok(()) }
     }
 
-    /// Tells the system that it need not keep in memory what is durable and was handed to the reader: nobody reads it
-    /// again while replay runs. The pages that come free take the next bytes, and other programs keep theirs.
+    /// Tells the page cache to drop bytes that are durable and were given to the reader: nobody reads them again during
+    /// replay. The freed pages take the next bytes, and other programs keep theirs.
     fn drop_behind(&mut self, files: &[(u64, Arc<File>)], end: RelayPosition) {
         for (number, file) in files.iter().filter(|(number, _)| *number <= end.file_number) {
             let begin = if *number == self.dropped.file_number { self.dropped.offset } else { 0 };
             let len = (*number == end.file_number).then(|| end.offset.saturating_sub(begin));
             if len != Some(0) {
-                // Advice only: a system that does not take it loses nothing.
+                // Only advice: a system that ignores it loses nothing.
                 _ = rustix::fs::fadvise(file, begin, len.and_then(NonZeroU64::new), Advice::DontNeed);
             }
         }
@@ -249,11 +249,11 @@ impl Syncer {
         if self.state_is_behind { self.record(None) } else { Ok(()) }
     }
 
-    /// Writes the state file: with what is announced, or with what was synced after so many truncations.
+    /// Writes the state file: with the announced state, or with the state synced at that count of truncations.
     fn record(&mut self, synced: Option<(State, u64)>) -> Result<(), RelayError> {
         self.last_state_write = Instant::now();
         self.state_is_behind = false;
-        // Held while writing: a truncation lowers the state file after us, never before.
+        // Locked during the write: a truncation lowers the state file after us, never before.
         let mut guard = self.shared.lock_state_file();
         let state = {
             let state = self.shared.lock();
@@ -264,14 +264,13 @@ impl Syncer {
             }
         };
         let Some(file) = guard.as_mut() else { return Ok(()) };
-        // What is announced because of it must not be forgotten.
+        // Bytes announced because of this write must not be lost again.
         if synced.is_some() { file.write_durably(state) } else { file.write(state) }
     }
 }
 
-/// The work of the thread that syncs, for a driver that steps it: see
-/// [`RelayLog::open_stepped`](crate::RelayLog::open_stepped). No clock is looked at: the state file is written when
-/// told.
+/// The work of the sync thread, for a driver that runs it step by step: see
+/// [`RelayLog::open_stepped`](crate::RelayLog::open_stepped). It reads no clock: the state file is written on request.
 pub struct SyncStep(Syncer);
 
 impl SyncStep {
@@ -279,16 +278,16 @@ impl SyncStep {
         SyncStep(Syncer { state_interval: Duration::MAX, delay: Duration::ZERO, ..Syncer::new(shared) })
     }
 
-    /// Makes all that is written durable.
+    /// Makes all written bytes durable.
     ///
     /// # Errors
-    /// When the log is poisoned, or the system refuses, which poisons it.
+    /// The log is poisoned, or the operating system fails, which poisons it.
     pub fn sync(&mut self) -> Result<(), RelayError> {
         self.0.shared.lock().check()?;
         self.0.sync().map_err(|error| self.0.shared.poison(error))
     }
 
-    /// Writes the state file, if it is behind.
+    /// Writes the state file if it lags.
     ///
     /// # Errors
     /// As [`sync`](Self::sync).

@@ -1,7 +1,7 @@
-//! One relay file, read header by header: where its whole transactions end, which they are, what is wrong with it.
+//! Walk over one relay file, header by header: the end of its whole transactions, their GTIDs, and any defect.
 //!
-//! In: a file and from where on it is doubted. Out: a `FileWalk`. Never here: a change to the file,
-//! a decision about what to do with damage (that is `recover`), an allocation larger than the file's bytes.
+//! In: a file and the offset from which to verify it. Out: a `FileWalk`. Never here: a change to the file, a decision
+//! about damage (that is `recover`), an allocation larger than the file's bytes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,52 +15,52 @@ use crate::boundary::{BoundaryTracker, Step};
 use crate::names::file_name;
 use crate::{MAGIC, RelayError};
 
-/// Something that is not as it was written.
+/// Bytes that are not those that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// First byte of the event that is wrong.
+    /// Offset of the first byte of the bad event.
     pub offset: u64,
     pub reason: String,
-    /// The file just ends too early: inside an event, or inside a transaction.
+    /// True if the file only ends too early: inside an event, or inside a transaction.
     pub torn: bool,
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileWalk {
     /// Length of the file.
     pub len: u64,
-    /// End of the last whole transaction or of a control event after it; 0 while our own head is not whole.
+    /// End of the last whole transaction or of a control event after it; 0 while our own file header is incomplete.
     pub boundary: u64,
     /// GTIDs retrieved before this file.
     pub previous: GtidSet,
-    /// GTIDs of the whole transactions in it.
+    /// GTIDs of the whole transactions in the file.
     pub gtids: GtidSet,
-    /// It holds whole transactions without a GTID.
+    /// True if it has whole transactions without a GTID.
     pub anonymous: bool,
-    /// End of the last whole transaction; 0 when there is none.
+    /// End of the last whole transaction; 0 if there is none.
     pub transactions_end: u64,
-    /// It ends with our ROTATE to the next file.
+    /// True if it ends with our ROTATE to the next file.
     pub closed: bool,
-    /// Whether its events carry checksums.
+    /// Checksum algorithm of its events.
     pub checksum: ChecksumAlgorithm,
-    /// Where in the source's log `boundary` is.
+    /// Position in the source's log that corresponds to `boundary`.
     pub source_position: Option<LogPosition>,
     pub problem: Option<Problem>,
 }
 
-/// From where on a file's bytes are doubted.
+/// Offsets from which a file's bytes are verified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VerifyFrom {
-    /// Events that end behind this were not known to be durable: their checksums are verified, and those without one
-    /// are a problem.
+    /// Events that end after this offset were not known to be durable: their checksums are verified, and an event
+    /// without one is a problem.
     pub synced: u64,
-    /// Events that end behind this have their checksums verified where they have one.
+    /// Events that end after this offset have their checksums verified if they have one.
     pub verify_from: u64,
 }
 
 impl VerifyFrom {
-    /// Only headers, and the events that say where transactions begin and end; those are verified.
+    /// Reads only headers and the events that say where transactions begin and end; those are verified.
     pub(crate) const TRUST: VerifyFrom = VerifyFrom { synced: u64::MAX, verify_from: u64::MAX };
 }
 
@@ -75,7 +75,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// The bytes at `offset`; the caller has checked that the file holds them.
+    /// The bytes at `offset`; the caller has checked that the file contains them.
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8], RelayError> {
         let inside = offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         if let Some(at) = inside
@@ -92,7 +92,7 @@ impl Window<'_> {
     }
 }
 
-/// Goes from event to event of a file up to `len`.
+/// Steps through the events of a file up to `len`.
 #[derive(Debug)]
 pub(crate) struct EventCursor<'a> {
     window: Window<'a>,
@@ -103,29 +103,29 @@ pub(crate) struct EventCursor<'a> {
     tracker: BoundaryTracker,
 }
 
-/// One event and what it means to its transaction.
+/// One event and its role in its transaction.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
     pub header: EventHeader,
     pub step: Step,
     pub offset: u64,
     pub end: u64,
-    /// How many stand before it in the file.
+    /// Number of events before it in the file.
     pub index: u64,
-    /// The whole event where its body is looked into or verified, else its header.
+    /// The whole event if its body is parsed or verified, otherwise its header.
     pub event: &'a [u8],
-    /// Whether it carries a checksum.
+    /// Checksum algorithm of the event.
     pub checksum: ChecksumAlgorithm,
-    /// Whether the events behind it do.
+    /// Checksum algorithm of the events after it.
     pub checksum_after: ChecksumAlgorithm,
-    /// A transaction is open behind it.
+    /// True if a transaction is open after it.
     pub in_transaction: bool,
-    /// Of the transaction it is part of, or that it ends.
+    /// GTID of the transaction that it is part of or ends.
     pub gtid: Option<Gtid>,
 }
 
 impl<'a> EventCursor<'a> {
-    /// At the first event behind the magic. `len` is where to stop, at most the file's length.
+    /// Starts at the first event after the magic. `len` is where to stop, at most the file's length.
     pub(crate) fn new(file: &'a File, path: &'a Path, len: u64, checks: VerifyFrom) -> EventCursor<'a> {
         EventCursor {
             window: Window { file, path, bytes: Vec::new(), start: 0, file_len: len },
@@ -152,7 +152,7 @@ impl<'a> EventCursor<'a> {
         Ok(Some(Problem { offset: 0, reason, torn }))
     }
 
-    /// The next event; None at the end. A problem is met again by the next call.
+    /// Returns the next event; None at the end. After a problem the next call returns it again.
     pub(crate) fn next(&mut self) -> Result<Option<Result<Seen<'_>, Problem>>, RelayError> {
         let offset = self.offset;
         if offset >= self.len {
@@ -175,15 +175,15 @@ impl<'a> EventCursor<'a> {
             return problem(format!("the file ends inside a {} event", header.name()), true);
         }
         let end = offset + len as u64;
-        // What is believed is verified: a wrong GTID would be asked for, or never again; a wrong end of a transaction
-        // makes the rest of it one without a GTID.
+        // Verify everything that is relied on: a transaction with a wrong GTID would be fetched again, or never; a
+        // wrong end of a transaction turns its rest into one without a GTID.
         let believed = BoundaryTracker::needs_body(header.event_type)
             || matches!(header.event_type, event_type::ROTATE | event_type::XID | event_type::XA_PREPARE)
             || !self.tracker.in_transaction();
         let whole = believed || self.index < 2 || end > self.checks.synced.min(self.checks.verify_from);
         let event = self.window.get(offset, if whole { len } else { EventHeader::LEN })?;
         let checksum = self.tracker.checksum();
-        let is_fde = header.event_type == event_type::FORMAT_DESCRIPTION; // `step_with` verifies that one's
+        let is_fde = header.event_type == event_type::FORMAT_DESCRIPTION; // `step_with` verifies it
         if whole && checksum == ChecksumAlgorithm::Crc32 && !is_fde && !verify_checksum(event) {
             return problem(format!("{} event fails its checksum", header.name()), false);
         }
@@ -193,8 +193,8 @@ impl<'a> EventCursor<'a> {
         };
         let checksum_after = self.tracker.checksum();
         if is_fde && self.index > 0 && checksum_after != checksum {
-            // A file's events are all alike. One bit of the server's version can make it one that knew no checksums,
-            // and then nothing behind it would be verified, this event included.
+            // All events of a file have the same algorithm. One flipped bit in the server version can make it a version
+            // without checksums, and then nothing after it would be verified, this event included.
             return problem(format!("{} event announces another checksum than its file's", header.name()), false);
         }
         if checksum_after == ChecksumAlgorithm::None && end > self.checks.synced {
@@ -208,7 +208,7 @@ impl<'a> EventCursor<'a> {
     }
 }
 
-/// Reads a file to its end, or to `len_max`, doubting as told.
+/// Reads a file to its end, or to `len_max`, and verifies as `checks` says.
 pub(crate) fn walk_file(path: &Path, number: u64, checks: VerifyFrom, len_max: u64) -> Result<FileWalk, RelayError> {
     let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
     let file_len = file.metadata().map_err(|e| RelayError::io("stat", path, &e))?.len();
@@ -222,7 +222,7 @@ pub(crate) fn walk_file(path: &Path, number: u64, checks: VerifyFrom, len_max: u
     Ok(walk)
 }
 
-/// GTIDs retrieved before a file whose first `len` bytes are there, as its head says.
+/// GTIDs retrieved before a file, from its header, which must be in the first `len` bytes.
 pub(crate) fn read_previous(path: &Path, len: u64) -> Result<Result<GtidSet, Problem>, RelayError> {
     let file = File::open(path).map_err(|e| RelayError::io("open", path, &e))?;
     let mut cursor = EventCursor::new(&file, path, len, VerifyFrom::TRUST);
@@ -266,7 +266,7 @@ fn walk_events(cursor: &mut EventCursor<'_>, number: u64, walk: &mut FileWalk) -
             if !ours {
                 source.rotate(&name, rotate.position);
             }
-            // A file source may hand on the ROTATE of another relay log: only the very end is ours.
+            // A file source may pass on the ROTATE of another relay log: only the very last event is ours.
             walk.closed = ours && seen.end == walk.len && name == file_name(number + 1);
         } else {
             source.event(&seen.header);
@@ -296,7 +296,7 @@ fn walk_events(cursor: &mut EventCursor<'_>, number: u64, walk: &mut FileWalk) -
     }
 }
 
-/// Every file begins with our FORMAT_DESCRIPTION and our PREVIOUS_GTIDS.
+/// Checks that the file begins with our FORMAT_DESCRIPTION and our PREVIOUS_GTIDS.
 fn check_head(seen: &Seen<'_>, walk: &mut FileWalk) -> Result<(), String> {
     let expected = match seen.index {
         0 => event_type::FORMAT_DESCRIPTION,
@@ -313,7 +313,7 @@ fn check_head(seen: &Seen<'_>, walk: &mut FileWalk) -> Result<(), String> {
     Ok(())
 }
 
-/// Follows the source's own positions. An event's header has 32 bits of its end; the rest is known from the order.
+/// Tracks the source's own positions. An event's header has 32 bits of its end; the order of events gives the rest.
 #[derive(Clone, Debug, Default)]
 struct SourcePosition {
     file: Option<std::sync::Arc<str>>,
@@ -333,7 +333,7 @@ impl SourcePosition {
             return;
         }
         let mut offset = (self.offset & !u64::from(u32::MAX)) | u64::from(header.log_pos);
-        // A little back is no wrap: the FORMAT_DESCRIPTION sent for a start further on has its own, smaller position.
+        // A small step back is not a wrap: a FORMAT_DESCRIPTION sent for a later start has its own, smaller position.
         if offset < self.offset {
             if self.offset - offset < 1 << 31 {
                 return;

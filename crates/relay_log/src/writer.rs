@@ -1,7 +1,7 @@
-//! Opens the log and writes it: one writer, one write per append, a new file only between transactions.
+//! Opening and writing the log: one writer, one write per append, new files only between transactions.
 //!
-//! In: whole events. Out: files on disk, chunks in memory for the reader. Never here: waiting for a sync (but for a
-//! new file's head and a cut), a file that does not begin with what its reader needs.
+//! In: whole events. Out: files on disk, chunks in memory for the reader. Never here: a wait for a sync (except for a
+//! new file's header and a truncation), a file that does not begin with what its reader needs.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::DirBuilderExt;
@@ -28,11 +28,11 @@ use crate::{
 pub struct RelayLog;
 
 impl RelayLog {
-    /// Recovers and opens the log in `options.dir`. The first file is begun by
-    /// [`RelayWriter::note_source_headers`], not here.
+    /// Recovers and opens the log in `options.dir`. The first file is created by [`RelayWriter::note_source_headers`],
+    /// not here.
     ///
     /// # Errors
-    /// When files are damaged or missing, or the system refuses.
+    /// Files are damaged or missing, or the operating system fails.
     pub fn open(options: RelayOptions) -> Result<(RelayWriter, Recovery), RelayError> {
         let (mut writer, recovery) = RelayLog::open_without_sync(&options)?;
         let syncer = Syncer::new(writer.shared());
@@ -44,7 +44,7 @@ impl RelayLog {
         Ok((writer, recovery))
     }
 
-    /// As [`open`](Self::open), for a driver that syncs by its own steps, whatever the policy: no thread is started.
+    /// As [`open`](Self::open), for a driver that syncs in its own steps, whatever the policy: no thread is started.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -92,7 +92,7 @@ impl RelayLog {
     }
 }
 
-/// Makes the folder sound and finds the start.
+/// Repairs the folder and finds the start.
 fn recover(options: &RelayOptions) -> Result<(Scan, Arc<RelayShared>, StartPoint), RelayError> {
     let disk = Disk::new(options.disk_watch.clone());
     let mut held = Held {
@@ -109,7 +109,7 @@ fn recover(options: &RelayOptions) -> Result<(Scan, Arc<RelayShared>, StartPoint
         }
         let shared = Arc::new(RelayShared::new(options, disk.clone(), &found.files, Some(state_file)));
         let start = shared.start_point(&options.executed, options.resume_at.as_ref())?;
-        // What is replayed after all, although the store named a later place, was not verified.
+        // Bytes that are replayed although the store named a later position were not verified.
         if options.on_damage == OnDamage::Refuse
             || held.resume_at.is_none_or(|verified_from| start.position >= verified_from)
         {
@@ -120,7 +120,7 @@ fn recover(options: &RelayOptions) -> Result<(Scan, Arc<RelayShared>, StartPoint
     }
 }
 
-/// The one writer.
+/// The only writer of a log.
 #[derive(Debug)]
 pub struct RelayWriter {
     shared: Arc<RelayShared>,
@@ -128,15 +128,15 @@ pub struct RelayWriter {
     thread: Option<JoinHandle<()>>,
     max_file_bytes: u64,
     server_id: u32,
-    /// The current file; None until the first one of this run is begun.
+    /// The current file; None until the first file of this run is created.
     file: Option<Arc<File>>,
     number: u64,
     name: Arc<str>,
     len: u64,
     committed: u64,
-    /// The last file on disk ends with its closing ROTATE (or there is none).
+    /// True if the last file on disk ends with its closing ROTATE (or there is no file).
     last_is_closed: bool,
-    /// Of the events in the last file.
+    /// Checksum algorithm of the events in the last file.
     file_checksum: ChecksumAlgorithm,
     headers: Option<SourceHeaders>,
     source_position: Option<LogPosition>,
@@ -144,12 +144,12 @@ pub struct RelayWriter {
 }
 
 impl RelayWriter {
-    /// Notes and writes what a source sends first: its (artificial) ROTATE and its FORMAT_DESCRIPTION event, each
-    /// whole, with header. Outside of a transaction only. Before the first [`append`](Self::append), after every
-    /// reconnect, and at every new file of the source. They are repeated at the head of every later file of ours.
+    /// Stores and writes the first events from a source: its (artificial) ROTATE and its FORMAT_DESCRIPTION event, each
+    /// whole, with header. Only outside a transaction. Called before the first [`append`](Self::append), after every
+    /// reconnect, and at every new file of the source. The events are repeated at the start of each of our later files.
     ///
     /// # Errors
-    /// When they are not these events or damaged, inside a transaction, or when writing fails.
+    /// The events are of other types or damaged, a transaction is open, or writing fails.
     pub fn note_source_headers(&mut self, rotate: &[u8], fde: &[u8]) -> Result<(), RelayError> {
         self.check()?;
         if self.len > self.committed {
@@ -164,19 +164,18 @@ impl RelayWriter {
         if same_file { self.write(bytes, ChunkEnd::Control, Next::Append) } else { self.start_file(bytes, checksum) }
     }
 
-    /// Writes whole events with one write and hands them to the reader. Returns the end. Begins a new file first when
-    /// the last append went past the size limit and no transaction is open. Waits in front of a transaction while the
-    /// files are above [`RelayOptions::space_limit_bytes`], see [`RelayShared::space`] and
-    /// [`RelayShared::end_space_wait`].
+    /// Writes whole events with one write and hands them to the reader. Returns the end. Begins a new file first if the
+    /// last append exceeded the size limit and no transaction is open. Waits before a transaction while the files
+    /// exceed [`RelayOptions::space_limit_bytes`], see [`RelayShared::space`] and [`RelayShared::end_space_wait`].
     ///
     /// # Errors
-    /// When the log is poisoned (any failed write poisons it; the file is truncated to its last whole transaction), or
-    /// the contract of [`AppendMeta`] is broken.
+    /// The log is poisoned (any failed write poisons it; the file is truncated to its last whole transaction), or the
+    /// caller violates the contract of [`AppendMeta`].
     pub fn append(&mut self, data: Vec<u8>, meta: AppendMeta<'_>) -> Result<RelayPosition, RelayError> {
         self.append_before(Next::Wait, data, meta)
     }
 
-    /// As [`append`](Self::append), by somebody who knows what it does next.
+    /// As [`append`](Self::append), for a caller that knows its next action.
     pub(crate) fn append_before(
         &mut self,
         next: Next,
@@ -193,7 +192,7 @@ impl RelayWriter {
         let outside = self.len == self.committed;
         let more = data.len() as u64;
         let must_wait = outside && more > 0 && self.shared.must_wait(more);
-        // A closed file can be purged, the one that is written cannot.
+        // A closed file can be purged, the current file cannot.
         if outside && self.len >= self.max_file_bytes || must_wait && self.shared.last_holds_transactions() {
             let at = self.source_position.as_ref().unwrap_or(&headers.position);
             let (bytes, checksum) = (headers.events(Some(at)), headers.checksum);
@@ -216,10 +215,10 @@ impl RelayWriter {
         Ok(self.position())
     }
 
-    /// Truncates the file to its last whole transaction and makes that durable; None when nothing was open.
+    /// Truncates the file to its last whole transaction, durably; None if no transaction was open.
     ///
     /// # Errors
-    /// When the log is poisoned or truncating fails.
+    /// The log is poisoned or the truncation fails.
     pub fn abort_partial(&mut self) -> Result<Option<RelayPosition>, RelayError> {
         self.check()?;
         if self.len == self.committed {
@@ -229,13 +228,13 @@ impl RelayWriter {
         Ok(Some(self.position()))
     }
 
-    /// Truncates the log to what is whole in front of a damage; `executed` is what the store holds at its last
-    /// durable cut. The source is to be asked again for what follows [`retrieved`](Self::retrieved), its headers to
-    /// be noted before the next append. A reader that was given bytes after that place gets
+    /// Truncates the log to the whole transactions before a damage; `executed` is the store's GTID set at its last
+    /// durable cut. The caller then requests from the source what follows [`retrieved`](Self::retrieved), and passes
+    /// its headers before the next append. A reader that was given bytes after that position gets
     /// [`RelayError::Truncated`]; the next one is opened at a new [`RelayShared::start_point`].
     ///
     /// # Errors
-    /// When the log is poisoned or the system refuses (which poisons it).
+    /// The log is poisoned or the operating system fails (which poisons it).
     pub fn truncate_to(&mut self, damage: &Damage, executed: &GtidSet) -> Result<TruncateReport, RelayError> {
         self.abort_partial()?;
         let len = self.shared.files().iter().find(|(number, _)| file_name(*number) == damage.file).map_or(0, |f| f.1);
@@ -252,7 +251,7 @@ impl RelayWriter {
                 self.file_checksum = kept.checksum;
                 self.source_position.clone_from(&kept.source_position);
             }
-            // The number stays, so that the next file gets a new one.
+            // The number is kept, so that the next file gets a new one.
             None => (self.last_is_closed, self.source_position) = (true, None),
         }
         self.name = file_name(self.number).into();
@@ -260,13 +259,13 @@ impl RelayWriter {
         Ok(damage.report(len))
     }
 
-    /// A vector for the next append, with capacity for `capacity` bytes; what it holds is of no meaning.
+    /// A vector for the next append, with capacity for `capacity` bytes; its content is arbitrary.
     #[must_use]
     pub fn spare_buffer(&self, capacity: usize) -> Vec<u8> {
         self.shared.buffers.take(capacity)
     }
 
-    /// The end of what is written.
+    /// End of the written bytes.
     #[must_use]
     pub fn position(&self) -> RelayPosition {
         RelayPosition { file_number: self.number, offset: self.len }
@@ -278,41 +277,41 @@ impl RelayWriter {
         &self.retrieved
     }
 
-    /// Where in the source's log the last whole transaction ends.
+    /// End of the last whole transaction, in the source's log.
     #[must_use]
     pub fn source_position(&self) -> Option<&LogPosition> {
         self.source_position.as_ref()
     }
 
-    /// The part other threads use: for [`RelayReader::open`], purging, sizes.
+    /// The part that other threads use: for [`RelayReader::open`], purging, sizes.
     #[must_use]
     pub fn shared(&self) -> Arc<RelayShared> {
         Arc::clone(&self.shared)
     }
 
-    /// Positions, waiting, requests for a sync.
+    /// Synced positions, waits and requests for a sync.
     #[must_use]
     pub fn sync(&self) -> Arc<RelaySync> {
         Arc::clone(&self.sync)
     }
 
-    /// A reader from the start of the first file, as replay's.
+    /// A replay reader from the start of the first file.
     #[must_use]
     pub fn reader(&self) -> RelayReader {
         RelayReader::open(self.shared(), ReaderOptions::REPLAY)
     }
 
-    /// Bytes in all files.
+    /// Total bytes of all files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.shared.total_bytes()
     }
 
-    /// Cuts an open transaction, syncs, and marks the log as cleanly closed. A writer that is dropped instead leaves
-    /// it as a crash would.
+    /// Truncates an open transaction, syncs, and marks the log as cleanly closed. A writer that is dropped instead
+    /// leaves the log as a crash would.
     ///
     /// # Errors
-    /// When the log is poisoned or the system refuses.
+    /// The log is poisoned or the operating system fails.
     pub fn close(mut self) -> Result<(), RelayError> {
         self.abort_partial()?;
         self.stop_thread();
@@ -328,7 +327,7 @@ impl RelayWriter {
         }
         let synced = self.position();
         {
-            // Readers of what is synced see all of it.
+            // Readers of synced bytes see all of them.
             let mut state = self.shared.lock();
             (state.sync.synced, state.sync.synced_whole) = (synced, self.committed);
         }
@@ -347,18 +346,18 @@ impl RelayWriter {
         self.shared.lock().sync.stopping = true;
         self.shared.sync_condvar.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed; there is nothing of it to clean up.
+            // A panic of the thread has been printed; there is nothing to clean up.
             let _ = thread.join();
         }
     }
 
-    /// One write at the end of the current file. A failure truncates the file and poisons the log.
+    /// Makes one write at the end of the current file. A failure truncates the file and poisons the log.
     fn write(&mut self, data: Vec<u8>, end: ChunkEnd, next: Next) -> Result<(), RelayError> {
         let Some(file) = &self.file else { return Err(RelayError::Misuse("no relay log file is open")) };
         let path = self.shared.path(self.number);
         if let Err(e) = self.shared.disk.write_at(file, &path, &data, self.len) {
             let error = RelayError::io("write to", &path, &e);
-            // What is truncated must be known as written, so that all who share it see it go.
+            // Truncated bytes must first count as written, so that all who share the state see them removed.
             let truncated = self.truncate_open();
             let error = self.shared.poison(error);
             return Err(truncated.err().unwrap_or(error));
@@ -388,7 +387,7 @@ impl RelayWriter {
         self.shared.disk.sync_all(file, &path).map_err(io)
     }
 
-    /// Closes the current file and begins the next one with our head and the source's two events.
+    /// Closes the current file and begins the next one with our header and the source's two events.
     fn start_file(&mut self, source_events: Vec<u8>, checksum: ChecksumAlgorithm) -> Result<(), RelayError> {
         self.try_start_file(source_events, checksum).map_err(|e| self.shared.poison(e))
     }
@@ -409,10 +408,10 @@ impl RelayWriter {
             let _ = disk.remove(&path);
             return Err(io(e));
         }
-        // Its name must be durable before the index has it: else a power cut can keep the index and lose the name.
+        // The name must be durable before the index has it: otherwise a power cut can keep the index and lose the file.
         disk.sync_folder(&self.shared.dir)?;
-        // The index makes it count: until then a crash leaves a file that the next start deletes. When this fails the
-        // index may name the file or not, so it stays.
+        // The index makes the file count: until then a crash leaves a file that the next start deletes. If this fails,
+        // the index may name the file or not, so the file is kept.
         let shared = Arc::clone(&self.shared);
         let index = shared.lock_index();
         shared.add_to_index(&index, next)?;
@@ -436,7 +435,7 @@ impl RelayWriter {
         Ok(())
     }
 
-    /// The last file ends with a ROTATE that names the next one: a file without it was cut off.
+    /// Ends the last file with a ROTATE that names the next one: a file without it was cut off.
     fn close_last(&mut self, next_name: &str) -> Result<(), RelayError> {
         let path = self.shared.path(self.number);
         let io = |e| RelayError::io("close", &path, &e);
@@ -448,12 +447,12 @@ impl RelayWriter {
         let event = closing_rotate(self.server_id, self.len, next_name, self.file_checksum);
         let disk = &self.shared.disk;
         if let Err(e) = disk.write_at(&file, &path, &event, self.len) {
-            // So that the file stays valid; the log is poisoned either way.
+            // Keeps the file valid; the log is poisoned either way.
             let _ = disk.truncate(&file, &path, self.len);
             return Err(io(e));
         }
         if self.file.is_none() {
-            disk.sync_all(&file, &path).map_err(io)?; // the sync thread does not know it
+            disk.sync_all(&file, &path).map_err(io)?; // the sync thread does not know this file
         }
         let chunk = Chunk {
             file_number: self.number,
