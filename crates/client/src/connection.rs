@@ -1,5 +1,5 @@
-//! A blocking MySQL client: log in, query, prepared statements. One write per command, 256 KiB reads, and no allocation
-//! per row in the streaming calls.
+//! A blocking MySQL client connection: login, queries, prepared statements. It makes one write per command and 256 KiB
+//! reads, and the streaming calls do not allocate per row.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), client::ClientError> {
@@ -42,17 +42,17 @@ pub struct Column {
     pub schema: String,
     /// Table name, empty for an expression.
     pub table: String,
-    /// Name or alias.
+    /// Column name or alias.
     pub name: String,
     /// Collation id; 63 = binary.
     pub collation: u16,
     /// Display length in bytes.
     pub length: u32,
-    /// [`wire::row::type_code`].
+    /// Protocol type, see [`wire::row::type_code`].
     pub type_code: u8,
-    /// [`wire::response::column_flag`].
+    /// Flag bits, see [`wire::response::column_flag`].
     pub flags: u16,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub decimals: u8,
 }
 
@@ -71,25 +71,25 @@ impl Column {
         }
     }
 
-    /// UNSIGNED.
+    /// True if the column is UNSIGNED.
     pub fn is_unsigned(&self) -> bool {
         self.flags & column_flag::UNSIGNED != 0
     }
 }
 
-/// A text result, whole in memory. For large ones use [`Connection::query_each`] or a prepared statement.
+/// A text result, held in memory as a whole. For large results use [`Connection::query_each`] or a prepared statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResultSet {
-    /// The columns; none for a statement without rows.
+    /// The columns; empty for a statement without rows.
     pub columns: Vec<Column>,
     /// Values as text; `None` is NULL.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
-    /// What ended it.
+    /// The packet that ended the result.
     pub ok: OkPacket,
 }
 
 impl ResultSet {
-    /// Index of a column by name, in any case.
+    /// Index of a column by name, ignoring case.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
     }
@@ -106,13 +106,13 @@ impl ResultSet {
     }
 }
 
-/// A statement the server has prepared for one connection.
+/// A statement that the server has prepared for one connection.
 #[derive(Debug, Clone)]
 pub struct Statement {
     id: u32,
     /// Number of placeholders.
     pub parameters: usize,
-    /// Columns of its rows as known when it was prepared.
+    /// Columns of its rows at the time of preparation.
     pub columns: Vec<Column>,
 }
 
@@ -121,10 +121,10 @@ pub struct Connection {
     stream: Stream,
     input: PacketBuffer,
     output: Vec<u8>,
-    /// Types of the columns of the binary result being read.
+    /// Column types of the binary result being read.
     types: Vec<ValueType>,
     deprecate_eof: bool,
-    /// Where in an unfinished answer we stand.
+    /// What is still unread of the current answer.
     unread: Unread,
     greeting: Greeting,
 }
@@ -134,7 +134,7 @@ enum Unread {
     Nothing,
     Rows,
     Result,
-    /// An I/O or protocol error: nothing more can be made sense of.
+    /// After an I/O or protocol error: later bytes cannot be interpreted.
     Broken,
 }
 
@@ -148,17 +148,17 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// As the server greeted, e.g. `9.7.4` or `5.5.5-10.11.6-MariaDB`.
+    /// Version from the server's greeting, e.g. `9.7.4` or `5.5.5-10.11.6-MariaDB`.
     pub fn server_version(&self) -> &str {
         &self.greeting.server_version
     }
 
-    /// True when the version text names MariaDB.
+    /// True if the version text names MariaDB.
     pub fn is_mariadb(&self) -> bool {
         self.greeting.is_mariadb()
     }
 
-    /// The connection's id on the server (for KILL).
+    /// Id of the connection on the server (for KILL).
     pub fn connection_id(&self) -> u32 {
         self.greeting.connection_id
     }
@@ -168,7 +168,7 @@ impl Connection {
         self.stream.tls_description()
     }
 
-    /// Limit for a single read or write from now on; `None` waits for ever.
+    /// Sets the limit for a single read or write from now on; `None` waits for ever.
     pub fn set_read_timeout(&mut self, timeout: Option<Duration>) -> Result<()> {
         self.stream.set_timeout(timeout)
     }
@@ -178,7 +178,7 @@ impl Connection {
         self.stream.interrupter()
     }
 
-    /// True after a failure that leaves the connection useless.
+    /// True after a failure that leaves the connection unusable.
     pub fn is_broken(&self) -> bool {
         self.unread == Unread::Broken
     }

@@ -1,64 +1,64 @@
-//! What can go wrong with a connection to a server.
+//! Errors of a connection to a server.
 
 use std::path::PathBuf;
 
 use wire::WireError;
 
-/// What went wrong with a connection. Texts never hold a password.
+/// An error of a connection. Its text never contains a password.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// A URL, option or option file that cannot be used.
+    /// A URL, option or option file that is invalid.
     #[error("{message}")]
     Usage {
-        /// What to change.
+        /// What is invalid and how to correct it.
         message: String,
     },
-    /// The host name has no address.
+    /// The host name does not resolve to an address.
     #[error("no such host: {host}: {error}")]
     Resolve {
-        /// The name.
+        /// The host name.
         host: String,
-        /// The resolver's answer.
+        /// Error of the resolver.
         error: std::io::Error,
     },
-    /// Nobody answers there.
+    /// No server accepts connections at the address.
     #[error("cannot connect to {address}: {error}")]
     Connect {
         /// host:port or socket path.
         address: String,
-        /// The system's answer.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The connection failed.
     #[error("connection to the source failed: {error}")]
     Io {
-        /// The system's answer.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// Nothing came within the read timeout. The connection can go on being read.
+    /// Nothing arrived within the read timeout. The connection can still be read.
     #[error("nothing received from the source within the read timeout")]
     ReadTimeout,
     /// The server closed the connection.
     #[error("the source closed the connection")]
     Closed,
-    /// An [`crate::Interrupter`] shut the connection.
+    /// An [`crate::Interrupter`] shut the connection down.
     #[error("the connection was interrupted")]
     Interrupted,
     /// The connection failed earlier and must not be used again.
     #[error("the connection failed earlier")]
     Broken,
-    /// TLS failed or is not to be had.
+    /// TLS failed or is unavailable.
     #[error("TLS: {message}")]
     Tls {
-        /// Why.
+        /// Reason of the failure.
         message: String,
     },
-    /// A file of a certificate, key or option could not be read.
+    /// A certificate, key or option file could not be read.
     #[error("{path}: {error}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The server answered with an error.
@@ -66,32 +66,33 @@ pub enum ClientError {
     Server {
         /// MySQL's error number (1045 access denied, 1236 dump refused, …).
         code: u16,
-        /// Five characters, or empty.
+        /// SQLSTATE of five characters, or empty.
         sqlstate: String,
-        /// The server's text.
+        /// Message of the server.
         message: String,
     },
-    /// The server sent what the protocol does not allow, or asks for what we do not do.
+    /// The server sent something that violates the protocol, or requests something that we do not support.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// An answer does not have the expected shape.
     #[error("unexpected answer to {what}")]
     UnexpectedAnswer {
-        /// The question.
+        /// The request that was answered.
         what: &'static str,
     },
 }
 
-/// Why a dump was refused or ended (error 1236). Recognised by the server's text, which is all it gives.
+/// Reason why a dump was refused or ended (error 1236), recognised from the server's text, because the code is always
+/// the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DumpRefusal {
-    /// The source has purged transactions we need.
+    /// The source has purged transactions that we need.
     Purged,
-    /// We have transactions of the source's own uuid that it lacks.
+    /// We have transactions with the source's own uuid that it lacks.
     MoreGtidsThanSource,
-    /// Another dump under our uuid or server id took our place.
+    /// Another dump with our uuid or server id replaced ours.
     SameUuid,
-    /// Read the message.
+    /// Another reason; see the message.
     Other,
 }
 
@@ -100,7 +101,7 @@ fn sqlstate_text(sqlstate: &str) -> String {
 }
 
 impl ClientError {
-    /// MySQL's error number, where a server answered with one.
+    /// MySQL's error number, if a server sent one.
     pub fn server_code(&self) -> Option<u16> {
         match self {
             ClientError::Server { code, .. } => Some(*code),
@@ -108,7 +109,7 @@ impl ClientError {
         }
     }
 
-    /// Why a source refused or ended a dump with error 1236, which it uses for everything.
+    /// Reason why a source refused or ended a dump with error 1236, a code it uses for every reason.
     pub fn dump_refusal(&self) -> Option<DumpRefusal> {
         let ClientError::Server { code: 1236, message, .. } = self else { return None };
         let message = message.to_ascii_lowercase();
@@ -123,12 +124,12 @@ impl ClientError {
         })
     }
 
-    /// True for a read timeout, after which reading may go on.
+    /// True for a read timeout, after which reading may continue.
     pub fn is_timeout(&self) -> bool {
         matches!(self, ClientError::ReadTimeout)
     }
 
-    /// True when connecting again may help: network trouble, a restarting or overloaded source.
+    /// True if connecting again may help: network failure, a restarting or overloaded source.
     pub fn is_transient(&self) -> bool {
         match self {
             ClientError::Resolve { .. }
@@ -146,7 +147,7 @@ impl ClientError {
         }
     }
 
-    /// Something to change in how the client is called.
+    /// Builds an error about how the client is called.
     pub fn usage(message: impl Into<String>) -> Self {
         ClientError::Usage { message: message.into() }
     }

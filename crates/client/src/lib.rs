@@ -1,8 +1,8 @@
 //! A blocking MySQL client: login, TLS, text and prepared statements, the packets of a dump.
 //!
 //! In: a URL or an option file, bytes from a server.
-//! Out: result sets, rows, packets, borrowed from the read buffer where they stream.
-//! Never here: retries (the caller decides when to connect again), what a dump's events mean.
+//! Out: result sets, rows, packets, borrowed from the read buffer when streamed.
+//! Never here: retries (the caller decides when to reconnect), interpretation of a dump's events.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -21,5 +21,5 @@ pub use stream::Interrupter;
 pub use wire::response::OkPacket;
 pub use wire::row::{BinaryRow, Param, Value};
 
-/// Shorthand.
+/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, ClientError>;

@@ -1,21 +1,21 @@
-//! MySQL option files, as far as a password needs them.
+//! Parser for MySQL option files, limited to what a password needs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::{ClientError, Result};
 
-/// Larger files are refused.
+/// Largest accepted file, in bytes.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
-/// Groups, keys and values of an option file, in file order. Keys have their underscores as dashes.
+/// Groups, keys and values of an option file, in file order. Underscores in keys are stored as dashes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionFile {
     entries: Vec<(String, String, String)>,
 }
 
 impl OptionFile {
-    /// Reads a file. One that anybody may write to is refused.
+    /// Reads a file. A world-writable file is refused.
     pub fn read(path: &Path) -> Result<Self> {
         let file_error = |error| ClientError::File { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(file_error)?;
@@ -32,7 +32,8 @@ impl OptionFile {
         Ok(OptionFile::parse(&String::from_utf8_lossy(&bytes)))
     }
 
-    /// Reads text. Lines that are no group and no option (`!include`) are passed over, as other programs' keys are.
+    /// Parses text. Lines that are neither a group nor an option (`!include`) are skipped, like the keys of other
+    /// programs.
     pub fn parse(text: &str) -> Self {
         let mut file = OptionFile::default();
         let mut group = String::new();
@@ -60,7 +61,7 @@ impl OptionFile {
     }
 }
 
-/// Takes off quotes, or an unquoted value's trailing comment, and resolves escapes.
+/// Removes quotes, or the trailing comment of an unquoted value, and resolves escapes.
 fn unquote(value: &str) -> String {
     let quoted = value.chars().next().filter(|first| matches!(first, '"' | '\''));
     let value = match quoted {

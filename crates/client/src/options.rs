@@ -1,4 +1,4 @@
-//! How to reach and log in to a server: URL, ssl modes, passwords.
+//! Connection options: URL, ssl modes, passwords.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::{ClientError, Result};
 pub enum SslMode {
     /// No TLS.
     Disabled,
-    /// TLS where the server has it (not over a unix socket); any certificate.
+    /// TLS if the server offers it (not over a unix socket); any certificate.
     #[default]
     Preferred,
-    /// TLS or nothing; any certificate.
+    /// TLS required; any certificate.
     Required,
-    /// TLS with a certificate of a known authority.
+    /// TLS with a certificate of a trusted authority.
     VerifyCa,
-    /// The same, and the certificate names the host.
+    /// As `VerifyCa`, and the certificate must name the host.
     VerifyIdentity,
 }
 
@@ -43,22 +43,22 @@ impl FromStr for SslMode {
     }
 }
 
-/// How to reach and log in to a server.
+/// Address of a server, and how to log in.
 #[derive(Clone)]
 pub struct ConnectOptions {
     /// Host name or address.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// A unix socket, used instead of host and port.
+    /// Path of a unix socket, used instead of host and port.
     pub socket: Option<PathBuf>,
-    /// Account.
+    /// Account name.
     pub user: String,
-    /// Password; `None` = not given yet (logs in without one).
+    /// Password; `None` = not set (logs in without one).
     pub password: Option<String>,
-    /// TLS or not.
+    /// Whether to use TLS, and which certificates to accept.
     pub ssl_mode: SslMode,
-    /// PEM file of the authorities to trust (default: the system's).
+    /// PEM file of the trusted authorities (default: the system's).
     pub ssl_ca: Option<PathBuf>,
     /// PEM file of our certificate.
     pub ssl_cert: Option<PathBuf>,
@@ -66,11 +66,11 @@ pub struct ConnectOptions {
     pub ssl_key: Option<PathBuf>,
     /// PEM file of the server's RSA key, for caching_sha2_password without TLS.
     pub server_public_key_path: Option<PathBuf>,
-    /// Ask the server for that key.
+    /// Whether to request that key from the server.
     pub get_server_public_key: bool,
-    /// Limit for connecting and logging in.
+    /// Time limit for connecting and logging in.
     pub connect_timeout: Duration,
-    /// Limit for a single read or write; `None` waits for ever.
+    /// Time limit for a single read or write; `None` waits for ever.
     pub read_timeout: Option<Duration>,
     /// Default database.
     pub database: Option<String>,
@@ -126,7 +126,7 @@ const URL_OPTIONS: &str = "ssl-mode, ssl-ca, ssl-cert, ssl-key, socket, server-p
 get-server-public-key, connect-timeout, read-timeout";
 
 impl ConnectOptions {
-    /// Reads `mysql://user[:password]@host[:port][/database][?option=value&…]`; every part may be percent-encoded.
+    /// Parses `mysql://user[:password]@host[:port][/database][?option=value&…]`; every part may be percent-encoded.
     /// Options: ssl-mode, ssl-ca, ssl-cert, ssl-key, socket, server-public-key-path, get-server-public-key,
     /// connect-timeout, read-timeout (seconds).
     pub fn from_url(url: &str) -> Result<Self> {
@@ -202,9 +202,9 @@ impl ConnectOptions {
         Ok(())
     }
 
-    /// Fills in a missing password: from groups `[client]` and `[slipstream]` of `defaults_file` (else of `~/.my.cnf`
-    /// where there is one), then from the environment's `MYSQL_PWD`. Returns whether there is one now; asking the person
-    /// is the program's business.
+    /// Fills in a missing password: from the groups `[client]` and `[slipstream]` of `defaults_file` (otherwise of
+    /// `~/.my.cnf` if it exists), then from the environment variable `MYSQL_PWD`. Returns true if there is a password
+    /// now; prompting for one is up to the program.
     pub fn complete_password(&mut self, defaults_file: Option<&Path>) -> Result<bool> {
         if self.password.is_some() {
             return Ok(true);
@@ -221,7 +221,7 @@ impl ConnectOptions {
     }
 }
 
-/// Percent-decoding to UTF-8.
+/// Decodes percent-encoding to UTF-8.
 fn decode(text: &str) -> Result<String> {
     let bad = || ClientError::usage(format!("'{text}' is not valid percent-encoding"));
     let mut out = Vec::with_capacity(text.len());

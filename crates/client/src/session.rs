@@ -1,18 +1,18 @@
-//! Sessions that read rows exactly, and what is asked on them.
+//! Sessions that read rows exactly, and queries on such sessions.
 //!
-//! In: how to reach a server. Out: a session whose values come as they are stored (invariant 21), names in backticks,
+//! In: connection options. Out: a session that returns values as they are stored (invariant 21), names in backticks,
 //! the server's GTID set. Never here: a lock, a transaction.
 
 use base::GtidSet;
 
 use crate::{ClientError, ConnectOptions, Connection, Result};
 
-/// ER_UNKNOWN_SYSTEM_VARIABLE: the server has no GTIDs as MySQL has them.
+/// ER_UNKNOWN_SYSTEM_VARIABLE: the server does not have MySQL's GTIDs.
 const UNKNOWN_VARIABLE: u16 = 1193;
 
-/// A session that gives values as they are stored: UTC, no conversion of character sets, no sql_mode; its transactions
-/// are REPEATABLE READ, begin and end only where said, and it may wait long while the other side is busy. What the
-/// server's own settings would change is set back: a limit on rows would lose them in silence, autocommit=0 would
+/// Opens a session that returns values as they are stored: UTC, no character set conversion, no sql_mode. Its
+/// transactions are REPEATABLE READ, begin and end only on request, and it may wait long while the other side is busy.
+/// Server settings that would change results are reset: a limit on rows would silently drop some, autocommit=0 would
 /// show an old state for ever, a server that ignores the handshake's character set would misread names.
 ///
 /// # Errors
@@ -28,7 +28,7 @@ pub fn reading_session(options: &ConnectOptions) -> Result<Connection> {
     ] {
         connection.exec(statement)?;
     }
-    // Rows may wait while the other side is read. Not every server has all of these.
+    // Rows may wait while the other side is read. Not every server has all of these variables.
     for statement in [
         "SET SESSION net_write_timeout = 3600",
         "SET SESSION wait_timeout = 86400",
@@ -42,10 +42,10 @@ pub fn reading_session(options: &ConnectOptions) -> Result<Connection> {
     Ok(connection)
 }
 
-/// The server's `gtid_executed`; None where it has none.
+/// The server's `gtid_executed`; None if the server has no such variable.
 ///
 /// # Errors
-/// The connection fails; the answer is no GTID set.
+/// The connection fails, or the answer is not a GTID set.
 pub fn gtid_executed(connection: &mut Connection) -> Result<Option<GtidSet>> {
     let what = "SELECT @@GLOBAL.gtid_executed";
     match connection.query_value(what) {
@@ -58,14 +58,14 @@ pub fn gtid_executed(connection: &mut Connection) -> Result<Option<GtidSet>> {
     }
 }
 
-/// Members of ENUM and SET columns at most (`MAX_ENUM_VALUES` in sql/sql_const.h; a SET has 64).
+/// Most members of an ENUM or SET column (`MAX_ENUM_VALUES` in sql/sql_const.h; a SET has 64).
 const MEMBERS_MAX: usize = 65_535;
 
-/// The `count` names of an ENUM or SET column as utf8mb4, or None where the server cannot tell them.
+/// The `count` names of an ENUM or SET column as utf8mb4, or None if the server cannot return them.
 ///
 /// The dictionary and SHOW CREATE TABLE print a character outside the basic plane as `?` (9.7; their text is utf8mb3).
-/// Values do not: the outer join makes one row whose column has the ENUM's type without reading the table, and the
-/// recursion stores each number into that column. Servers before 8.0 know no such query.
+/// Values keep it: the outer join makes one row whose column has the ENUM's type without reading the table, and the
+/// recursion stores each number into that column. Servers before 8.0 do not support such a query.
 ///
 /// # Errors
 /// The connection fails.
@@ -99,13 +99,13 @@ fn from_hex(text: &str) -> Option<String> {
     String::from_utf8(digits.collect::<Option<_>>()?).ok()
 }
 
-/// A name in backticks.
+/// Quotes a name in backticks.
 #[must_use]
 pub fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A text in single quotes, for a session with NO_BACKSLASH_ESCAPES off.
+/// Quotes a text in single quotes, for a session with NO_BACKSLASH_ESCAPES off.
 #[must_use]
 pub fn quoted_text(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))

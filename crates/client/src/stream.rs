@@ -1,4 +1,4 @@
-//! A byte stream to a server: TCP or unix socket, clear or TLS.
+//! A byte stream to a server: TCP or unix socket, clear text or TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -46,7 +46,7 @@ impl Socket {
     }
 
     pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        // The system takes a zero timeout for "none", the standard library for an error.
+        // The operating system takes a zero timeout as "none", the standard library as an error.
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         match self {
             Socket::Tcp(socket) => socket.set_read_timeout(timeout).and(socket.set_write_timeout(timeout)),
@@ -101,10 +101,10 @@ pub struct Interrupter {
 }
 
 impl Interrupter {
-    /// Shuts the connection down, both ways. May be called more than once.
+    /// Shuts down both directions of the connection. May be called more than once.
     pub fn shutdown(&self) {
         self.interrupted.store(true, Ordering::Release);
-        // Fails only where the connection is gone already.
+        // Fails only if the connection is already gone.
         let _ = self.socket.shutdown();
     }
 }
@@ -114,7 +114,7 @@ enum Transport {
     Tls(Box<TlsStream>),
 }
 
-/// The stream that a connection reads and writes.
+/// The stream of a connection.
 pub(crate) struct Stream {
     transport: Option<Transport>,
     interrupted: Arc<AtomicBool>,
@@ -125,7 +125,7 @@ impl Stream {
         Stream { transport: Some(Transport::Clear(socket)), interrupted: Arc::default() }
     }
 
-    /// Shakes hands for TLS over the clear stream.
+    /// Performs the TLS handshake over the clear-text stream.
     pub(crate) fn start_tls(&mut self, options: &ConnectOptions) -> Result<()> {
         match self.transport.take() {
             Some(Transport::Clear(socket)) => {
@@ -179,7 +179,7 @@ impl Stream {
         }
     }
 
-    /// Reads what is in memory already (decrypted or not), without a system call; 0 when nothing is.
+    /// Reads bytes that are already in memory (decrypted or not), without a system call; 0 if there are none.
     pub(crate) fn read_buffered(&mut self, buffer: &mut [u8]) -> usize {
         match &mut self.transport {
             Some(Transport::Tls(tls)) => tls.read_buffered(buffer),

@@ -1,4 +1,4 @@
-//! TLS by rustls: who is trusted in which ssl mode, and a stream whose reads are few and large.
+//! TLS by rustls: certificate checks per ssl mode, and a stream that makes few and large reads.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedSt
 use crate::stream::Socket;
 use crate::{ClientError, ConnectOptions, Result, SslMode};
 
-/// Fresh randomness from the TLS library's source.
+/// Fresh random bytes from the TLS library's generator.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let filled = ring::default_provider().secure_random.fill(&mut bytes);
@@ -29,7 +29,7 @@ fn tls_error(message: impl Into<String>) -> ClientError {
 pub(crate) struct TlsStream {
     session: ClientConnection,
     socket: Socket,
-    /// Bytes as received, not yet given to the session.
+    /// Bytes received but not yet passed to the session.
     input: Box<[u8]>,
     start: usize,
     end: usize,
@@ -82,7 +82,7 @@ impl TlsStream {
         self.read_session(buffer).unwrap_or(0)
     }
 
-    /// What the session can give from memory; `WouldBlock` when more must be received.
+    /// Reads what the session has in memory; `WouldBlock` if more must be received.
     fn read_session(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.session.reader().read(buffer) {
@@ -165,7 +165,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Accepts what the ssl mode accepts.
+/// Certificate check of one ssl mode.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
@@ -184,7 +184,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, rustls::Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        // The chain is verified before the name, so a complaint about the name means that the chain is good.
+        // The chain is verified before the name, so an error about the name means that the chain is valid.
         match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

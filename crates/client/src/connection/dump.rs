@@ -1,4 +1,4 @@
-//! The packets of a dump, for those who follow a source.
+//! Packets of a binlog dump, for callers that follow a source.
 
 use wire::packet::{self, PayloadRange};
 use wire::response::{ErrPacket, OkPacket};
@@ -10,14 +10,14 @@ use crate::{ClientError, Result};
 /// A packet of a dump.
 #[derive(Debug)]
 pub enum DumpPacket {
-    /// An event, at this place of the read buffer.
+    /// An event, at this range of the read buffer.
     Event(PayloadRange),
-    /// The end of a dump that does not wait.
+    /// The end of a non-blocking dump.
     End,
 }
 
 impl Connection {
-    /// Sends a command given as a payload; its answer is read by what comes next.
+    /// Sends a command given as a payload; the caller reads the answer with a later call.
     pub fn send_command(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let at = self.begin()?;
         put(&mut self.output);
@@ -30,7 +30,7 @@ impl Connection {
         self.read_ok()
     }
 
-    /// Sends a packet of its own sequence beside the stream being read.
+    /// Sends a packet with its own sequence ids, while the dump is being read.
     pub fn send_aside(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let at = self.begin_packet();
         put(&mut self.output);
@@ -38,12 +38,13 @@ impl Connection {
         self.stream.write_all(&self.output)
     }
 
-    /// Takes packets whatever their sequence number: a semi-synchronous source counts its own.
+    /// Accepts packets with any sequence id: a semi-synchronous source counts its own.
     pub fn accept_any_sequence(&mut self) {
         self.input.accept_any_sequence();
     }
 
-    /// The next packet of a dump. Only a read timeout leaves the connection usable.
+    /// Returns the next packet of a dump. After a read timeout the connection is still usable, after any other error it
+    /// is not.
     #[inline]
     pub fn read_dump_packet(&mut self) -> Result<DumpPacket> {
         if self.unread == Unread::Broken {
@@ -75,7 +76,7 @@ impl Connection {
         self.input.payload(range)
     }
 
-    /// True when a whole packet can be had without a system call.
+    /// True if a whole packet is available without a system call.
     pub fn has_packet(&mut self) -> bool {
         loop {
             if self.input.has_packet() {

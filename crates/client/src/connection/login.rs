@@ -1,4 +1,4 @@
-//! Logging in: greeting, TLS, capabilities, authentication.
+//! Login: greeting, TLS, capabilities, authentication.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::stream::{Socket, Stream};
 use crate::tls::random;
 use crate::{ClientError, ConnectOptions, Result, SslMode};
 
-/// utf8mb4_0900_ai_ci, MySQL's default; MariaDB does not know it.
+/// utf8mb4_0900_ai_ci, MySQL's default; unknown to MariaDB.
 const COLLATION_MYSQL: u8 = 255;
 /// utf8mb4_general_ci.
 const COLLATION_MARIADB: u8 = 45;
-/// No login takes more packets than this.
+/// Most packets of a login.
 const LOGIN_PACKETS_MAX: usize = 16;
 
 impl Connection {
-    /// Connects and logs in; each read within `connect_timeout`.
+    /// Connects and logs in; each read is limited by `connect_timeout`.
     pub fn connect(options: &ConnectOptions) -> Result<Connection> {
         let stream = Stream::new(Socket::connect(options)?);
         stream.set_timeout(Some(options.connect_timeout))?;
@@ -86,7 +86,7 @@ impl Connection {
             login.ssl_request(&mut self.output);
             self.send_packet(at, &mut sequence)?;
             if self.input.pending_len() > 0 {
-                // Clear bytes behind the greeting would be taken for the server's, TLS or not.
+                // Clear-text bytes after the greeting would be taken for the server's, with or without TLS.
                 let message = "the server spoke before the handshake".into();
                 return Err(ClientError::Tls { message });
             }

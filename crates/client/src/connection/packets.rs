@@ -1,4 +1,4 @@
-//! Commands out, answers in: what every command shares. After a failure the connection says that it is broken.
+//! Writing commands and reading answers, common to all commands. A failure marks the connection as broken.
 
 use wire::packet::{self, PayloadRange};
 use wire::response::{Answer, ColumnDefinition, ErrPacket, OkPacket, ends_rows, is_err, rows_end};
@@ -6,7 +6,7 @@ use wire::response::{Answer, ColumnDefinition, ErrPacket, OkPacket, ends_rows, i
 use super::{Connection, Unread};
 use crate::{ClientError, Result};
 
-/// Memory kept for commands; a larger one is freed after its command.
+/// Size of the command buffer that is kept, in bytes; a larger buffer is freed after its command.
 const OUTPUT_KEPT: usize = 1 << 20;
 
 impl Connection {
@@ -20,13 +20,13 @@ impl Connection {
         packet::finish(&mut self.output, at, sequence);
         self.input.expect_sequence(*sequence);
         let Err(error) = self.stream.write_all(&self.output) else { return Ok(()) };
-        // A server that ended the session (timeout, shutdown) may have said why before it hung up.
+        // A server that ended the session (timeout, shutdown) may have sent the reason before it closed the connection.
         let reason = self.read_packet().ok().and_then(|range| ErrPacket::parse(self.input.payload(range)).ok());
         self.unread = Unread::Broken;
         Err(reason.map_or(error, server_error))
     }
 
-    /// Starts a command, reading what an earlier one left unread.
+    /// Starts a command; reads the unread rest of the previous answer first.
     pub(super) fn begin(&mut self) -> Result<usize> {
         match self.unread {
             Unread::Nothing => {}
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// The next packet of an answer. After any failure the connection is broken.
+    /// Returns the next packet of an answer. After any failure the connection is broken.
     #[inline]
     pub(super) fn read_packet(&mut self) -> Result<PayloadRange> {
         let received = self.receive();
@@ -75,7 +75,7 @@ impl Connection {
         Ok(range)
     }
 
-    /// A malformed answer: nothing behind it can be trusted.
+    /// Checks a parsed answer: after a malformed one, later bytes cannot be trusted.
     pub(super) fn parsed<T>(&mut self, parsed: wire::Result<T>) -> Result<T> {
         parsed.map_err(|error| {
             self.unread = Unread::Broken;
@@ -83,7 +83,7 @@ impl Connection {
         })
     }
 
-    /// The head of an answer: OK, or the number of columns whose definitions come next.
+    /// Reads the start of an answer: OK, or the number of column definitions that follow.
     pub(super) fn read_head(&mut self) -> Result<Answer> {
         let range = self.read_packet()?;
         let answer = Answer::parse(self.input.payload(range));
@@ -118,7 +118,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next row of the current result, or what ended it.
+    /// Returns the next row of the current result, or the packet that ended it.
     #[inline]
     pub(super) fn read_row(&mut self) -> Result<std::result::Result<PayloadRange, OkPacket>> {
         let range = self.read_ok_packet()?;
@@ -131,7 +131,7 @@ impl Connection {
         Ok(Err(end))
     }
 
-    /// Reads to the end of the answer; the last OK, or the first error.
+    /// Reads to the end of the answer; returns the last OK, or the first error.
     pub(super) fn drain(&mut self) -> Result<OkPacket> {
         let mut last = OkPacket::default();
         loop {

@@ -1,4 +1,4 @@
-//! Prepared statements, with their answers in binary.
+//! Prepared statements and their binary answers.
 
 use wire::command;
 use wire::response::{Answer, OkPacket, PrepareOk, column_flag};
@@ -8,7 +8,7 @@ use super::{Column, Connection, Statement, Unread};
 use crate::{ClientError, Result};
 
 impl Connection {
-    /// Prepares a statement. It lives as long as the connection, or until [`Connection::close_statement`].
+    /// Prepares a statement. It exists until the connection ends or [`Connection::close_statement`] is called.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         let at = self.begin()?;
         command::put_text(&mut self.output, command::STMT_PREPARE, sql.as_bytes());
@@ -32,14 +32,14 @@ impl Connection {
         self.send(at)
     }
 
-    /// Executes a statement and reads its rows one by one. Rows left unread are read by the next command.
+    /// Executes a statement and returns its rows one by one. The next command reads and drops unread rows.
     pub fn execute(&mut self, statement: &Statement, params: &[Param<'_>]) -> Result<Rows<'_>> {
         self.send_execute(statement, params)?;
         let ok = self.read_binary_head()?;
         Ok(Rows { connection: self, ok })
     }
 
-    /// Executes a statement whose rows, if any, do not matter.
+    /// Executes a statement and drops its rows, if any.
     pub fn execute_ok(&mut self, statement: &Statement, params: &[Param<'_>]) -> Result<OkPacket> {
         self.send_execute(statement, params)?;
         self.read_ok()
@@ -79,7 +79,7 @@ pub struct Rows<'c> {
 }
 
 impl Rows<'_> {
-    /// The next row of the current result, borrowed from the read buffer.
+    /// Returns the next row of the current result, borrowed from the read buffer.
     #[inline]
     pub fn next_row(&mut self) -> Result<Option<BinaryRow<'_>>> {
         if self.connection.unread != Unread::Rows {
@@ -94,12 +94,12 @@ impl Rows<'_> {
         }
     }
 
-    /// Types of the current result's columns; empty for a statement without rows.
+    /// Column types of the current result; empty for a statement without rows.
     pub fn types(&self) -> &[ValueType] {
         &self.connection.types
     }
 
-    /// Goes on to the next result of a CALL; false when there is none.
+    /// Moves to the next result of a CALL; false if there is none.
     pub fn next_result(&mut self) -> Result<bool> {
         while self.connection.unread == Unread::Rows {
             self.next_row()?;
@@ -111,7 +111,7 @@ impl Rows<'_> {
         Ok(true)
     }
 
-    /// Reads to the end: affected rows and status, or the error that came behind the rows.
+    /// Reads to the end: returns affected rows and status, or the error that followed the rows.
     pub fn finish(self) -> Result<OkPacket> {
         if self.connection.unread == Unread::Nothing { Ok(self.ok) } else { self.connection.drain() }
     }

@@ -1,4 +1,4 @@
-//! Statements as text, with their answers as text.
+//! Text statements and their text answers.
 
 use wire::command;
 use wire::read::Reader;
@@ -15,7 +15,7 @@ impl Connection {
         self.send(at)
     }
 
-    /// Runs a statement; its first result, whole. Further results (CALL) are read and dropped.
+    /// Runs a statement and returns its first result as a whole. Further results (CALL) are read and dropped.
     pub fn query(&mut self, sql: &str) -> Result<ResultSet> {
         self.send_query(sql)?;
         let result = self.read_result()?;
@@ -23,7 +23,7 @@ impl Connection {
         Ok(result)
     }
 
-    /// Runs statements (with `multi_statements`) or a CALL; every result.
+    /// Runs several statements (with `multi_statements`) or a CALL; returns every result.
     pub fn query_all(&mut self, sql: &str) -> Result<Vec<ResultSet>> {
         self.send_query(sql)?;
         let mut results = vec![self.read_result()?];
@@ -52,7 +52,7 @@ impl Connection {
         Ok(result)
     }
 
-    /// Runs a statement and hands each row, as a reader of its text values ([`text_value`]), to `each`.
+    /// Runs a statement and passes each row to `each`, as a reader of its text values ([`text_value`]).
     pub fn query_each(&mut self, sql: &str, mut each: impl FnMut(&mut Reader<'_>) -> Result<()>) -> Result<OkPacket> {
         self.send_query(sql)?;
         if let Answer::Columns(count) = self.read_head()? {
@@ -66,13 +66,13 @@ impl Connection {
         self.drain()
     }
 
-    /// Runs a statement whose rows, if any, do not matter.
+    /// Runs a statement and drops its rows, if any.
     pub fn exec(&mut self, sql: &str) -> Result<OkPacket> {
         self.send_query(sql)?;
         self.read_ok()
     }
 
-    /// Reads an answer to its end; rows are dropped.
+    /// Reads an answer to its end and drops its rows.
     pub(super) fn read_ok(&mut self) -> Result<OkPacket> {
         match self.read_head()? {
             Answer::Ok(ok) if self.unread == Unread::Nothing => Ok(ok),
@@ -84,12 +84,12 @@ impl Connection {
         }
     }
 
-    /// One value as text; `None` for NULL or no row.
+    /// Runs a query and returns the first value as text; `None` for NULL or no row.
     pub fn query_value(&mut self, sql: &str) -> Result<Option<String>> {
         Ok(self.query(sql)?.first_text())
     }
 
-    /// Asks whether the server is there.
+    /// Checks that the server answers.
     pub fn ping(&mut self) -> Result<()> {
         let at = self.begin()?;
         self.output.push(command::PING);
@@ -105,7 +105,7 @@ impl Connection {
         self.read_ok().map(|_| ())
     }
 
-    /// Says goodbye. Dropping without it works too; the server then counts an aborted client.
+    /// Sends COM_QUIT. Dropping the connection works too, but the server then counts an aborted client.
     pub fn close(mut self) {
         if let Ok(at) = self.begin() {
             self.output.push(command::QUIT);
