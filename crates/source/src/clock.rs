@@ -1,25 +1,25 @@
-//! How far the source's clock is from ours.
+//! Difference between the source's clock and ours.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use client::{ClientError, Connection, Result};
 
-/// The source's clock against ours.
+/// Difference between the source's clock and ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockDifference {
-    /// Source minus ours, in microseconds.
+    /// Source time minus our time, in microseconds.
     pub difference_us: i64,
-    /// Round trip of the best measurement: the difference is off by at most half of it.
+    /// Round trip of the best measurement in microseconds: the difference is off by at most half of it.
     pub round_trip_us: u64,
 }
 
-/// Asks `rounds` times and keeps the quickest answer, for its error is the smallest.
+/// Measures `rounds` times and keeps the fastest answer, because its error is the smallest.
 pub fn measure(connection: &mut Connection, rounds: u32) -> Result<ClockDifference> {
     let unexpected = || ClientError::UnexpectedAnswer { what: "SELECT @@timestamp" };
     let mut best: Option<ClockDifference> = None;
     for _ in 0..rounds.max(1) {
         let (wall, sent) = (SystemTime::now(), Instant::now());
-        // Unlike NOW(), @@timestamp does not go through a time zone.
+        // Unlike NOW(), @@timestamp is not converted to a time zone.
         let answer = connection.query_value("SELECT @@timestamp")?.ok_or_else(unexpected)?;
         let round_trip_us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
         let source_us = parse_micros(&answer).ok_or_else(unexpected)?;
@@ -32,7 +32,7 @@ pub fn measure(connection: &mut Connection, rounds: u32) -> Result<ClockDifferen
     best.ok_or_else(unexpected)
 }
 
-/// `1763712345.123456` as microseconds.
+/// Parses `1763712345.123456` as microseconds.
 fn parse_micros(text: &str) -> Option<i64> {
     let (seconds, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let fraction = format!("{:0<6}", fraction.get(..fraction.len().min(6))?);

@@ -1,7 +1,7 @@
-//! Whether a copy of a source can be made: privileges, room, time, and how long the source keeps its log.
+//! Check before a copy of a source: privileges, disk space, time, and how long the source keeps its log.
 //!
-//! In: connections, free bytes on our disk. Out: figures, and problems with the statement or option that helps. Not
-//! asked for by plain following: [`crate::preflight::check`] does that. Changes nothing on the source.
+//! In: connections, free bytes on our disk. Out: figures, and problems with the statement or option that solves each.
+//! Plain following does not need this check: it uses [`crate::preflight::check`]. Changes nothing on the source.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use client::{ClientError, Connection, Result};
 use crate::preflight::{EXIT_REFUSED, Problem, Severity, grants_of, missing_of, quote_account};
 use crate::{DumpRequest, TableFilter, start_dump};
 
-/// A privilege, and others that serve as well.
+/// A privilege, and others that also suffice.
 pub type Needed = (&'static str, &'static [&'static str]);
 
-/// What a copy cannot do without: reading, FLUSH TABLES WITH READ LOCK, XA RECOVER.
+/// Required for a copy: reading, FLUSH TABLES WITH READ LOCK, XA RECOVER.
 pub const COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("RELOAD", &["FLUSH_TABLES"]), ("XA_RECOVER_ADMIN", &[])];
-/// What a copy without a lock cannot do without.
+/// Required for a copy without a lock.
 pub const UNLOCKED_COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("XA_RECOVER_ADMIN", &[])];
-/// What the copy of one table cannot do without: LOCK TABLES … READ.
+/// Required for the copy of one table: LOCK TABLES … READ.
 pub const TABLE_COPY_PRIVILEGES: &[Needed] = &[("SELECT", &[]), ("LOCK TABLES", &[]), ("XA_RECOVER_ADMIN", &[])];
-/// What makes a copy gentler: with LOCK INSTANCE FOR BACKUP, DDL and not writers wait for DDL, and with PROCESS long
-/// statements of others are seen before the read lock is asked for.
+/// Make a copy gentler. With LOCK INSTANCE FOR BACKUP only DDL waits, not writers; with PROCESS, long statements of
+/// other sessions are seen before the read lock is requested.
 pub const GENTLE_PRIVILEGES: &[Needed] = &[("BACKUP_ADMIN", &[]), ("PROCESS", &[])];
-/// Room a copy takes, as a multiple of the source's tables with their indexes: rows and index entries are about as
-/// large as there, and are there twice while they are merged into larger runs.
+/// Disk space of a copy, as a multiple of the source's tables with their indexes. Rows and index entries are about as
+/// large as on the source, and exist twice while they are merged into larger runs.
 pub const ROOM_FACTOR: u64 = 2;
-/// Below this multiple the copy is refused: it will not fit.
+/// Below this multiple the copy is refused, because it will not fit.
 pub const ROOM_FACTOR_MIN: u64 = 1;
-/// Bytes a second that a copy without a rate limit is taken to reach.
+/// Assumed speed of a copy without a rate limit, in bytes per second.
 pub const BYTES_PER_SECOND: u64 = 50_000_000;
 
-/// The account logged in (quoted, as in GRANT), and which of these global privileges it does not have, roles counted
-/// in.
+/// The account logged in (quoted, as in GRANT), and the global privileges out of `needed` that it lacks. Privileges
+/// through roles count.
 ///
 /// # Errors
 /// The connection fails.
@@ -44,66 +44,66 @@ pub fn missing_privileges(connection: &mut Connection, needed: &[Needed]) -> Res
     Ok((quote_account(&account), missing.into_iter().map(str::to_owned).collect()))
 }
 
-/// The statement that gives the privileges.
+/// The GRANT statement for these privileges.
 #[must_use]
 pub fn grant_statement(missing: &[String], account: &str) -> String {
     format!("GRANT {} ON *.* TO {account};", missing.join(", "))
 }
 
-/// What a copy is going to be.
+/// The copy to check.
 #[derive(Debug, Clone)]
 pub struct CopyCheckInput<'a> {
-    /// Which tables.
+    /// Tables to copy.
     pub tables: &'a TableFilter,
-    /// Free bytes where our data folder lies; None when that is not known.
+    /// Free bytes on the disk of our data folder; None if unknown.
     pub free_bytes: Option<u64>,
-    /// Limit on the speed in bytes a second.
+    /// Rate limit in bytes per second.
     pub rate_bytes_per_second: Option<u64>,
-    /// How old the snapshots may become; None without a lock, where there is no limit.
+    /// Longest age of the snapshots; None for a copy without a lock, which has no limit.
     pub snapshot_max: Option<Duration>,
-    /// With a lock, or without ([`UNLOCKED_COPY_PRIVILEGES`])?
+    /// Whether the copy takes a lock (see [`UNLOCKED_COPY_PRIVILEGES`]).
     pub lock: LockWanted,
 }
 
 /// Whether the copy takes the read lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockWanted {
-    /// For milliseconds.
+    /// Takes it for milliseconds.
     Yes,
-    /// Never.
+    /// Never takes it.
     No,
 }
 
-/// What was found out.
+/// Result of the check.
 #[derive(Debug, Clone, Default)]
 pub struct CopyCheck {
-    /// Tables to be copied.
+    /// Number of tables to copy.
     pub tables: u64,
-    /// Their rows, by the source's statistics.
+    /// Number of their rows, by the source's statistics.
     pub rows: u64,
-    /// Bytes of them on the source's disk, without secondary indexes, by its statistics.
+    /// Their bytes on the source's disk without secondary indexes, by the source's statistics.
     pub data_bytes: u64,
-    /// Bytes of their secondary indexes.
+    /// Bytes of their secondary indexes, by the source's statistics.
     pub index_bytes: u64,
-    /// How long reading them will take, about.
+    /// Estimated time to read them.
     pub duration: Duration,
-    /// How long the source keeps log.
+    /// How long the source keeps its log.
     pub log_kept: LogKept,
-    /// What stands in the way, worst first.
+    /// Problems found, worst first.
     pub problems: Vec<Problem>,
 }
 
-/// What is known of how long a source keeps its log.
+/// What is known about how long a source keeps its log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogKept {
-    /// After how long it purges a log file by itself (`binlog_expire_logs_seconds`); None for never.
+    /// Age at which it purges a log file automatically (`binlog_expire_logs_seconds`); None for never.
     pub expire: Option<Duration>,
-    /// How long ago its oldest log file was begun; None where none was ever purged.
+    /// Age of its oldest log file; None if none was ever purged.
     pub oldest: Option<Duration>,
 }
 
 impl LogKept {
-    /// Files younger than its own setting asks for are gone: somebody purged them by hand, or a script does.
+    /// True if files younger than its own setting are gone: somebody, or a script, purged them.
     #[must_use]
     pub fn purged_by_others(&self) -> bool {
         match (self.expire, self.oldest) {
@@ -113,7 +113,7 @@ impl LogKept {
         }
     }
 
-    /// The shorter of both: what can be counted on. None: nothing says that any is ever purged.
+    /// The shorter of the two: the time that can be relied on. None: nothing indicates that the log is ever purged.
     #[must_use]
     pub fn shortest(&self) -> Option<Duration> {
         self.expire.into_iter().chain(self.oldest).min()
@@ -121,13 +121,13 @@ impl LogKept {
 }
 
 impl CopyCheck {
-    /// Free bytes the copy should find.
+    /// Free bytes that the copy should have.
     #[must_use]
     pub fn bytes_needed(&self) -> u64 {
         self.data_bytes.saturating_add(self.index_bytes).saturating_mul(ROOM_FACTOR)
     }
 
-    /// True when nothing stands in the way.
+    /// True if no problem prevents the copy.
     #[must_use]
     pub fn accepted(&self) -> bool {
         self.problems.iter().all(|problem| problem.severity != Severity::Refused)
@@ -139,10 +139,10 @@ impl CopyCheck {
     }
 }
 
-/// Checks a source. `log_age` is what [`oldest_log_age`] said.
+/// Checks a source. `log_age` is the result of [`oldest_log_age`].
 ///
 /// # Errors
-/// The connection fails; what is wrong with the source is in the result.
+/// The connection fails; problems of the source are in the result.
 pub fn check_copy(
     connection: &mut Connection,
     input: &CopyCheckInput<'_>,
@@ -181,7 +181,7 @@ pub fn check_copy(
 fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut CopyCheck) -> Result<()> {
     let lower = connection.query_value("SELECT @@GLOBAL.lower_case_table_names")?;
     let lower = lower.and_then(|text| text.parse().ok()).unwrap_or(0);
-    // Else figures may be a day old.
+    // Otherwise the statistics may be a day old.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
     let tables = connection.query(
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES \
@@ -200,7 +200,7 @@ fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut Cop
     Ok(())
 }
 
-/// After how many seconds the source purges a log file by itself; 0 for never.
+/// Seconds after which the source purges a log file automatically; 0 for never.
 fn expire_seconds(connection: &mut Connection) -> Result<u64> {
     let variables = connection.query(
         "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_seconds', 'binlog_expire_logs_auto_purge', \
@@ -247,7 +247,7 @@ fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
     }
 }
 
-/// A source that may not keep its log for as long as the copy takes.
+/// Reports a source that may purge its log before the copy has ended.
 fn log_problem(kept: &LogKept, copy: Duration) -> (String, String) {
     let lost = format!(
         "the copy will take about {}; should receiving be interrupted meanwhile, and the log be purged, what we need is gone",
@@ -275,7 +275,7 @@ fn log_problem(kept: &LogKept, copy: Duration) -> (String, String) {
     }
 }
 
-/// A time for people.
+/// Formats a duration for people.
 fn span(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..=119 => format!("{seconds} s"),
@@ -285,8 +285,8 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// How old the oldest log file is on a source that has purged others; None on one that never did. Takes a connection of
-/// its own.
+/// Age of the oldest log file on a source that has purged others; None on a source that never did. Uses its own
+/// connection.
 ///
 /// # Errors
 /// The connection fails, or the account may not read the log.
@@ -299,7 +299,7 @@ pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
     if purged.is_empty() {
         return Ok(None);
     }
-    // Server id 0: not taken for a replica.
+    // With server id 0 the source does not treat us as a replica.
     let mut stream = start_dump(connection, &DumpRequest { non_block: true, ..DumpRequest::new(0, &purged) })?;
     while let Some(event) = stream.next_event()? {
         let what = "COM_BINLOG_DUMP_GTID";
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(kept(Some(3600), Some(7200)), (false, Some(3600)));
     }
 
-    /// A source purged by hand a minute ago was said to keep its log for 0.0 hours.
+    /// Regression: a source purged by hand a minute ago was reported to keep its log for 0.0 hours.
     #[test]
     fn what_is_known_of_the_log_is_told_apart() {
         let (minutes, month) = (Duration::from_secs(250), Duration::from_secs(30 * 86_400));

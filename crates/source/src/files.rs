@@ -1,4 +1,4 @@
-//! Binlog files as a source: one file, or every file an index names, in order.
+//! Binlog files as a source: one file, or all files that an index lists, in order.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,40 +8,40 @@ use std::sync::Arc;
 use binlog::reader::{BinlogFile, FileEvent, MAGIC, MAGIC_ENCRYPTED};
 use binlog::{BinlogError, Rotate, event_type};
 
-/// What can go wrong with binlog files.
+/// Errors of reading binlog files.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// A file could not be read.
     #[error("{path}: {error}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// Neither a log nor an index.
+    /// The file is neither a log nor an index.
     #[error("{}: an empty file, neither a binary log nor an index", path.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A file is damaged or not one we read.
+    /// A file is damaged or of an unsupported format.
     #[error(transparent)]
     Binlog(#[from] BinlogError),
-    /// Files that do not follow on one another.
+    /// Files that are not consecutive.
     #[error("{message}")]
     Order {
-        /// Which.
+        /// Which files, and why.
         message: String,
     },
 }
 
 type Result<T> = std::result::Result<T, FileError>;
 
-/// Larger index files are refused; a million binlogs would fit.
+/// Largest accepted index file in bytes; enough for a million binlogs.
 const INDEX_LEN_MAX: u64 = 32 << 20;
 
-/// Events of binlog files, one after the other.
+/// Events of binlog files in order.
 #[derive(Debug)]
 pub struct FileSource {
     paths: Vec<PathBuf>,
@@ -49,17 +49,17 @@ pub struct FileSource {
     at: usize,
     file: BinlogFile,
     file_len: u64,
-    /// Where the event last handed out ends.
+    /// End offset of the last returned event.
     end_offset: u64,
-    /// The file that the open one's Rotate event names.
+    /// File that the Rotate event of the open file names.
     announced: Option<String>,
-    /// Hand out nothing more: the end, or an error.
+    /// True if there are no more events: at the end, or after an error.
     done: bool,
 }
 
 impl FileSource {
-    /// Opens `path`: a binlog, or an index that lists binlogs (relative ones are sought beside it). Looks at the file's
-    /// first bytes, not at its name.
+    /// Opens `path`: a binlog, or an index that lists binlogs (relative paths are relative to its folder). The file's
+    /// first bytes decide, not its name.
     pub fn open(path: &Path) -> Result<FileSource> {
         let io_error = |error| FileError::File { path: path.to_owned(), error };
         let mut head = Vec::new();
@@ -71,18 +71,18 @@ impl FileSource {
         Ok(FileSource { file, file_len, paths, at: 0, end_offset: 0, announced: None, done: false })
     }
 
-    /// The files, in order.
+    /// Paths of the files, in order.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Name of the open file, without its folder.
+    /// Name of the open file without its folder.
     pub fn file_name(&self) -> &Arc<str> {
         self.file.name()
     }
 
-    /// The next event with its place, or `None` at the end of the last file. Each file begins with its format
-    /// description. After an error nothing more comes.
+    /// Returns the next event with its position, or `None` at the end of the last file. Each file begins with its
+    /// format description. After an error it returns no more events.
     pub fn next_event(&mut self) -> Result<Option<FileEvent<'_>>> {
         while !self.done && self.end_offset >= self.file_len {
             self.done = true;
@@ -106,7 +106,7 @@ impl FileSource {
         Ok(event)
     }
 
-    /// Opens the next file; false when there is none.
+    /// Opens the next file; false if there is none.
     fn next_file(&mut self) -> Result<bool> {
         self.at += 1;
         let Some(path) = self.paths.get(self.at) else { return Ok(false) };
@@ -130,7 +130,7 @@ fn open(path: &Path) -> Result<(BinlogFile, u64)> {
     Ok((file, metadata.len()))
 }
 
-/// Reads an index file; what is not text with existing files is said to be no binlog.
+/// Reads an index file; content that does not name existing files is reported as not a binlog.
 fn index_entries(path: &Path, head: Vec<u8>) -> Result<Vec<PathBuf>> {
     let io_error = |error| FileError::File { path: path.to_owned(), error };
     let not_ours = || FileError::Binlog(BinlogError::NotABinlog { found: head.clone() });
@@ -144,7 +144,7 @@ fn index_entries(path: &Path, head: Vec<u8>) -> Result<Vec<PathBuf>> {
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let entry = folder.join(line);
         if !entry.is_file() {
-            // A first line that names nothing: more likely a wrong file than a lost binlog.
+            // If the first line names no file, this is more likely a wrong file than a missing binlog.
             return Err(if paths.is_empty() && !line.contains('.') {
                 not_ours()
             } else {

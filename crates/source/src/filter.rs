@@ -1,52 +1,52 @@
-//! Which tables of a server are meant.
+//! Selection of tables of a server.
 
 use std::sync::Arc;
 
 use base::ReplicationFilters;
 
-/// Tables by the names they have here; without names all that are replicated.
+/// Tables by their names here; without names all replicated tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFilter {
-    /// Database (any when absent) and table (`*` for all of the database).
+    /// Database (any if absent) and table (`*` for all tables of the database).
     pub tables: Vec<(Option<String>, String)>,
-    /// What of the source is replicated, and under which names.
+    /// Filters that decide which tables of the source are replicated, and under which names.
     pub filters: Arc<ReplicationFilters>,
 }
 
 impl TableFilter {
-    /// Reads `SCHEMA.TABLE`, `SCHEMA.*` or `TABLE`, each name bare or in backticks.
+    /// Parses `SCHEMA.TABLE`, `SCHEMA.*` or `TABLE`; each name is bare or in backticks.
     #[must_use]
     pub fn parse<S: AsRef<str>>(names: &[S]) -> TableFilter {
         let tables = names.iter().map(|name| parse_name(name.as_ref())).collect();
         TableFilter { tables, filters: Arc::default() }
     }
 
-    /// The same of what these filters replicate.
+    /// Limits the selection to what these filters replicate.
     #[must_use]
     pub fn of(self, filters: &Arc<ReplicationFilters>) -> TableFilter {
         TableFilter { filters: Arc::clone(filters), ..self }
     }
 
-    /// The name here of the database of a table of the source, where that is replicated and meant.
+    /// The local database name for a table of the source; None if the table is not replicated or not selected.
     #[must_use]
     pub fn place_of<'a>(&'a self, db: &'a str, table: &str, lower_case_table_names: u8) -> Option<&'a str> {
         let here = self.filters.place_of(db, table, lower_case_table_names)?;
         self.matches(here, table, lower_case_table_names).then_some(here)
     }
 
-    /// Whether every table that is replicated is meant.
+    /// True if all replicated tables are selected.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// Whether the table of this name here is meant. Names are compared as `lower_case_table_names` has it.
+    /// True if the table of this local name is selected. Names are compared by the rule of `lower_case_table_names`.
     #[must_use]
     pub fn matches(&self, db: &str, table: &str, lower_case_table_names: u8) -> bool {
         self.is_all() || self.tables.iter().any(|wanted| one_matches(wanted, db, table, lower_case_table_names))
     }
 
-    /// The first name that none of `tables` answers to.
+    /// The first name that matches none of `tables`.
     #[must_use]
     pub fn unmatched<'a>(
         &self,
@@ -83,7 +83,7 @@ fn parse_name(text: &str) -> (Option<String>, String) {
                 part.push('`');
             }
             '`' => quoted = !quoted,
-            // Only the first dot separates: a bare table name may hold more of them.
+            // Only the first dot separates: a bare table name may contain more dots.
             '.' if !quoted && parts.is_empty() => parts.push(std::mem::take(&mut part)),
             other => part.push(other),
         }

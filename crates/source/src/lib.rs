@@ -1,8 +1,8 @@
-//! Where the log comes from: a MySQL source over its protocol, or binlog files.
+//! Origins of the log: a MySQL source over its protocol, or binlog files.
 //!
 //! In: a connection, or files.
 //! Out: binlog events (borrowed, never copied one by one), the preflight report.
-//! Never here: interpretation of events, the relay log, retries (the caller decides when to connect again).
+//! Never here: interpretation of events, the relay log, retries (the caller decides when to reconnect).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

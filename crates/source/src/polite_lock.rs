@@ -1,51 +1,51 @@
-//! Locks that keep a server's writers waiting, asked for so that they wait for a moment only (invariant 24).
+//! Locks that block a server's writers, requested so that writers wait only for a moment (invariant 24).
 //!
-//! In: the connection that is to hold the lock, another one to the same server beside it. Out: the lock, or that it was
-//! not had within the time one try may take. Never here: a try that goes on when its time is over, a pause.
+//! In: the connection that should hold the lock, and a second one to the same server. Out: the lock, or that it was not
+//! granted within the time of one try. Never here: a try that continues after its time, a pause.
 //!
-//! `lock_wait_timeout` counts whole seconds, and a try may be without hope long before: where a transaction has a row
+//! `lock_wait_timeout` counts whole seconds, but a try may be hopeless long before that. If a transaction holds a row
 //! that a statement of another one waits for, FLUSH TABLES WITH READ LOCK waits for that statement, the transaction's
-//! next statement waits behind FLUSH TABLES, and the server sees no deadlock in it. Such a try is had at once or not
-//! before `innodb_lock_wait_timeout` (50 s). So a try is ended from beside with KILL QUERY, which needs no privilege
-//! among connections of one account; it begins when nobody waits for a row, if such a moment is seen; and it grows from
-//! try to try only where no row waits are seen at its end: then it is statements that hold it off, and longer tries
-//! outwait those.
+//! next statement waits behind FLUSH TABLES, and the server does not detect the deadlock. Such a try is granted at once
+//! or not before `innodb_lock_wait_timeout` (50 s). So a try is ended from the second connection with KILL QUERY, which
+//! needs no privilege among connections of one account. It begins when nobody waits for a row, if such a moment is
+//! observed. The limit grows from try to try only if no row waits are seen at its end: then statements delay it, and
+//! longer tries outwait those.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use client::{Connection, Result};
 
-/// ER_LOCK_WAIT_TIMEOUT and ER_QUERY_INTERRUPTED: the try was ended by its limit.
+/// ER_LOCK_WAIT_TIMEOUT and ER_QUERY_INTERRUPTED: the try reached its limit.
 const ENDED: [u16; 2] = [1205, 1317];
-/// How long the first try takes at most.
+/// Limit of the first try.
 const FIRST_TRY: Duration = Duration::from_millis(100);
-/// How long one takes that begins while somebody waits for a row.
+/// Limit of a try that begins while somebody waits for a row.
 const HOPEFUL_TRY: Duration = Duration::from_millis(40);
-/// One try in so many is as long as allowed: somebody may wait for rows all the time besides what holds the lock off.
+/// One try in this many is as long as allowed, because row waits may never stop while something else delays the lock.
 const LONGEST_EVERY: u32 = 50;
-/// How long a moment without row waits is looked for, and how often.
+/// How long to search for a moment without row waits, and the interval of the checks.
 const QUIET_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// How a try went.
+/// Outcome of a try.
 #[derive(Clone, Copy, Debug)]
 pub struct LockTry {
-    /// Since when writers may have waited for it.
+    /// Time of the request: writers may have waited since then.
     pub asked: Instant,
-    /// For how long, by the time the lock was had or let go.
+    /// Time until the lock was granted or given up.
     pub waited: Duration,
-    /// Whether the lock is held.
+    /// True if the lock is held.
     pub had: bool,
-    /// Not had, and statements wait for rows: more tries help, longer ones do not.
+    /// True if it was not granted and statements wait for rows: more tries help, longer ones do not.
     pub row_waits: bool,
 }
 
-/// The longest pause between tries while statements wait for rows: the next moment may be the right one, and a try is
+/// Longest pause between tries while statements wait for rows: the next moment may be the right one, and a try is
 /// short.
 pub const ROW_WAITS_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long each of a row of tries may take.
+/// Time limits for a series of tries.
 #[derive(Debug)]
 pub struct LockTries {
     longest: Duration,
@@ -54,23 +54,23 @@ pub struct LockTries {
 }
 
 impl LockTries {
-    /// `longest`: what a single try may take.
+    /// `longest`: limit of a single try.
     #[must_use]
     pub fn new(longest: Duration) -> LockTries {
         LockTries { longest, limit: FIRST_TRY.min(longest), tries: 0 }
     }
 
-    /// What `lock_wait_timeout` is to be set to, in seconds: it ends a try that KILL QUERY does not reach.
+    /// Value for `lock_wait_timeout` in seconds: it ends a try that KILL QUERY does not reach.
     #[must_use]
     pub fn timeout_seconds(&self) -> u64 {
         self.longest.as_secs() + u64::from(self.longest.subsec_nanos() > 0)
     }
 
-    /// Asks for a lock with `sql` on `connection`; `beside` is idle. Where it was not had in this try's time nothing is
-    /// held and nobody waits for it any more.
+    /// Requests a lock with `sql` on `connection`; `beside` is idle. If it is not granted within the limit of this try,
+    /// nothing is held and no request is left waiting.
     ///
     /// # Errors
-    /// What either connection says but that the time was over.
+    /// Any error of either connection, except that the limit was reached.
     pub fn lock(&mut self, connection: &mut Connection, beside: &mut Connection, sql: &str) -> Result<LockTry> {
         self.tries += 1;
         let full = self.tries.is_multiple_of(LONGEST_EVERY);
@@ -90,16 +90,15 @@ impl LockTries {
     }
 }
 
-/// Executes a statement; false when it took longer than `limit`, or than its own timeout, and was ended. `beside` is
+/// Executes a statement; false if it was ended because it took longer than `limit` or its own timeout. `beside` is
 /// another connection of the same account.
 ///
 /// # Errors
-/// What the server says of the statement, if not that it was ended. Where it cannot be ended from beside, its own
-/// timeout decides.
+/// Any error of the statement, except that it was ended. If `beside` cannot end it, its own timeout applies.
 pub fn exec_within(connection: &mut Connection, beside: &mut Connection, sql: &str, limit: Duration) -> Result<bool> {
     let kill = format!("KILL QUERY {}", connection.connection_id());
     let (done, wait) = mpsc::channel::<()>();
-    // The one that kills has ended before the connection is used again: KILL QUERY does nothing to one that is idle.
+    // The killing thread ends before the connection is used again: KILL QUERY does nothing to an idle connection.
     let outcome = std::thread::scope(|scope| {
         scope.spawn(move || {
             if wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -113,7 +112,7 @@ pub fn exec_within(connection: &mut Connection, beside: &mut Connection, sql: &s
     match outcome {
         Ok(_) => Ok(true),
         Err(error) if error.server_code().is_some_and(|code| ENDED.contains(&code)) => {
-            // The kill may come when the lock was just granted.
+            // The kill may arrive just after the lock was granted.
             connection.exec("UNLOCK TABLES")?;
             Ok(false)
         }
@@ -121,7 +120,7 @@ pub fn exec_within(connection: &mut Connection, beside: &mut Connection, sql: &s
     }
 }
 
-/// True when nobody waits for a row; false when no such moment was seen for a while.
+/// True if nobody waits for a row; false if no such moment was observed for a while.
 fn is_quiet(connection: &mut Connection) -> Result<bool> {
     let until = Instant::now() + QUIET_WITHIN;
     while row_waits(connection)? > 0 {
@@ -133,7 +132,7 @@ fn is_quiet(connection: &mut Connection) -> Result<bool> {
     Ok(true)
 }
 
-/// Statements that wait for a row at present; 0 where the server does not say.
+/// Number of statements that currently wait for a row; 0 if the server does not report it.
 fn row_waits(connection: &mut Connection) -> Result<u64> {
     let result = connection.query("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")?;
     Ok(result.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Whether a source can be followed: asks much, changes nothing, and names for each problem the statement that helps.
+//! Check whether a source can be followed: changes nothing, and names for each problem the statement that solves it.
 
 use std::fmt;
 
@@ -11,36 +11,36 @@ use client::{ClientError, Connection, Result, ResultSet};
 
 /// Exit code of a refused preflight.
 pub const EXIT_REFUSED: i32 = 4;
-/// Exit code where the source no longer has what we need (MySQL's error 1236).
+/// Exit code if the source no longer has the transactions that we need (MySQL's error 1236).
 pub const EXIT_PURGED: i32 = 5;
-/// Oldest version followed.
+/// Oldest supported version.
 const VERSION_MIN: u32 = 80_000;
-/// First version beyond those tested.
+/// First version that is newer than those tested.
 const VERSION_UNTESTED: u32 = 90_800;
-/// Round trips of the clock measurement.
+/// Number of round trips of the clock measurement.
 const CLOCK_ROUNDS: u32 = 7;
 
-/// What we are and have.
+/// Our identity and the transactions that we have.
 #[derive(Debug, Clone, Copy)]
 pub struct PreflightInput<'a> {
     /// Our server id.
     pub server_id: u32,
-    /// Our uuid, so that an earlier connection of ours is not taken for another replica.
+    /// Our uuid, so that an earlier connection of ours does not count as another replica.
     pub uuid: Option<Uuid>,
-    /// What is replayed.
+    /// GTIDs replayed.
     pub executed: &'a GtidSet,
-    /// What lies in the relay log.
+    /// GTIDs in the relay log.
     pub retrieved: &'a GtidSet,
-    /// Nothing was ever replayed into the store.
+    /// True if nothing was ever replayed into the store.
     pub store_empty: bool,
 }
 
-/// What was found.
+/// Result of the check.
 #[derive(Debug, Clone)]
 pub struct PreflightReport {
-    /// The server behind the connection.
+    /// Facts about the source.
     pub facts: SourceFacts,
-    /// What stands in the way, worst first.
+    /// Problems found, worst first.
     pub problems: Vec<Problem>,
 }
 
@@ -48,54 +48,54 @@ pub struct PreflightReport {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct SourceFacts {
-    /// E.g. `9.7.4`.
+    /// Version, e.g. `9.7.4`.
     pub version: String,
     /// `@@server_uuid`; `None` for MariaDB.
     pub server_uuid: Option<Uuid>,
     /// `@@server_id`.
     pub server_id: u32,
-    /// 0 names compare as written, 1 stored in lower case, 2 compared in lower case.
+    /// 0: names compare as written; 1: stored in lower case; 2: compared in lower case.
     pub lower_case_table_names: u8,
-    /// `CRC32` or `NONE`.
+    /// Binlog checksum, `CRC32` or `NONE`.
     pub binlog_checksum: String,
     /// `@@global.gtid_executed`.
     pub gtid_executed: GtidSet,
-    /// `@@global.gtid_owned`: transactions under way. One that waits for a semi-synchronous acknowledgement is in the
-    /// source's log, and may be in ours, but not in its gtid_executed yet.
+    /// `@@global.gtid_owned`: transactions in progress. One that waits for a semi-synchronous acknowledgement is in the
+    /// source's log, and may be in ours, but is not yet in the source's gtid_executed.
     pub gtid_owned: GtidSet,
     /// `@@global.gtid_purged`.
     pub gtid_purged: GtidSet,
-    /// The source's clock against ours.
+    /// Difference between the source's clock and ours.
     pub clock: Option<ClockDifference>,
-    /// Semi-synchronous replication: on, off, or not installed.
+    /// Semi-synchronous replication: on, off, or (None) not installed.
     pub semi_sync: Option<bool>,
     /// The account logged in, e.g. `'repl'@'%'`.
     pub account: String,
-    /// TLS version and cipher.
+    /// TLS version and cipher; None without TLS.
     pub tls: Option<String>,
 }
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Replication must not start.
     Refused,
-    /// It works, but somebody should look.
+    /// Replication works, but the problem needs attention.
     Warning,
-    /// Good to know.
+    /// For information.
     Note,
 }
 
-/// One problem.
+/// A problem of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong.
+    /// Description of the problem.
     pub what: String,
-    /// The statement or option that helps; may be empty.
+    /// Statement or option that solves it; may be empty.
     pub fix: String,
-    /// How bad.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// Exit code when it stops the program; 0 where it does not.
+    /// Exit code if the problem stops the program; otherwise 0.
     pub exit_code: i32,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Problem {
 }
 
 impl PreflightReport {
-    /// True when nothing stands in the way.
+    /// True if no problem prevents replication.
     pub fn accepted(&self) -> bool {
         self.exit_code() == 0
     }
@@ -137,7 +137,7 @@ impl PreflightReport {
     }
 }
 
-/// Checks a source. An `Err` is a failing connection; what is wrong with the source itself is in the report.
+/// Checks a source. An `Err` means that the connection failed; problems of the source itself are in the report.
 pub fn check(connection: &mut Connection, input: PreflightInput<'_>) -> Result<PreflightReport> {
     let version = connection.server_version().to_owned();
     let facts = SourceFacts { version: version.clone(), tls: connection.tls_description(), ..SourceFacts::default() };
@@ -160,7 +160,7 @@ pub fn check(connection: &mut Connection, input: PreflightInput<'_>) -> Result<P
     Ok(report)
 }
 
-/// False when there is no point in asking on.
+/// Returns false if further checks are pointless.
 fn check_version(report: &mut PreflightReport, version: &str) -> bool {
     match version_number(version) {
         Some(number) if number < VERSION_MIN => {
@@ -180,7 +180,7 @@ fn check_version(report: &mut PreflightReport, version: &str) -> bool {
     }
 }
 
-/// Global variables by name; one that the server does not have is empty.
+/// Global variables by name; a variable that the server does not have is empty.
 struct Variables(ResultSet);
 
 impl Variables {
@@ -210,7 +210,7 @@ impl Variables {
 }
 
 fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut PreflightReport) -> Result<()> {
-    // First those under way: what ends meanwhile is then in one of the two.
+    // Read gtid_owned first: a transaction that ends in between is then in one of the two.
     let owned = connection.query("SELECT @@global.gtid_owned")?.text(0, 0).unwrap_or_default();
     let sets = connection.query("SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()")?;
     let set = |column| -> Result<GtidSet> {
@@ -261,7 +261,7 @@ fn check_log_settings(variables: &Variables, report: &mut PreflightReport) {
     }
 }
 
-/// The way to gtid_mode=ON goes step by step.
+/// The statements that lead to gtid_mode=ON step by step.
 fn gtid_mode_steps(mode: &str, enforce: &str) -> String {
     let mut steps = String::new();
     if enforce != "ON" {
@@ -275,7 +275,7 @@ fn gtid_mode_steps(mode: &str, enforce: &str) -> String {
     steps.trim_end().to_owned()
 }
 
-/// `repl@%` as `'repl'@'%'`.
+/// Quotes `repl@%` as `'repl'@'%'`.
 pub(crate) fn quote_account(account: &str) -> String {
     let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
     let quote = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
@@ -296,21 +296,21 @@ fn check_privileges(connection: &mut Connection, report: &mut PreflightReport) -
     Ok(())
 }
 
-/// What following needs; nothing else serves for them.
+/// Privileges required for following; no others suffice.
 const FOLLOW_PRIVILEGES: &[Needed] = &[("REPLICATION SLAVE", &[]), ("REPLICATION CLIENT", &[]), ("SELECT", &[])];
 
-/// The lines of SHOW GRANTS for the account logged in, with what its active roles give.
+/// The lines of SHOW GRANTS for the account logged in, including privileges from its active roles.
 pub(crate) fn grants_of(connection: &mut Connection) -> Result<Vec<String>> {
     let roles = connection.query_value("SELECT CURRENT_ROLE()")?.filter(|roles| roles != "NONE");
     let grants = match roles {
-        // Without USING the privileges that come through roles are not listed.
+        // Without USING, privileges from roles are not listed.
         Some(roles) => connection.query(&format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}"))?,
         None => connection.query("SHOW GRANTS FOR CURRENT_USER()")?,
     };
     Ok((0..grants.rows.len()).filter_map(|row| grants.text(row, 0)).collect())
 }
 
-/// Which of the needed global privileges no line of SHOW GRANTS gives.
+/// The global privileges out of `needed` that no line of SHOW GRANTS grants.
 pub(crate) fn missing_of(grants: &[String], needed: &[Needed]) -> Vec<&'static str> {
     let mut missing = needed.to_vec();
     for grant in grants {
@@ -342,7 +342,7 @@ fn check_server_id(
         let what = format!("our server id {ours} is the source's own");
         report.refuse(what, "choose another: --server-id=N");
     }
-    // SHOW REPLICAS needs REPLICATION SLAVE, whose lack is reported already; it came with 8.0.22.
+    // SHOW REPLICAS exists since 8.0.22 and needs REPLICATION SLAVE, whose lack is already reported.
     let replicas = match connection.query("SHOW REPLICAS") {
         Err(error) if error.server_code() == Some(1064) => connection.query("SHOW SLAVE HOSTS"),
         answer => answer,
@@ -365,7 +365,7 @@ fn check_server_id(
     Ok(())
 }
 
-/// A set in which a thread's number stands behind each GTID: `uuid:5#38:6#39`.
+/// Parses a set in which a thread number follows each GTID: `uuid:5#38:6#39`.
 fn parse_owned(text: &str) -> Option<GtidSet> {
     let mut parts = text.split('#');
     let mut set = parts.next().unwrap_or_default().to_owned();
@@ -375,7 +375,7 @@ fn parse_owned(text: &str) -> Option<GtidSet> {
     set.parse().ok()
 }
 
-/// As rpl_binlog_sender.cc (`check_start_file`): what the source executed or owns, we may have.
+/// As rpl_binlog_sender.cc (`check_start_file`): we may have what the source executed or owns.
 fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
     let mut ours = input.executed.clone();
     ours.union_with(input.retrieved);
@@ -429,7 +429,7 @@ mod tests {
         let grants =
             lines(&["GRANT USAGE ON *.* TO `r`@`%`", "GRANT SELECT ON `a`.* TO `r`@`%`", "GRANT `x`@`%` TO `r`@`%`"]);
         assert_eq!(missing_privileges(&grants), ["REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT"]);
-        // A grant of columns or of a like-named privilege is not the global one.
+        // A grant on columns, or of a privilege with a similar name, is not the global one.
         let grants = lines(&["GRANT REPLICATION_APPLIER,SELECT ON *.* TO `r`@`%`"]);
         assert_eq!(missing_privileges(&grants), ["REPLICATION SLAVE", "REPLICATION CLIENT"]);
     }
@@ -475,7 +475,7 @@ mod tests {
         assert!(gtid_report(&format!("{A}:1-10"), &format!("{A}:1-3"), &format!("{A}:1-3")).accepted());
     }
 
-    /// Found by power cuts under semi-synchronous replication: the source sends a transaction before it has executed it.
+    /// Found by power cuts under semi-synchronous replication: the source sends a transaction before it executes it.
     #[test]
     fn transactions_under_way_are_not_errant() {
         const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";

@@ -1,4 +1,4 @@
-//! The dump: everything a replica says before the log flows, and the flow itself.
+//! Binlog dump: the commands that a replica sends first, and the event stream.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use base::{GtidSet, Uuid};
 use client::{ClientError, Connection, DumpPacket, Interrupter, Result};
 use wire::command::{self, DumpEvent, Registration, parse_dump_event};
 
-/// What to ask the source for.
+/// Parameters of a dump.
 #[derive(Debug, Clone)]
 pub struct DumpRequest<'a> {
-    /// Our server id; unique among the source's replicas.
+    /// Our server id; must be unique among the source's replicas.
     pub server_id: u32,
-    /// Our uuid: a second dump under the same uuid ends the first.
+    /// Our uuid: a second dump with the same uuid ends the first.
     pub uuid: Option<Uuid>,
-    /// What we have already (executed and received): the source leaves it out.
+    /// GTIDs that we already have (executed and received): the source skips them.
     pub executed: &'a GtidSet,
-    /// How often a silent source shows that it lives; zero for never.
+    /// Interval at which an idle source sends heartbeats; zero for none.
     pub heartbeat_period: Duration,
     /// Host name for SHOW REPLICAS.
     pub register_host: &'a str,
     /// Port for SHOW REPLICAS.
     pub register_port: u16,
-    /// Ask for semi-synchronous replication; see [`DumpStream::semi_sync`] for the answer.
+    /// Request semi-synchronous replication; see [`DumpStream::semi_sync`] for the answer.
     pub semi_sync: bool,
-    /// End at the end of the log instead of waiting for more.
+    /// End at the end of the log instead of waiting for more events.
     pub non_block: bool,
 }
 
 impl<'a> DumpRequest<'a> {
-    /// A waiting, asynchronous dump with a heartbeat each second.
+    /// A blocking, asynchronous dump with a heartbeat every second.
     pub fn new(server_id: u32, executed: &'a GtidSet) -> Self {
         DumpRequest {
             server_id,
@@ -65,8 +65,8 @@ pub fn start_dump(mut connection: Connection, request: &DumpRequest<'_>) -> Resu
     Ok(DumpStream { connection, semi_sync, ended: false })
 }
 
-/// Heartbeat, checksum ability and uuid, under the names of old and new servers, in one statement. Without the checksum
-/// announcement a source that writes checksums refuses the dump.
+/// Sets heartbeat, checksum ability and uuid, with the names of old and new servers, in one statement. Without the
+/// checksum announcement, a source that writes checksums refuses the dump.
 fn session_settings(request: &DumpRequest<'_>) -> String {
     let heartbeat_ns = request.heartbeat_period.as_nanos().min(4_294_967_000_000_000);
     let mut sql = String::from("SET ");
@@ -81,8 +81,9 @@ fn session_settings(request: &DumpRequest<'_>) -> String {
     sql
 }
 
-/// Whether the source has semi-synchronous replication installed; if so, announces us. Off does not count as no: switched
-/// on later, the source waits for those that announced themselves when they connected (as MySQL's replicas do).
+/// Returns true if the source has semi-synchronous replication installed, and then registers us for it. If it is off,
+/// register too: if it is switched on later, the source waits for replicas that registered when they connected (as
+/// MySQL's replicas do).
 fn ask_for_semi_sync(connection: &mut Connection) -> Result<bool> {
     if semi_sync_state(connection)?.is_none() {
         return Ok(false);
@@ -91,7 +92,7 @@ fn ask_for_semi_sync(connection: &mut Connection) -> Result<bool> {
     Ok(true)
 }
 
-/// Semi-synchronous replication on the source: on, off, or not installed.
+/// State of semi-synchronous replication on the source: on, off, or (None) not installed.
 pub fn semi_sync_state(connection: &mut Connection) -> Result<Option<bool>> {
     let answer = connection.query(
         "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('rpl_semi_sync_source_enabled', 'rpl_semi_sync_master_enabled')",
@@ -100,7 +101,7 @@ pub fn semi_sync_state(connection: &mut Connection) -> Result<Option<bool>> {
     Ok((!states.is_empty()).then(|| states.iter().any(|state| state == "ON" || state == "1")))
 }
 
-/// `8.0.36-log` as 80036.
+/// Parses `8.0.36-log` as 80036.
 pub fn version_number(text: &str) -> Option<u32> {
     let numeric = text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
     let mut parts = numeric.split('.').map(|part| part.parse::<u32>().ok());
@@ -110,7 +111,7 @@ pub fn version_number(text: &str) -> Option<u32> {
     major.checked_mul(10_000)?.checked_add(minor.checked_mul(100)?)?.checked_add(patch)
 }
 
-/// The log as it comes.
+/// The event stream of a dump.
 #[derive(Debug)]
 pub struct DumpStream {
     connection: Connection,
@@ -119,11 +120,10 @@ pub struct DumpStream {
 }
 
 impl DumpStream {
-    /// The next event, borrowed from the read buffer (valid until the next call).
-    /// `None` is the end of a non-blocking dump.
-    /// Heartbeats come as events (types 27 and 41); the first two events are an artificial Rotate and the format
-    /// description.
-    /// After a [`ClientError::ReadTimeout`] the stream can be read on; after any other error it cannot.
+    /// Returns the next event, borrowed from the read buffer (valid until the next call). `None` is the end of a
+    /// non-blocking dump. Heartbeats are returned as events (types 27 and 41); the first two events are an artificial
+    /// Rotate and the format description. After a [`ClientError::ReadTimeout`] the stream is still readable; after any
+    /// other error it is not.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<DumpEvent<'_>>> {
         if self.ended {
@@ -138,12 +138,12 @@ impl DumpStream {
         }
     }
 
-    /// True when the next event can be had without a system call, so without waiting.
+    /// True if the next event is available without a system call, and so without waiting.
     pub fn buffered(&mut self) -> bool {
         !self.ended && self.connection.has_packet()
     }
 
-    /// Acknowledges everything up to the end of the event at `position` in the source's `file`: it is durable here.
+    /// Acknowledges everything up to the end of the event at `position` in the source's `file` as durable here.
     pub fn ack(&mut self, file: &str, position: u64) -> Result<()> {
         if !self.semi_sync {
             return Err(ClientError::usage("an acknowledgement on a dump that is not semi-synchronous"));
@@ -151,7 +151,7 @@ impl DumpStream {
         self.connection.send_aside(|out| command::put_semi_sync_ack(out, file, position))
     }
 
-    /// Whether the source has semi-synchronous replication on and took us in.
+    /// True if the source has semi-synchronous replication on and accepted us for it.
     pub fn semi_sync(&self) -> bool {
         self.semi_sync
     }
@@ -161,12 +161,12 @@ impl DumpStream {
         self.connection.interrupter()
     }
 
-    /// Limit for one read; should be at least twice the heartbeat period.
+    /// Sets the limit for one read; should be at least twice the heartbeat period.
     pub fn set_read_timeout(&mut self, timeout: Option<Duration>) -> Result<()> {
         self.connection.set_read_timeout(timeout)
     }
 
-    /// The connection's id on the source.
+    /// Id of the connection on the source.
     pub fn connection_id(&self) -> u32 {
         self.connection.connection_id()
     }
