@@ -1,4 +1,4 @@
-//! The client's side of authentication, as a machine stepped with the server's packets.
+//! Client side of authentication, as a state machine stepped with the server's packets.
 
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
@@ -8,24 +8,24 @@ use crate::response::{ErrPacket, OkPacket};
 use crate::rsa::PublicKey;
 use crate::{Result, WireError};
 
-/// Bytes of the random seed one RSA encryption takes.
+/// Length in bytes of the random seed of one RSA encryption.
 pub const SEED_LEN: usize = 20;
 
-/// The plugins this client knows.
+/// Authentication plugins that this client supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plugin {
-    /// The default since 8.0.
+    /// caching_sha2_password, the default since 8.0.
     CachingSha2,
-    /// The default until 5.7, and MariaDB's.
+    /// mysql_native_password, the default up to 5.7 and MariaDB's.
     Native,
-    /// SHA-256 without a cache.
+    /// sha256_password: SHA-256 without a cache.
     Sha256,
-    /// The operating system's user, over a unix socket.
+    /// auth_socket: the user of the operating system, over a unix socket.
     Socket,
 }
 
 impl Plugin {
-    /// By the name on the wire. The clear-text and dialog plugins are refused on purpose.
+    /// Finds a plugin by its name in the protocol. The clear-text and dialog plugins are refused on purpose.
     pub fn from_name(name: &str) -> Option<Plugin> {
         Some(match name {
             "caching_sha2_password" => Plugin::CachingSha2,
@@ -36,7 +36,7 @@ impl Plugin {
         })
     }
 
-    /// The name on the wire.
+    /// Name of the plugin in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Plugin::CachingSha2 => "caching_sha2_password",
@@ -47,33 +47,33 @@ impl Plugin {
     }
 }
 
-/// How a login may go on.
+/// Credentials and what the transport allows for a login.
 #[derive(Debug, Clone)]
 pub struct AuthOptions {
     /// The password; empty for none.
     pub password: String,
-    /// TLS or a unix socket: the password itself may be sent.
+    /// True for TLS or a unix socket: the password itself may be sent.
     pub secure_transport: bool,
-    /// The server's key, from a file.
+    /// The server's RSA key, read from a file.
     pub server_public_key: Option<PublicKey>,
-    /// Ask the server for its key where none is at hand (trusts whoever answers, so off by default).
+    /// Request the server's key if no file has it (trusts whoever answers, so off by default).
     pub get_server_public_key: bool,
 }
 
-/// What to do after a packet.
+/// Action after a packet of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AuthStep {
     /// Send this payload, then read.
     Send(Vec<u8>),
     /// Read the next packet.
     Read,
-    /// Logged in.
+    /// The login succeeded.
     Done(OkPacket),
-    /// Refused.
+    /// The server refused the login.
     Refused(ErrPacket),
 }
 
-/// One login.
+/// State of one login.
 #[derive(Debug)]
 pub struct Authenticator {
     options: AuthOptions,
@@ -84,8 +84,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Begins with the plugin of the greeting; an unknown or empty one begins with caching_sha2_password (the server then
-    /// asks to switch), which is what MySQL's clients do.
+    /// Begins with the plugin of the greeting. If it is unknown or empty, begins with caching_sha2_password, as MySQL's
+    /// clients do; the server then asks to switch.
     pub fn new(options: AuthOptions, greeting_plugin: &str, nonce: &[u8]) -> Self {
         let plugin = Plugin::from_name(greeting_plugin).unwrap_or(Plugin::CachingSha2);
         Authenticator { options, plugin, nonce: nonce.to_vec(), key_requested: false, switched: false }
@@ -96,7 +96,7 @@ impl Authenticator {
         self.plugin
     }
 
-    /// The plugin's first answer, for the login packet.
+    /// The plugin's first answer, sent in the login packet.
     pub fn first_response(&mut self, seed: &[u8; SEED_LEN]) -> Result<Vec<u8>> {
         let password = self.options.password.as_bytes();
         match self.plugin {
@@ -109,7 +109,7 @@ impl Authenticator {
         }
     }
 
-    /// Steps with the server's next packet.
+    /// Handles the server's next packet.
     pub fn step(&mut self, payload: &[u8], seed: &[u8; SEED_LEN]) -> Result<AuthStep> {
         match payload.first() {
             Some(0x00) => OkPacket::parse(payload).map(AuthStep::Done),
@@ -149,7 +149,7 @@ impl Authenticator {
         }
     }
 
-    /// The password in a form the transport allows, or a request for the server's key.
+    /// The password in a form that the transport allows, or a request for the server's key.
     fn send_password(&mut self, seed: &[u8; SEED_LEN]) -> Result<Vec<u8>> {
         if self.options.secure_transport {
             let mut clear = self.options.password.as_bytes().to_vec();
@@ -222,7 +222,7 @@ mod tests {
         Authenticator::new(options, plugin, &nonce())
     }
 
-    // Both were computed by an independent implementation.
+    // Both values were computed by an independent implementation.
     #[test]
     fn scrambles_known_answers() {
         assert_eq!(hex(&scramble_native(b"secret", &nonce())), "b32bb3a583e1340c0a1108d58b1be49781ad8c2f");

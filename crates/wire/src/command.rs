@@ -1,4 +1,4 @@
-//! Commands as payloads. Each function appends to `out`, behind a header begun with [`crate::packet::start`].
+//! Commands as payloads. Each function appends to `out`, after a header that [`crate::packet::start`] began.
 
 use crate::packet::MAX_PAYLOAD_LEN;
 use crate::read::{Reader, put_short_bytes};
@@ -11,11 +11,11 @@ pub const QUIT: u8 = 0x01;
 pub const INIT_DB: u8 = 0x02;
 /// Runs a statement; its text follows.
 pub const QUERY: u8 = 0x03;
-/// Asks for an OK.
+/// Checks that the server answers with an OK.
 pub const PING: u8 = 0x0e;
-/// Asks for the log from a file and position.
+/// Requests the log from a file and position.
 pub const BINLOG_DUMP: u8 = 0x12;
-/// Makes us visible in SHOW REPLICAS.
+/// Registers us in SHOW REPLICAS.
 pub const REGISTER_SLAVE: u8 = 0x15;
 /// Prepares a statement; its text follows.
 pub const STMT_PREPARE: u8 = 0x16;
@@ -25,21 +25,21 @@ pub const STMT_EXECUTE: u8 = 0x17;
 pub const STMT_SEND_LONG_DATA: u8 = 0x18;
 /// Closes a prepared statement; no answer.
 pub const STMT_CLOSE: u8 = 0x19;
-/// Forgets a prepared statement's long data and cursor.
+/// Discards a prepared statement's long data and cursor.
 pub const STMT_RESET: u8 = 0x1a;
-/// Asks for rows of a prepared statement's cursor.
+/// Fetches rows from a prepared statement's cursor.
 pub const STMT_FETCH: u8 = 0x1c;
-/// Asks for the log by GTID set.
+/// Requests the log by GTID set.
 pub const BINLOG_DUMP_GTID: u8 = 0x1e;
 /// Resets session state.
 pub const RESET_CONNECTION: u8 = 0x1f;
 
-/// Dump flag: end with EOF at the end of the log instead of waiting.
+/// Dump flag: at the end of the log, send EOF instead of waiting.
 pub const DUMP_NON_BLOCK: u16 = 0x01;
-/// Dump flag: heartbeats as HEARTBEAT_V2 (8.0.26 and later).
+/// Dump flag: send heartbeats as HEARTBEAT_V2 (8.0.26 and later).
 pub const DUMP_HEARTBEAT_V2: u16 = 0x02;
 
-/// COM_QUERY and its like: the command byte and text.
+/// COM_QUERY and similar commands: the command byte and a text.
 pub fn put_text(out: &mut Vec<u8>, command: u8, text: &[u8]) {
     out.push(command);
     out.extend_from_slice(text);
@@ -60,18 +60,18 @@ pub fn put_close(out: &mut Vec<u8>, statement_id: u32) {
     out.extend_from_slice(&statement_id.to_le_bytes());
 }
 
-/// What SHOW REPLICAS shows of us.
+/// Our entry in SHOW REPLICAS.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Registration<'a> {
     /// Our server id.
     pub server_id: u32,
-    /// Host name (cut at 255 bytes).
+    /// Host name (truncated to 255 bytes).
     pub host: &'a str,
-    /// Port.
+    /// TCP port.
     pub port: u16,
 }
 
-/// COM_REGISTER_SLAVE. No user or password is ever sent.
+/// COM_REGISTER_SLAVE. Never contains a user or password.
 pub fn put_register(out: &mut Vec<u8>, registration: &Registration<'_>) {
     out.push(REGISTER_SLAVE);
     out.extend_from_slice(&registration.server_id.to_le_bytes());
@@ -107,23 +107,23 @@ pub fn put_dump_gtid(out: &mut Vec<u8>, server_id: u32, gtid_set: &[u8], flags: 
 /// First byte of semi-synchronous packets, both ways.
 pub const SEMI_SYNC_MAGIC: u8 = 0xef;
 
-/// A semi-synchronous acknowledgement: everything up to `position` in `file` is safe.
+/// Semi-synchronous acknowledgement: everything up to `position` in `file` is durable.
 pub fn put_semi_sync_ack(out: &mut Vec<u8>, file: &str, position: u64) {
     out.push(SEMI_SYNC_MAGIC);
     out.extend_from_slice(&position.to_le_bytes());
     out.extend_from_slice(file.as_bytes());
 }
 
-/// An event of the dump, without its packet's leading bytes.
+/// An event of the dump, without the bytes that precede it in its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DumpEvent<'a> {
-    /// The event: header, body, checksum.
+    /// The whole event: header, body, checksum.
     pub event: &'a [u8],
-    /// The source waits for an acknowledgement of this event.
+    /// True if the source waits for an acknowledgement of this event.
     pub ack_wanted: bool,
 }
 
-/// Reads a dump packet that is neither ERR nor EOF.
+/// Parses a dump packet that is neither ERR nor EOF.
 #[inline]
 pub fn parse_dump_event(payload: &[u8], semi_sync: bool) -> Result<DumpEvent<'_>> {
     let mut reader = Reader::new(payload);

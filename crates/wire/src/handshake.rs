@@ -4,7 +4,7 @@ use crate::read::{Reader, put_lenenc_bytes, put_short_bytes};
 use crate::response::{ErrPacket, is_err};
 use crate::{Result, WireError};
 
-/// Capability bits, named as MySQL names them.
+/// Capability bits, with MySQL's names.
 pub mod capability {
     #![allow(missing_docs)]
     pub const LONG_PASSWORD: u32 = 1;
@@ -29,21 +29,21 @@ pub mod capability {
 /// The server's first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
-    /// As sent, e.g. `9.7.4` or `5.5.5-10.11.6-MariaDB`.
+    /// Version as sent, e.g. `9.7.4` or `5.5.5-10.11.6-MariaDB`.
     pub server_version: String,
-    /// The connection's id on the server.
+    /// Id of the connection on the server.
     pub connection_id: u32,
-    /// Capability bits offered.
+    /// Capability bits that the server offers.
     pub capabilities: u32,
     /// The server's default collation (low byte).
     pub collation: u8,
     /// The server's default authentication plugin (may be empty).
     pub auth_plugin: String,
-    /// The nonce for the authentication plugin, without its ending zero byte.
+    /// The nonce for the authentication plugin, without its terminating zero byte.
     pub nonce: Vec<u8>,
 }
 
-/// What a server may say first.
+/// Kinds of first packet of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FirstPacket {
     /// A greeting.
@@ -53,7 +53,7 @@ pub enum FirstPacket {
 }
 
 impl Greeting {
-    /// Reads the server's first packet.
+    /// Parses the server's first packet.
     pub fn parse(payload: &[u8]) -> Result<FirstPacket> {
         if is_err(payload) {
             return ErrPacket::parse_before_login(payload).map(FirstPacket::Refused);
@@ -98,7 +98,7 @@ impl Greeting {
         }))
     }
 
-    /// True when the version text names MariaDB.
+    /// True if the version text names MariaDB.
     pub fn is_mariadb(&self) -> bool {
         self.server_version.to_ascii_lowercase().contains("mariadb")
     }
@@ -108,10 +108,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What the client says about itself.
+/// Content of the client's login packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Login<'a> {
-    /// Capability bits to use; must be a subset of what the server offered, but for `SSL` see [`Login::ssl_request`].
+    /// Capability bits to use; must be a subset of those the server offered, except for `SSL`, see
+    /// [`Login::ssl_request`].
     pub capabilities: u32,
     /// The collation of the connection (255 = utf8mb4_0900_ai_ci, 45 = utf8mb4_general_ci).
     pub collation: u8,
@@ -121,13 +122,13 @@ pub struct Login<'a> {
     pub auth_response: &'a [u8],
     /// Default database; empty for none.
     pub database: &'a str,
-    /// The authentication plugin that made `auth_response`.
+    /// The authentication plugin that computed `auth_response`.
     pub auth_plugin: &'a str,
-    /// Names and values shown in performance_schema.session_connect_attrs.
+    /// Names and values for performance_schema.session_connect_attrs.
     pub attributes: &'a [(&'a str, &'a str)],
 }
 
-/// `max_packet_size` as announced; the server takes the smaller of this and its own.
+/// The announced `max_packet_size` in bytes; the server uses the smaller of this and its own.
 const MAX_PACKET_ANNOUNCED: u32 = 1 << 30;
 
 impl Login<'_> {
@@ -138,7 +139,7 @@ impl Login<'_> {
         out.extend_from_slice(&[0; 23]);
     }
 
-    /// Payload of the packet that asks to switch to TLS; `capabilities` must hold `SSL`.
+    /// Payload of the packet that requests TLS; `capabilities` must contain `SSL`.
     pub fn ssl_request(&self, out: &mut Vec<u8>) {
         self.common(out);
     }

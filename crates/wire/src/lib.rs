@@ -1,8 +1,8 @@
 //! The MySQL client/server protocol as bytes.
 //!
-//! In: bytes that came from a peer, and the values a command carries. Out: packets to send, and typed views of what was
-//! received. Never here: sockets, TLS, clocks, randomness (the caller passes the OAEP seed), or an allocation sized by a
-//! length that the peer merely claimed.
+//! In: bytes from a peer, and the values of a command. Out: packets to send, and typed views of received packets. Never
+//! here: sockets, TLS, clocks, randomness (the caller passes the OAEP seed), or an allocation sized by a length that
+//! the peer only claimed.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(
@@ -20,76 +20,76 @@ pub mod row;
 pub mod rsa;
 pub mod server;
 
-/// What can be wrong with bytes from a peer, or with what we were asked to send.
+/// Errors in bytes from a peer, or in values to send.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// A packet ended before the field did.
+    /// A packet ended inside a field.
     #[error("malformed packet: {what} is cut short")]
     Truncated {
         /// The field being read.
         what: &'static str,
     },
-    /// A field holds a value the protocol does not allow.
+    /// A field has a value that the protocol does not allow.
     #[error("malformed packet: {what}")]
     Malformed {
-        /// What was wrong.
+        /// Description of the error.
         what: &'static str,
     },
-    /// What we were asked to send has no form in the protocol.
+    /// A value to send cannot be represented in the protocol.
     #[error("cannot be sent: {what}")]
     Unwritable {
-        /// What was wrong.
+        /// Description of the error.
         what: &'static str,
     },
     /// The peer skipped or repeated a packet.
     #[error("packets out of order: expected sequence id {expected}, got {got}")]
     OutOfOrder {
-        /// The id that had to come.
+        /// Expected sequence id.
         expected: u8,
-        /// The id that came.
+        /// Received sequence id.
         got: u8,
     },
-    /// A packet larger than the configured limit.
+    /// A packet is larger than the configured limit.
     #[error("packet larger than the limit of {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// Protocol version other than 10.
+    /// The protocol version is not 10.
     #[error("protocol version {version} is not supported (10 is)")]
     ProtocolVersion {
         /// The version byte.
         version: u8,
     },
-    /// The server asks for an authentication plugin we do not have.
+    /// The server requests an authentication plugin that we do not support.
     #[error(
         "authentication plugin '{plugin}' is not supported (caching_sha2_password, mysql_native_password, sha256_password and auth_socket are)"
     )]
     AuthPlugin {
-        /// The plugin's name.
+        /// Name of the plugin.
         plugin: String,
     },
-    /// The password may not travel over this connection.
+    /// The password must not be sent over this connection.
     #[error(
         "authentication plugin '{plugin}' needs a secure connection: use TLS (ssl-mode=REQUIRED), a unix socket, server-public-key-path, or get-server-public-key"
     )]
     InsecureTransport {
-        /// The plugin's name.
+        /// Name of the plugin.
         plugin: &'static str,
     },
-    /// The server's RSA public key is unusable.
+    /// The server's RSA public key is invalid.
     #[error("the server's RSA public key cannot be used: {what}")]
     PublicKey {
-        /// What was wrong.
+        /// Description of the error.
         what: &'static str,
     },
-    /// The peer does not have an ability that we rely on.
+    /// The peer lacks a feature that we need.
     #[error("the server does not support {what}")]
     Capability {
-        /// The missing ability.
+        /// The missing feature.
         what: &'static str,
     },
 }
 
-/// Shorthand.
+/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, WireError>;

@@ -4,24 +4,24 @@ use base::limits::EVENT_LEN_MAX;
 
 use crate::{Result, WireError};
 
-/// Bytes of a packet header.
+/// Length of a packet header in bytes.
 pub const HEADER_LEN: usize = 4;
-/// The largest payload of one frame; a payload of this size or more goes on in the next frame.
+/// Largest payload of one frame; a payload of at least this size continues in the next frame.
 pub const MAX_FRAME_LEN: usize = 0xff_ffff;
-/// The largest payload accepted by default: MySQL's largest event and what a dump puts in front of it.
+/// Default limit of a payload: MySQL's largest event plus the bytes that a dump puts before it.
 pub const MAX_PAYLOAD_LEN: usize = EVENT_LEN_MAX + (1 << 16);
 const _: () = assert!(MAX_PAYLOAD_LEN <= u32::MAX as usize, "lengths in commands have 32 bits");
-/// What one read asks the socket for.
+/// Bytes requested from the socket per read.
 pub const READ_LEN: usize = 256 * 1024;
 
-/// Starts a packet in `out`; write the payload behind it, then call [`finish`].
+/// Starts a packet in `out`; append the payload, then call [`finish`].
 pub fn start(out: &mut Vec<u8>) -> usize {
     let at = out.len();
     out.extend_from_slice(&[0; HEADER_LEN]);
     at
 }
 
-/// Completes the packet that [`start`] began at `at`: sets lengths and sequence ids, splitting at 16 MiB.
+/// Completes the packet that [`start`] began at `at`: sets lengths and sequence ids, and splits it at 16 MiB.
 pub fn finish(out: &mut Vec<u8>, at: usize, sequence: &mut u8) {
     let payload_len = out.len().saturating_sub(at + HEADER_LEN);
     if payload_len < MAX_FRAME_LEN {
@@ -58,41 +58,41 @@ fn frame_header(len: usize, sequence: u8) -> [u8; HEADER_LEN] {
     [a, b, c, sequence]
 }
 
-/// A packet's payload inside a [`PacketBuffer`]; valid until the buffer is next changed.
+/// Range of a packet's payload in a [`PacketBuffer`]; valid until the next change of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadRange {
     start: usize,
     len: usize,
 }
 
-/// Collects bytes from a peer and hands out whole packets without copying them.
+/// Collects bytes from a peer and returns whole packets without copying them.
 ///
-/// Grows only with bytes that really arrived (doubling), never by a claimed length, and never past `limit`.
+/// Grows only with bytes that have arrived (doubling), never by a claimed length, and never above `limit`.
 #[derive(Debug)]
 pub struct PacketBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Payload bytes of earlier full frames of the packet at `start`, already joined there behind its header.
+    /// Payload bytes of earlier full frames of the packet at `start`, already joined there after its header.
     joined: usize,
     sequence: u8,
     order: Order,
     limit: usize,
 }
 
-/// How sequence ids are taken.
+/// How sequence ids are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Each frame has the next one.
+    /// Each frame must have the next id.
     Strict,
-    /// So, but for an ERR packet: a server that ends an idle session says so out of turn.
+    /// As `Strict`, except for an ERR packet: a server that ends an idle session sends it out of turn.
     ErrorsOutOfTurn,
-    /// As they come.
+    /// Any id is accepted.
     Any,
 }
 
 impl PacketBuffer {
-    /// An empty buffer for what a server sends, that refuses payloads above `limit` bytes.
+    /// An empty buffer for packets of a server; refuses payloads above `limit` bytes.
     pub fn new(limit: usize) -> Self {
         PacketBuffer {
             bytes: Vec::new(),
@@ -105,7 +105,7 @@ impl PacketBuffer {
         }
     }
 
-    /// One for what a client sends: each frame must have the next sequence id.
+    /// An empty buffer for packets of a client: each frame must have the next sequence id.
     pub fn strict(limit: usize) -> Self {
         PacketBuffer { order: Order::Strict, ..PacketBuffer::new(limit) }
     }
@@ -115,27 +115,27 @@ impl PacketBuffer {
         self.sequence = sequence;
     }
 
-    /// From now on takes sequence ids as they come: a semi-synchronous source restarts them after an acknowledgement.
+    /// Accepts any sequence id from now on: a semi-synchronous source restarts them after an acknowledgement.
     pub fn accept_any_sequence(&mut self) {
         self.order = Order::Any;
     }
 
-    /// The sequence id after the last frame taken.
+    /// The sequence id that follows the last frame taken.
     pub fn sequence(&self) -> u8 {
         self.sequence
     }
 
-    /// Bytes received and not yet taken.
+    /// Number of bytes received but not yet taken.
     pub fn pending_len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Room for the next read; tell [`PacketBuffer::filled`] how much of it was used.
+    /// Space for the next read; tell [`PacketBuffer::filled`] how many bytes were read.
     pub fn spare(&mut self) -> &mut [u8] {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
-            // One huge packet must not keep its memory for the life of the connection.
+            // One huge packet must not keep its memory for the lifetime of the connection.
             if self.bytes.len() > 64 * READ_LEN {
                 self.bytes.truncate(READ_LEN);
                 self.bytes.shrink_to_fit();
@@ -156,12 +156,12 @@ impl PacketBuffer {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// `len` bytes of [`PacketBuffer::spare`] now hold data.
+    /// Records that `len` bytes of [`PacketBuffer::spare`] now contain data.
     pub fn filled(&mut self, len: usize) {
         self.end = (self.end + len).min(self.bytes.len());
     }
 
-    /// Takes the next whole packet, or `None` when more bytes must be read first.
+    /// Takes the next whole packet; `None` if more bytes must be read first.
     #[inline]
     pub fn take(&mut self) -> Result<Option<PayloadRange>> {
         loop {
@@ -191,7 +191,7 @@ impl PacketBuffer {
             }
             self.sequence = sequence.wrapping_add(1);
             if self.joined > 0 {
-                // Close the gap that this frame's header leaves in the payload.
+                // Remove this frame's header from the payload.
                 self.bytes.copy_within(at + HEADER_LEN..self.end, at);
                 self.end -= HEADER_LEN;
             }
@@ -205,7 +205,7 @@ impl PacketBuffer {
         }
     }
 
-    /// True when [`PacketBuffer::take`] would hand out a packet (or an error) without another read.
+    /// True if [`PacketBuffer::take`] would return a packet (or an error) without another read.
     pub fn has_packet(&self) -> bool {
         let mut at = if self.joined == 0 { self.start } else { self.start + HEADER_LEN + self.joined };
         loop {
@@ -301,7 +301,7 @@ mod tests {
         buffer.filled(1);
         let range = buffer.take().unwrap().unwrap();
         assert_eq!(buffer.payload(range), [0xff]);
-        // An empty frame is no ERR packet, whatever follows it.
+        // An empty frame is not an ERR packet, whatever follows it.
         buffer.spare()[..5].copy_from_slice(&[0, 0, 0, 9, 0xff]);
         buffer.filled(5);
         assert_eq!(buffer.take(), Err(WireError::OutOfOrder { expected: 4, got: 9 }));

@@ -9,7 +9,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first byte.
+    /// A reader at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { bytes }
     }
@@ -19,12 +19,12 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
-    /// True when everything was read.
+    /// True if all bytes were read.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The next `len` bytes.
+    /// Reads `len` bytes.
     #[inline]
     pub fn take(&mut self, len: usize, what: &'static str) -> Result<&'a [u8]> {
         let (head, tail) = self.bytes.split_at_checked(len).ok_or(WireError::Truncated { what })?;
@@ -39,38 +39,38 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self, what: &'static str) -> Result<u8> {
         Ok(u8::from_le_bytes(self.array(what)?))
     }
 
-    /// Two bytes, little endian.
+    /// Reads two bytes, little endian.
     #[inline]
     pub fn u16(&mut self, what: &'static str) -> Result<u16> {
         Ok(u16::from_le_bytes(self.array(what)?))
     }
 
-    /// Three bytes, little endian.
+    /// Reads three bytes, little endian.
     #[inline]
     pub fn u24(&mut self, what: &'static str) -> Result<u32> {
         let [a, b, c] = self.array(what)?;
         Ok(u32::from_le_bytes([a, b, c, 0]))
     }
 
-    /// Four bytes, little endian.
+    /// Reads four bytes, little endian.
     #[inline]
     pub fn u32(&mut self, what: &'static str) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
 
-    /// Eight bytes, little endian.
+    /// Reads eight bytes, little endian.
     #[inline]
     pub fn u64(&mut self, what: &'static str) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// A length-encoded integer.
+    /// Reads a length-encoded integer.
     #[inline]
     pub fn lenenc(&mut self, what: &'static str) -> Result<u64> {
         match self.u8(what)? {
@@ -82,14 +82,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes behind a length-encoded length.
+    /// Reads a length-encoded length and that many bytes.
     #[inline]
     pub fn lenenc_bytes(&mut self, what: &'static str) -> Result<&'a [u8]> {
         let len = usize::try_from(self.lenenc(what)?).map_err(|_| WireError::Truncated { what })?;
         self.take(len, what)
     }
 
-    /// Bytes up to a zero byte, which is consumed.
+    /// Reads bytes up to a zero byte, which is consumed.
     pub fn nul_bytes(&mut self, what: &'static str) -> Result<&'a [u8]> {
         let len = self.bytes.iter().position(|&b| b == 0).ok_or(WireError::Truncated { what })?;
         let head = self.take(len, what)?;
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// Bytes up to a zero byte, or to the end where there is none.
+    /// Reads bytes up to a zero byte, or to the end if there is none.
     pub fn nul_or_rest(&mut self) -> &'a [u8] {
         match self.nul_bytes("text") {
             Ok(head) => head,
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends a length of one byte, then the bytes; of more than 255 the first 255.
+/// Appends a length of one byte, then the bytes, truncated to 255.
 pub(crate) fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let len = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
     out.push(len);
@@ -133,7 +133,7 @@ pub fn put_lenenc(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Appends bytes behind their length-encoded length.
+/// Appends a length-encoded length, then the bytes.
 pub fn put_lenenc_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_lenenc(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! What a server answers: OK, ERR, EOF, column definitions.
+//! Answers of a server: OK, ERR, EOF, column definitions.
 
 use crate::read::Reader;
 use crate::{Result, WireError};
@@ -11,14 +11,14 @@ pub mod status {
     pub const AUTOCOMMIT: u16 = 2;
     /// Another result follows.
     pub const MORE_RESULTS_EXISTS: u16 = 8;
-    /// The OK packet tells changes of the session's state.
+    /// The OK packet reports changes of the session's state.
     pub const SESSION_STATE_CHANGED: u16 = 1 << 14;
 }
 
 /// An OK packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OkPacket {
-    /// Rows changed.
+    /// Number of rows changed.
     pub affected_rows: u64,
     /// The generated AUTO_INCREMENT value, or 0.
     pub last_insert_id: u64,
@@ -29,7 +29,7 @@ pub struct OkPacket {
 }
 
 impl OkPacket {
-    /// Reads an OK packet, also one that ends a result set (header 0xfe).
+    /// Parses an OK packet, also one that ends a result set (header 0xfe).
     pub fn parse(payload: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(payload);
         if !matches!(reader.u8("OK packet")?, 0x00 | 0xfe) {
@@ -43,7 +43,7 @@ impl OkPacket {
         })
     }
 
-    /// Reads an EOF packet (the five-byte form) into the same fields.
+    /// Parses an EOF packet (the five-byte form) into the same fields.
     pub fn parse_eof(payload: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(payload);
         reader.u8("EOF packet")?;
@@ -54,7 +54,7 @@ impl OkPacket {
         Ok(OkPacket { status: reader.u16("status")?, warnings, ..OkPacket::default() })
     }
 
-    /// True when another result of the same command follows.
+    /// True if another result of the same command follows.
     pub fn more_results(&self) -> bool {
         self.status & status::MORE_RESULTS_EXISTS != 0
     }
@@ -65,14 +65,14 @@ impl OkPacket {
 pub struct ErrPacket {
     /// MySQL's error number.
     pub code: u16,
-    /// Five characters, empty where the server sent none.
+    /// SQLSTATE of five characters; empty if the server sent none.
     pub sqlstate: String,
-    /// The server's text.
+    /// Message of the server.
     pub message: String,
 }
 
 impl ErrPacket {
-    /// Reads an ERR packet.
+    /// Parses an ERR packet.
     pub fn parse(payload: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(payload);
         if reader.u8("ERR packet")? != 0xff {
@@ -87,44 +87,44 @@ impl ErrPacket {
         Ok(ErrPacket { code, sqlstate, message: String::from_utf8_lossy(reader.rest()).into_owned() })
     }
 
-    /// Reads an ERR packet sent instead of a greeting.
+    /// Parses an ERR packet sent instead of a greeting.
     pub fn parse_before_login(payload: &[u8]) -> Result<Self> {
         ErrPacket::parse(payload)
     }
 }
 
-/// True when the payload is an ERR packet.
+/// True if the payload is an ERR packet.
 #[inline]
 pub fn is_err(payload: &[u8]) -> bool {
     payload.first() == Some(&0xff)
 }
 
-/// True when the payload ends the rows of a result set: an EOF packet, or an OK packet with header 0xfe.
+/// True if the payload ends the rows of a result set: an EOF packet, or an OK packet with header 0xfe.
 #[inline]
 pub fn ends_rows(payload: &[u8], deprecate_eof: bool) -> bool {
-    // A row may begin with 0xfe too (a text value of 16 MiB or more), but is then longer than a frame.
+    // A row may begin with 0xfe too (a text value of 16 MiB or more), but then it is longer than a frame.
     payload.first() == Some(&0xfe)
         && if deprecate_eof { payload.len() < crate::packet::MAX_FRAME_LEN } else { payload.len() < 9 }
 }
 
-/// Reads what ends the rows of a result set.
+/// Parses the packet that ends the rows of a result set.
 pub fn rows_end(payload: &[u8], deprecate_eof: bool) -> Result<OkPacket> {
     if deprecate_eof { OkPacket::parse(payload) } else { OkPacket::parse_eof(payload) }
 }
 
-/// The first packet of an answer to a query or an execute.
+/// First packet of the answer to a query or an execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// No rows.
+    /// A statement without rows succeeded.
     Ok(OkPacket),
-    /// Refused.
+    /// The statement failed.
     Err(ErrPacket),
-    /// That many column definitions follow, then rows.
+    /// This many column definitions follow, then rows.
     Columns(usize),
 }
 
 impl Answer {
-    /// Reads it.
+    /// Parses the packet.
     pub fn parse(payload: &[u8]) -> Result<Self> {
         match payload.first() {
             Some(0x00) => OkPacket::parse(payload).map(Answer::Ok),
@@ -132,7 +132,7 @@ impl Answer {
             Some(0xfb) => Err(WireError::Malformed { what: "the server asked for a local file" }),
             _ => {
                 let count = Reader::new(payload).lenenc("column count")?;
-                // MySQL allows 4096 columns in a table and in a result.
+                // MySQL allows 4,096 columns in a table and in a result.
                 match usize::try_from(count) {
                     Ok(count @ 1..=65_535) => Ok(Answer::Columns(count)),
                     _ => Err(WireError::Malformed { what: "column count" }),
@@ -145,7 +145,7 @@ impl Answer {
 /// A column definition, borrowed from its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnDefinition<'a> {
-    /// Database.
+    /// Database name.
     pub schema: &'a [u8],
     /// Table alias.
     pub table: &'a [u8],
@@ -163,7 +163,7 @@ pub struct ColumnDefinition<'a> {
     pub type_code: u8,
     /// Flags, see [`column_flag`].
     pub flags: u16,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub decimals: u8,
 }
 
@@ -180,7 +180,7 @@ pub mod column_flag {
 }
 
 impl<'a> ColumnDefinition<'a> {
-    /// Reads a ColumnDefinition41.
+    /// Parses a ColumnDefinition41.
     pub fn parse(payload: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(payload);
         reader.lenenc_bytes("catalog")?;
@@ -205,19 +205,19 @@ impl<'a> ColumnDefinition<'a> {
     }
 }
 
-/// The answer to COM_STMT_PREPARE; `parameters` and then `columns` definitions follow it.
+/// The answer to COM_STMT_PREPARE; definitions of `parameters` and then of `columns` follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrepareOk {
-    /// The server's id for the statement.
+    /// Id of the statement on the server.
     pub statement_id: u32,
-    /// Columns of its result set.
+    /// Number of columns of its result set.
     pub columns: u16,
-    /// Placeholders.
+    /// Number of placeholders.
     pub parameters: u16,
 }
 
 impl PrepareOk {
-    /// Reads it.
+    /// Parses the packet.
     pub fn parse(payload: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(payload);
         if reader.u8("prepare answer")? != 0 {

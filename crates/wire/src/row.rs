@@ -1,4 +1,4 @@
-//! Rows: the text form, the binary form, and parameters of a prepared statement.
+//! Rows in text and binary form, and parameters of a prepared statement.
 
 use crate::read::{Reader, put_lenenc_bytes};
 use crate::{Result, WireError};
@@ -32,7 +32,7 @@ pub mod type_code {
     pub const GEOMETRY: u8 = 255;
 }
 
-/// The next value of a text row: `None` is NULL.
+/// Reads the next value of a text row: `None` is NULL.
 #[inline]
 pub fn text_value<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     if reader.rest().first() == Some(&0xfb) {
@@ -42,7 +42,7 @@ pub fn text_value<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     reader.lenenc_bytes("text value").map(Some)
 }
 
-/// A parameter of a prepared statement. Dates go as text.
+/// A parameter of a prepared statement. Dates are sent as text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Param<'a> {
     /// NULL.
@@ -53,7 +53,7 @@ pub enum Param<'a> {
     UInt(u64),
     /// A double.
     Double(f64),
-    /// Text, a date, a decimal, or bytes: the server converts as it does for a string literal.
+    /// Text, a date, a decimal, or bytes: the server converts it like a string literal.
     Bytes(&'a [u8]),
 }
 
@@ -87,7 +87,7 @@ impl From<f64> for Param<'_> {
     }
 }
 
-/// Appends null bitmap, types and values as COM_STMT_EXECUTE carries them.
+/// Appends null bitmap, types and values in the form of COM_STMT_EXECUTE.
 pub fn put_params(out: &mut Vec<u8>, params: &[Param<'_>]) {
     if params.is_empty() {
         return;
@@ -168,12 +168,12 @@ pub struct Time {
     pub micros: u32,
 }
 
-/// Type and sign of a result column: what reading its values takes.
+/// Type and sign of a result column, required to read its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueType {
-    /// See [`type_code`].
+    /// Type code, see [`type_code`].
     pub code: u8,
-    /// UNSIGNED.
+    /// True if UNSIGNED.
     pub unsigned: bool,
 }
 
@@ -187,7 +187,7 @@ pub struct BinaryRow<'a> {
 }
 
 impl<'a> BinaryRow<'a> {
-    /// A row packet of the binary protocol.
+    /// A reader over a row packet of the binary protocol.
     pub fn new(payload: &'a [u8], types: &'a [ValueType]) -> Result<Self> {
         let mut values = Reader::new(payload);
         if values.u8("row header")? != 0 {
@@ -197,7 +197,7 @@ impl<'a> BinaryRow<'a> {
         Ok(BinaryRow { types, nulls, values, column: 0 })
     }
 
-    /// The next column's value. Reading past the last column is an error.
+    /// Reads the next column's value. Reading past the last column is an error.
     #[inline]
     pub fn next_value(&mut self) -> Result<Value<'a>> {
         let Some(&ty) = self.types.get(self.column) else {
@@ -211,7 +211,7 @@ impl<'a> BinaryRow<'a> {
         binary_value(&mut self.values, ty)
     }
 
-    /// The next column as a signed integer; NULL and other types are `None`.
+    /// Reads the next column as a signed integer; NULL and other types are `None`.
     pub fn next_int(&mut self) -> Result<Option<i64>> {
         Ok(match self.next_value()? {
             Value::Int(value) => Some(value),
@@ -220,7 +220,7 @@ impl<'a> BinaryRow<'a> {
         })
     }
 
-    /// The next column's bytes; NULL and other types are `None`.
+    /// Reads the next column's bytes; NULL and other types are `None`.
     pub fn next_bytes(&mut self) -> Result<Option<&'a [u8]>> {
         Ok(match self.next_value()? {
             Value::Bytes(bytes) => Some(bytes),
@@ -228,7 +228,7 @@ impl<'a> BinaryRow<'a> {
         })
     }
 
-    /// The raw null bitmap (column 0 is bit 2) and the bytes of the values not yet read.
+    /// The raw null bitmap (column 0 is bit 2), and the bytes of the unread values.
     pub fn raw(&self) -> (&'a [u8], &'a [u8]) {
         (self.nulls, self.values.rest())
     }

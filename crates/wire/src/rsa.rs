@@ -1,6 +1,6 @@
 //! RSA-OAEP (SHA-1, MGF1) encryption of a password with the server's public key (RFC 8017, section 7.1.1).
 //!
-//! Only the public operation lives here, so there is no secret exponent whose timing could leak.
+//! Only the public operation is implemented, so there is no secret exponent that timing could leak.
 
 use num_bigint::BigUint;
 use sha1::{Digest, Sha1};
@@ -8,7 +8,7 @@ use sha1::{Digest, Sha1};
 use crate::{Result, WireError};
 
 const HASH_LEN: usize = 20;
-/// Keys above this are refused: one exponentiation would take seconds.
+/// Larger keys are refused: one exponentiation would take seconds.
 const MODULUS_BITS_MAX: u64 = 16_384;
 const MODULUS_BITS_MIN: u64 = 1_024;
 
@@ -22,7 +22,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads `BEGIN PUBLIC KEY` (what MySQL sends and writes) or `BEGIN RSA PUBLIC KEY`.
+    /// Parses `BEGIN PUBLIC KEY` (the form that MySQL sends and writes) or `BEGIN RSA PUBLIC KEY`.
     pub fn from_pem(pem: &[u8]) -> Result<Self> {
         let bad = |what| WireError::PublicKey { what };
         if pem.len() > 64 * 1024 {
@@ -55,7 +55,7 @@ impl PublicKey {
         Ok(PublicKey { modulus, exponent, len })
     }
 
-    /// Encrypts; `seed` must be fresh randomness.
+    /// Encrypts a message; `seed` must be fresh random bytes.
     pub fn encrypt_oaep_sha1(&self, message: &[u8], seed: &[u8; HASH_LEN]) -> Result<Vec<u8>> {
         if message.len() + 2 * HASH_LEN + 2 > self.len {
             return Err(WireError::PublicKey { what: "the password is too long for the key" });
@@ -78,7 +78,7 @@ impl PublicKey {
     }
 }
 
-/// XORs MGF1(seed) over `target`.
+/// XORs MGF1(seed) into `target`.
 fn xor_mask(target: &mut [u8], seed: &[u8]) {
     for (counter, chunk) in (0u32..).zip(target.chunks_mut(HASH_LEN)) {
         let mask = Sha1::new().chain_update(seed).chain_update(counter.to_be_bytes()).finalize();
@@ -97,7 +97,7 @@ fn subject_public_key(der: &[u8]) -> Option<&[u8]> {
     tagged(&mut info, 0x03)?.strip_prefix(&[0])
 }
 
-/// The content of the next DER element, which must have this tag.
+/// Content of the next DER element, which must have this tag.
 fn tagged<'a>(der: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -142,7 +142,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A key made for this test and used nowhere else.
+    /// A key generated for this test and used nowhere else.
     pub(crate) const PEM: &str = "-----BEGIN PUBLIC KEY-----
 MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQCoHWNMRRe7pVCPS3F9vKN780RG
 CvHTf8bC/dqQzUEibLKVcTRJBhJsQD5cS4cbAJBk8LMg1x8uwyhK4qk6TPnio1mG

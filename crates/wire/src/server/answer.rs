@@ -8,17 +8,17 @@ use crate::response::{ColumnDefinition, PrepareOk, status};
 use crate::row::type_code;
 use crate::{Result, WireError};
 
-/// The collation of texts that a server makes itself: utf8mb4_general_ci, which every client knows.
+/// Collation of texts that the server itself creates: utf8mb4_general_ci, which every client supports.
 const COLLATION: u16 = 45;
-/// Display length announced for such texts; nobody sizes a buffer by it.
+/// Display length announced for such texts; no client sizes a buffer by it.
 const TEXT_LENGTH: u32 = 1 << 20;
-/// Bytes of an SQLSTATE.
+/// Length of an SQLSTATE in bytes.
 const SQLSTATE_LEN: usize = 5;
 
 /// An OK packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerOk<'a> {
-    /// Rows changed.
+    /// Number of rows changed.
     pub affected_rows: u64,
     /// The generated AUTO_INCREMENT value, or 0.
     pub last_insert_id: u64,
@@ -26,39 +26,39 @@ pub struct ServerOk<'a> {
     pub status: u16,
     /// Number of warnings.
     pub warnings: u16,
-    /// Text for people.
+    /// Human-readable information.
     pub info: &'a [u8],
-    /// What changed in the session; told to clients with SESSION_TRACK.
+    /// Changes of the session's state, sent to clients with SESSION_TRACK.
     pub changes: &'a [SessionChange<'a>],
 }
 
 impl Default for ServerOk<'_> {
-    /// Nothing changed; autocommit.
+    /// No changes; autocommit.
     fn default() -> Self {
         let status = status::AUTOCOMMIT;
         ServerOk { affected_rows: 0, last_insert_id: 0, status, warnings: 0, info: &[], changes: &[] }
     }
 }
 
-/// A change of the session's state, as OK packets tell it.
+/// A change of the session's state, as reported in OK packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionChange<'a> {
-    /// A system variable has another value.
+    /// A system variable has changed.
     Variable {
-        /// Its name.
+        /// Name of the variable.
         name: &'a [u8],
-        /// Its value now.
+        /// New value.
         value: &'a [u8],
     },
-    /// The default database is another one.
+    /// The default database has changed.
     Schema(&'a [u8]),
-    /// Something changed, or did not: what `session_track_state_change` asks for.
+    /// Whether something has changed, as requested by `session_track_state_change`.
     State(bool),
-    /// GTIDs, as text.
+    /// GTIDs of the last transaction, as text.
     Gtids(&'a [u8]),
-    /// The statements that would begin such a transaction again.
+    /// The statements that would start the same kind of transaction again.
     TransactionCharacteristics(&'a [u8]),
-    /// Eight letters, one for each side of a transaction's state.
+    /// State of the transaction as eight letters, one per aspect.
     TransactionState(&'a [u8]),
 }
 
@@ -80,7 +80,7 @@ impl<'a> SessionChange<'a> {
                 2
             }
             SessionChange::Gtids(set) => {
-                data.push(0); // the only encoding there is
+                data.push(0); // the only encoding
                 put_lenenc_bytes(&mut data, set);
                 3
             }
@@ -115,19 +115,19 @@ impl<'a> SessionChange<'a> {
     }
 }
 
-/// What an OK packet tells besides its numbers, as its receiver reads it.
+/// Content of an OK packet besides its numbers, as parsed by the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionChanges<'a> {
-    /// Text for people.
+    /// Human-readable information.
     pub info: &'a [u8],
     changes: Reader<'a>,
 }
 
 impl<'a> SessionChanges<'a> {
-    /// Reads an OK packet of a server to a client that uses `capabilities`.
+    /// Parses an OK packet of a server to a client that uses `capabilities`.
     ///
     /// # Errors
-    /// When it is no OK packet, or cut short.
+    /// The payload is not an OK packet, or it is cut short.
     pub fn parse(payload: &'a [u8], capabilities: u32) -> Result<Self> {
         let mut reader = Reader::new(payload);
         if !matches!(reader.u8("OK packet")?, 0x00 | 0xfe) {
@@ -153,7 +153,7 @@ impl<'a> SessionChanges<'a> {
 impl<'a> Iterator for SessionChanges<'a> {
     type Item = Result<SessionChange<'a>>;
 
-    /// The next change; kinds that are not known are passed over.
+    /// The next change; unknown kinds are skipped.
     fn next(&mut self) -> Option<Self::Item> {
         while !self.changes.is_empty() {
             let change = self.changes.u8("session state").and_then(|kind| {
@@ -173,7 +173,7 @@ impl<'a> Iterator for SessionChanges<'a> {
     }
 }
 
-/// An OK packet's payload.
+/// Payload of an OK packet.
 pub fn put_ok(out: &mut Vec<u8>, ok: &ServerOk<'_>, capabilities: u32) {
     put_ok_as(out, 0x00, ok, capabilities);
 }
@@ -201,7 +201,7 @@ fn put_ok_as(out: &mut Vec<u8>, header: u8, ok: &ServerOk<'_>, capabilities: u32
     }
 }
 
-/// An ERR packet's payload; `sqlstate` must have five characters.
+/// Payload of an ERR packet; `sqlstate` must have five characters.
 pub fn put_err(out: &mut Vec<u8>, code: u16, sqlstate: &str, message: &str) {
     assert_eq!(sqlstate.len(), SQLSTATE_LEN, "an SQLSTATE that a client would read as part of the text");
     out.push(0xff);
@@ -211,7 +211,7 @@ pub fn put_err(out: &mut Vec<u8>, code: u16, sqlstate: &str, message: &str) {
     out.extend_from_slice(message.as_bytes());
 }
 
-/// Payload of what ends the rows of a result: an EOF, or an OK for clients that have no EOF any more.
+/// Payload of the packet that ends the rows of a result: an EOF, or an OK for clients that no longer use EOF.
 pub fn put_rows_end(out: &mut Vec<u8>, ok: &ServerOk<'_>, capabilities: u32) {
     if capabilities & capability::DEPRECATE_EOF != 0 {
         return put_ok_as(out, 0xfe, ok, capabilities);
@@ -222,7 +222,7 @@ pub fn put_rows_end(out: &mut Vec<u8>, ok: &ServerOk<'_>, capabilities: u32) {
 }
 
 impl ColumnDefinition<'_> {
-    /// The definition of a text that the server makes itself: SHOW statements, answers about itself.
+    /// Definition of a text column that the server itself creates: SHOW statements, answers about the server.
     #[must_use]
     pub fn of_text(name: &[u8]) -> ColumnDefinition<'_> {
         ColumnDefinition {
@@ -266,8 +266,8 @@ impl PrepareOk {
     }
 }
 
-/// The head of a result with rows, as packets: the number of columns, their definitions, and the EOF behind them for
-/// clients that expect one.
+/// Writes the start of a result with rows, as packets: the number of columns, their definitions, and an EOF for clients
+/// that expect one.
 pub fn put_columns(out: &mut Vec<u8>, sequence: &mut u8, columns: &[ColumnDefinition<'_>], capabilities: u32) {
     one(out, sequence, &mut |out| put_lenenc(out, columns.len() as u64));
     for column in columns {
@@ -278,7 +278,7 @@ pub fn put_columns(out: &mut Vec<u8>, sequence: &mut u8, columns: &[ColumnDefini
     }
 }
 
-/// A text answer to a query, as packets: columns of texts, and rows.
+/// Writes the text answer to a query, as packets: text columns and rows.
 pub fn put_text_rows(
     out: &mut Vec<u8>,
     sequence: &mut u8,
@@ -298,7 +298,7 @@ pub fn put_text_rows(
     one(out, sequence, &mut |out| put_rows_end(out, &ServerOk::default(), capabilities));
 }
 
-/// One packet.
+/// Writes one packet.
 fn one(out: &mut Vec<u8>, sequence: &mut u8, write: &mut dyn FnMut(&mut Vec<u8>)) {
     let at = packet::start(out);
     write(out);

@@ -1,4 +1,4 @@
-//! Commands, as a server reads them.
+//! Parser for commands, on the server's side.
 
 use crate::command;
 use crate::handshake::capability;
@@ -6,17 +6,17 @@ use crate::read::Reader;
 use crate::row::{Value, ValueType, binary_value};
 use crate::{Result, WireError};
 
-/// Flag of COM_STMT_EXECUTE: it tells how many parameters follow.
+/// Flag of COM_STMT_EXECUTE: the number of parameters is sent.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
-/// Bit of a parameter's type: UNSIGNED.
+/// Bit in a parameter's type: UNSIGNED.
 const UNSIGNED: u8 = 0x80;
 
-/// A command that a client sent.
+/// A command from a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientCommand<'a> {
     /// Ends the session; no answer.
     Quit,
-    /// Asks for an OK.
+    /// Checks that the server answers with an OK.
     Ping,
     /// Changes the default database.
     InitDb(&'a [u8]),
@@ -30,72 +30,72 @@ pub enum ClientCommand<'a> {
     SendLongData {
         /// The prepared statement.
         statement_id: u32,
-        /// Its parameter, from 0.
+        /// Parameter number, from 0.
         parameter: u16,
-        /// More bytes of it.
+        /// Further bytes of the parameter.
         data: &'a [u8],
     },
     /// Closes a prepared statement; no answer.
     Close(u32),
-    /// Forgets the long data and the cursor of a prepared statement.
+    /// Discards the long data and the cursor of a prepared statement.
     Reset(u32),
-    /// Asks for rows of a cursor.
+    /// Fetches rows from a cursor.
     Fetch {
         /// The prepared statement.
         statement_id: u32,
-        /// At most so many.
+        /// Maximum number of rows.
         rows: u32,
     },
     /// Resets the session's state.
     ResetConnection,
-    /// A replica names itself.
+    /// Registers a replica.
     Register {
-        /// Its server id.
+        /// Server id of the replica.
         server_id: u32,
     },
-    /// Asks for the log from a file and position.
+    /// Requests the log from a file and position.
     Dump(DumpFrom<'a>),
-    /// Asks for the log from the first transaction outside a set.
+    /// Requests the log from the first transaction outside a set.
     DumpGtid {
-        /// Flags, as [`command::DUMP_NON_BLOCK`].
+        /// Flags, see [`command::DUMP_NON_BLOCK`].
         flags: u16,
         /// The replica's server id.
         server_id: u32,
-        /// The set, in its binary form.
+        /// The GTID set in binary form.
         gtid_set: &'a [u8],
     },
-    /// Any other, by its code.
+    /// Any other command, by its code.
     Other(u8),
 }
 
 /// COM_QUERY.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query<'a> {
-    /// The statement's text.
+    /// Text of the statement.
     pub sql: &'a [u8],
-    /// Named values that go with it; none where the client has no QUERY_ATTRIBUTES.
+    /// Query attributes; empty if the client lacks QUERY_ATTRIBUTES.
     pub attributes: BoundParams<'a>,
 }
 
 /// COM_BINLOG_DUMP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DumpFrom<'a> {
-    /// Where in the file.
+    /// Position in the file.
     pub position: u32,
-    /// Flags, as [`command::DUMP_NON_BLOCK`].
+    /// Flags, see [`command::DUMP_NON_BLOCK`].
     pub flags: u16,
     /// The replica's server id.
     pub server_id: u32,
-    /// The file; empty: the first one.
+    /// Name of the file; empty for the first file.
     pub file: &'a [u8],
 }
 
-/// COM_STMT_EXECUTE. What its bytes mean depends on the statement: see [`Execute::params`].
+/// COM_STMT_EXECUTE. How its bytes are parsed depends on the statement: see [`Execute::params`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Execute<'a> {
     /// The prepared statement.
     pub statement_id: u32,
-    /// Kind of cursor asked for (0: none, 1: read only), and whether the number of parameters is told.
+    /// Requested kind of cursor (0: none, 1: read only), and whether the number of parameters is sent.
     pub flags: u8,
     capabilities: u32,
     rest: Reader<'a>,
@@ -106,24 +106,24 @@ pub struct Execute<'a> {
 pub struct ParamType {
     /// Type and sign.
     pub value: ValueType,
-    /// Of a query attribute; empty for a placeholder.
+    /// Name of a query attribute; empty for a placeholder.
     pub name: Vec<u8>,
 }
 
-/// Parameters with their values.
+/// Parameters and their values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BoundParams<'a> {
-    /// One for each value. What a client sends once holds for the statement's later executions too.
+    /// One type per value. A client sends them once, and they apply to later executions of the statement too.
     pub types: Vec<ParamType>,
-    /// Values; None where long data was sent for the parameter.
+    /// One value per parameter; None if long data was sent for it.
     pub values: Vec<Option<Value<'a>>>,
 }
 
 impl<'a> ClientCommand<'a> {
-    /// Reads a command's payload, from a client that uses `capabilities`.
+    /// Parses a command's payload from a client that uses `capabilities`.
     ///
     /// # Errors
-    /// When it is cut short, or names what the protocol does not have.
+    /// The payload is cut short, or contains something that the protocol does not define.
     pub fn parse(payload: &'a [u8], capabilities: u32) -> Result<Self> {
         let mut reader = Reader::new(payload);
         Ok(match reader.u8("command")? {
@@ -188,11 +188,12 @@ fn query(mut reader: Reader<'_>, capabilities: u32) -> Result<Query<'_>> {
 }
 
 impl<'a> Execute<'a> {
-    /// Reads the values of a statement with so many placeholders; attributes follow them. `known` are the types that its
-    /// last execution had: a client sends them once. `is_long` tells for which placeholders long data came before.
+    /// Parses the values of a statement with `placeholders` placeholders; attributes follow them. `known` are the types
+    /// of its previous execution: a client sends them once. `is_long` tells for which placeholders long data was sent
+    /// before.
     ///
     /// # Errors
-    /// When they are cut short, or the client sends no types and none are known.
+    /// The values are cut short, or the client sends no types and none are known.
     pub fn params(
         &self,
         placeholders: usize,
@@ -225,7 +226,7 @@ fn length(reader: &mut Reader<'_>, what: &'static str) -> Result<usize> {
     usize::try_from(reader.lenenc(what)?).map_err(|_| WireError::Malformed { what })
 }
 
-/// NULL bitmap, types where they are sent, values.
+/// Parses NULL bitmap, types (if sent) and values.
 fn bound<'a>(
     reader: &mut Reader<'a>,
     count: usize,
@@ -234,7 +235,7 @@ fn bound<'a>(
     is_long: &dyn Fn(usize) -> bool,
 ) -> Result<BoundParams<'a>> {
     let nulls = reader.take(count.div_ceil(8), "NULL bitmap")?;
-    // No room is made for `count`: what is claimed must come.
+    // Nothing is reserved for `count`: claimed values must arrive first.
     let mut params = BoundParams::default();
     match reader.u8("parameter types")? {
         0 if known.len() == count => params.types.extend_from_slice(known),

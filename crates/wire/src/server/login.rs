@@ -1,4 +1,4 @@
-//! Greeting and login, as a server writes and reads them.
+//! Greeting and login, on the server's side.
 
 use super::NONCE_LEN;
 use crate::handshake::{Greeting, capability};
@@ -6,11 +6,11 @@ use crate::read::Reader;
 use crate::response::status;
 use crate::{Result, WireError};
 
-/// Bytes of a request for TLS: the head of a login, and nothing behind it.
+/// Length in bytes of a request for TLS: only the start of a login.
 const TLS_REQUEST_LEN: usize = 32;
 
 impl Greeting {
-    /// Payload of the first packet. The nonce must have [`NONCE_LEN`] bytes, none of them zero.
+    /// Payload of the first packet. The nonce must have [`NONCE_LEN`] bytes, all of them nonzero.
     pub fn write(&self, out: &mut Vec<u8>) {
         assert!(
             self.nonce.len() == NONCE_LEN && !self.nonce.contains(&0),
@@ -37,36 +37,36 @@ impl Greeting {
     }
 }
 
-/// Of the nonce and the zero behind it.
+/// Length of the nonce and its terminating zero, in bytes.
 const NONCE_FIELD_LEN: u8 = 21;
 const _: () = assert!(NONCE_FIELD_LEN as usize == NONCE_LEN + 1);
 
-/// What a client sends after the greeting, and again after it has switched to TLS.
+/// The client's packet after the greeting; it is sent again after a switch to TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginRequest<'a> {
-    /// TLS begins with the client's next byte; its login follows inside.
+    /// TLS begins with the client's next byte; the login follows inside TLS.
     WantsTls(TlsRequest),
-    /// The login.
+    /// The login itself.
     Login(ClientLogin<'a>),
 }
 
-/// The head of a login, alone.
+/// The start of a login, sent alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlsRequest {
-    /// Capability bits the client will use.
+    /// Capability bits that the client will use.
     pub capabilities: u32,
-    /// The largest packet it takes, in bytes.
+    /// Largest packet that the client accepts, in bytes.
     pub packet_bytes_max: u32,
-    /// Its collation.
+    /// Collation of the connection.
     pub collation: u8,
 }
 
 /// A client's HandshakeResponse41, borrowed from its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientLogin<'a> {
-    /// Capability bits the client uses.
+    /// Capability bits that the client uses.
     pub capabilities: u32,
-    /// The largest packet it takes, in bytes.
+    /// Largest packet that the client accepts, in bytes.
     pub packet_bytes_max: u32,
     /// The collation of the connection.
     pub collation: u8,
@@ -74,19 +74,19 @@ pub struct ClientLogin<'a> {
     pub user: &'a [u8],
     /// First answer of the authentication plugin.
     pub auth_response: &'a [u8],
-    /// Default database; empty where the client names none.
+    /// Default database; empty if the client names none.
     pub database: &'a [u8],
-    /// The plugin that made the answer; empty where the client names none.
+    /// The plugin that computed `auth_response`; empty if the client names none.
     pub auth_plugin: &'a [u8],
-    /// What the client says of itself.
+    /// Connection attributes of the client.
     pub attributes: ConnectAttributes<'a>,
 }
 
 impl<'a> LoginRequest<'a> {
-    /// Reads it.
+    /// Parses the packet.
     ///
     /// # Errors
-    /// A client that speaks a protocol before 4.1; a login that is cut short.
+    /// The client uses a protocol before 4.1, or the login is cut short.
     pub fn parse(payload: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(payload);
         let capabilities = reader.u32("capabilities")?;
@@ -108,7 +108,7 @@ impl<'a> LoginRequest<'a> {
         } else {
             reader.nul_bytes("authentication response")?
         };
-        // Clients leave out what would be empty at the end.
+        // Clients omit empty fields at the end.
         let mut optional = |flag: u32| match capabilities & flag {
             0 => &[][..],
             _ => reader.nul_or_rest(),
@@ -134,7 +134,7 @@ impl<'a> LoginRequest<'a> {
     }
 }
 
-/// Names and values that a client tells of itself, in its order. Ends at what cannot be read.
+/// Connection attributes of a client, in its order. Ends at the first one that cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectAttributes<'a>(Reader<'a>);
 
@@ -147,7 +147,7 @@ impl<'a> Iterator for ConnectAttributes<'a> {
     }
 }
 
-/// Payload that asks the client to log in with another plugin.
+/// Payload that requests a login with another plugin.
 pub fn put_auth_switch(out: &mut Vec<u8>, plugin: &str, nonce: &[u8]) {
     out.push(0xfe);
     out.extend_from_slice(plugin.as_bytes());
@@ -156,7 +156,7 @@ pub fn put_auth_switch(out: &mut Vec<u8>, plugin: &str, nonce: &[u8]) {
     out.push(0);
 }
 
-/// Payload that tells a caching_sha2_password client that its first answer was good; an OK follows.
+/// Payload that tells a caching_sha2_password client that its first answer was correct; an OK follows.
 pub fn put_fast_auth_ok(out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 3]);
 }

@@ -1,9 +1,9 @@
-//! The server's half of the protocol, without I/O: bytes of a client go in, logins and commands come out; answers go in,
+//! Server side of the protocol, without I/O: bytes of a client go in, logins and commands come out; answers go in,
 //! bytes for the client come out.
 //!
-//! In: what a client sent, values to answer with. Out: typed views that borrow from its packets, and packets to send.
-//! Never here: sockets, TLS, accounts, the meaning of a statement. Every writer takes the session's capabilities, where
-//! the form of a packet depends on them.
+//! In: bytes that a client sent, values to answer with. Out: typed views that borrow from its packets, and packets to
+//! send. Never here: sockets, TLS, accounts, the meaning of a statement. Writers take the session's capabilities if the
+//! form of the packet depends on them.
 
 mod answer;
 mod command;
@@ -20,12 +20,12 @@ pub use row::{ColumnForm, put_binary_row, put_text_row};
 use crate::Result;
 use crate::packet::{self, PacketBuffer, PayloadRange};
 
-/// Length of the nonce that a greeting carries.
+/// Length in bytes of the nonce in a greeting.
 pub const NONCE_LEN: usize = 20;
 
-/// The server's end of a connection: bytes in, packets out, and the other way round.
+/// The server's end of a connection: received bytes become packets, and answers become bytes.
 ///
-/// Sequence ids are strict: a client that skips one, or does not begin a command with 0, is an error.
+/// Sequence ids are strict: it is an error if a client skips one or does not start a command with 0.
 #[derive(Debug)]
 pub struct ServerStream {
     input: PacketBuffer,
@@ -34,31 +34,32 @@ pub struct ServerStream {
 }
 
 impl ServerStream {
-    /// The end of a new connection, which refuses packets above `limit` bytes.
+    /// The end of a new connection; refuses packets above `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> ServerStream {
         ServerStream { input: PacketBuffer::strict(limit), out: Vec::new(), sequence: 0 }
     }
 
-    /// Room for the next read; tell [`filled`](Self::filled) how much of it was used.
+    /// Space for the next read; tell [`filled`](Self::filled) how many bytes were read.
     pub fn spare(&mut self) -> &mut [u8] {
         self.input.spare()
     }
 
-    /// `len` bytes of [`spare`](Self::spare) now hold what the client sent.
+    /// Records that `len` bytes of [`spare`](Self::spare) now contain data of the client.
     pub fn filled(&mut self, len: usize) {
         self.input.filled(len);
     }
 
-    /// A new command is awaited: its sequence ids begin at 0.
+    /// Expects a new command: its sequence ids start at 0.
     pub fn await_command(&mut self) {
         self.input.expect_sequence(0);
     }
 
-    /// The next whole packet, split ones joined, or None when more bytes must come first. Answers continue its sequence.
+    /// Returns the next whole packet, with its frames joined; None if more bytes must arrive first. Answers continue
+    /// its sequence.
     ///
     /// # Errors
-    /// A packet out of order or larger than the limit.
+    /// A packet is out of order or larger than the limit.
     pub fn receive(&mut self) -> Result<Option<PayloadRange>> {
         let taken = self.input.take()?;
         if taken.is_some() {
@@ -73,8 +74,8 @@ impl ServerStream {
         self.input.payload(range)
     }
 
-    /// Adds one packet with what `put` writes, in as many frames as it needs. The client's next packet continues its
-    /// sequence, unless it is a command.
+    /// Adds one packet whose payload `put` writes, in as many frames as it needs. The client's next packet continues
+    /// its sequence, unless it is a command.
     pub fn send<T>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let at = packet::start(&mut self.out);
         let result = put(&mut self.out);
@@ -83,20 +84,20 @@ impl ServerStream {
         result
     }
 
-    /// As [`send`](Self::send) for what writes whole packets itself.
+    /// As [`send`](Self::send), for a `put` that writes whole packets.
     pub fn send_packets<T>(&mut self, put: impl FnOnce(&mut Vec<u8>, &mut u8) -> T) -> T {
         let result = put(&mut self.out, &mut self.sequence);
         self.input.expect_sequence(self.sequence);
         result
     }
 
-    /// What is to be written to the client.
+    /// Bytes to be written to the client.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.out
     }
 
-    /// All of [`output`](Self::output) was written. One huge answer does not keep its memory.
+    /// Records that all of [`output`](Self::output) was written. The memory of one huge answer is released.
     pub fn sent(&mut self) {
         self.out.clear();
         self.out.shrink_to(8 * packet::READ_LEN);

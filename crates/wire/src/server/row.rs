@@ -1,4 +1,4 @@
-//! Rows, in the text form and in the binary form.
+//! Rows in text and binary form.
 
 use std::io::Write as _;
 
@@ -7,17 +7,17 @@ use crate::response::ColumnDefinition;
 use crate::row::{DateTime, Time, Value, ValueType, type_code};
 use crate::{Result, WireError};
 
-/// What writing a column's values takes of its definition.
+/// The part of a column's definition that is required to write its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnForm {
     /// Type and sign.
     pub value: ValueType,
-    /// Digits of a fraction of a second.
+    /// Number of digits of fractional seconds.
     pub decimals: u8,
 }
 
 impl ColumnForm {
-    /// That of a definition.
+    /// The form of a column with this definition.
     #[must_use]
     pub fn of(column: &ColumnDefinition<'_>) -> ColumnForm {
         let unsigned = column.flags & crate::response::column_flag::UNSIGNED != 0;
@@ -27,11 +27,11 @@ impl ColumnForm {
 
 const MISFIT: WireError = WireError::Unwritable { what: "a value that its column's type does not hold" };
 
-/// Appends a row of the text protocol. FLOAT and DOUBLE come as their text ([`Value::Bytes`]): what a server prints for them
-/// is not this crate's to know.
+/// Appends a row of the text protocol. FLOAT and DOUBLE are passed as text ([`Value::Bytes`]), because this crate does
+/// not know how a server prints them.
 ///
 /// # Errors
-/// More or fewer values than columns, or one that its column does not hold; `out` then holds a part.
+/// More or fewer values than columns, or a value that does not fit its column; `out` then contains a partial row.
 pub fn put_text_row(out: &mut Vec<u8>, columns: &[ColumnForm], values: &[Value<'_>]) -> Result<()> {
     check_count(columns, values)?;
     for (column, value) in columns.iter().zip(values) {
@@ -80,7 +80,7 @@ fn check_count(columns: &[ColumnForm], values: &[Value<'_>]) -> Result<()> {
     Err(WireError::Unwritable { what: "a row with more or fewer values than columns" })
 }
 
-/// A value of a text row; None is NULL.
+/// Appends a value of a text row; None is NULL.
 pub(super) fn put_text(out: &mut Vec<u8>, value: Option<&[u8]>) {
     match value {
         Some(text) => put_lenenc_bytes(out, text),
@@ -88,11 +88,11 @@ pub(super) fn put_text(out: &mut Vec<u8>, value: Option<&[u8]>) {
     }
 }
 
-/// Text of fewer than 251 bytes.
+/// Appends a text of fewer than 251 bytes.
 fn short_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let at = out.len();
     out.push(0);
-    // Writing to a vector does not fail.
+    // Writing to a vector cannot fail.
     let _ = out.write_fmt(text);
     let len = out.len() - at - 1;
     assert!(len < 0xfb, "a text of {len} bytes has a length of several");
@@ -101,7 +101,7 @@ fn short_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Microseconds as so many digits, with the point; nothing for 0 digits.
+/// Microseconds with the given number of digits after the point; nothing for 0 digits.
 struct Fraction {
     micros: u32,
     digits: u8,
@@ -194,7 +194,7 @@ fn put_integer(out: &mut Vec<u8>, width: usize, unsigned: bool, value: Value<'_>
     Ok(())
 }
 
-/// In the shortest of its forms, as a server writes it.
+/// Writes the shortest form of the value, as a server does.
 fn put_date_time(out: &mut Vec<u8>, value: DateTime) {
     let DateTime { year, month, day, hour, minute, second, micros } = value;
     let [low, high] = year.to_le_bytes();
