@@ -1,9 +1,9 @@
-//! The dump: the files' events as a source sends them, each transaction at its moment.
+//! Dump: sends the files' events as a source does, each transaction at its time.
 //!
-//! Mirrors what MySQL's Binlog_sender does (sql/rpl_binlog_sender.cc): a Rotate event of its own names each file; the
-//! format description goes without the mark that the file is in use; transactions that the replica has are left out,
-//! and a heartbeat says so when one follows that it lacks; at the end of the log heartbeats show that the source
-//! lives.
+//! Mirrors MySQL's Binlog_sender (sql/rpl_binlog_sender.cc). An artificial Rotate event names each file. The format
+//! description is sent without the flag that marks a file in use. Transactions that the replica already has are
+//! skipped, and a heartbeat reports the skip when a transaction follows that the replica lacks. At the end of the log,
+//! heartbeats show that the source is alive.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,22 +20,22 @@ use crate::files::{LogFile, LogFiles, RecordedLog, opens};
 use crate::session::Session;
 use crate::{Hold, Part, Result, ServeError};
 
-/// Bytes gathered for one write.
+/// Bytes collected for one write.
 pub(crate) const WRITE_BYTES: usize = 256 << 10;
-/// The longest sleep between two looks at `stop` and at the heartbeat's time.
+/// Longest sleep between two checks of `stop` and of the heartbeat's time.
 const LOOK: Duration = Duration::from_millis(20);
-/// An event of the dump that is in no file.
+/// Flag of an event of the dump that is not in a file.
 const FLAG_ARTIFICIAL: u16 = 0x20;
-/// Where in a format description event its flags and its time of creation stand.
+/// Offsets of flags and creation time in a format description event.
 const FLAGS_AT: usize = 17;
 const CREATED_AT: usize = 19 + 2 + 50;
 
-/// Where a dump begins.
+/// Start of a dump.
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
     /// At the first transaction outside the set.
     After(GtidSet),
-    /// At an event of a file; no name: of the first one.
+    /// At an event of a file; an empty name means the first file.
     Place { file: String, position: u32 },
 }
 
@@ -53,7 +53,7 @@ impl Sent {
     }
 }
 
-/// One dump under way.
+/// A dump in progress.
 pub(crate) struct Dump<'s, 'a> {
     pub session: &'s mut Session<'a>,
     server_id: u32,
@@ -61,9 +61,9 @@ pub(crate) struct Dump<'s, 'a> {
     pub non_block: bool,
     heartbeat_v2: bool,
     heartbeat_period: Duration,
-    /// Events that are in no file carry checksums: the log's do, and the replica knows them.
+    /// Checksum algorithm for events that are not in a file: that of the log, because the replica expects it.
     own_checksum: ChecksumAlgorithm,
-    /// The file under way, and the end of the last event sent or left out.
+    /// The current file, and the end of the last event sent or skipped.
     pub file: String,
     pub position: u64,
     last_write: Instant,
@@ -92,7 +92,8 @@ impl<'s, 'a> Dump<'s, 'a> {
         }
     }
 
-    /// Sends the log from `start` on, and stays until the replica leaves. `Err` inside: why it is refused.
+    /// Sends the log from `start` and continues until the replica disconnects. The inner `Err` is the reason of a
+    /// refusal.
     pub(crate) fn run(self, start: &Start) -> Result<Result<(), String>> {
         match self.session.shared.log {
             LogFiles::Recorded(log) => self.replay(log, start),
@@ -100,7 +101,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         }
     }
 
-    /// Sends recorded files, each transaction at its moment.
+    /// Sends recorded files, each transaction at its time.
     fn replay(mut self, log: &RecordedLog, start: &Start) -> Result<Result<(), String>> {
         let (first, position, executed) = match start {
             Start::After(executed) => match log.first_file(executed) {
@@ -181,7 +182,7 @@ impl<'s, 'a> Dump<'s, 'a> {
                 _ if event.header.event_type == event_type::FORMAT_DESCRIPTION => {
                     self.send_format(event.bytes, false, event.checksum);
                 }
-                // Where the files given go on otherwise than the recorded ones, the dump's own Rotate event says how.
+                // If the given files continue differently from the recorded ones, the dump's own Rotate event says how.
                 _ if event.header.event_type == event_type::ROTATE
                     && next.map(str::as_bytes) != Some(Rotate::parse(event.body()?)?.file) => {}
                 _ => self.send(event.bytes),
@@ -198,7 +199,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         Ok(())
     }
 
-    /// Names the file and the place in it that what follows is from.
+    /// Sends the file name and position of the next event.
     pub(crate) fn send_place(&mut self, file: &[u8], position: u64) {
         self.file = String::from_utf8_lossy(file).into_owned();
         self.position = position;
@@ -209,7 +210,8 @@ impl<'s, 'a> Dump<'s, 'a> {
         self.send(&rotate);
     }
 
-    /// A format description. In front of a place inside the file it stands nowhere, and no server has just started.
+    /// Sends a format description. Before a position inside the file it has no position, and does not announce a server
+    /// start.
     fn send_format(&mut self, event: &[u8], inside: bool, checksum: ChecksumAlgorithm) {
         let mut event = event.to_vec();
         if let Some(flags) = event.get_mut(FLAGS_AT) {
@@ -224,7 +226,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         self.send(&event);
     }
 
-    /// An event that is in no file, with the end position given.
+    /// Builds an event that is not in a file, with the given end position.
     fn artificial(&self, kind: u8, flags: u16, log_pos: u64, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut writer = BinlogWriter::new(self.server_id, self.own_checksum, 0);
         writer.event(kind, flags, body);
@@ -244,7 +246,7 @@ impl<'s, 'a> Dump<'s, 'a> {
                 out.extend_from_slice(file);
                 return;
             }
-            // Fields by number, length and value: 1 the file, 2 the position, 0 the end.
+            // Fields as number, length and value: 1 is the file, 2 the position, 0 the end.
             out.push(1);
             put_lenenc(out, file.len() as u64);
             out.extend_from_slice(file);
@@ -265,7 +267,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         });
     }
 
-    /// Bytes gathered.
+    /// Number of bytes collected.
     pub(crate) fn unsent(&self) -> usize {
         self.session.wire.output().len()
     }
@@ -282,7 +284,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         self.session.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// Nothing to send for so long, or for less.
+    /// Waits up to `wait`, because there is nothing to send.
     fn idle(&mut self, wait: Duration) -> Result<()> {
         self.flush()?;
         if self.is_stopped() {
@@ -300,7 +302,7 @@ impl<'s, 'a> Dump<'s, 'a> {
         Ok(())
     }
 
-    /// The end of the log: of the dump too, or heartbeats until the replica leaves.
+    /// At the end of the log: ends the dump too, or sends heartbeats until the replica disconnects.
     fn end(&mut self) -> Result<()> {
         if self.non_block {
             return self.send_end();
@@ -311,14 +313,14 @@ impl<'s, 'a> Dump<'s, 'a> {
         Ok(())
     }
 
-    /// Says that the dump is over.
+    /// Sends the packet that ends the dump.
     pub(crate) fn send_end(&mut self) -> Result<()> {
         let capabilities = self.session.capabilities;
         self.session.wire.send(|out| put_rows_end(out, &ServerOk::default(), capabilities));
         self.flush()
     }
 
-    /// Says how fast a part was sent: until the last byte of it was given to the system.
+    /// Reports how fast a part was sent, up to the moment when its last byte was passed to the operating system.
     fn tell(&mut self, what: &str) -> Result<()> {
         self.flush()?;
         let part = std::mem::replace(&mut self.sent, Sent::new());

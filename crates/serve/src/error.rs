@@ -1,4 +1,4 @@
-//! What ends a connection, or the server.
+//! Errors that end a connection, or the server.
 
 use std::io;
 
@@ -6,51 +6,51 @@ use binlog::BinlogError;
 use relay_log::RelayError;
 use wire::WireError;
 
-/// See the module.
+/// An error that ends a connection, or the server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The system refused.
+    /// An operation of the operating system failed.
     #[error("cannot {action}: {error}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: String,
-        /// Its words.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// A client does not keep to the protocol.
+    /// A client violates the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// A client sent a GTID set that is none.
+    /// A client sent an invalid GTID set.
     #[error("the replica's GTID set: {0}")]
     Gtids(#[from] base::GtidError),
     /// A log cannot be read.
     #[error(transparent)]
     Log(#[from] BinlogError),
-    /// A log can be read, but not served.
+    /// A log is readable but cannot be served.
     #[error("{0}")]
     Unfit(String),
     /// The relay log cannot be read.
     #[error(transparent)]
     Relay(#[from] RelayError),
-    /// A client asks for TLS.
+    /// A client requests TLS.
     #[error("the client wants TLS, which was not offered")]
     Tls,
-    /// What holds transactions back failed.
+    /// The hook that delays transactions failed.
     #[error("{0}")]
     Hold(String),
-    /// The server is to stop.
+    /// The server must stop.
     #[error("stopped")]
     Stopped,
 }
 
 impl ServeError {
-    /// Turns the system's refusal of an action into one of these.
+    /// Converts an I/O error of an action.
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
         let action = action.into();
         move |error| ServeError::Io { action, error }
     }
 }
 
-/// Shorthand.
+/// Result with this crate's error.
 pub(crate) type Result<T, E = ServeError> = std::result::Result<T, E>;

@@ -1,6 +1,6 @@
-//! The log that is served, and what its server says of itself.
+//! The served log, and facts about its server.
 //!
-//! In: recorded files, read once, or a relay log. Out: where a dump begins, facts. Never here: a dump.
+//! In: recorded files, read once, or a relay log. Out: the start of a dump, facts. Never here: a dump.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ pub enum LogFiles {
     RelayLog(RelaySource),
 }
 
-/// What a server of a log answers about itself.
+/// Facts that the server of a log reports about itself.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub server_version: String,
     pub server_id: u32,
     pub server_uuid: Uuid,
     pub checksum: ChecksumAlgorithm,
-    /// All it has, or had.
+    /// GTIDs of all transactions that the log has or had.
     pub executed: GtidSet,
-    /// Those of them that it cannot send any more.
+    /// GTIDs out of `executed` that it can no longer send.
     pub purged: GtidSet,
-    /// Names and lengths, of files that can be asked for by name.
+    /// Names and lengths in bytes of the files that can be requested by name.
     pub files: Vec<(String, u64)>,
 }
 
@@ -59,7 +59,7 @@ impl LogFiles {
         }
     }
 
-    /// Server id and checksum of events that are in no file.
+    /// Server id and checksum algorithm for events that are not in a file.
     pub(crate) fn dump_facts(&self) -> (u32, ChecksumAlgorithm) {
         match self {
             LogFiles::Recorded(log) => (log.server_id, log.checksum),
@@ -67,7 +67,7 @@ impl LogFiles {
         }
     }
 
-    /// For people.
+    /// Human-readable description.
     pub(crate) fn about(&self) -> String {
         match self {
             LogFiles::Recorded(log) => log.about(),
@@ -79,7 +79,7 @@ impl LogFiles {
     }
 }
 
-/// Whether an event of this type opens a transaction.
+/// True if an event of this type opens a transaction.
 pub(crate) fn opens(event_type: u8) -> bool {
     matches!(event_type, event_type::GTID | event_type::ANONYMOUS_GTID | event_type::GTID_TAGGED)
 }
@@ -89,20 +89,20 @@ pub(crate) fn opens(event_type: u8) -> bool {
 pub(crate) struct LogFile {
     pub path: PathBuf,
     pub name: String,
-    /// What earlier files hold, as this one says.
+    /// GTIDs of earlier files, as stated in this file.
     pub previous: GtidSet,
     pub bytes: u64,
-    /// Sent at full speed.
+    /// True if it is sent at full speed.
     pub load: bool,
 }
 
-/// All files, and the source they come from.
+/// All files, and facts about their source.
 #[derive(Debug)]
 pub struct RecordedLog {
     pub(crate) files: Vec<LogFile>,
-    /// Of all transactions in or before the files.
+    /// GTIDs of all transactions in or before the files.
     pub(crate) executed: GtidSet,
-    /// Of those before the first file.
+    /// GTIDs of all transactions before the first file.
     pub(crate) purged: GtidSet,
     pub(crate) transactions: u64,
     pub(crate) server_version: String,
@@ -112,10 +112,10 @@ pub struct RecordedLog {
 }
 
 impl RecordedLog {
-    /// Reads all files once: their transactions' GTIDs. Those of `load` are sent first, at full speed.
+    /// Reads all files once for the GTIDs of their transactions. The files of `load` are sent first, at full speed.
     ///
     /// # Errors
-    /// When a file cannot be read, or a replica could not ask for it.
+    /// A file cannot be read, or a replica could not request it.
     pub fn read(load: &[PathBuf], logs: &[PathBuf]) -> Result<RecordedLog> {
         let mut log = RecordedLog {
             files: Vec::new(),
@@ -179,7 +179,7 @@ impl RecordedLog {
         Ok(())
     }
 
-    /// Where a replica that has `executed` begins: the last file in front of which there is nothing it lacks.
+    /// First file for a replica that has `executed`: the last file that is preceded by nothing that the replica lacks.
     pub(crate) fn first_file(&self, executed: &GtidSet) -> Option<usize> {
         self.files.iter().rposition(|file| file.previous.is_subset_of(executed))
     }

@@ -1,8 +1,8 @@
-//! A log served as a source serves it.
+//! Server that sends a log as a MySQL source does.
 //!
 //! In: a log, recorded or being received; connections of replicas (ours, stock MySQL's, mysqlbinlog). Out: the
-//! handshake, answers to what a replica asks before it asks for the log, the dump with heartbeats; figures of each
-//! dump. Never here: a table, a change, an answer to any other question; TLS; semi-synchronous acknowledgements.
+//! handshake, answers to the queries that a replica sends before it requests the log, the dump with heartbeats, figures
+//! per dump. Never here: a table, a change, an answer to any other query; TLS; semi-synchronous acknowledgements.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -26,38 +26,38 @@ pub use files::{LogFiles, RecordedLog};
 pub use relay::{Identity, RelaySource};
 use session::Session;
 
-/// How often the listener looks for connections and at `stop`.
+/// Interval at which the listener checks for connections and for `stop`.
 const LOOK: Duration = Duration::from_millis(5);
-/// Connections at once; a replica needs one, and one more now and then.
+/// Maximum number of connections; a replica needs one, and occasionally a second one.
 const SESSIONS_MAX: usize = 64;
 
-/// A part of the log that is sent at a pace of its own.
+/// A part of the log that is sent at its own pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What is sent before, at full speed.
+    /// The load phase, sent first at full speed.
     Load,
-    /// The log.
+    /// The log itself.
     Log,
 }
 
-/// Sleeps for the time given, or for less.
+/// Sleeps for at most the given time.
 pub type Waiting<'w> = &'w mut dyn FnMut(Duration) -> std::result::Result<(), ServeError>;
 
-/// Holds a transaction back until its moment and gives the event to send in place of its first one, of the same
-/// length. In: that event, the checksum of its log, the bytes of the part sent with it.
+/// Delays a transaction until its time, and returns the event to send in place of its first one, with the same length.
+/// In: that event, the checksum algorithm of its log, the number of bytes of the part sent with it.
 pub type Hold = Box<dyn FnMut(&[u8], ChecksumAlgorithm, u64, Waiting<'_>) -> std::result::Result<Vec<u8>, ServeError>>;
 
-/// How a log is served.
+/// Options of a log server.
 pub struct ServeOptions<'a> {
-    /// Address and port to listen on; port 0: a free one, which is told.
+    /// Address and port to listen on; port 0: a free port, which is reported.
     pub listen: &'a str,
-    /// What a login must know; None: whoever reaches the address may log in, under any name.
+    /// Password of a login; None: anyone who reaches the address may log in with any name.
     pub password: Option<String>,
-    /// When each transaction of a part of a recorded log is sent; None: at once, as it was recorded.
+    /// Times at which the transactions of a part of a recorded log are sent; None: at once, as recorded.
     pub hold: Option<&'a (dyn Fn(Part) -> Hold + Sync)>,
 }
 
-/// What all sessions share.
+/// State shared by all sessions.
 struct Shared<'a> {
     log: &'a LogFiles,
     options: &'a ServeOptions<'a>,
@@ -67,10 +67,10 @@ struct Shared<'a> {
     told: &'a (dyn Fn(&str) + Sync),
 }
 
-/// Serves the log until `stop` is raised; `told` gets a line for the address, and for each part of each dump.
+/// Serves the log until `stop` is set; `told` gets a line for the address, and for each part of each dump.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// The server cannot listen on the address.
 pub fn serve(
     log: &LogFiles,
     options: &ServeOptions<'_>,
@@ -95,10 +95,10 @@ pub fn serve(
                     std::thread::sleep(LOOK);
                     continue;
                 }
-                // A connection that was gone before it was taken.
+                // The connection was closed before it was accepted.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
-                    // The scope waits for the sessions, which end at the flag.
+                    // The scope waits for the sessions, which end when the flag is set.
                     stop.store(true, Ordering::Relaxed);
                     return Err(ServeError::io("accept connections")(error));
                 }
@@ -112,7 +112,7 @@ pub fn serve(
     })
 }
 
-/// One connection to its end.
+/// Serves one connection to its end.
 fn one(shared: &Shared<'_>, stream: TcpStream) {
     let number = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
     if let Err(error) = Session::new(shared, stream, number).and_then(|mut session| session.serve()) {

@@ -1,7 +1,7 @@
-//! What replicas ask before they ask for the log, and what a source answers.
+//! Queries that replicas send before they request the log, and a source's answers.
 //!
-//! In: the text of a statement. Out: columns and rows, an OK, or that it is not known. Never here: SQL: only SET,
-//! SELECT of variables, and the SHOW statements that replicas use.
+//! In: the text of a statement. Out: columns and rows, an OK, or that the statement is unknown. Never here: general
+//! SQL; only SET, SELECT of variables, and the SHOW statements that replicas use.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use binlog::ChecksumAlgorithm;
 
 use crate::files::Facts;
 
-/// An answer.
+/// Answer to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Ok,
@@ -21,7 +21,7 @@ pub(super) enum Answer {
 /// User variables of a session.
 pub(super) type Variables = HashMap<String, Option<String>>;
 
-/// Answers a statement; `replicas` are those connected, by server id.
+/// Answers a statement; `replicas` are the server ids of the connected replicas.
 pub(super) fn answer(log: &Facts, variables: &mut Variables, replicas: &[u32], sql: &str) -> Answer {
     let sql = sql.trim().trim_end_matches(';').trim();
     let upper = sql.to_ascii_uppercase();
@@ -65,7 +65,7 @@ fn rows(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Answer
     Answer::Rows(columns.iter().map(|&name| name.to_owned()).collect(), rows)
 }
 
-/// A global variable.
+/// Value of a global variable.
 fn variable(log: &Facts, name: &str) -> Option<String> {
     let text = match name.to_ascii_lowercase().as_str() {
         "server_id" => log.server_id.to_string(),
@@ -88,13 +88,13 @@ fn variable(log: &Facts, name: &str) -> Option<String> {
     Some(text)
 }
 
-/// Seconds since 1970 with six digits behind the point.
+/// Seconds since 1970 with six digits after the decimal point.
 fn now() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}.{:06}", now.as_secs(), now.subsec_micros())
 }
 
-/// User variables are kept; all else that a session sets has no meaning here.
+/// Stores user variables; anything else that a session sets has no meaning here.
 fn set(log: &Facts, variables: &mut Variables, list: &str) -> Answer {
     for part in split(list) {
         let Some((name, value)) = part.split_once('=') else { continue };
@@ -121,7 +121,7 @@ fn select(log: &Facts, variables: &Variables, list: &str) -> Answer {
     Answer::Rows(columns, vec![row])
 }
 
-/// A variable, a number, a text, NULL, or one of four functions. None: not known.
+/// Evaluates a variable, a number, a text, NULL, or one of four functions. None: unknown.
 fn evaluate(log: &Facts, variables: &Variables, expression: &str) -> Option<Option<String>> {
     if let Some(name) = expression.strip_prefix("@@") {
         let name = name.rsplit('.').next().unwrap_or_default();
@@ -144,7 +144,7 @@ fn evaluate(log: &Facts, variables: &Variables, expression: &str) -> Option<Opti
     }
 }
 
-/// The quoted texts in a statement. Names of variables hold no quotes.
+/// The quoted texts in a statement. Variable names contain no quotes.
 fn quoted(text: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = text;
@@ -156,7 +156,7 @@ fn quoted(text: &str) -> Vec<String> {
     texts
 }
 
-/// Splits at commas outside of quotes and parentheses.
+/// Splits at commas outside quotes and parentheses.
 fn split(list: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut quote) = (Vec::new(), 0, 0u32, None);
     for (at, character) in list.char_indices() {
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// As a stock replica, ours and mysqlbinlog ask.
+    /// Statements of a stock replica, of ours and of mysqlbinlog.
     #[test]
     fn what_replicas_ask() {
         let mut session = Variables::new();

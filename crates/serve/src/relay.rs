@@ -1,8 +1,7 @@
-//! A relay log that is being written, served while it grows: its source's events, under its source's file names and
-//! positions.
+//! Serves a relay log while it is written: the source's events, with the source's file names and positions.
 //!
-//! In: chunks from a reader of the relay log. Out: the source's events as they were received. Never here: the relay
-//! log's own events; a whole chunk kept beyond the event that its end cuts.
+//! In: chunks from a reader of the relay log. Out: the source's events as received. Never here: the relay log's own
+//! events; a whole chunk kept after the event that its end splits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,51 +18,51 @@ use crate::dump::{Dump, Start, WRITE_BYTES};
 use crate::files::opens;
 use crate::{Result, ServeError};
 
-/// How long a dump that has sent everything waits for more before it looks whether the replica has left.
+/// How long a dump that has sent everything waits for more before it checks whether the replica has disconnected.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long that look may take.
+/// Time limit of that check.
 const LOOK_BLOCKS: Duration = Duration::from_millis(1);
 
-/// Who the server that serves a relay log is.
+/// Identity of the server that serves a relay log.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// What it calls its version: replicas decide by it what they ask.
+    /// Its version text: replicas choose their queries by it.
     pub server_version: String,
-    /// Must differ from that of every replica.
+    /// Its server id; must differ from that of every replica.
     pub server_id: u32,
-    /// The same.
+    /// Its server_uuid; must differ from that of every replica.
     pub server_uuid: Uuid,
-    /// Whether its log's events carry checksums.
+    /// Checksum algorithm of its log's events.
     pub checksum: ChecksumAlgorithm,
 }
 
 /// A relay log to serve.
 pub struct RelaySource {
-    /// The log.
+    /// State of the relay log.
     pub shared: Arc<RelayShared>,
-    /// How each dump reads it: up to where, and how long it holds what it has not sent.
+    /// Reader options of each dump: how far it reads, and how long it holds what it has not sent.
     pub reader: ReaderOptions,
-    /// Who we are.
+    /// Identity of this server.
     pub identity: Identity,
-    /// All that a replica may have from us.
+    /// GTIDs of all transactions that a replica may have from us.
     pub executed: Box<dyn Fn() -> GtidSet + Send + Sync>,
 }
 
-/// What a dump of a relay log knows between two events.
+/// State of a dump of a relay log between two events.
 struct Follow<'a> {
     executed: &'a GtidSet,
     checksum: ChecksumAlgorithm,
-    /// The source's file goes on in another file of the relay log, which repeats what the source sent first.
+    /// True if the source's file continues in another file of the relay log, which repeats the source's first events.
     repeats: bool,
-    /// The transaction under way is one that the replica has.
+    /// True if the replica already has the current transaction.
     left_out: bool,
-    /// So was the last one: a heartbeat tells how far we are.
+    /// True if the previous transaction was skipped: a heartbeat reports the position.
     after_left_out: bool,
 }
 
 impl Dump<'_, '_> {
-    /// Sends what a replica that has `start`'s set lacks, and what comes, until it leaves. `Err` inside: why it is
-    /// refused.
+    /// Sends what a replica with `start`'s set lacks, and then new events, until it disconnects. The inner `Err` is the
+    /// reason of a refusal.
     pub(crate) fn follow(mut self, relay: &RelaySource, start: &Start) -> Result<Result<(), String>> {
         let everything = GtidSet::new();
         let executed = match start {
@@ -118,7 +117,8 @@ impl Dump<'_, '_> {
                     self.flush()?;
                     return Ok(Ok(()));
                 }
-                // What it was given is not true any more, or what it needs is gone: it must ask again.
+                // Events that it was given are no longer in the log, or those it needs are gone: it must request the
+                // log again.
                 Err(error @ (RelayError::PlaceLost { .. } | RelayError::Truncated)) => {
                     return Ok(Err(error.to_string()));
                 }
@@ -130,7 +130,7 @@ impl Dump<'_, '_> {
     fn follow_event(&mut self, event: &[u8], follow: &mut Follow<'_>) -> Result<()> {
         let header = EventHeader::parse(event)?;
         if header.flags & flags::RELAY_LOG != 0 {
-            return Ok(()); // the relay log's own
+            return Ok(()); // the relay log's own event
         }
         let is_control = match header.event_type {
             event_type::FORMAT_DESCRIPTION => {
@@ -142,7 +142,7 @@ impl Dump<'_, '_> {
             }
             event_type::ROTATE => {
                 if header.is_artificial() {
-                    // It comes before the format that tells.
+                    // It precedes the format description that announces the algorithm.
                     let checksum =
                         if verify_checksum(event) { ChecksumAlgorithm::Crc32 } else { ChecksumAlgorithm::None };
                     let rotate = Rotate::parse(event_body(event, checksum)?)?;
@@ -151,7 +151,7 @@ impl Dump<'_, '_> {
                         self.position = rotate.position;
                         return Ok(());
                     }
-                    // Made anew: whether it carries a checksum is for the replica to say, whatever the log has.
+                    // Built again: the replica, not the log, decides whether it has a checksum.
                     self.send_place(rotate.file, rotate.position);
                     return Ok(());
                 }
@@ -182,16 +182,16 @@ impl Dump<'_, '_> {
     }
 }
 
-/// An end position of 32 bits as one of 64, given the one before: it wraps in files beyond 4 GiB.
+/// Extends an end position of 32 bits to 64, given the previous one: it wraps in files above 4 GiB.
 fn whole_position(before: u64, low: u32) -> u64 {
     let candidate = (before & !0xffff_ffff) | u64::from(low);
     if candidate >= before || before - candidate < 1 << 31 { candidate } else { candidate + (1 << 32) }
 }
 
-/// Whole events out of chunks that may begin and end inside of them.
+/// Extracts whole events from chunks that may begin and end inside events.
 #[derive(Default)]
 struct Events {
-    /// The beginning of an event.
+    /// The first bytes of an incomplete event.
     rest: Vec<u8>,
 }
 
@@ -206,7 +206,7 @@ impl Events {
                 data = later;
                 continue;
             }
-            // As much as makes the event whole, or its header first.
+            // As many bytes as complete the event, or its header first.
             let wanted = event_len(&self.rest)?.unwrap_or(EventHeader::LEN);
             let (more, later) = data.split_at((wanted - self.rest.len()).min(data.len()));
             self.rest.extend_from_slice(more);
@@ -221,7 +221,7 @@ impl Events {
     }
 }
 
-/// Length of the event that begins here; None while its header is not whole.
+/// Length of the event that begins here; None while its header is incomplete.
 fn event_len(bytes: &[u8]) -> Result<Option<usize>> {
     if bytes.len() < EventHeader::LEN {
         return Ok(None);

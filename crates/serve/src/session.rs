@@ -1,4 +1,4 @@
-//! One connection: its login and its commands.
+//! One connection: login and commands.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::dump::{Dump, Start};
 use crate::questions::{Answer, Variables, answer};
 use crate::{Result, ServeError};
 
-/// What this server can do; all else is not offered.
+/// Capabilities of this server; no others are offered.
 const CAPABILITIES: u32 = capability::LONG_PASSWORD
     | capability::LONG_FLAG
     | capability::CONNECT_WITH_DB
@@ -29,9 +29,9 @@ const CAPABILITIES: u32 = capability::LONG_PASSWORD
     | capability::CONNECT_ATTRS
     | capability::PLUGIN_AUTH_LENENC_CLIENT_DATA;
 const PLUGIN: &str = "caching_sha2_password";
-/// The largest command: a GTID set of many gaps.
+/// Largest command in bytes: a GTID set with many gaps.
 const COMMAND_BYTES_MAX: usize = 64 << 20;
-/// How long one read or write may block before we look at `stop`.
+/// How long one read or write may block before `stop` is checked.
 pub(super) const BLOCK: Duration = Duration::from_millis(100);
 
 /// A connection.
@@ -40,7 +40,7 @@ pub(super) struct Session<'a> {
     pub stream: TcpStream,
     pub number: u32,
     pub wire: ServerStream,
-    /// What the client and we can do.
+    /// Capabilities that both the client and we have.
     pub capabilities: u32,
     pub variables: Variables,
     replica: Option<u32>,
@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
         Ok(Session { shared, stream, number, wire, capabilities: 0, variables: Variables::new(), replica: None })
     }
 
-    /// Login, then commands until the client leaves.
+    /// Performs the login, then serves commands until the client disconnects.
     pub(super) fn serve(&mut self) -> Result<()> {
         if !self.log_in()? {
             return Ok(());
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// False when the client left or was refused.
+    /// Returns false if the client disconnected or was refused.
     fn log_in(&mut self) -> Result<bool> {
         let nonce = nonce()?;
         let greeting = Greeting {
@@ -173,13 +173,13 @@ impl<'a> Session<'a> {
         self.answer(&|out| server::put_ok(out, &ServerOk::default(), capabilities))
     }
 
-    /// One packet in answer to the last one read.
+    /// Sends one packet as an answer to the last one read.
     fn answer(&mut self, put: &dyn Fn(&mut Vec<u8>)) -> Result<()> {
         self.wire.send(put);
         self.flush()
     }
 
-    /// The next packet's payload; None when the client is gone or we are to stop.
+    /// Payload of the next packet; None if the client disconnected or the server must stop.
     fn read(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             if let Some(range) = self.wire.receive()? {
@@ -198,7 +198,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether the client is gone; what it says meanwhile is of no interest.
+    /// True if the client has disconnected; anything it sends in the meantime is ignored.
     pub(super) fn is_gone(&mut self) -> bool {
         let mut bytes = [0; 512];
         match self.stream.read(&mut bytes) {
@@ -208,7 +208,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes all that there is, however long the client takes to read.
+    /// Writes all collected bytes, however long the client takes to read them.
     pub(super) fn flush(&mut self) -> Result<()> {
         let mut rest = self.wire.output();
         while !rest.is_empty() {
@@ -232,12 +232,12 @@ fn is_wait(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Random bytes, none of them zero: the greeting ends the nonce with one.
+/// Random nonzero bytes: a zero byte terminates the nonce in the greeting.
 fn nonce() -> Result<Vec<u8>> {
     let mut bytes = vec![0; NONCE_LEN];
     let mut read = || std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes);
     read().map_err(ServeError::io("read /dev/urandom"))?;
-    // As MySQL does it: seven bits, and neither zero nor a dollar sign.
+    // As in MySQL: seven bits, and neither zero nor a dollar sign.
     for byte in &mut bytes {
         *byte &= 0x7f;
         if matches!(*byte, 0 | b'$') {
