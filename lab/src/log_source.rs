@@ -1,8 +1,8 @@
-//! `lab source`: a recorded log served as a source serves it, at a given rate and with fresh commit times, so that a
-//! replica is measured against a source that costs hardly any CPU.
+//! `lab source`: serves a recorded log as a source does, at a given rate and with fresh commit times, so that a replica
+//! can be measured against a source that uses hardly any CPU.
 //!
-//! In: log files; the pace asked for. Out: each transaction at its moment, over the log server (crate `serve`). Never
-//! here: the protocol.
+//! In: log files and the requested pace. Out: each transaction at its time, through the log server (crate `serve`).
+//! Never here: the protocol.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -19,16 +19,16 @@ pub struct SourceArgs {
     /// Binlog files, or index files that list them, in order
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-    /// Binlog or index file sent before, at full speed (a load phase); may be repeated
+    /// Binlog or index file sent first, at full speed (a load phase); may be repeated
     #[arg(long, value_name = "LOG")]
     pub load: Vec<PathBuf>,
-    /// Address and port to listen on; port 0: a free one, which is printed
+    /// Address and port to listen on; port 0: a free port, which is printed
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     pub listen: String,
-    /// Send so many transactions a second; 0: as fast as it goes [default: as fast as it goes]
+    /// Transactions to send per second; 0: as fast as possible [default: as fast as possible]
     #[arg(long, value_name = "TPS", conflicts_with_all = ["speed", "pace"], value_parser = rate_or_none)]
     pub rate: Option<f64>,
-    /// Send so many megabytes (10^6) of log a second
+    /// Megabytes (10^6) of log to send per second
     #[arg(long, value_name = "MB/S", conflicts_with = "pace", value_parser = rate)]
     pub speed: Option<f64>,
     /// Send F times as fast as the recorded source committed
@@ -37,7 +37,7 @@ pub struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// As options say it.
+    /// The pace that the options request.
     #[must_use]
     pub fn pace(&self) -> Pace {
         match (self.rate, self.speed, self.pace) {
@@ -58,11 +58,11 @@ fn rate_or_none(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number, 0 or above".into())
 }
 
-/// Serves the log until `stop` is raised; `told` gets a line for the address, and for each part of each dump.
-/// `password` None: whoever reaches the address may log in, under any name.
+/// Serves the log until `stop` is set; `told` gets a line for the address, and for each part of each dump. `password`
+/// None: anyone who reaches the address may log in with any name.
 ///
 /// # Errors
-/// When a log cannot be read or the address not be listened on.
+/// A log cannot be read, or the server cannot listen on the address.
 pub fn serve(
     args: &SourceArgs,
     password: Option<String>,
