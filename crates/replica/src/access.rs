@@ -1,7 +1,7 @@
-//! Who may read the data folder: its owner, and the group where the operator says so. Others never.
+//! Read access to the data folder: its owner, and its group if the operator allows it. Others never have access.
 //!
-//! In: `--group-access`. Out: the process's umask, and the modes of what was in the folder before. Never here: a
-//! symbolic link followed, a name that is not ours touched, a file opened for writing.
+//! In: `--group-access`. Out: the process's umask, and the modes of existing files in the folder. Never here: a
+//! followed symbolic link, a change to a name that is not ours, a file opened for writing.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, fchmod, fstat, openat, statat};
 use rustix::io::Errno;
 
-/// Names of ours in a data folder. The socket is not among them: its mode is set when it is made.
+/// Names of our files in a data folder. The socket is not listed: its mode is set when it is created.
 const OURS: &[&str] = &[
     "slipstream.format",
     "slipstream.lock",
@@ -26,23 +26,23 @@ const OURS: &[&str] = &[
     "copying-table",
     "last-status.json",
 ];
-/// What a write that was interrupted leaves: NAME.tmp.
+/// Suffix of the file left by an interrupted write: NAME.tmp.
 const TEMPORARY: &str = ".tmp";
-/// Folders of ours are three deep.
+/// Maximum depth to descend; our folders are three deep.
 const DEPTH_MAX: u32 = 8;
 
-/// Who may read what we write.
+/// Who may read the files that we write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// The owner alone.
+    /// Only the owner.
     #[default]
     Owner,
-    /// The owner, and the group for reading.
+    /// The owner and the group may read.
     Group,
 }
 
 impl Access {
-    /// What no new file may have.
+    /// Mode bits that no new file may have.
     fn umask(self) -> Mode {
         match self {
             Access::Owner => Mode::RWXG | Mode::RWXO,
@@ -50,7 +50,7 @@ impl Access {
         }
     }
 
-    /// The mode wanted of a file or folder of ours that has `mode`: the group gets the owner's rights but for writing.
+    /// The mode for a file or folder of ours that now has `mode`: the group gets the owner's rights except writing.
     fn of(self, mode: RawMode) -> RawMode {
         let owner = mode & 0o700;
         match self {
@@ -59,8 +59,8 @@ impl Access {
         }
     }
 
-    /// The mode wanted of the data folder itself, which the operator may have made: the group keeps what it has, so
-    /// that it can reach a log file there.
+    /// The mode for the data folder itself, which the operator may have created: the group keeps its rights, so that it
+    /// can reach a log file there.
     fn of_data_folder(self, mode: RawMode) -> RawMode {
         let kept = mode & 0o770;
         match self {
@@ -70,17 +70,17 @@ impl Access {
     }
 }
 
-/// Sets what new files of this process may have, and returns what was set before. Before the first thread starts.
+/// Sets the umask of this process and returns the previous one. Must be called before the first thread starts.
 pub fn set_umask(access: Access) -> RawMode {
     rustix::process::umask(access.umask()).bits()
 }
 
-/// What could not be given its mode.
+/// Files whose mode could not be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotNarrowed {
-    /// How many files and folders.
+    /// Number of files and folders.
     pub count: u64,
-    /// The first of them, below the data folder, and why.
+    /// Path of the first one below the data folder, and the reason.
     pub first: String,
 }
 
@@ -91,11 +91,11 @@ impl fmt::Display for NotNarrowed {
     }
 }
 
-/// Gives the data folder and what is ours in it their modes. The folder's owner calls it, before anything else is
+/// Sets the modes of the data folder and of our files in it. The folder's owner calls it before anything else is
 /// written.
 ///
 /// # Errors
-/// What stayed as it was: names of other users, and symbolic links in the place of ours. Not a reason to stop.
+/// Names left unchanged: those of other users, and symbolic links in place of our files. Not a reason to stop.
 pub fn narrow(folder: &Path, access: Access) -> Result<(), NotNarrowed> {
     let mut narrowing = Narrowing { access, failed: None };
     let opened = openat(CWD, folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -129,9 +129,9 @@ impl Narrowing {
         }
     }
 
-    /// One name in a folder, and what is below it.
+    /// Handles one name in a folder, and everything below it.
     fn name(&mut self, folder: BorrowedFd<'_>, name: &CStr, path: &str, depth: u32) {
-        // Looked at first: most names are right already, and are not opened.
+        // Check first: most modes are already correct, and those files need not be opened.
         let stat = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return,
@@ -151,7 +151,7 @@ impl Narrowing {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind;
         let opened = match openat(folder, name, flags, Mode::empty()) {
             Ok(opened) => opened,
-            // Removed meanwhile.
+            // Removed in the meantime.
             Err(Errno::NOENT) => return,
             Err(error) => return self.fail(path, &error),
         };
@@ -181,10 +181,10 @@ impl Narrowing {
     }
 }
 
-/// Changes the mode of what is open to what `wanted` makes of it, if that is another one.
+/// Changes the mode of an open file to what `wanted` returns, unless it already has that mode.
 fn set_mode(opened: BorrowedFd<'_>, wanted: impl Fn(RawMode) -> RawMode) -> Result<(), Errno> {
     let bits = fstat(opened)?.st_mode & 0o7777;
-    // A folder's set-group-ID bit stays: it is the operator's.
+    // Keep a folder's set-group-ID bit: it is the operator's choice.
     let wanted = bits & 0o7000 | wanted(bits & 0o777);
     if bits == wanted { Ok(()) } else { fchmod(opened, Mode::from_raw_mode(wanted)) }
 }
@@ -206,11 +206,11 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A folder as older versions left it under a umask of 022, a log file of the operator's in it, and a link that
-    /// leads out.
+    /// A folder left by older versions under a umask of 022, with a log file of the operator, and a symbolic link that
+    /// points outside.
     fn old_folder() -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
-        // Others must be able to come this far.
+        // Others must be able to reach this folder.
         set(dir.path(), 0o755);
         let data = dir.path().join("data");
         for folder in ["", "store", "store/tables", "relay-log"] {

@@ -1,7 +1,7 @@
-//! What a replica needs to know: where its source is, its folder, its limits.
+//! Configuration of a replica: its source, its folder, its limits.
 //!
-//! In: values that were read and checked. Out: the same, typed. Never here: how options are spelled, a default that
-//! depends on the machine (0 = automatic, decided where the thing is built), a password in a text.
+//! In: values that were read and checked. Out: the same values, typed. Never here: the spelling of options, a default
+//! that depends on the machine (0 = automatic, resolved by the component that uses it), a password in a text.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use store::CheckImages;
 use crate::access::Access;
 use crate::exit::Failure;
 
-/// A text that is never printed.
+/// A secret that is never printed.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(pub String);
@@ -29,50 +29,50 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How to reach a MySQL server. Each field overrides what the URL says. Sent over the control socket for `verify`.
+/// Connection options of a MySQL server. Each field overrides the URL. Sent over the control socket for `verify`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerOptions {
-    /// `mysql://user@host:port/?ssl-mode=...`; may hold a password, so it is printed by `shown` only.
+    /// `mysql://user@host:port/?ssl-mode=...`; may contain a password, so only `shown` prints it.
     pub url: Secret,
     /// Host name or address.
     pub host: Option<String>,
     /// TCP port.
     pub port: Option<u16>,
-    /// Account.
+    /// Account name.
     pub user: Option<String>,
-    /// Its password.
+    /// Password of the account.
     pub password: Option<Secret>,
-    /// Unix socket of the server.
+    /// Path of the server's unix socket.
     pub socket: Option<PathBuf>,
-    /// TLS or not.
+    /// Whether to use TLS, and which certificates to accept.
     #[serde(with = "ssl_mode_text")]
     pub ssl_mode: Option<SslMode>,
-    /// File with trusted authorities, PEM.
+    /// PEM file with trusted authorities.
     pub ssl_ca: Option<PathBuf>,
-    /// File with our certificate, PEM.
+    /// PEM file with our certificate.
     pub ssl_cert: Option<PathBuf>,
-    /// File with its key, PEM.
+    /// PEM file with the key of our certificate.
     pub ssl_key: Option<PathBuf>,
-    /// File with the server's RSA key, PEM.
+    /// PEM file with the server's RSA key.
     pub server_public_key_path: Option<PathBuf>,
-    /// Ask the server for its RSA key.
+    /// Whether to request the server's RSA key.
     pub get_server_public_key: Option<bool>,
-    /// Bound of one attempt to connect.
+    /// Time limit of one connection attempt.
     pub connect_timeout: Option<Duration>,
 }
 
 impl ServerOptions {
-    /// For a URL alone.
+    /// Options from a URL alone.
     #[must_use]
     pub fn from_url(url: &str) -> ServerOptions {
         ServerOptions { url: Secret(url.to_owned()), ..ServerOptions::default() }
     }
 
-    /// As the connection takes them.
+    /// Converts to the client's connection options.
     ///
     /// # Errors
-    /// Code 2 when the URL is wrong.
+    /// Code 2 if the URL is invalid.
     pub fn connect_options(&self) -> Result<client::ConnectOptions, Failure> {
         let mut options = if self.url.0.is_empty() {
             client::ConnectOptions::default()
@@ -100,7 +100,7 @@ impl ServerOptions {
         Ok(options)
     }
 
-    /// The URL without its password, for people.
+    /// The URL without its password, for messages.
     #[must_use]
     pub fn shown(&self) -> String {
         if self.url.0.is_empty() {
@@ -115,7 +115,7 @@ impl ServerOptions {
     }
 }
 
-/// `client::SslMode` as MySQL writes it.
+/// Serialises `client::SslMode` in MySQL's spelling.
 mod ssl_mode_text {
     use client::SslMode;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -138,7 +138,7 @@ mod ssl_mode_text {
     }
 }
 
-/// Where the log comes from.
+/// Source of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "there is one in a process")]
 pub enum SourceSpec {
@@ -149,7 +149,7 @@ pub enum SourceSpec {
 }
 
 impl SourceSpec {
-    /// Without a password, for people.
+    /// Text without a password, for messages.
     #[must_use]
     pub fn shown(&self) -> String {
         match self {
@@ -162,92 +162,93 @@ impl SourceSpec {
 /// Threads and memory of the pipeline, shared by `replica` and `lab replay`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PipelineConfig {
-    /// Apply workers (each has its lanes); 0 = by the machine's cores.
+    /// Number of apply workers (each has its lanes); 0 = by the machine's cores.
     pub workers: usize,
-    /// Decoding threads; 0 = by the machine's cores.
+    /// Number of decoding threads; 0 = by the machine's cores.
     pub decoders: usize,
-    /// Bound of all work between split and apply, bytes.
+    /// Limit of all work between split and apply, in bytes.
     pub queue_memory: u64,
     /// How often old rows are compared with before images.
     pub check_images: CheckImages,
-    /// Which CPUs the stages' threads run on.
+    /// CPUs of the stages' threads.
     pub affinity: ThreadAffinity,
 }
 
-/// How an empty store is filled from a source whose log does not reach back.
+/// How an empty store is filled from a source whose log does not reach back to its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyConfig {
-    /// Whether the source's writers are held for a moment.
+    /// Whether the source's writers are blocked for a moment.
     pub lock: copy::CopyLock,
-    /// Connections that read.
+    /// Number of reading connections.
     pub connections: usize,
-    /// Bytes a second at most; none = no limit.
+    /// Rate limit in bytes per second; None = no limit.
     pub rate: Option<u64>,
-    /// How long one try for the read lock may keep writers waiting.
+    /// How long one attempt for the read lock may keep writers waiting.
     pub lock_wait: Duration,
-    /// How old snapshots may become.
+    /// Maximum age of snapshots.
     pub snapshot_max: Duration,
 }
 
-/// Everything `slipstream replica` needs, complete and checked.
+/// Complete and checked configuration of `slipstream replica`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaConfig {
-    /// Where the log comes from.
+    /// Source of the log.
     pub source: SourceSpec,
-    /// The data folder.
+    /// Path of the data folder.
     pub data: PathBuf,
     /// Who may read the data folder.
     pub access: Access,
-    /// Our server_id; none = the one kept in the data folder.
+    /// Our server_id; None = the one stored in the data folder.
     pub server_id: Option<u32>,
-    /// What SHOW REPLICAS on the source shows as our host.
+    /// Our host in SHOW REPLICAS on the source.
     pub report_host: Option<String>,
-    /// And as our port.
+    /// Our port in SHOW REPLICAS on the source.
     pub report_port: u16,
     /// When the relay log is synced.
     pub relay_sync: SyncPolicy,
-    /// A relay log file is closed when it is larger than this, at the next transaction boundary; bytes.
+    /// Size in bytes above which a relay log file is closed, at the next transaction boundary.
     pub max_relay_log_size: u64,
-    /// Receiving waits while the relay log is larger than this, bytes; 0 = no limit.
+    /// Size of the relay log in bytes above which receiving waits; 0 = no limit.
     pub relay_log_space_limit: u64,
-    /// Relay log files are kept this long after a durable cut is past them.
+    /// How long relay log files are kept after a durable cut has passed them.
     pub relay_log_expire: Duration,
-    /// The initial copy.
+    /// Options of the initial copy.
     pub copy: CopyConfig,
-    /// Bound of resident memory, bytes; 0 = a quarter of the machine's.
+    /// Limit of resident memory in bytes; 0 = a quarter of the machine's memory.
     pub memory: u64,
     /// Maximum age of replayed changes that are not durable in the store.
     pub cut_interval: Duration,
-    /// Bytes of rows that are on disk already and stay in memory for readers; 0: half of the memory limit.
-    /// Up to half of `memory` this is within it.
+    /// Bytes of rows that are already on disk and stay in memory for readers; 0: half of the memory limit. Counted
+    /// inside `memory` up to half of it.
     pub snapshot_memory: u64,
-    /// Readers see a state of this age at most; None: of any.
+    /// Maximum age of the state that readers see; None: no maximum.
     pub snapshot_age: Option<Duration>,
-    /// An idle source sends a heartbeat this often.
+    /// Heartbeat interval of an idle source.
     pub heartbeat: Duration,
-    /// Without any byte from the source for this long the connection counts as dead.
+    /// Silence of the source after which the connection counts as dead.
     pub read_timeout: Duration,
-    /// Longest pause between two attempts to connect; the first are shorter.
+    /// Longest pause between two connection attempts; the first pauses are shorter.
     pub connect_retry: Duration,
-    /// Attempts before giving up; 0 = never give up.
+    /// Number of attempts before giving up; 0 = never give up.
     pub retry_count: u64,
-    /// Acknowledge to a source with semi-synchronous replication.
+    /// Whether to acknowledge to a source with semi-synchronous replication.
     pub semi_sync: bool,
     /// Which databases and tables are replicated, under which names.
     pub filters: Arc<ReplicationFilters>,
-    /// Transactions to commit empty, in addition to those kept in the folder.
+    /// GTIDs of transactions to commit empty, in addition to those stored in the folder.
     pub skip: GtidSet,
-    /// Threads and memory.
+    /// Threads and memory of the pipeline.
     pub pipeline: PipelineConfig,
 }
 
-/// Whether a URL names a password.
+/// True if a URL contains a password.
 #[must_use]
 pub fn url_has_password(url: &str) -> bool {
     mask_passwords(url) != url
 }
 
-/// The text with the password of every URL in it made `***`. When in doubt where a password ends it hides more.
+/// The text with the password of every URL in it replaced by `***`. If the end of a password is ambiguous, it hides
+/// more.
 #[must_use]
 pub fn mask_passwords(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());

@@ -1,8 +1,8 @@
 //! Decides when tables in quarantine are copied.
 //!
-//! In: the time, the tables in quarantine, how often statements wrote to them, how copies ended. Out: the one table
-//! whose copy is due. Never here: the copy itself; two at a time; a copy between statements that follow each other
-//! closely (invariant 19).
+//! In: the time, the quarantined tables, how often statements wrote to them, results of copies. Out: the one table
+//! whose copy is due. Never here: the copy itself; two copies at a time; a copy between statements that follow each
+//! other closely (invariant 19).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 use catalog::Catalog;
 use decode::StatementWrites;
 
-/// How often the catalog is searched for tables in quarantine.
+/// Interval at which the catalog is searched for quarantined tables.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Delay after the first failed copy of a table; it doubles with each further failure, up to ten minutes.
 const AGAIN_AFTER: Duration = Duration::from_secs(20);
-/// A table that is written by statements is copied once none came for this long. The time doubles with each copy for
-/// that reason, up to ten minutes, because such a writer usually comes back.
+/// A table that statements write to is copied once no statement has written for this long. The time doubles with each
+/// copy for that reason, up to ten minutes, because such a writer usually returns.
 const QUIET_FOR: Duration = Duration::from_secs(10);
-/// Bound of both doublings.
+/// Maximum number of doublings, for both times.
 const DOUBLED_MAX: u32 = 5;
 
-/// The tables in quarantine, and what became of their copies.
+/// The quarantined tables and the results of their copies.
 pub(crate) struct DueCopies {
     next_look: Instant,
     copying: bool,
-    /// By name: the copies that failed one after another, and when the next is due.
+    /// By name: the number of consecutive failed copies, and the time of the next one.
     failed: BTreeMap<String, (u32, Instant)>,
     /// By name: tables that statements write to.
     written: BTreeMap<String, Writes>,
@@ -32,21 +32,21 @@ pub(crate) struct DueCopies {
 
 struct Writes {
     count: u64,
-    /// When the last one was seen.
+    /// When the last write was seen.
     at: Instant,
-    /// Copies because of them.
+    /// Number of copies because of such writes.
     copies: u32,
 }
 
 impl DueCopies {
-    /// Nothing was tried yet.
+    /// State before the first attempt.
     #[must_use]
     pub(crate) fn new(now: Instant) -> DueCopies {
         DueCopies { next_look: now, copying: false, failed: BTreeMap::new(), written: BTreeMap::new() }
     }
 
-    /// A quarantined table whose copy is due, with the reason it is in quarantine; it counts as being copied until
-    /// `copied` is told how that went.
+    /// A quarantined table whose copy is due, with the reason of its quarantine. It counts as being copied until
+    /// `copied` is called.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -70,7 +70,7 @@ impl DueCopies {
         found
     }
 
-    /// How the copy went: a failed one is due again after a while that grows.
+    /// Records the result of a copy: a failed one is due again after a growing delay.
     pub(crate) fn copied(&mut self, now: Instant, name: &str, copied: bool) {
         self.copying = false;
         if copied {
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(due.look(at(306), &catalog, &writes), Some(("`d`.`t`".into(), "why".into())));
         assert!(due.look(at(330), &catalog, &writes).is_none(), "one at a time");
         due.copied(at(331), "`d`.`t`", true);
-        // They come again: now it takes longer.
+        // Writes return: the delay is now longer.
         wrote();
         assert!(due.look(at(340), &catalog, &writes).is_none());
         assert!(due.look(at(355), &catalog, &writes).is_none());

@@ -1,4 +1,4 @@
-//! How a run ends: exit codes that scripts can rely on, and the one error type of the program.
+//! Outcome of a run: exit codes that scripts can rely on, and the one error type of the program.
 
 use std::fmt;
 use std::io;
@@ -7,17 +7,17 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done; for `replica`: stopped as asked.
+    /// Success; for `replica`: stopped as requested.
     Done = 0,
-    /// Any error without a code of its own.
+    /// Any error without its own code.
     Error = 1,
-    /// Wrong usage or configuration.
+    /// Invalid usage or configuration.
     Usage = 2,
-    /// Another process has the data folder.
+    /// Another process uses the data folder.
     FolderInUse = 3,
-    /// The source does not fulfil what replication needs.
+    /// The source does not meet the requirements of replication.
     PreflightRefused = 4,
-    /// The source no longer has what this replica needs (MySQL error 1236).
+    /// The source no longer has the transactions that this replica needs (MySQL error 1236).
     SourcePurged = 5,
     /// An event or statement of the log is not supported.
     NotSupported = 6,
@@ -34,7 +34,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// All of them.
+    /// All exit codes.
     pub const ALL: [Exit; 12] = [
         Exit::Done,
         Exit::Error,
@@ -50,13 +50,13 @@ impl Exit {
         Exit::VerifyDifferences,
     ];
 
-    /// The number given to the shell.
+    /// The number returned to the shell.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The code of a number that came over the socket; an unknown one is a plain error.
+    /// The code for a number received over the socket; an unknown number is `Error`.
     #[must_use]
     pub fn from_code(code: u8) -> Exit {
         Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Error)
@@ -88,14 +88,14 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// Why a command failed: the code for the shell, the sentence for people, MySQL's error number where it has one, and
-/// the command that continues where there is one.
+/// Why a command failed: the exit code, a sentence, MySQL's error number if it has one, and the command that continues
+/// if there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Failure {
-    /// Code for the shell.
+    /// Exit code for the shell.
     pub exit: Exit,
-    /// Sentence for people, with position and GTID where it is about the log. Never a password.
+    /// Sentence for the user, with position and GTID if it concerns the log. Never contains a password.
     pub text: String,
     /// MySQL's error number.
     pub number: Option<u32>,
@@ -104,22 +104,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// With a code and a sentence.
+    /// A failure with a code and a sentence.
     pub fn new(exit: Exit, text: impl Into<String>) -> Failure {
         Failure { exit, text: text.into(), number: None, hint: None }
     }
 
-    /// A plain error.
+    /// A failure with code 1.
     pub fn error(text: impl Into<String>) -> Failure {
         Failure::new(Exit::Error, text)
     }
 
-    /// Wrong usage or configuration.
+    /// A failure because of invalid usage or configuration.
     pub fn usage(text: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, text)
     }
 
-    /// From an I/O error on `what` (a path, mostly). A full disk says what to do.
+    /// A failure from an I/O error on `what` (usually a path). For a full disk it says what to do.
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Failure {
         let failure = Failure::new(exit_of_io(error), format!("{what}: {error}"));
         match error.kind() {
@@ -128,7 +128,7 @@ impl Failure {
         }
     }
 
-    /// From a failed write to stdout. A reader that went away (`| head`) is no news: no text.
+    /// A failure from a failed write to stdout. If the reader closed the pipe (`| head`), the text is empty.
     #[must_use]
     pub fn output(error: &io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe { Failure::error("") } else { Failure::io("output", error) }
@@ -149,10 +149,10 @@ impl Failure {
     }
 }
 
-/// Hint for a full disk. Small files are written atomically, so there is nothing else to repair.
+/// Hint for a full disk. Small files are written atomically, so nothing else needs repair.
 pub(crate) const FREE_SPACE: &str = "free space in that folder's file system, then run the same command again";
 
-/// A full or broken disk is code 8; what the caller asked wrongly (no such file, no permission) is a plain error.
+/// Code 8 for a full or broken disk, `Error` for a mistake of the caller (no such file, no permission).
 #[must_use]
 pub(crate) fn exit_of_io(error: &io::Error) -> Exit {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};

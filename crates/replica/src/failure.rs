@@ -1,4 +1,4 @@
-//! Errors of store, relay log, source and replay as the program's failure, with its exit code.
+//! Converts errors of store, relay log, source and replay into the program's failure, with its exit code.
 
 use base::GtidSet;
 use client::{ClientError, DumpRefusal};
@@ -10,7 +10,7 @@ use store::StoreError;
 
 use crate::exit::{Exit, FREE_SPACE, Failure};
 
-/// A fault of the store as the program's failure.
+/// Converts an error of the store.
 #[must_use]
 pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
@@ -24,7 +24,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
     if matches!(error, StoreError::DiskFull { .. }) { failure.with_hint(FREE_SPACE) } else { failure }
 }
 
-/// A stop of replay as the program's failure.
+/// Converts a stop of replay.
 #[must_use]
 pub fn stop_failure(stop: &Stop) -> Failure {
     let exit = match stop.class {
@@ -37,13 +37,13 @@ pub fn stop_failure(stop: &Stop) -> Failure {
     Failure::new(exit, stop.to_string()).with_hint(stop.help())
 }
 
-/// A fault of the relay log as the program's failure.
+/// Converts an error of the relay log.
 #[must_use]
 pub(crate) fn relay_failure(error: RelayError) -> Failure {
     Failure::new(relay_exit(&error), error.to_string())
 }
 
-/// The exit code of a fault of the relay log.
+/// The exit code of an error of the relay log.
 #[must_use]
 pub fn relay_exit(error: &RelayError) -> Exit {
     match error {
@@ -58,13 +58,13 @@ pub fn relay_exit(error: &RelayError) -> Exit {
     }
 }
 
-/// A GTID set for a message; empty is said in words.
+/// A GTID set for a message; the empty set is spelled out.
 #[must_use]
 pub(crate) fn shown_set(set: &GtidSet) -> String {
     if set.is_empty() { "(none)".into() } else { set.to_string() }
 }
 
-/// A failure as status shows it.
+/// A failure in the form that status shows.
 #[must_use]
 pub fn error_report(failure: &Failure) -> ErrorReport {
     ErrorReport {
@@ -76,15 +76,15 @@ pub fn error_report(failure: &Failure) -> ErrorReport {
     }
 }
 
-/// What went wrong with the source.
+/// An error of the source, by whether to retry.
 pub(crate) enum SourceTrouble {
-    /// Connecting again may help.
+    /// Reconnecting may help.
     Again(Failure),
-    /// It will not.
+    /// Reconnecting will not help.
     Fatal(Failure),
 }
 
-/// An error of the source as the program's failure.
+/// Converts an error of the source.
 #[must_use]
 pub(crate) fn source_failure(error: &ClientError) -> Failure {
     match trouble(error) {
@@ -97,7 +97,7 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
     if let Some(number) = error.server_code() {
         failure = failure.with_number(u32::from(number));
     }
-    // MySQL has one number, 1236, for all refusals of its dump thread.
+    // MySQL uses a single number, 1236, for all refusals of its dump thread.
     let (exit, hint) = match error.dump_refusal() {
         Some(DumpRefusal::Purged) => (
             Exit::SourcePurged,
@@ -121,7 +121,7 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
     SourceTrouble::Fatal(failure.with_hint(hint))
 }
 
-/// The failure preflight's problems amount to; None when there is none that stops.
+/// The failure for preflight's problems; None if none of them stops the replica.
 #[must_use]
 pub(crate) fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure> {
     if report.accepted() {
@@ -137,7 +137,7 @@ pub(crate) fn binlog_failure(error: binlog::BinlogError) -> Failure {
     Failure::new(binlog_exit(&error), error.to_string())
 }
 
-/// The exit code of what is wrong with a binary log.
+/// The exit code of an error in a binary log.
 #[must_use]
 pub fn binlog_exit(error: &binlog::BinlogError) -> Exit {
     match error.class() {

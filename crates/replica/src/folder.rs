@@ -1,16 +1,16 @@
 //! The data folder: its contents, its owner, and atomic writes of its small files.
 //!
 //! ```text
-//! DIR/slipstream.format   "slipstream 2": format version; a folder without it, and not empty, is not ours
+//! DIR/slipstream.format   "slipstream 2": format version; a folder without it is ours only if it is empty
 //! DIR/slipstream.lock     flock, the owner's pid
 //! DIR/slipstream.sock     the control socket of a running replica
 //! DIR/auto.cnf            server-uuid, as mysqld keeps it
 //! DIR/relay-log/          the relay log and its index
 //! DIR/store/              the rows as of the last cut (one tree, docs/formats.md)
-//! DIR/scratch/            what outgrew memory; emptied at every start
+//! DIR/scratch/            data that does not fit into memory; emptied at every start
 //! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
-//! DIR/filters             the replication filters that its rows were replicated with; none without filters
-//! DIR/source-facts        what the source said of itself; DIR/copying, DIR/copying-table: a copy that did not end
+//! DIR/filters             the filters with which its rows were replicated; absent without filters
+//! DIR/source-facts        facts about the source; DIR/copying, DIR/copying-table: an unfinished copy
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
 //! ```
 
@@ -25,16 +25,16 @@ use observe::{ConnectionState, ReplayState, StatusReport};
 use crate::exit::{Exit, Failure};
 use crate::lock::{FolderLock, LOCK_FILE};
 
-/// A rule a line.
+/// Replication filters, one rule per line.
 const FILTERS_FILE: &str = "filters";
 const FORMAT_FILE: &str = "slipstream.format";
 const FORMAT_NAME: &str = "slipstream";
 const FORMAT_VERSION: u32 = 2;
 
-/// State files above this are not ours.
+/// Largest accepted state file, in bytes.
 const STATE_BYTES_MAX: u64 = 64 << 20;
 
-/// A data folder whose format was checked. Whether it may be written says the lock that came with it.
+/// A data folder whose format was checked. The lock returned with it decides whether it may be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     path: PathBuf,
@@ -42,14 +42,14 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Takes the folder for this process, and makes it when there is none or an empty one.
+    /// Takes the folder for this process; creates it if it is absent or empty.
     ///
     /// # Errors
-    /// Code 3 when another process has it; 7 when it is not ours, or of another format version; 8 for disk errors.
+    /// Code 3 if another process has it; 7 if it is not ours, or of another format version; 8 for disk errors.
     pub fn own(path: &Path) -> Result<(Folder, FolderLock), Failure> {
         let failed = |error: io::Error| Failure::io(path.display(), &error);
         fs::DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(failed)?;
-        // Checked before the lock file is made, to leave no trace in a folder that is not ours.
+        // Check before the lock file is created, to leave no trace in a folder that is not ours.
         if !path.join(FORMAT_FILE).exists() {
             refuse_foreign(path)?;
         }
@@ -71,17 +71,17 @@ impl Folder {
     /// Opens a stopped folder for reading.
     ///
     /// # Errors
-    /// Code 3 when a process has it; 7 when it is not ours; 1 when there is none.
+    /// Code 3 if a process has it; 7 if it is not ours; 1 if there is none.
     pub fn open_stopped(path: &Path) -> Result<(Folder, FolderLock), Failure> {
         Folder::check(path)?;
         let lock = FolderLock::shared(path)?;
         Ok((Folder { path: path.to_owned(), server_uuid: read_uuid(path)? }, lock))
     }
 
-    /// Whether the folder is ours, without taking it.
+    /// Checks that the folder is ours, without taking it.
     ///
     /// # Errors
-    /// Code 7 when it is not ours; 1 when there is none.
+    /// Code 7 if it is not ours; 1 if there is none.
     pub fn check(path: &Path) -> Result<(), Failure> {
         fs::metadata(path).map_err(|error| Failure::error(format!("data folder {}: {error}", path.display())))?;
         match read_small(&path.join(FORMAT_FILE))? {
@@ -90,7 +90,7 @@ impl Folder {
         }
     }
 
-    /// The folder itself.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -102,8 +102,8 @@ impl Folder {
         self.server_uuid
     }
 
-    /// The server_id used when none is configured: from the uuid, so that it stays the same; in the upper half, away
-    /// from the small numbers people give their servers.
+    /// The server_id used if none is configured. It is derived from the uuid, so that it never changes, and is in the
+    /// upper half, away from the small numbers that people give their servers.
     #[must_use]
     pub(crate) fn default_server_id(&self) -> u32 {
         let [a, b, c, d, ..] = self.server_uuid.0;
@@ -122,16 +122,16 @@ impl Folder {
         self.path.join("store")
     }
 
-    /// Folder of what outgrows memory.
+    /// Folder for data that does not fit into memory.
     #[must_use]
     pub(crate) fn scratch(&self) -> PathBuf {
         self.path.join("scratch")
     }
 
-    /// The replication filters its rows were replicated with.
+    /// The replication filters with which its rows were replicated.
     ///
     /// # Errors
-    /// Code 7 when the file is broken; 8 for disk errors.
+    /// Code 7 if the file is damaged; 8 for disk errors.
     pub(crate) fn filters(&self) -> Result<ReplicationFilters, Failure> {
         let path = self.path.join(FILTERS_FILE);
         let text = read_small(&path)?.unwrap_or_default();
@@ -139,10 +139,10 @@ impl Folder {
         ReplicationFilters::from_text(&text).map_err(broken)
     }
 
-    /// Takes the filters of this start: those of a folder without rows are kept, else they must be the ones kept.
+    /// Accepts the filters of this start: a folder without rows stores them, otherwise they must equal the stored ones.
     ///
     /// # Errors
-    /// Code 2 when they are others; as [`Folder::filters`].
+    /// Code 2 if they differ; as [`Folder::filters`].
     pub(crate) fn keep_filters(&self, filters: &ReplicationFilters, is_empty: bool) -> Result<(), Failure> {
         let kept = if is_empty { None } else { Some(self.filters()?) };
         match kept {
@@ -168,8 +168,7 @@ impl Folder {
         }
     }
 
-    /// Makes the names of all that was made in the folder durable: store and relay log sync what is in their folders
-    /// only.
+    /// Makes the names of everything created in the folder durable: store and relay log sync only their own folders.
     ///
     /// # Errors
     /// Code 8 for disk errors.
@@ -178,14 +177,14 @@ impl Folder {
         synced.map_err(|error| Failure::io(self.path.display(), &error))
     }
 
-    /// Bytes free in its file system for us.
+    /// Bytes available to us in its file system.
     #[must_use]
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let facts = rustix::fs::statvfs(&self.path).ok()?;
         facts.f_bavail.checked_mul(facts.f_frsize)
     }
 
-    /// Keeps a report for `status` on the stopped folder. Not synced: it is not the truth of anything.
+    /// Stores a report for `status` on the stopped folder. Not synced, because nothing depends on it.
     ///
     /// # Errors
     /// Code 8 for disk errors.
@@ -196,7 +195,7 @@ impl Folder {
         written.map_err(|error| Failure::io(path.display(), &error))
     }
 
-    /// The report kept last, made that of a stopped replica. An unreadable one counts as none.
+    /// The last stored report, changed to that of a stopped replica. An unreadable report counts as none.
     #[must_use]
     pub fn last_status(&self) -> StatusReport {
         let text = read_small(&self.path.join("last-status.json")).ok().flatten().unwrap_or_default();
@@ -235,10 +234,10 @@ impl Folder {
     }
 }
 
-/// Writes a file whole or not at all: new file, sync, rename, sync of the folder.
+/// Writes a file completely or not at all: new file, sync, rename, sync of the folder.
 ///
 /// # Errors
-/// Code 8 for disk errors, a full disk with what to do; the old content is then still there, and nothing of the new.
+/// Code 8 for disk errors, with advice for a full disk; the old content is then unchanged.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
@@ -251,14 +250,14 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure>
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(|error| {
-        // It may hold the last of the space. Best effort: the next write begins by emptying it.
+        // It may occupy the last free space. Best effort: the next write truncates it first.
         let _ = fs::remove_file(&temporary);
         Failure::io(path.display(), &error)
     })
 }
 
-/// Makes a new folder's own name durable, and those of the folders above it, which may be as new. Ones that only others
-/// may read, and mount points, were there before.
+/// Makes the name of a new folder durable, and the names of the folders above it, which may also be new. Stops at a
+/// folder that we may not open and at a mount point: those existed before.
 fn sync_name(path: &Path) -> io::Result<()> {
     let path = path.canonicalize()?;
     let device = path.metadata()?.dev();
@@ -274,10 +273,10 @@ fn sync_name(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A state file's text; none if there is no such file.
+/// The text of a state file; None if there is no such file.
 ///
 /// # Errors
-/// Code 7 when it is larger than any of ours or no text; 8 for disk errors.
+/// Code 7 if it is larger than any of our files or not text; 8 for disk errors.
 pub(crate) fn read_small(path: &Path) -> Result<Option<String>, Failure> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -299,7 +298,7 @@ pub(crate) fn read_small(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// A folder that holds anything but what an interrupted start of ours leaves is someone else's.
+/// Refuses a folder with anything except what an interrupted start of ours leaves: it belongs to someone else.
 fn refuse_foreign(path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::io(path.display(), &error);
     for entry in fs::read_dir(path).map_err(failed)? {
@@ -310,7 +309,7 @@ fn refuse_foreign(path: &Path) -> Result<(), Failure> {
             return Err(not_ours(path, &format!("it holds '{name}' and has no {FORMAT_FILE}")));
         }
     }
-    // mysqld keeps a file of the same name; a lone one is its, not ours.
+    // mysqld has a file of the same name; without our lock file it is mysqld's.
     if path.join("auto.cnf").exists() && !path.join(LOCK_FILE).exists() {
         return Err(not_ours(path, "it holds 'auto.cnf' of another server"));
     }

@@ -1,8 +1,8 @@
 //! The initial copy: fills an empty store when the source's log does not reach back to its first statement.
 //!
-//! In: the configuration, an empty store, the source. Out: a store that holds the source at one GTID set G, and a
-//! receiver that has been fetching what follows G since the copy started. Never here: anything kept of an unfinished
-//! copy; a mark in the folder tells the next start to remove it.
+//! In: the configuration, an empty store, the source. Out: a store with the source's content at one GTID set G, and a
+//! receiver that has fetched the log after G since the copy started. Never here: remains of an unfinished copy; a mark
+//! in the folder makes the next start remove them.
 
 use std::any::Any;
 use std::fs;
@@ -30,23 +30,23 @@ use crate::failure::{preflight_failure, shown_set, source_failure, store_failure
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
 
-/// In the folder while a copy runs: its GTID set.
+/// File in the folder while a copy runs; contains its GTID set.
 const MARK: &str = "copying";
-/// How often a copy is started over after its connections failed.
+/// Maximum number of attempts after connection failures.
 const TRIES: u32 = 10;
-/// The first pause before another try, and the longest.
+/// First and longest pause before another attempt.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How often the log says how far it is.
+/// Interval of progress lines in the log.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Whether a copy was begun in this folder and not ended.
+/// True if a copy was started in this folder and not completed.
 #[must_use]
 pub(crate) fn is_marked(folder: &Folder) -> bool {
     folder.path().join(MARK).exists()
 }
 
-/// Notes durably that a copy at `executed` begins.
+/// Records durably that a copy at `executed` begins.
 ///
 /// # Errors
 /// Code 8 for disk errors.
@@ -54,7 +54,7 @@ pub(crate) fn mark(folder: &Folder, executed: &GtidSet) -> Result<(), Failure> {
     write_atomically(&folder.path().join(MARK), format!("{executed}\n").as_bytes())
 }
 
-/// The copy is whole.
+/// Records that the copy is complete.
 ///
 /// # Errors
 /// Code 8 for disk errors.
@@ -79,7 +79,7 @@ pub(crate) fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
 /// True if the source's log does not reach back to its first statement, so that an empty store needs a copy.
 ///
 /// # Errors
-/// What preflight or the copy's own check refuses, or why the source cannot be reached.
+/// A refusal of preflight or of the copy's own check, or the source cannot be reached.
 pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
     let options = server.connect_options()?;
     let failed = |error: client::ClientError| source_failure(&error);
@@ -110,16 +110,16 @@ pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &Server
     Ok(true)
 }
 
-/// Whether preflight of an empty store found that the source's log does not reach back.
+/// True if preflight of an empty store found that the source's log does not reach back.
 #[must_use]
 pub(crate) fn is_called_for(report: &preflight::PreflightReport) -> bool {
     report.problems.iter().any(|problem| problem.exit_code == preflight::EXIT_PURGED)
 }
 
-/// What a copy would be: in words, what somebody should look at, and what forbids it.
+/// Describes the copy to make: a summary, warnings, and problems that forbid it.
 ///
 /// # Errors
-/// Why the source cannot be asked.
+/// The source cannot be queried.
 pub(crate) fn check(
     config: &ReplicaConfig,
     server: &ServerOptions,
@@ -155,10 +155,10 @@ pub(crate) fn check(
     Ok((text, of(false), failure))
 }
 
-/// Snapshots of the source, ready to be read.
+/// Opens snapshots of the source for reading.
 ///
 /// # Errors
-/// Why there is no copy to be had.
+/// Why no copy can be made.
 pub(crate) fn prepare(
     config: &ReplicaConfig,
     server: &ServerOptions,
@@ -176,7 +176,7 @@ pub(crate) fn prepare(
         rate_bytes_per_second: config.copy.rate,
         lock_wait: config.copy.lock_wait,
         snapshot_max: config.copy.snapshot_max,
-        // Each is copied later, at a GTID set of its own, while the others are replayed.
+        // Each such table is copied later, at its own GTID set, while the others are replayed.
         unsettled: Unsettled::LeaveOut,
         ..CopyOptions::default()
     };
@@ -219,7 +219,7 @@ impl CopySink for Sink<'_> {
 /// Reads all rows into the tree and makes them its content.
 ///
 /// # Errors
-/// Why the copy failed; the tree has no cut then.
+/// Why the copy failed; the tree then has no cut.
 pub(crate) fn run(
     config: &ReplicaConfig,
     folder: &Folder,
@@ -231,7 +231,7 @@ pub(crate) fn run(
     let (executed, catalog) = (copy.plan().executed.clone(), copy.plan().catalog.clone());
     let progress = Arc::new(Progress::new(copy.plan()));
     let stop = Arc::new(AtomicBool::new(false));
-    // Each connection may have a table of its own in hand.
+    // Each connection may be reading a different table.
     let buffer_bytes = memory_bytes as usize / (2 * config.copy.connections.max(1));
     let writer = CopyWriter::new(disk, buffer_bytes);
     let writer = if copy.plan().lock == CopyLock::None { writer.without_indexes() } else { writer };
@@ -271,19 +271,19 @@ pub(crate) fn run(
 
 /// Why a copy failed.
 pub(crate) enum CopyFailure {
-    /// The source or the connection to it.
+    /// The source or the connection to it failed.
     Copy(CopyError),
-    /// The store, the folder, or whoever watches the copy.
+    /// The store, the folder, or the watcher of the copy failed.
     Own(Failure),
 }
 
-/// How long to wait after so many tries: a source that restarts takes a while.
+/// Pause after this many attempts: a source that restarts takes a while.
 #[must_use]
 pub(crate) fn pause_after(tries: u32) -> Duration {
     AGAIN_AFTER.0.saturating_mul(1 << tries.min(10)).min(AGAIN_AFTER.1)
 }
 
-/// The failure that ends the copy; None if another try may succeed.
+/// The failure that ends the copy; None if another attempt may succeed.
 #[must_use]
 pub(crate) fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
     if error.is_transient() && tries < TRIES {
@@ -305,7 +305,7 @@ pub(crate) fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
     Some(Failure::new(exit, format!("initial copy: {error}")))
 }
 
-/// A running initial copy: answers for the replica, which does not exist yet.
+/// A running initial copy: answers requests in place of the replica, which does not exist yet.
 pub struct CopyInProgress {
     source: String,
     data: PathBuf,
@@ -315,11 +315,11 @@ pub struct CopyInProgress {
     stop: Arc<AtomicBool>,
 }
 
-/// Called when an initial copy begins; what it returns is dropped when the copy ends.
+/// Called when an initial copy begins; the returned value is dropped when the copy ends.
 pub type CopyWatch<'a> = &'a dyn Fn(Arc<CopyInProgress>) -> Result<Box<dyn Any>, Failure>;
 
 impl CopyInProgress {
-    /// What `slipstream status` shows.
+    /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {
         StatusReport {
@@ -342,13 +342,13 @@ impl CopyInProgress {
         }
     }
 
-    /// Asks to stop; returns at once.
+    /// Requests a stop; returns at once.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 }
 
-/// Shows the progress until it ends.
+/// Display of the progress, until `end` is called.
 struct Shown {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -363,7 +363,7 @@ impl Shown {
     }
 }
 
-/// A bar that is written over on a terminal; a line in the log every ten seconds.
+/// Shows a progress bar on a terminal; otherwise a line in the log every ten seconds.
 fn show(progress: &Arc<Progress>) -> Shown {
     let end = Arc::new(AtomicBool::new(false));
     let work = {
@@ -392,12 +392,12 @@ fn show(progress: &Arc<Progress>) -> Shown {
             }
         }
     };
-    // Without it the copy is only not seen.
+    // Without the thread, the copy only lacks a progress display.
     let thread = std::thread::Builder::new().name("copy-progress".into()).spawn(work).ok();
     Shown { end, thread }
 }
 
-/// Whether the folder holds a relay log.
+/// True if the folder contains a relay log.
 #[must_use]
 pub(crate) fn has_relay_log(relay_log: &Path) -> bool {
     fs::read_dir(relay_log).is_ok_and(|mut entries| entries.next().is_some())

@@ -1,8 +1,8 @@
 //! A replica: a data folder that follows a source.
 //!
-//! In: a checked configuration, an owned or stopped folder, what the operator asks. Out: a store that follows its
-//! source, status reports, log lines with their codes, a `Failure` with its exit code. Never here: how options are
-//! spelled, the control socket, the form of a log line; anything of the log's format, of rows, or of the wire.
+//! In: a checked configuration, an owned or stopped folder, requests of the operator. Out: a store that follows its
+//! source, status reports, log lines with their codes, a `Failure` with its exit code. Never here: the spelling of
+//! options, the control socket, the format of a log line; anything about the log's format, rows, or the protocol.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -1,7 +1,7 @@
-//! One process per data folder: `flock` on `DIR/slipstream.lock`, the owner's pid in it.
+//! One process per data folder: `flock` on `DIR/slipstream.lock`, which contains the owner's pid.
 //!
-//! The kernel releases the lock when its process ends, however it ends; the file stays. The exclusive holder may write
-//! the folder and owns the socket; readers of a stopped folder hold it shared.
+//! The kernel releases the lock when its process ends in any way; the file stays. The exclusive holder may write the
+//! folder and owns the socket; readers of a stopped folder hold a shared lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -16,14 +16,14 @@ use crate::exit::{Exit, Failure};
 /// Name of the lock file.
 pub(crate) const LOCK_FILE: &str = "slipstream.lock";
 
-/// How long an owner waits for readers: `status` of a stopped folder takes milliseconds and must not keep a start from
-/// succeeding; a long dump may.
+/// How long an owner waits for readers. `status` of a stopped folder takes milliseconds and must not make a start fail;
+/// a long dump may.
 const READERS_WAIT: Duration = Duration::from_secs(2);
 const READERS_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Opening a tree takes milliseconds, or seconds if there is much to remove.
 const OPENING_WAIT: Duration = Duration::from_secs(60);
 
-/// Held until dropped.
+/// A lock on a data folder, held until it is dropped.
 #[derive(Debug)]
 pub struct FolderLock {
     file: File,
@@ -32,10 +32,10 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// For the one process that writes the folder.
+    /// Locks the folder for the one process that writes it.
     ///
     /// # Errors
-    /// Code 3, naming the owner's pid, when another process has it; at once, but for readers, which are waited for.
+    /// Code 3 with the owner's pid if another process has it. Fails at once, except that it waits for readers.
     pub fn exclusive(folder: &Path) -> Result<FolderLock, Failure> {
         let path = folder.join(LOCK_FILE);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(&path);
@@ -49,16 +49,16 @@ impl FolderLock {
                 Err(_) => std::thread::sleep(READERS_LOOK_EVERY),
             }
         }
-        // Only from here on: dropping it empties the file, which must stay the owner's.
+        // Only now: dropping it empties the file, which must stay the owner's until then.
         let mut lock = FolderLock { file, path, exclusive: true };
         lock.write_pid()?;
         Ok(lock)
     }
 
-    /// For a reader of a stopped folder. Needs no right to write there.
+    /// Locks a stopped folder for a reader. Needs no write permission.
     ///
     /// # Errors
-    /// Code 3, naming the owner's pid, when a process writes the folder.
+    /// Code 3 with the owner's pid if a process writes the folder.
     pub fn shared(folder: &Path) -> Result<FolderLock, Failure> {
         let path = folder.join(LOCK_FILE);
         let file = File::open(&path).map_err(|error| Failure::io(path.display(), &error))?;
@@ -66,7 +66,7 @@ impl FolderLock {
         Ok(FolderLock { file, path, exclusive: false })
     }
 
-    /// Whether this one may write.
+    /// True if this lock allows writing.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.exclusive
@@ -82,25 +82,25 @@ impl FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         if self.exclusive {
-            // Best effort: the lock itself tells a killed owner's pid from a living one's.
+            // Best effort: the lock itself distinguishes a killed owner's pid from a live one.
             let _ = self.file.set_len(0);
         }
     }
 }
 
-/// Held by a reader of a stopped folder while it opens the store's tree: opening removes what a killed process left,
-/// and two readers must not do that at once. Once the tree is open readers do not interfere.
+/// Held by a reader of a stopped folder while it opens the store's tree: opening removes files that a killed process
+/// left, and two readers must not do that at once. Once the tree is open, readers do not interfere.
 #[derive(Debug)]
 pub(crate) struct OpeningLock {
     _folder: Option<File>,
 }
 
 impl OpeningLock {
-    /// Waits for others that open the tree, `OPENING_WAIT` at most; needs no right to write. Nothing is locked where
-    /// there is no tree.
+    /// Waits at most `OPENING_WAIT` for other readers that open the tree; needs no write permission. Without a tree,
+    /// nothing is locked.
     ///
     /// # Errors
-    /// Code 3 when another process has been opening it for too long; 8 for disk errors.
+    /// Code 3 if another process takes too long to open it; 8 for disk errors.
     pub(crate) fn take(store: &Path) -> Result<OpeningLock, Failure> {
         let folder = match File::open(store) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(OpeningLock { _folder: None }),
@@ -121,11 +121,11 @@ impl OpeningLock {
     }
 }
 
-/// Whether those who hold the lock only read. The pid in the file does not tell: a killed owner's may be another's by
-/// now.
+/// True if all holders of the lock are readers. The pid in the file does not tell: a killed owner's pid may now be
+/// another process's.
 fn only_readers(file: &File) -> bool {
     let shared = flock(file, FlockOperation::NonBlockingLockShared).is_ok();
-    // Let go of again, or two who wait would keep each other waiting.
+    // Release it, or two waiting processes would block each other.
     shared && flock(file, FlockOperation::Unlock).is_ok()
 }
 
@@ -137,7 +137,7 @@ fn take(file: &File, folder: &Path, operation: FlockOperation) -> Result<(), Fai
     }
 }
 
-/// The pid in the lock file of a folder, if a process of that id lives.
+/// The pid in the lock file of a folder, if a process with that id is alive.
 #[must_use]
 pub(crate) fn owner(folder: &Path) -> Option<u32> {
     let mut text = String::new();
@@ -181,7 +181,7 @@ mod tests {
         let (one, two) = (FolderLock::shared(dir.path()).unwrap(), FolderLock::shared(dir.path()).unwrap());
         let failure = FolderLock::exclusive(dir.path()).unwrap_err();
         assert!(failure.text.contains("another process is reading it"), "{}", failure.text);
-        // Readers that end are waited for.
+        // Readers that end in time are waited for.
         let reading = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));
             drop((one, two));
@@ -190,7 +190,7 @@ mod tests {
         reading.join().unwrap();
     }
 
-    /// Found by power cuts: with a pid left behind that is another process's now, readers were not waited for.
+    /// Found by power cuts: with a leftover pid that now was another process's, the owner did not wait for readers.
     #[test]
     fn readers_are_waited_for_whatever_pid_is_left_behind() {
         let dir = tempfile::tempdir().unwrap();

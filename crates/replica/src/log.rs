@@ -1,17 +1,17 @@
-//! What a log line is about: a code with its level. Alerts are keyed on the code.
+//! Log codes: each has a fixed meaning and level. Alerts are keyed on the code.
 //!
-//! In: code, subsystem and text. Out: the same, to the sink that the program set. Never here: the form of a line.
-//! Invariant: a number is given once and never again; a meaning has one level. A number whose meaning went stays
-//! unused.
+//! In: code, subsystem and text. Out: the same, to the sink that the program set. Never here: the format of a line.
+//! Invariant: a number is assigned once and never reused; a meaning has one level. The number of a dropped meaning
+//! stays unused.
 
 use std::sync::OnceLock;
 
-/// Takes a line: code, subsystem, text.
+/// Receives a line: code, subsystem, text.
 pub type Sink = fn(Code, &str, &str);
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 
-/// Where lines go from now on; a second call changes nothing. Without a sink nothing is written.
+/// Sets the destination of lines; a second call has no effect. Without a sink nothing is written.
 pub fn set_sink(sink: Sink) {
     let _ = SINK.set(sink);
 }
@@ -23,21 +23,21 @@ pub fn write(code: Code, subsystem: &str, text: &str) {
     }
 }
 
-/// mysqld's four. ERROR means that a human must come.
+/// mysqld's four levels. ERROR means that a human must intervene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Start, stop, and the like; always written.
+    /// Start, stop, and similar events; always written.
     System,
-    /// A human must come.
+    /// A human must intervene.
     Error,
-    /// Worth a look.
+    /// Needs attention.
     Warning,
-    /// For the record.
+    /// For information.
     Note,
 }
 
 impl Level {
-    /// mysqld's priority number; its verbosity n shows those up to n.
+    /// mysqld's priority number; verbosity n shows priorities up to n.
     #[must_use]
     pub fn priority(self) -> u8 {
         match self {
@@ -48,7 +48,7 @@ impl Level {
         }
     }
 
-    /// As it stands in a line.
+    /// The level's text in a line.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All of them.
+            /// All codes.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
             /// The level of its lines.
@@ -84,7 +84,7 @@ macro_rules! codes {
     };
 }
 
-// 5, 40, 41, 43 and 44 were reserved once and never written.
+// 5, 40, 41, 43 and 44 were once reserved but never used.
 codes! {
     /// The program started.
     Started = 1 System,
@@ -171,7 +171,7 @@ codes! {
 }
 
 impl Code {
-    /// The number alone.
+    /// The number without prefix.
     #[must_use]
     pub fn number(self) -> u32 {
         self as u32

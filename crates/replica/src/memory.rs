@@ -1,8 +1,8 @@
-//! Shares out `--memory`.
+//! Divides `--memory` into shares.
 //!
-//! In: the limit. Out: the shares. Never here: a share that grows with a transaction's size or the backlog.
+//! In: the limit. Out: the shares. Never here: a share that grows with the size of a transaction or with the backlog.
 
-/// Shares of the memory limit, bytes.
+/// Shares of the memory limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// The limit itself.
@@ -10,30 +10,32 @@ pub struct MemoryPlan {
     /// Pieces between split and publish.
     pub queue_bytes: u64,
     /// One generation. One grows while another is cut, and the cut needs sorted references to all keys: less than
-    /// half of a generation more. Generations are smaller while snapshots hold some of this (`apply::CutOptions`).
+    /// half of a generation in addition. Generations are smaller while snapshots use part of this
+    /// (`apply::CutOptions`).
     pub generation_bytes: u64,
-    /// Rows on disk that stay in memory for snapshots, where nothing else is said: within the share of the generations,
-    /// and enough for the two generations that a snapshot sees.
+    /// Rows on disk that stay in memory for snapshots, unless configured otherwise: within the share of the
+    /// generations, and enough for the two generations that a snapshot sees.
     pub snapshot_bytes: u64,
-    /// Blocks of the tree.
+    /// Block cache of the tree.
     pub cache_bytes: u64,
     /// Received bytes that replay has not taken yet.
     pub hot_bytes: usize,
 }
 
-/// What the allocator keeps of memory that was freed, and what belongs to nobody (code, stacks, filters of the tree):
-/// seen were 110 to 130 MB with limits of 256 MiB and more. A quarter of smaller limits, where `base::allocator` has
-/// more given back; the 20 % that resident memory may be above the limit take the rest.
+/// Freed memory that the allocator keeps, and memory outside all shares (code, stacks, filters of the tree): 110 to 130
+/// MB were measured with limits of 256 MiB and above. For smaller limits a quarter is reserved instead, and
+/// `base::allocator` returns more; the 20 % by which resident memory may exceed the limit cover the rest.
 const KEPT_BY_ALLOCATOR: u64 = 96 << 20;
 
 impl MemoryPlan {
-    /// `memory` 0: a quarter of the machine's. The queues get what `queue_memory` says, an eighth at most.
+    /// The plan for a limit; `memory` 0: a quarter of the machine's memory. The queues get `queue_memory`, but at most
+    /// an eighth.
     #[must_use]
     pub fn of(memory: u64, queue_memory: u64) -> MemoryPlan {
         let limit_bytes = if memory == 0 { machine_bytes() / 4 } else { memory };
         let small = limit_bytes < 256 << 20;
         let shared = limit_bytes - if small { limit_bytes / 4 } else { KEPT_BY_ALLOCATOR };
-        // Less of small limits, of which fixed costs are a larger part.
+        // A smaller part of small limits, in which fixed costs weigh more.
         let generation_bytes = shared / if small { 5 } else { 4 };
         MemoryPlan {
             limit_bytes,
@@ -46,7 +48,7 @@ impl MemoryPlan {
     }
 }
 
-/// Memory of the machine, or of the control group this process is in where that is less.
+/// Memory of the machine, or of this process's control group if that is less.
 fn machine_bytes() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));

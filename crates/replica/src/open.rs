@@ -1,4 +1,4 @@
-//! A start: opens store and relay log, copies the source if that is needed, and starts receiving.
+//! Start of a replica: opens store and relay log, copies the source if needed, and starts receiving.
 //!
 //! In: an owned folder and its configuration. Out: the parts of a `Replica`. Never here: replay.
 
@@ -20,7 +20,7 @@ use crate::memory::MemoryPlan;
 use crate::receiver::Receiver;
 use crate::receiver_status::Link;
 
-/// What a start begins with.
+/// Input of a start.
 pub(crate) struct Opening<'a> {
     pub config: &'a ReplicaConfig,
     pub folder: &'a Folder,
@@ -28,7 +28,7 @@ pub(crate) struct Opening<'a> {
     pub memory: MemoryPlan,
 }
 
-/// Store and relay log, and a receiver that feeds the latter.
+/// Store and relay log, and a receiver that feeds the relay log.
 pub(crate) struct Opened {
     pub link: Arc<Link>,
     pub disk: Disk,
@@ -60,7 +60,7 @@ impl Opening<'_> {
         {
             return self.copy(server, disk);
         }
-        // No new copy replaces the removed one: what is received from now on must survive the next start.
+        // No new copy replaces the removed one: bytes received from now on must survive the next start.
         if initial_copy::is_marked(self.folder) {
             initial_copy::unmark(self.folder)?;
         }
@@ -72,7 +72,7 @@ impl Opening<'_> {
         Disk::open(&self.folder.store(), options).map_err(|error| store_failure(&error))
     }
 
-    /// Copies the source, and meanwhile receives what follows the copy's GTID set.
+    /// Copies the source, and meanwhile receives the log after the copy's GTID set.
     fn copy(&self, server: &ServerOptions, disk: Disk) -> Result<Opened, Failure> {
         let mut disk = Some(disk);
         let mut tries = 0;
@@ -159,7 +159,7 @@ impl Opening<'_> {
         options.sync = config.relay_sync;
         options.server_id = server_id;
         let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
-        // Store and relay log have their folders now. Nothing may count in them before their names do.
+        // Store and relay log now have their folders. The folder names must be durable before their contents count.
         folder.sync()?;
         if let Some(cut) = &recovery.truncated {
             let text = format!(
@@ -197,7 +197,7 @@ pub(crate) fn recovered_position(recovered: &Recovered) -> Option<LogPosition> {
     Some(LogPosition { file: Arc::from(file.as_str()), offset: *offset })
 }
 
-/// Says what a start kept, and from where it replays.
+/// Logs what a start kept, and the position from which it replays.
 fn note_kept(recovery: &relay_log::Recovery, recovered: Option<&Recovered>) {
     if recovery.files.is_empty() && recovered.is_none() {
         return;

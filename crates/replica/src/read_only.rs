@@ -1,7 +1,7 @@
-//! A stopped replica's folder, opened for reading.
+//! Opens a stopped replica's folder for reading.
 //!
-//! In: a folder nobody writes. Out: a store filled to the end of the kept relay log. Never here: a change, but that
-//! files which the store's current version does not name are removed.
+//! In: a folder that no process writes. Out: a store filled to the end of the kept relay log. Never here: a change,
+//! except that files which the store's current version does not name are removed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -22,20 +22,20 @@ use crate::open::recovered_position;
 use crate::receiver;
 use crate::replica::cores;
 
-/// What a stopped folder is opened for.
+/// A stopped folder opened for reading.
 pub struct ReadOnly {
     /// The store, filled to the end of the relay log.
     pub pipeline: Pipeline,
-    /// Where it stopped early, if it did.
+    /// The stop, if replay ended before the end of the relay log.
     pub stop: Option<Stop>,
 }
 
 impl ReadOnly {
-    /// Reads a stopped replica's folder into a store: for `dump` and `verify`. Changes nothing but that files
-    /// of the store which its current version does not name are removed.
+    /// Reads a stopped replica's folder into a store, for `dump` and `verify`. The only change it makes is the removal
+    /// of store files that the current version does not name.
     ///
     /// # Errors
-    /// When the relay log cannot be read.
+    /// The relay log cannot be read.
     pub fn open(folder: &Folder, skip: GtidSet) -> Result<ReadOnly, Failure> {
         let disk_options = DiskOptions { cache_bytes: 64 << 20 };
         let opening = OpeningLock::take(&folder.store())?;
@@ -58,7 +58,7 @@ impl ReadOnly {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
-                // As the running replica did and will do.
+                // The same setting as the running replica's.
                 quarantine: true,
                 filters: Arc::new(folder.filters()?),
                 decoders: 1,

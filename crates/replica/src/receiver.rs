@@ -1,7 +1,7 @@
-//! The receiver: feeds the relay log, and reconnects to the source as often as needed.
+//! Receiver: feeds the relay log, and reconnects to the source as often as necessary.
 //!
 //! In: a source's dump stream, or binlog files. Out: appends to the relay log, acknowledgements after our sync, the
-//! connection's state. Never here: replay; an acknowledgement before the sync; a transaction torn by a reconnect.
+//! state of the connection. Never here: replay; an acknowledgement before the sync; a transaction split by a reconnect.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,18 +27,18 @@ use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
 use crate::receiver_status::{Link, SourceFacts};
 
-/// First pause before connecting again; doubles up to `connect_retry`.
+/// First pause before a reconnect; doubles up to `connect_retry`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// Bytes of a file after which its progress is told.
+/// Bytes of a file between two progress updates.
 const PROGRESS_BYTES: u64 = 4 << 20;
-/// How long an acknowledgement waits for our sync before the source's own timeout is the better judge.
+/// How long an acknowledgement waits for our sync; after that the source's own timeout decides.
 const SYNC_WAIT: Duration = Duration::from_secs(60);
-/// How often the clocks are compared.
+/// Interval between comparisons of the clocks.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
 
-/// Keeps what must be known of the source before it can be reached again.
+/// File with the facts about the source that are needed before it can be reached again.
 const FACTS_FILE: &str = "source-facts";
-/// Round trips of one comparison; the shortest counts.
+/// Round trips per comparison; the shortest counts.
 const CLOCK_ROUNDS: u32 = 5;
 
 enum Feed {
@@ -53,22 +53,22 @@ pub(crate) struct Receiver {
     server_uuid: Uuid,
     link: Arc<Link>,
     intake: Intake,
-    /// Bytes of it that `Link::received` knows.
+    /// Bytes of the intake already counted in `Link::received`.
     counted_bytes: u64,
     feed: Feed,
     lower_case_table_names: u8,
     facts_file: PathBuf,
-    /// What the file holds.
+    /// Content of the facts file.
     known_facts: Option<SourceFacts>,
 }
 
 impl Receiver {
-    /// Makes ready to receive. The source is connected to and checked here only where nothing of it was received yet:
-    /// else replay of what was kept need not wait for it, and `run` does that. A source that cannot be reached is an
-    /// error only the first time.
+    /// Prepares to receive. Connects to and checks the source here only if nothing was ever received from it. Otherwise
+    /// `run` does that, so that replay of the kept log need not wait. A source that cannot be reached is an error only
+    /// the first time.
     ///
     /// # Errors
-    /// What preflight found, or why the source cannot be reached.
+    /// Problems found by preflight, or the source cannot be reached.
     pub(crate) fn prepare(
         config: &ReplicaConfig,
         folder: &Folder,
@@ -114,7 +114,7 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// None where the source cannot be reached and is known from before.
+    /// None if the source cannot be reached but its facts are known.
     fn connect_first(
         &self,
         options: &ConnectOptions,
@@ -134,7 +134,7 @@ impl Receiver {
         }
     }
 
-    /// Keeps what the source said of itself, where that is new: the file is synced.
+    /// Stores the source's facts if they changed, and syncs the file.
     fn keep_facts(&mut self) -> Result<(), Failure> {
         let facts = self.link.lock().facts.clone();
         if self.known_facts.as_ref() != Some(&facts) {
@@ -154,7 +154,7 @@ impl Receiver {
         self.link.stopping.load(Ordering::Acquire)
     }
 
-    /// Receives until told to stop, or until a failure that a retry cannot fix.
+    /// Receives until stopped, or until a failure that a retry cannot fix.
     pub(crate) fn run(mut self) {
         let result = match std::mem::replace(&mut self.feed, Feed::Files(Vec::new())) {
             Feed::Server { options, first } => self.follow(&options, first),
@@ -222,7 +222,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Connects and checks the source again: it may be another one, or have purged meanwhile.
+    /// Connects to the source and checks it again: it may be a different one, or have purged in the meantime.
     fn connect(&self, options: &ConnectOptions, retrieved: &GtidSet) -> Result<Connection, Trouble> {
         self.link.lock().connection = ConnectionState::Connecting;
         let mut connection = Connection::connect(options).map_err(|e| trouble(&e))?;
@@ -314,8 +314,8 @@ impl Receiver {
             if matches!(taken, Taken::Heartbeat { .. }) {
                 self.link.lock().last_received_us = now_us();
             }
-            // A source counts as acknowledged what it sent and we answered; for what it leaves out, because we have it
-            // since an earlier connection that ended before the answer, its commits would wait (seen with 9.7.4).
+            // A source counts as acknowledged only what it sent and we answered. If it skips transactions that we have
+            // from an earlier connection, which ended before the answer, its commits would wait (seen with 9.7.4).
             let left_out = taken == Taken::Heartbeat { moved: true } && stream.semi_sync();
             if ack_wanted || left_out {
                 ack = Some(self.intake.source_position().clone());
@@ -323,7 +323,7 @@ impl Receiver {
             if stream.buffered() {
                 continue;
             }
-            // Nothing is buffered: hand on the complete transactions before waiting.
+            // Nothing is buffered: pass on the complete transactions before waiting.
             fail_point::enter(Phase::Receive);
             let end = self.intake.flush().map_err(|e| Trouble::Fatal(relay_failure(e)))?;
             self.note_progress();
@@ -333,7 +333,7 @@ impl Receiver {
         }
     }
 
-    /// Tells a semi-synchronous source that everything up to `position` is safe here, once it is.
+    /// Tells a semi-synchronous source that everything up to `position` is durable here, once it is.
     fn acknowledge(
         &self,
         stream: &mut DumpStream,
@@ -411,16 +411,16 @@ fn again(text: &str) -> Trouble {
 
 fn intake_trouble(error: relay_log::RelayError) -> Trouble {
     match &error {
-        // Bytes damaged on the way: another connection brings them again.
+        // Bytes damaged in transit: another connection fetches them again.
         relay_log::RelayError::Boundary(relay_log::boundary::BoundaryError::Malformed(text)) => again(text),
         _ => Trouble::Fatal(relay_failure(error)),
     }
 }
 
-/// `slipstream check`: preflight alone, against the data folder's GTIDs where there is one.
+/// `slipstream check`: only preflight, against the data folder's GTIDs if there is a folder.
 ///
 /// # Errors
-/// Code 4 or 5 when the source would be refused.
+/// Code 4 or 5 if the source would be refused.
 pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
     let say = |out: &mut dyn Write, text: &str| writeln!(out, "{text}").map_err(|e| Failure::output(&e));
     let server = match &config.source {
@@ -484,7 +484,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     }
 }
 
-/// The binlog file itself, or the files an index lists.
+/// The binlog file itself, or the files that an index lists.
 fn list_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path.extension().is_none_or(|e| e != "index") {
         return Ok(vec![path.to_path_buf()]);
@@ -512,7 +512,7 @@ fn read_facts(path: &Path) -> Option<SourceFacts> {
     })
 }
 
-/// The source's `lower_case_table_names` as last seen by the replica of this folder; 0 when it never connected.
+/// The source's `lower_case_table_names` as last seen by this folder's replica; 0 if it never connected.
 #[must_use]
 pub(crate) fn known_lower_case_table_names(data: &Path) -> u8 {
     read_facts(&data.join(FACTS_FILE)).map_or(0, |facts| facts.lower_case_table_names)
@@ -526,13 +526,13 @@ fn write_facts(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
     write_atomically(path, text.as_bytes())
 }
 
-/// Between three quarters and all of a pause, so that many replicas do not come back at once.
+/// Random pause between three quarters and all of `pause`, so that many replicas do not reconnect at once.
 fn jittered(pause: Duration) -> Duration {
     let spread = u32::try_from(now_us() % 250).unwrap_or(0);
     pause.mul_f64(0.75 + f64::from(spread) / 1000.0)
 }
 
-/// Compares the clocks every minute over a connection of its own.
+/// Compares the clocks every minute over a separate connection.
 pub(crate) fn watch_clock(config: &ReplicaConfig, link: &Arc<Link>) {
     let SourceSpec::Server(server) = &config.source else { return };
     let Ok(mut options) = server.connect_options() else { return };
@@ -565,6 +565,6 @@ pub(crate) fn watch_clock(config: &ReplicaConfig, link: &Arc<Link>) {
             }
         }
     };
-    // Without it lag is shown with the difference measured at connect.
+    // Without the thread, lag is shown with the difference measured at connect.
     let _ = std::thread::Builder::new().name("clock".into()).spawn(work);
 }

@@ -1,6 +1,6 @@
-//! What the receiver and the rest of the replica tell each other.
+//! State shared between the receiver and the rest of the replica.
 //!
-//! In: the receiver's state as it changes, the wish to stop. Out: what status and the outcome need of it.
+//! In: state changes of the receiver, the request to stop. Out: the parts that status and the outcome need.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use observe::{ConnectionState, ErrorReport, RateMeter};
 use crate::exit::Failure;
 use crate::failure::error_report;
 
-/// What a source said of itself.
+/// Facts that a source reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceFacts {
-    /// `version`.
+    /// `version` of the source.
     pub version: String,
     /// server_id.
     pub server_id: u32,
@@ -24,51 +24,51 @@ pub(crate) struct SourceFacts {
     pub lower_case_table_names: u8,
 }
 
-/// The receiver's state, shared.
+/// Shared state of the receiver.
 pub(crate) struct Link {
     state: Mutex<LinkState>,
-    /// Source clock minus ours, µs.
+    /// Source clock minus our clock, µs.
     pub clock_difference_us: Arc<AtomicI64>,
     /// Half the round trip of that measurement.
     pub clock_error_us: AtomicU64,
-    /// Bytes of log received.
+    /// Meter of received log bytes.
     pub received: RateMeter,
-    /// The receiver must end.
+    /// Set when the receiver must end.
     pub stopping: AtomicBool,
 }
 
-/// What the receiver knows.
+/// State of the receiver under the lock.
 #[derive(Default)]
 pub(crate) struct LinkState {
     /// Connected, trying, or ended.
     pub connection: ConnectionState,
-    /// What the source said of itself.
+    /// Facts about the source.
     pub facts: SourceFacts,
     /// TLS version and cipher.
     pub tls: Option<String>,
-    /// Whether the source waits for our acknowledgements.
+    /// True if the source waits for our acknowledgements.
     pub semi_sync: bool,
-    /// Since when connected or trying, µs.
+    /// Start of the current connection or of the attempts, µs.
     pub since_us: u64,
-    /// Connections made again.
+    /// Number of reconnects.
     pub reconnects: u64,
-    /// When the last event or heartbeat came, µs.
+    /// Time of the last event or heartbeat, µs.
     pub last_received_us: u64,
-    /// In the relay log.
+    /// GTIDs in the relay log.
     pub retrieved: GtidSet,
-    /// Where in the source's log that ends.
+    /// Position in the source's log that corresponds to `retrieved`.
     pub source_position: Option<String>,
-    /// Transactions taken since the start.
+    /// Number of transactions received since the start.
     pub received_transactions: u64,
-    /// When the clocks were compared, µs.
+    /// Time of the last comparison of the clocks, µs.
     pub clock_measured_us: u64,
     /// The last error.
     pub last_error: Option<ErrorReport>,
-    /// The receiver ended for good.
+    /// Failure that ended the receiver for good.
     pub failure: Option<Failure>,
-    /// All files of a file source are read.
+    /// True if all files of a file source have been read.
     pub files_done: bool,
-    /// Breaks a blocked read.
+    /// Interrupts a blocked read.
     pub interrupter: Option<client::Interrupter>,
 }
 
@@ -83,12 +83,12 @@ impl Link {
         })
     }
 
-    /// The state, for a moment.
+    /// Locks the state; hold the guard only briefly.
     pub(crate) fn lock(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes an error for status and log.
+    /// Records an error for status and log.
     pub(crate) fn note_error(&self, failure: &Failure) {
         self.lock().last_error = Some(error_report(failure));
     }

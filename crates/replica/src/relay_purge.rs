@@ -1,4 +1,4 @@
-//! What a cut asks of the relay log: to be durable before it, to be purged after it.
+//! Relay log work for a cut: a sync before it, a purge after it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use relay_log::{RelayError, RelayPosition, RelayShared, RelaySync};
 
 use crate::log::{self, Code};
 
-/// What the newest cut of this process was.
+/// The newest cut of this process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastCut {
     pub at_us: u64,
     pub cuts: u64,
 }
 
-/// The relay log must be durable up to a cut before the cut is (invariant 11).
+/// Makes the relay log durable up to a cut before the cut itself becomes durable (invariant 11).
 pub(crate) fn sync_relay(sync: &Arc<RelaySync>) -> apply::SyncRelay {
     let sync = Arc::clone(sync);
     Box::new(move |point| {
@@ -31,7 +31,7 @@ pub(crate) fn sync_relay(sync: &Arc<RelaySync>) -> apply::SyncRelay {
             match sync.wait_synced(position, Duration::from_secs(1)) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                // Closed with everything durable but what a torn end of the stream left out.
+                // Closed with everything durable, except what was skipped at a torn end of the stream.
                 Err(RelayError::Closed) if sync.synced() >= position => return Ok(()),
                 Err(error) => return Err(error.to_string()),
             }
@@ -74,7 +74,7 @@ pub(crate) fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &A
         if let Err(error) = purged
             && !matches!(error, RelayError::Closed)
         {
-            // Nothing is lost: the files are tried again after the next cut.
+            // Nothing is lost: the next cut purges the files.
             log::write(Code::PurgeFailed, "Relay", &format!("relay log files could not be purged: {error}"));
         }
     })

@@ -1,7 +1,7 @@
-//! A running replica: relay log, receiver, pipeline, and what others may ask of them.
+//! A running replica: relay log, receiver, pipeline, and requests to them.
 //!
-//! In: a configuration and a data folder this process owns. Out: a store that follows the source, its status, and why
-//! it stopped. Never here: how rows are decoded or applied.
+//! In: a configuration and a data folder that this process owns. Out: a store that follows the source, its status, and
+//! the reason why it stopped. Never here: decoding or applying of rows.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ pub struct Replica {
     pub(crate) memory_limit_bytes: u64,
     pub(crate) last_cut: Arc<Mutex<LastCut>>,
     pub(crate) started: Instant,
-    /// Rows, watermark, ledger.
+    /// The pipeline: rows, watermark, ledger.
     pub pipeline: Pipeline,
     pub(crate) link: Arc<Link>,
     pub(crate) relay: Arc<RelayShared>,
@@ -52,16 +52,16 @@ pub struct Replica {
     pub(crate) recovered: GtidSet,
     recovered_sequence: u64,
     began: Instant,
-    /// Whether the log says how long recovery took; nothing to say of an empty folder.
+    /// True once the duration of recovery is logged; also for an empty folder, which has none.
     recovery_said: AtomicBool,
-    /// Whether the log says when a copy without a lock is exact; nothing to say of others.
+    /// True once the log says that a copy without a lock is exact; also if there is no such copy.
     settled_said: AtomicBool,
     copy_config: CopyConfig,
     folder: Folder,
     copy_buffer_bytes: u64,
-    /// One table at a time.
+    /// Locked during a table copy: only one runs at a time.
     copying_table: Mutex<()>,
-    /// How far it is.
+    /// Progress of the table copy; empty if none runs.
     pub(crate) table_copy: Mutex<String>,
     pub(crate) tables_copied: AtomicU64,
     pub(crate) tables_copied_by_itself: AtomicU64,
@@ -69,11 +69,11 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Opens store and relay log, connects to the source, copies it where that is needed, starts replay. The caller
-    /// holds the folder's exclusive lock for as long as this lives. `watch_copy` is told of an initial copy.
+    /// Opens store and relay log, connects to the source, copies it if needed, and starts replay. The caller holds the
+    /// folder's exclusive lock for the lifetime of the replica. `watch_copy` is called for an initial copy.
     ///
     /// # Errors
-    /// When the source cannot be used (preflight), or the folder's files cannot.
+    /// The source is refused by preflight, or the folder's files are unusable.
     pub fn start(config: &ReplicaConfig, folder: &Folder, watch_copy: CopyWatch<'_>) -> Result<Replica, Failure> {
         let began = Instant::now();
         let mut skip = crate::skip::load(folder)?;
@@ -166,7 +166,7 @@ impl Replica {
     /// Pauses replay at a transaction boundary; receiving continues.
     ///
     /// # Errors
-    /// When replay has failed.
+    /// Replay has failed.
     pub fn pause(&self) -> Result<(), Failure> {
         self.failure().map_or(Ok(()), Err)?;
         self.pipeline.pause();
@@ -176,27 +176,28 @@ impl Replica {
     /// Resumes replay.
     ///
     /// # Errors
-    /// When replay has failed.
+    /// Replay has failed.
     pub fn resume(&self) -> Result<(), Failure> {
         self.failure().map_or(Ok(()), Err)?;
         self.pipeline.resume();
         Ok(())
     }
 
-    /// The folder it runs on.
+    /// The data folder of the replica.
     #[must_use]
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// What must be gone before the folder is opened again in this process, and the transactions visible.
+    /// A handle that dies when the store is closed, so that the folder can be opened again in this process, and the
+    /// number of visible transactions.
     #[must_use]
     pub fn store_and_watermark(&self) -> (Weak<Store>, u64) {
         let store = &self.pipeline.store;
         (Arc::downgrade(store), store.visibility().watermark().0)
     }
 
-    /// Asks receiver and replay to end at a transaction boundary.
+    /// Requests that receiver and replay end at a transaction boundary.
     pub fn stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.pipeline.stop();
@@ -215,7 +216,7 @@ impl Replica {
         replay.or_else(|| self.link.lock().failure.clone())
     }
 
-    /// The stop with this replica's folder and source in the command that continues.
+    /// Converts a stop, with this replica's folder and source in the command that continues.
     pub(crate) fn stop_failure(&self, stop: &Stop) -> Failure {
         let mut failure = stop_failure(stop);
         failure.hint = failure.hint.map(|command| {
@@ -240,12 +241,12 @@ impl Replica {
     }
 
     /// The damage of the relay log at which replay stopped, if the source can send that part again: the next start
-    /// truncates the log. None too if the source itself sent it damaged.
+    /// truncates the log. Also None if the source itself sent the damaged bytes.
     #[must_use]
     pub fn damage(&self) -> Option<relay_log::Damage> {
         let stop = self.pipeline.failure().filter(|stop| stop.class == StopClass::Corrupt)?;
         self.source_options.as_ref()?;
-        // The damage is after the last visible transaction, and not after the place where replay stopped.
+        // The damage is after the last visible transaction, and not after the position at which replay stopped.
         let visible = self.pipeline.publisher.status().position;
         let from = visible.as_ref().and_then(RelayPosition::of).or_else(|| {
             let (file_number, _) = *self.relay.files().first()?;
@@ -264,7 +265,7 @@ impl Replica {
         }
     }
 
-    /// How to reach the source; None for files.
+    /// Connection options of the source; None for files.
     #[must_use]
     pub fn source_options(&self) -> Option<client::ConnectOptions> {
         self.source_options.clone()
@@ -274,7 +275,7 @@ impl Replica {
     /// copy is durable and has replaced the table.
     ///
     /// # Errors
-    /// Why the table is as it was; code 2 for a name that is none.
+    /// Why the table is unchanged; code 2 for an invalid name.
     pub fn copy_table(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
         let Some(source) = &self.source_options else {
             return Err(Failure::usage(
@@ -311,7 +312,7 @@ impl Replica {
         result
     }
 
-    /// A quarantined table whose copy is due; it counts as being copied until `copied_by_itself` is told how that went.
+    /// A quarantined table whose copy is due; it counts as being copied until `copied_by_itself` is called.
     fn due_copy(&self) -> Option<String> {
         self.source_options.as_ref()?;
         if self.stopping.load(Ordering::Acquire) {
@@ -326,7 +327,7 @@ impl Replica {
         Some(name)
     }
 
-    /// How the copy of a quarantined table went.
+    /// Records the result of the copy of a quarantined table.
     fn copied_by_itself(&self, name: &str, copied: bool) {
         self.due.lock().unwrap_or_else(PoisonError::into_inner).copied(Instant::now(), name, copied);
         if copied {
@@ -334,10 +335,10 @@ impl Replica {
         }
     }
 
-    /// Commits these GTIDs empty from now on, and after a restart too.
+    /// Commits these GTIDs empty from now on, also after a restart.
     ///
     /// # Errors
-    /// When some of `more` are visible already; code 7 or 8 when the set cannot be kept.
+    /// Some of `more` are already visible; code 7 or 8 if the set cannot be stored.
     pub fn skip(&self, more: &GtidSet) -> Result<(), Failure> {
         let all = crate::skip::add(&self.folder, more)?;
         let late = more.intersection(&self.pipeline.store.visibility().executed());
@@ -348,8 +349,8 @@ impl Replica {
         Err(Failure::error(format!("already executed, too late to skip: {late}")))
     }
 
-    /// Does what no thread of its own does; to be called every few milliseconds. A table in quarantine is copied, a
-    /// receiver that waits for relay log space is helped by a cut, and the log is told what became true.
+    /// Periodic work without a thread of its own; call it every few milliseconds. Copies a quarantined table, takes a
+    /// cut if the receiver waits for relay log space, and logs changes of state.
     pub fn housekeep(self: &Arc<Self>) {
         self.tell_the_log();
         if self.relay.space().waiting.is_some() {
@@ -358,7 +359,7 @@ impl Replica {
         let Some(name) = self.due_copy() else { return };
         let (replica, table) = (Arc::clone(self), name.clone());
         let copy = move || {
-            // The log says how it goes.
+            // The result is logged by the copy.
             let copied = replica.copy_table(&table, &mut |_| ()).is_ok();
             replica.copied_by_itself(&table, copied);
         };
@@ -398,14 +399,14 @@ impl Replica {
         }
     }
 
-    /// Whether what was kept of the relay log is still being replayed.
+    /// True while the kept part of the relay log is being replayed.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
         !self.recovery_said.load(Ordering::Relaxed)
     }
 }
 
-/// Quarantined tables (of these names, `SCHEMA.TABLE`; none: all) with the reason.
+/// Quarantined tables with the reason; limited to these names (`SCHEMA.TABLE`) unless the list is empty.
 #[must_use]
 pub fn quarantined(catalog: &Catalog, names: &[String]) -> Vec<String> {
     let filter = source::TableFilter::parse(names);
@@ -414,7 +415,7 @@ pub fn quarantined(catalog: &Catalog, names: &[String]) -> Vec<String> {
     meant.map(|(db, name, why)| format!("`{db}`.`{name}`: {why}")).collect()
 }
 
-/// Cores this process may use.
+/// Number of cores that this process may use.
 #[must_use]
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

@@ -1,7 +1,7 @@
 //! `slipstream skip`: GTIDs that replay commits empty when it meets them.
 //!
-//! Kept in `DIR/skipped` as a GTID set in MySQL's text form. Grows only: after a restart the kept relay log is replayed
-//! from its start and must skip the same transactions again.
+//! Stored in `DIR/skipped` as a GTID set in MySQL's text form. The set only grows: after a restart the kept relay log
+//! is replayed from its start and must skip the same transactions again.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ fn file(folder: &Folder) -> PathBuf {
     folder.path().join("skipped")
 }
 
-/// The set as given on the command line.
+/// Parses the set given on the command line.
 ///
 /// # Errors
-/// Code 2 when it is no GTID set or an empty one.
+/// Code 2 if it is not a GTID set or is empty.
 pub fn parse(text: &str) -> Result<GtidSet, Failure> {
     let set: GtidSet = text.trim().parse().map_err(|error| Failure::usage(format!("'{text}': {error}")))?;
     if set.is_empty() {
@@ -26,17 +26,17 @@ pub fn parse(text: &str) -> Result<GtidSet, Failure> {
     Ok(set)
 }
 
-/// The GTIDs named so far.
+/// The GTIDs stored so far.
 ///
 /// # Errors
-/// Code 7 when the file is broken; 8 for disk errors.
+/// Code 7 if the file is damaged; 8 for disk errors.
 pub fn load(folder: &Folder) -> Result<GtidSet, Failure> {
     let path = file(folder);
     let Some(text) = read_small(&path)? else { return Ok(GtidSet::new()) };
     text.trim().parse().map_err(|error| Failure::new(Exit::Corrupt, format!("{}: {error}", path.display())))
 }
 
-/// Adds to them and returns all. Durable when it returns. The caller holds the folder's exclusive lock.
+/// Adds GTIDs and returns the whole set, which is then durable. The caller holds the folder's exclusive lock.
 ///
 /// # Errors
 /// As `load`.

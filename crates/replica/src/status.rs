@@ -1,6 +1,6 @@
-//! What `slipstream status` shows of a running replica.
+//! Status of a running replica for `slipstream status`.
 //!
-//! In: the replica's parts as they are at this moment. Out: a report. Never here: a wait.
+//! In: the current state of the replica's parts. Out: a report. Never here: a wait.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -16,7 +16,7 @@ use crate::failure::error_report;
 use crate::replica::{Replica, quarantined};
 
 impl Replica {
-    /// What replay waits for, in words; empty when nothing.
+    /// What replay waits for, in words; empty if nothing.
     fn waits_for(&self) -> String {
         if self.relay.space().waiting.is_some() {
             return "receiving is waiting for relay log space".into();
@@ -47,7 +47,7 @@ impl Replica {
 
     fn backlog(&self, transactions: u64, queue_bytes: u64, lag_us: Option<u64>, now_us: u64) -> Backlog {
         let bytes = self.relay.unread_bytes() + queue_bytes;
-        // Nearer to the source, replay is as fast as the source and not as it can be.
+        // Below this lag, replay is limited by the source's rate rather than by its own speed.
         let behind = transactions > 0 && lag_us.is_none_or(|lag_us| lag_us >= 1_000_000) && !self.pipeline.is_paused();
         let replayed = if behind { self.pipeline.rates.bytes_per_s_now(now_us) } else { None };
         let received_per_s = self.link.received.bytes_per_s_now(now_us).unwrap_or(0.0);
@@ -55,7 +55,7 @@ impl Replica {
         Backlog { transactions, bytes, catch_up_us }
     }
 
-    /// What `slipstream status` shows.
+    /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {
         let now = now_us();

@@ -1,16 +1,16 @@
 //! Copies one table again while replay continues (invariant 23).
 //!
 //! In: a running replica, a table's name. Out: the table under a fresh id, exact at the very transaction at which its
-//! name is switched to it. Never here: replay held for longer than it takes to apply the last few changes; a copy that
-//! is seen before it is complete; any effect of an unfinished one.
+//! name is switched to it. Never here: replay blocked for longer than the last few changes take; a copy visible before
+//! it is complete; any effect of an unfinished copy.
 //!
-//! 1. Replay's position P is noted; the relay log is kept from there on.
+//! 1. Replay's position P is recorded; the relay log is kept from there on.
 //! 2. The table is locked on the source for milliseconds. Its rows at GTID set G are read into the tree, under an id
 //!    that no catalog knows. Replay continues to change the old table.
-//! 3. The relay log is read again from P, for this table alone. Transactions in G are left out; the others are applied
+//! 3. The relay log is read again from P, for this table only. Transactions in G are skipped; the others are applied
 //!    to the copy in log order, between replay's pieces, so partial images and rows without a key stay exact.
-//! 4. Once this is close to replay, and replay has passed G, replay is held at a transaction boundary, the copy catches
-//!    up with it, and the name is switched. The cut that contains the switch contains all of the copy.
+//! 4. Once the copy is close to replay, and replay has passed G, replay is held at a transaction boundary, the copy
+//!    catches up, and the name is switched. The cut that contains the switch contains the whole copy.
 //!
 //! Changes that foreign keys make without logging them (sources before 9.6, or with innodb_native_foreign_keys=ON)
 //! cannot be followed: a DELETE or key change of the parent during the copy ends it with a message.
@@ -41,57 +41,57 @@ use crate::folder::{Folder, read_small, write_atomically};
 use crate::initial_copy::hopeless;
 use crate::log::{self, Code};
 
-/// In the folder while a table is copied: its name.
+/// File in the folder while a table is copied; contains its name.
 const MARK: &str = "copying-table";
-/// Attempts, as DDL on the table ends one.
+/// Maximum number of attempts; DDL on the table ends one.
 const TRIES: u32 = 5;
-/// Bytes of the log that are on their way to the workers at a time.
+/// Bytes of the log in flight to the workers.
 const FOLLOW_BYTES: u64 = 32 << 20;
-/// How often progress is said.
+/// Interval of progress messages.
 const SAY_EVERY: Duration = Duration::from_secs(1);
-/// How often the copy looks whether replay has passed its GTID set.
+/// Interval at which the copy checks whether replay has passed its GTID set.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A pass over the log that took longer is followed by another one before replay is held.
+/// If a pass over the log took longer than this, another pass follows before replay is held.
 const CLOSE: Duration = Duration::from_millis(100);
-/// How long the last changes may take while replay is held.
+/// Time limit for the last changes while replay is held.
 const HELD_MAX: Duration = Duration::from_millis(400);
 
-/// What a copy works with.
+/// Input of a table copy.
 pub(crate) struct TableCopy<'a> {
-    /// The running replica's.
+    /// Pipeline of the running replica.
     pub pipeline: &'a apply::Pipeline,
-    /// Its relay log.
+    /// Relay log of the replica.
     pub relay: &'a Arc<RelayShared>,
-    /// How to reach the source.
+    /// Connection options of the source.
     pub source: &'a client::ConnectOptions,
-    /// Limits.
+    /// Limits of the copy.
     pub config: &'a CopyConfig,
-    /// Its folder.
+    /// Data folder of the replica.
     pub folder: &'a Folder,
-    /// Bytes that rows are gathered in.
+    /// Buffer size for rows, in bytes.
     pub buffer_bytes: u64,
-    /// Raised when the replica ends.
+    /// Set when the replica ends.
     pub stop: &'a AtomicBool,
 }
 
-/// What was copied.
+/// Report of a completed table copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableCopyReport {
     /// Database and table, quoted.
     pub table: String,
-    /// Rows as of the copy's GTID set.
+    /// Number of rows at the copy's GTID set.
     pub rows: u64,
-    /// Bytes of their images.
+    /// Bytes of their row images.
     pub bytes: u64,
     /// How long writers of the table waited on the source, µs.
     pub lock_us: u64,
-    /// For how long replay was held for the switch, µs.
+    /// How long replay was held for the switch, µs.
     pub held_us: u64,
-    /// The whole time.
+    /// Total duration.
     pub elapsed: Duration,
     /// The copy's GTID set.
     pub executed: GtidSet,
-    /// Attempts.
+    /// Number of attempts.
     pub tries: u32,
 }
 
@@ -114,7 +114,7 @@ impl std::fmt::Display for TableCopyReport {
 
 /// Why an attempt ended.
 enum Ended {
-    /// Another one may do better.
+    /// Another attempt may succeed.
     Again(String),
     Failed(Failure),
 }
@@ -131,7 +131,7 @@ impl From<Refused> for Ended {
     }
 }
 
-/// Says so when the process before this one ended in the middle of a copy.
+/// Logs if the previous process ended during a copy.
 ///
 /// # Errors
 /// Code 8 for disk errors.
@@ -157,10 +157,10 @@ fn unmark(folder: &Folder) -> Result<(), Failure> {
 }
 
 impl TableCopy<'_> {
-    /// Copies `SCHEMA.TABLE`; `say` is told how far it is.
+    /// Copies `SCHEMA.TABLE`; progress is passed to `say`.
     ///
     /// # Errors
-    /// Why the table is as it was.
+    /// Why the table is unchanged.
     pub(crate) fn run(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
         let filter = TableFilter::parse(&[name]).of(&self.pipeline.decode_options().filters);
         if !matches!(filter.tables.as_slice(), [(Some(db), table)] if !db.is_empty() && !table.is_empty() && table != "*")
@@ -210,7 +210,7 @@ impl TableCopy<'_> {
 
     fn attempt(&self, filter: &TableFilter, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Ended> {
         let copier = self.pipeline.copier();
-        // In this order: what is purged before the position is known was sequenced before it.
+        // Order matters: anything purged before the position is known was sequenced before it.
         let mut side = RelayReader::open(Arc::clone(self.relay), ReaderOptions::TABLE_COPY);
         let place = copier.look(self.stop)?;
         let start = self.relay.start_point(&place.executed, place.end.as_ref());
@@ -262,7 +262,7 @@ impl TableCopy<'_> {
         outcome
     }
 
-    /// Reads the rows into the tree; how many, and their bytes.
+    /// Reads the rows into the tree; returns their number and bytes.
     fn read(&self, copy: SourceCopy, def: &Arc<TableDef>, say: &mut dyn FnMut(&str)) -> Result<(u64, u64), Ended> {
         let store: &Store = &self.pipeline.store;
         let Some(writer) = CopyWriter::beside(store, self.buffer_bytes as usize) else {
@@ -289,7 +289,7 @@ impl TableCopy<'_> {
         Ok((report.rows, report.bytes))
     }
 
-    /// Brings the copy to where replay is and switches; for how long replay was held, µs.
+    /// Lets the copy catch up with replay and switches the name; returns how long replay was held, µs.
     fn follow(
         &self,
         copier: &TableCopier,
@@ -344,7 +344,7 @@ impl TableCopy<'_> {
         }
     }
 
-    /// Applies what the log has for the table up to a boundary of replay.
+    /// Applies the log's changes of the table up to a boundary of replay.
     fn advance(
         &self,
         copier: &TableCopier,
@@ -353,7 +353,7 @@ impl TableCopy<'_> {
         to: &Boundary,
         track: &Arc<CopyTrack>,
     ) -> Result<(), Ended> {
-        // Nothing was sequenced since the start: nothing follows the place.
+        // Nothing was sequenced since the start, so nothing follows the position.
         let Some(end) = &to.end else { return Ok(()) };
         let limit = RelayPosition::of(end)
             .ok_or_else(|| Failure::error(format!("{} is not the name of a relay log file", end.file)))?;
@@ -402,7 +402,7 @@ impl TableCopy<'_> {
     }
 }
 
-/// Waits until all changes handed on are applied.
+/// Waits until all changes passed on are applied; false at `until`.
 fn settled(track: &CopyTrack, until: Instant) -> bool {
     while !track.is_idle() {
         if Instant::now() >= until {
@@ -426,7 +426,7 @@ fn copy_ended(error: CopyError) -> Ended {
 
 struct Sink<'a> {
     writer: &'a CopyWriter<'a>,
-    /// Under its new id.
+    /// Definition of the table with its new id.
     def: &'a Arc<TableDef>,
 }
 
