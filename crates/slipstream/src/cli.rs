@@ -44,7 +44,7 @@ pub(crate) struct FileFlags {
 }
 
 impl FileFlags {
-    /// As `config` takes them.
+    /// Converts to the form that `settings` takes.
     #[must_use]
     pub(crate) fn files(&self) -> OptionFiles {
         OptionFiles {
@@ -55,7 +55,7 @@ impl FileFlags {
     }
 }
 
-/// What to do.
+/// Subcommands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Follow a source: receive its log, replay it, keep a current copy
@@ -80,7 +80,7 @@ pub(crate) enum Command {
     Resume(Flags<{ options::DATA }>),
 }
 
-/// Asking for the password.
+/// Flag to prompt for the password.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PasswordFlag {
     /// Ask for the password at the terminal (otherwise: option file, then MYSQL_PWD)
@@ -88,7 +88,7 @@ pub(crate) struct PasswordFlag {
     pub ask_password: bool,
 }
 
-/// `replica` and `check`.
+/// Flags of `replica` and `check`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ReplicaFlags {
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(crate) struct ReplicaFlags {
     pub password: PasswordFlag,
 }
 
-/// `status`.
+/// Flags of `status`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StatusFlags {
     #[command(flatten)]
@@ -119,7 +119,7 @@ pub(crate) struct StatusFlags {
     pub count: Option<u64>,
 }
 
-/// `verify`.
+/// Flags of `verify`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct VerifyFlags {
     #[command(flatten)]
@@ -140,7 +140,7 @@ pub(crate) struct VerifyFlags {
     pub json: bool,
 }
 
-/// `dump`.
+/// Flags of `dump`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DumpFlags {
     #[command(flatten)]
@@ -170,7 +170,7 @@ fn dump_format() -> impl TypedValueParser<Value = DumpFormat> {
     PossibleValuesParser::new(names).map(|name| if name == "tab" { DumpFormat::Tab } else { DumpFormat::Sql })
 }
 
-/// `skip`.
+/// Flags of `skip`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SkipFlags {
     /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, separated by commas
@@ -180,7 +180,7 @@ pub(crate) struct SkipFlags {
     pub data: Flags<{ options::DATA }>,
 }
 
-/// `copy`.
+/// Flags of `copy`.
 #[derive(Debug, Args)]
 pub(crate) struct CopyFlags {
     /// The table

@@ -1,9 +1,10 @@
 //! The control socket `DIR/slipstream.sock`: how commands reach a running replica.
 //!
-//! One request a connection: a JSON line. The answer is a JSON line (`Reply`); for `dump`, `verify` and `copy` it
-//! announces a stream: frames `[kind: u8][length: u32, little-endian][bytes]`, kind `D` output for the asker's stdout,
-//! kind `E` the final `Reply`, which is the last. Never here: what a command does; a connection that outlives `stop`; a
-//! request above `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may connect may read all data.
+//! Each connection carries one request: a JSON line. The answer is a JSON line (`Reply`). For `dump`, `verify` and
+//! `copy` it announces a stream of frames `[kind: u8][length: u32, little-endian][bytes]`: kind `D` is output for the
+//! client's stdout, kind `E` is the final `Reply` and the last frame. Never here: the implementation of a command; a
+//! connection that outlives `stop`; a request above `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may connect
+//! may read all data.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,54 +25,54 @@ use serde::{Deserialize, Serialize};
 /// Name of the socket in the data folder.
 pub(crate) const SOCKET_FILE: &str = "slipstream.sock";
 
-/// A GTID set may be long; nothing else is.
+/// Largest request in bytes: a GTID set may be long, nothing else is.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
 
-/// Answer lines hold a status report with its GTID sets.
+/// Largest answer line in bytes: it contains a status report with its GTID sets.
 const REPLY_BYTES_MAX: u64 = 256 << 20;
 
-/// Output travels in frames of at most this.
+/// Largest frame of output in bytes.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// Askers served at a time; more are told to come back.
+/// Maximum number of clients at a time; further ones are told to retry.
 const CONNECTIONS_MAX: usize = 32;
 
-/// An asker that sends no whole request in this time is dropped.
+/// A client that sends no complete request within this time is disconnected.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A status poll must not hang on a replica that hangs.
+/// Time limit of an answer: a status poll must not hang if the replica hangs.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// `sun_path` has 108 bytes with its end.
+/// Longest socket path in bytes: `sun_path` has 108 bytes including its terminator.
 const SOCKET_PATH_MAX: usize = 100;
 
-/// What `slipstream dump` writes.
+/// Content of a `slipstream dump`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct DumpRequest {
-    /// `schema.table`; none = all.
+    /// `schema.table`; empty = all.
     pub tables: Vec<String>,
-    /// Form of the rows.
+    /// Output format of the rows.
     pub format: DumpFormat,
-    /// Invisible columns too.
+    /// Whether to include invisible columns.
     pub all_columns: bool,
-    /// BINARY, VARBINARY, BLOB, BIT as 0x...
+    /// Whether to write BINARY, VARBINARY, BLOB and BIT as 0x...
     pub binary_as_hex: bool,
-    /// Views, routines, triggers, events, users and grants, no rows.
+    /// Whether to write views, routines, triggers, events, users and grants instead of rows.
     pub definitions: bool,
 }
 
-/// What `slipstream verify` compares, and how.
+/// Tables and options of `slipstream verify`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct VerifyRequest {
-    /// The server to compare with; none = the replica's own source.
+    /// The server to compare with; None = the replica's own source.
     pub source: Option<ServerOptions>,
-    /// `schema.table`; none = all.
+    /// `schema.table`; empty = all.
     pub tables: Vec<String>,
-    /// Differing rows printed per table.
+    /// Maximum number of differing rows printed per table.
     pub differences_max: u64,
-    /// The result as one JSON document instead of a table.
+    /// Whether to print the result as one JSON document instead of a table.
     pub json: bool,
 }
 
@@ -81,31 +82,31 @@ impl Default for VerifyRequest {
     }
 }
 
-/// What can be asked.
+/// A request to a running replica.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 #[allow(clippy::large_enum_variant, reason = "there is one a connection")]
 pub(crate) enum Request {
-    /// The status report, as the reply's body.
+    /// Returns the status report as the reply's body.
     Status {},
-    /// Compare with a source; streams text.
+    /// Compares with a source; streams text.
     Verify(VerifyRequest),
-    /// Write rows; streams them.
+    /// Writes rows; streams them.
     Dump(DumpRequest),
-    /// Copy one table again; streams progress.
+    /// Copies one table again; streams progress.
     Copy {
-        /// `SCHEMA.TABLE`.
+        /// The table as `SCHEMA.TABLE`.
         table: String,
     },
-    /// Stop at a transaction boundary and end.
+    /// Stops at a transaction boundary and ends the process.
     Stop {},
-    /// Pause replay; receiving continues.
+    /// Pauses replay; receiving continues.
     Pause {},
-    /// Replay again.
+    /// Resumes replay.
     Resume {},
-    /// Commit these GTIDs empty.
+    /// Commits these GTIDs empty.
     Skip {
-        /// In MySQL's text form.
+        /// GTID set in MySQL's text form.
         gtid_set: String,
     },
 }
@@ -119,20 +120,20 @@ impl Request {
 /// The outcome of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reply {
-    /// Whether it was done.
+    /// True if the request succeeded.
     pub ok: bool,
-    /// Exit code for the asker.
+    /// Exit code for the client.
     pub exit: u8,
-    /// What went wrong.
+    /// Error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The command that continues.
     #[serde(default, rename = "way_on", skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The answer, for commands that have one.
+    /// The answer, for requests that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<serde_json::Value>,
-    /// Frames follow; the last of them has the outcome.
+    /// True if frames follow; the last one has the outcome.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stream: bool,
 }
@@ -143,25 +144,25 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Reply {
-    /// Done.
+    /// Success without an answer.
     #[must_use]
     pub(crate) fn done() -> Reply {
         Reply { ok: true, ..Reply::default() }
     }
 
-    /// Done, with an answer.
+    /// Success with an answer.
     #[must_use]
     pub(crate) fn with_body(body: serde_json::Value) -> Reply {
         Reply { ok: true, body: Some(body), ..Reply::default() }
     }
 
-    /// From a command's result.
+    /// From the result of a command.
     #[must_use]
     pub(crate) fn from_result(result: Result<(), Failure>) -> Reply {
         result.map_or_else(|failure| Reply::failed(&failure), |()| Reply::done())
     }
 
-    /// Not done.
+    /// A failed request.
     #[must_use]
     pub(crate) fn failed(failure: &Failure) -> Reply {
         Reply {
@@ -172,10 +173,10 @@ impl Reply {
         }
     }
 
-    /// Back to a command's result, with the body.
+    /// Converts back to a command's result, with the body.
     ///
     /// # Errors
-    /// The failure it carries.
+    /// The failure in the reply.
     pub(crate) fn into_result(self) -> Result<Option<serde_json::Value>, Failure> {
         if self.ok {
             return Ok(self.body);
@@ -190,11 +191,11 @@ impl Reply {
     }
 }
 
-/// Does what is asked. Output of `dump`, `verify` and `copy` goes to the writer; other commands must not write to it. A
-/// failed write means that the asker disconnected.
+/// Executes a request. Output of `dump`, `verify` and `copy` is written to the writer; other commands must not write to
+/// it. A failed write means that the client disconnected.
 pub(crate) type Handler = Arc<dyn Fn(Request, &mut dyn Write) -> Reply + Send + Sync>;
 
-/// A path to the socket that fits into a `sun_path`, however deep the folder lies: by way of an open folder and
+/// A path to the socket that fits into a `sun_path`, however deep the folder is: through an open folder and
 /// /proc/self/fd. The file must stay open while the path is used.
 fn short_path(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
     let path = folder.join(name);
@@ -206,7 +207,7 @@ fn short_path(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> 
     Ok((path, Some(opened)))
 }
 
-/// The serving half: one thread that accepts, one per connection.
+/// Server of the control socket: one accepting thread, and one thread per connection.
 #[derive(Debug)]
 pub(crate) struct ControlServer {
     listener: UnixListener,
@@ -223,10 +224,10 @@ struct Connections {
 }
 
 impl ControlServer {
-    /// Opens the socket of a folder whose exclusive lock is ours: only then a socket file lying there is a dead one.
+    /// Opens the socket of a folder whose exclusive lock is ours: only then an existing socket file is a stale one.
     ///
     /// # Errors
-    /// When the lock is a reader's, or the socket cannot be made.
+    /// The lock is a reader's, or the socket cannot be created.
     pub(crate) fn start(folder: &Path, lock: &FolderLock, handler: Handler) -> Result<ControlServer, Failure> {
         let socket = folder.join(SOCKET_FILE);
         let failed = |error: io::Error| Failure::io(socket.display(), &error);
@@ -236,7 +237,8 @@ impl ControlServer {
                 socket.display()
             )));
         }
-        // Made under another name and renamed: nobody reaches it before its mode is set, and a dead one is replaced.
+        // Created under another name and renamed: nobody can connect before its mode is set, and a stale socket is
+        // replaced.
         let temporary = folder.join("slipstream.sock.tmp");
         match std::fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -256,18 +258,18 @@ impl ControlServer {
         Ok(ControlServer { listener, accepting: Some(accepting), connections, socket })
     }
 
-    /// Connections accepted since the start.
+    /// Number of connections accepted since the start.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn served(&self) -> u64 {
         self.connections.accepted.load(SeqCst)
     }
 
-    /// Takes no more requests, cuts the connections, removes the socket. Called by drop too.
+    /// Accepts no more requests, closes the connections and removes the socket. Also called by drop.
     pub(crate) fn stop(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.connections.stopping.store(true, SeqCst);
-        // The socket goes first: an asker then sees "not running", not a hang.
+        // Remove the socket first: a client then sees "not running" instead of a hang.
         let _ = std::fs::remove_file(&self.socket);
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = accepting.join();
@@ -292,7 +294,7 @@ fn accept(listener: &UnixListener, connections: &Arc<Connections>, handler: &Han
         let mut stream = match accepted {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Out of file descriptors, mostly: give others time to close some.
+                // Usually out of file descriptors: wait until others close some.
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
             }
@@ -324,7 +326,7 @@ fn accept(listener: &UnixListener, connections: &Arc<Connections>, handler: &Han
     }
 }
 
-/// Takes the connection off the list when its thread ends, by panic too.
+/// Removes the connection from the list when its thread ends, also after a panic.
 struct Registered {
     connections: Arc<Connections>,
     id: u64,
@@ -344,7 +346,7 @@ fn serve(mut stream: UnixStream, handler: &Handler) -> io::Result<()> {
     };
     let request = match request {
         Ok(request) => request,
-        // serde's message may quote the request, which may hold a password.
+        // serde's message may quote the request, which may contain a password.
         Err(error) => {
             let text = format!("not a request: {}", replica::config::mask_passwords(&error));
             return write_line(&mut stream, &Reply::failed(&Failure::usage(text)));
@@ -362,7 +364,7 @@ fn serve(mut stream: UnixStream, handler: &Handler) -> io::Result<()> {
     write_frame(&mut frames.stream, b'E', &last)
 }
 
-/// Cuts what is written into frames.
+/// Splits output into frames.
 struct FrameWriter {
     stream: UnixStream,
     buffer: Vec<u8>,
@@ -410,7 +412,7 @@ fn read_line(reader: &mut impl io::BufRead, bytes_max: u64) -> io::Result<Vec<u8
     Ok(line)
 }
 
-/// The asking half.
+/// Client of the control socket.
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: UnixStream,
@@ -418,10 +420,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects to the replica that runs on a folder; none if no replica runs there.
+    /// Connects to the replica that runs on a folder; None if no replica runs there.
     ///
     /// # Errors
-    /// When there is a socket but no right to use it.
+    /// There is a socket but no permission to use it.
     pub(crate) fn connect(folder: &Path) -> Result<Option<Client>, Failure> {
         let opened = short_path(folder, SOCKET_FILE);
         match opened.and_then(|(path, _open_folder)| UnixStream::connect(path)) {
@@ -436,10 +438,10 @@ impl Client {
         }
     }
 
-    /// Asks, copies streamed output to `out`, and returns the outcome's body.
+    /// Sends a request, copies streamed output to `out`, and returns the body of the outcome.
     ///
     /// # Errors
-    /// The replica's failure with its code; code 1 when the connection breaks; `out`'s I/O error.
+    /// The replica's failure with its code; code 1 if the connection breaks; `out`'s I/O error.
     pub(crate) fn ask(mut self, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
         let failed = |error: io::Error| Failure::error(format!("{}: {error}", self.folder.join(SOCKET_FILE).display()));
         if !request.streams() {
@@ -596,7 +598,7 @@ mod tests {
         let socket = dir.path().join(SOCKET_FILE);
         let mut idle: Vec<UnixStream> = (0..CONNECTIONS_MAX).map(|_| UnixStream::connect(&socket).unwrap()).collect();
         let failure = ask(dir.path(), &Request::Status {}, &mut io::sink()).unwrap_err();
-        // The refusal may reach an asker that is still sending as a broken pipe; the reason is seen when it is not.
+        // A client that is still sending may see the refusal as a broken pipe; otherwise it sees the reason.
         assert_eq!(failure.exit, Exit::Error);
         server.stop();
         for stream in &mut idle {

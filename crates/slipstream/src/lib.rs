@@ -1,7 +1,7 @@
 //! The program: command line, options, control socket, log lines.
 //!
-//! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for people, JSON
-//! for scripts, an exit code. Never here: how a replica follows its source.
+//! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for the user,
+//! JSON for scripts, an exit code. Never here: how a replica follows its source.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -1,7 +1,7 @@
-//! The log: lines in mysqld's format, or as the objects its JSON sink writes.
+//! Log writer: lines in mysqld's format, or JSON objects as its JSON sink writes them.
 //!
-//! In: code, subsystem and text. Out: one line to stderr or a file, each written whole. Never here: a password of
-//! a URL, a line break from a text, an error that stops the program because its log cannot be written.
+//! In: code, subsystem and text. Out: one line to stderr or a file, each written as a whole. Never here: a password of
+//! a URL, a line break inside a text, an error that stops the program because its log cannot be written.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -17,21 +17,21 @@ use crate::settings::{LogConfig, LogFormat};
 #[derive(Debug)]
 struct Logger {
     config: LogConfig,
-    /// Of a new log file.
+    /// Mode of a new log file.
     mode: u32,
-    /// None = stderr.
+    /// The open log file; None = stderr.
     file: Mutex<Option<File>>,
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
-/// Makes this the place of all log lines.
+/// Makes this module the sink of all log lines.
 pub(crate) fn install() {
     replica::log::set_sink(write);
 }
 
-/// Opens the log. Until then, lines go to stderr as text. A second call changes nothing. A new file is for the owner,
-/// and for the group to read, as far as `umask` allows: the operator's, not the narrower one of the data folder.
+/// Opens the log. Before that, lines are written to stderr as text. A second call has no effect. A new file is readable
+/// for the owner and the group as far as `umask` allows: the operator's umask, not the stricter one of the data folder.
 ///
 /// # Errors
 /// Code 2 if the file cannot be opened.
@@ -42,10 +42,10 @@ pub(crate) fn init(config: &LogConfig, umask: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens the log file again (after SIGHUP, for logrotate).
+/// Reopens the log file (after SIGHUP, for logrotate).
 ///
 /// # Errors
-/// If it cannot be opened; lines are still written to the old one.
+/// The file cannot be opened; lines are still written to the old one.
 pub(crate) fn reopen() -> Result<(), Failure> {
     let Some(logger) = LOGGER.get() else { return Ok(()) };
     let file = open(logger.config.file.as_ref(), logger.mode)?;
@@ -58,11 +58,11 @@ fn open(path: Option<&PathBuf>, mode: u32) -> Result<Option<File>, Failure> {
     let failed = |error: io::Error| Failure::usage(format!("log file {}: {error}", path.display()));
     match OpenOptions::new().append(true).create_new(true).mode(mode).open(path) {
         Ok(file) => {
-            // The process's umask took the group's right off.
+            // The process's umask removed the group's permission.
             file.set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
             Ok(Some(file))
         }
-        // As the operator, or logrotate, made it.
+        // Keep the mode that the operator, or logrotate, gave it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             OpenOptions::new().append(true).create(true).mode(mode).open(path).map(Some).map_err(failed)
         }
@@ -70,7 +70,7 @@ fn open(path: Option<&PathBuf>, mode: u32) -> Result<Option<File>, Failure> {
     }
 }
 
-/// Writes a line, unless its level is above the verbosity.
+/// Writes a line, unless its level is above the configured verbosity.
 fn write(code: Code, subsystem: &str, text: &str) {
     let level = code.level();
     let logger = LOGGER.get();
@@ -80,14 +80,14 @@ fn write(code: Code, subsystem: &str, text: &str) {
     }
     let line = format_line(format, &Line { at_us: observe::now_us(), thread: thread_number(), code, subsystem, text });
     let mut file = logger.map(|logger| logger.file.lock().unwrap_or_else(PoisonError::into_inner));
-    // A log that cannot be written must not stop replay; there is nowhere to say so.
+    // A log that cannot be written must not stop replay, and there is no place to report it.
     let _ = match file.as_mut().and_then(|file| file.as_mut()) {
         Some(file) => file.write_all(line.as_bytes()),
         None => io::stderr().lock().write_all(line.as_bytes()),
     };
 }
 
-/// Threads in the order they first log; the main thread is 0.
+/// Number of this thread, in the order in which threads first log; the main thread is 0.
 fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local!(static NUMBER: u32 = if std::thread::current().name() == Some("main") {

@@ -1,4 +1,4 @@
-//! The program: the commands of this crate's library, and the lab's.
+//! The program: commands of this crate's library, and those of the lab.
 
 #[cfg(all(feature = "jemalloc", feature = "mimalloc"))]
 compile_error!("one allocator at most: jemalloc or mimalloc");
@@ -18,7 +18,7 @@ fn main() -> std::process::ExitCode {
     slipstream::run::run(std::env::args_os(), &lab())
 }
 
-/// `slipstream lab ...`. `lab replay` takes the options of the pipeline, as `replica` does.
+/// `slipstream lab ...`. `lab replay` takes the options of the pipeline, like `replica`.
 fn lab() -> Extension {
     Extension {
         command: lab::cli::command().mut_subcommand("replay", with_pipeline_options),

@@ -1,54 +1,54 @@
-//! my.cnf syntax, as MySQL's programs read it.
+//! Parser for my.cnf syntax, compatible with MySQL's programs.
 //!
-//! In: the text of an option file. Out: the settings of one section, each with its place. Never here: what a key means.
-//! `!include` and `!includedir` are refused, so that what is in force can be read in one file.
+//! In: the text of an option file. Out: the settings of one section, each with its place. Never here: the meaning of a
+//! key. `!include` and `!includedir` are refused, so that one file shows all settings in force.
 
 use std::path::{Path, PathBuf};
 
-/// Files above this are not option files.
+/// Largest accepted option file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// One `key = value` line of the section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// With dashes, whatever the file has; `loose-` taken off.
+    /// Key with dashes, whatever the file has, and without `loose-`.
     pub key: String,
-    /// Quotes and escapes resolved; none if the line has no `=`.
+    /// Value with quotes and escapes resolved; None if the line has no `=`.
     pub value: Option<String>,
-    /// `file:line`.
+    /// Place of the line as `file:line`.
     pub place: String,
-    /// The key began with `loose-`: unknown ones are passed over.
+    /// True if the key began with `loose-`: it is skipped if unknown.
     pub loose: bool,
 }
 
-/// What is wrong with an option file.
+/// Errors of an option file.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionFileError {
-    /// A line that is no comment, section, or setting.
+    /// A line that is not a comment, section, or setting.
     #[error("{place}: {reason}")]
     Syntax {
-        /// `file:line`.
+        /// Place of the line as `file:line`.
         place: String,
-        /// What is wrong.
+        /// Description of the error.
         reason: &'static str,
     },
     /// The file cannot be read.
     #[error("option file {path}: {error}")]
     Read {
-        /// Its path.
+        /// Path of the file.
         path: String,
-        /// The system's error.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// Anyone may write it: MySQL's programs ignore such files, and so must we.
+    /// The file is world-writable: MySQL's programs ignore such files, and so must we.
     #[error("option file {path} is world-writable; chmod o-w it")]
     WorldWritable {
-        /// Its path.
+        /// Path of the file.
         path: String,
     },
 }
 
-/// The files read when none is named, in order; later ones override. Those MySQL's programs read.
+/// The files read by default, in order; later ones override. They are those of MySQL's programs.
 #[must_use]
 pub fn default_files() -> Vec<PathBuf> {
     let mut files = vec![PathBuf::from("/etc/my.cnf"), PathBuf::from("/etc/mysql/my.cnf")];
@@ -58,10 +58,10 @@ pub fn default_files() -> Vec<PathBuf> {
     files
 }
 
-/// Settings of `section` in the file.
+/// Reads the settings of `section` from the file.
 ///
 /// # Errors
-/// When it cannot be read, is world-writable, or has a wrong line.
+/// The file cannot be read, is world-writable, or has an invalid line.
 pub fn read(path: &Path, section: &str) -> Result<Vec<Setting>, OptionFileError> {
     let name = path.display().to_string();
     let failed = |error| OptionFileError::Read { path: name.clone(), error };
@@ -77,11 +77,11 @@ pub fn read(path: &Path, section: &str) -> Result<Vec<Setting>, OptionFileError>
     parse(&String::from_utf8_lossy(&bytes), &name, section)
 }
 
-/// Settings of `section` in the text of a file called `name`. A file without that section yields nothing, whatever else
-/// it holds: system-wide files are full of `!includedir` lines meant for others.
+/// Parses the settings of `section` in the text of a file called `name`. A file without that section yields nothing,
+/// whatever else it contains: system-wide files are full of `!includedir` lines for other programs.
 ///
 /// # Errors
-/// The first wrong line, with its place.
+/// The first invalid line, with its place.
 pub fn parse(text: &str, name: &str, section: &str) -> Result<Vec<Setting>, OptionFileError> {
     let is_header = |line: &str| section_name(line.trim()).is_some_and(|found| found == section);
     if !text.lines().any(is_header) {
@@ -122,7 +122,7 @@ pub fn parse(text: &str, name: &str, section: &str) -> Result<Vec<Setting>, Opti
     Ok(settings)
 }
 
-/// Dash and underscore are one in option names; case is not.
+/// Normalises an option name: dash and underscore are equivalent, case matters.
 #[must_use]
 pub fn dashes(key: &str) -> String {
     key.replace('_', "-")
@@ -135,7 +135,7 @@ fn section_name(line: &str) -> Option<&str> {
     (rest.is_empty() || rest.starts_with('#')).then_some(name.trim())
 }
 
-/// Takes off quotes, a trailing comment, and MySQL's escapes \b \t \n \r \\ \s. Others stay as they are.
+/// Removes quotes and a trailing comment, and resolves MySQL's escapes \b \t \n \r \\ \s. Other escapes are kept.
 fn unquote(value: &str) -> Result<String, &'static str> {
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
     let mut text = String::with_capacity(value.len());
@@ -174,7 +174,7 @@ fn unquote(value: &str) -> Result<String, &'static str> {
     if quote.is_some() { Err("the quote is not closed") } else { Ok(text) }
 }
 
-/// Insertions, deletions, exchanges and swaps of neighbours that lead from one word to the other.
+/// Number of insertions, deletions, replacements and swaps of neighbours that turn one word into the other.
 pub(crate) fn edit_distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().take(64).collect(), to.chars().take(64).collect());
     let mut before_last: Vec<usize> = Vec::new();

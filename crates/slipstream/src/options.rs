@@ -1,7 +1,7 @@
-//! Every option of the program, written once: its names, what it takes, its default, its help, what it sets.
+//! Table of all options: names, type, default, help, and the setting that each one changes.
 //!
-//! In: a name and a text, from a flag or from an option file. Out: a change of [`Settings`], or what is wrong with the
-//! text. The command line is made of the same table, so that flags and files agree in spelling, units and errors.
+//! In: a name and a text, from a flag or from an option file. Out: a change of [`Settings`], or an error about the
+//! text. The command line is built from the same table, so that flags and files agree in spelling, units and errors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,83 +18,83 @@ use store::CheckImages;
 use crate::option_file::{dashes, edit_distance};
 use crate::settings::{LogFormat, Settings};
 
-/// Less than this leaves no room for the queues and a generation.
+/// Minimum memory: less leaves no room for the queues and a generation.
 const MEMORY_MIN: u64 = 128 << 20;
-/// More than any machine has.
+/// Upper limit for sizes, above the memory of any machine.
 const BYTES_MAX: u64 = 1 << 50;
 
-/// An option of flags and option files.
+/// An option, given by flag or option file.
 pub(crate) struct OptionDef {
-    /// The name, with dashes.
+    /// Name, with dashes.
     pub name: &'static str,
-    /// Other names of the flag, which option files know too.
+    /// Other names of the flag, also accepted in option files.
     pub aliases: &'static [&'static str],
-    /// Names that only option files know: MySQL's, mostly.
+    /// Names accepted only in option files, mostly MySQL's.
     pub file_names: &'static [&'static str],
-    /// Which commands have it.
+    /// Group of the option, which decides the commands that have it.
     pub group: u8,
-    /// Its part of `--help`.
+    /// Its heading in `--help`.
     pub heading: &'static str,
-    /// What `--help` calls its value.
+    /// Placeholder of its value in `--help`.
     pub value: &'static str,
-    /// What it takes, and what that sets.
+    /// Type of its value, and the setting that it changes.
     pub kind: Kind,
-    /// What holds where it is not given.
+    /// Default of the option.
     pub default: Default,
-    /// What it is for; `--help` shows the default and MySQL's name after it.
+    /// Help text; `--help` appends the default and MySQL's name.
     pub help: &'static str,
-    /// MySQL's name for it, where that is another one and worth a word.
+    /// MySQL's name, if it differs and is worth mentioning.
     pub mysql: &'static str,
 }
 
-/// What an option takes, within which bounds, and what it sets.
+/// Type and bounds of an option's value, and the setting that it changes.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// ON or OFF; without a value ON.
+    /// ON or OFF; ON without a value.
     Switch(fn(&mut Settings, bool)),
-    /// A whole number from the first to the second.
+    /// An integer between both bounds.
     Number(u64, u64, fn(&mut Settings, u64)),
-    /// Bytes from the first to the second.
+    /// Bytes between both bounds.
     Bytes(u64, u64, fn(&mut Settings, u64)),
-    /// Bytes: 0, or at least a megabyte.
+    /// Bytes: 0, or at least one megabyte.
     BytesOrNone(fn(&mut Settings, u64)),
-    /// Seconds where no unit is given; above 0.
+    /// A duration above 0; seconds if no unit is given.
     Span(fn(&mut Settings, Duration)),
-    /// The same, or 0.
+    /// A duration or 0; seconds if no unit is given.
     SpanOrNone(fn(&mut Settings, Duration)),
     /// A path.
     Path(fn(&mut Settings, PathBuf)),
-    /// A text with rules of its own.
+    /// A text that is checked by the function.
     Text(fn(&mut Settings, &str) -> Result<(), String>),
-    /// The same; may be given several times.
+    /// As `Text`, but may be given several times.
     List(fn(&mut Settings, &str) -> Result<(), String>),
 }
 
-/// What holds where an option is not given.
+/// Default of an option.
 #[derive(Clone, Copy)]
 pub(crate) enum Default {
-    /// Nothing.
+    /// No default.
     None,
-    /// This, as the option itself would be given.
+    /// A value, written as the option itself would be given.
     Is(&'static str),
-    /// What the text says: it depends on the machine or on other options.
+    /// Described by a text, because it depends on the machine or on other options.
     Said(&'static str),
 }
 
-/// Groups of options, for commands to take together.
+/// Group: the data folder. Commands choose their options by group.
 pub(crate) const DATA: u8 = 1;
-/// The source and the login there.
+/// Group: the source and its login.
 pub(crate) const SOURCE: u8 = 2;
-/// Threads and memory.
+/// Group: threads and memory.
 pub(crate) const PIPELINE: u8 = 4;
-/// What only a replica has.
+/// Group: options that only a replica has.
 pub(crate) const FOLLOW: u8 = 8;
-/// Options that are no flags.
+/// Group: options that are not flags.
 const FILE_ONLY: u8 = 0;
-/// All that are flags.
+/// All groups of flags.
 pub(crate) const ALL: u8 = DATA | SOURCE | PIPELINE | FOLLOW;
 
-/// An option without aliases and default, for the table to change.
+/// An option without aliases and default; the table adds those.
 const fn option(group: u8, name: &'static str, value: &'static str, kind: Kind, help: &'static str) -> OptionDef {
     OptionDef {
         name,
@@ -135,17 +135,17 @@ impl OptionDef {
         OptionDef { default: Default::Said(text), ..self }
     }
 
-    /// Whether it is ON or OFF.
+    /// True if it is ON or OFF.
     pub(crate) fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Switch(_))
     }
 
-    /// All its names.
+    /// All names of the option.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied()).chain(self.file_names.iter().copied())
     }
 
-    /// Sets it. The reason of an error never holds the value of a secret.
+    /// Sets the option. The error never contains the value of a secret.
     pub(crate) fn set(&self, settings: &mut Settings, value: Option<&str>) -> Result<(), String> {
         if let Kind::Switch(set) = self.kind {
             set(settings, parse_switch(value)?);
@@ -170,7 +170,7 @@ impl OptionDef {
         Ok(())
     }
 
-    /// The flag.
+    /// The option as a clap flag.
     fn arg(&self) -> Arg {
         let mut help = self.help.to_owned();
         if let Default::Is(text) | Default::Said(text) = self.default {
@@ -190,12 +190,12 @@ impl OptionDef {
     }
 }
 
-/// An option by any of its names.
+/// Finds an option by any of its names.
 pub(crate) fn find(name: &str) -> Option<&'static OptionDef> {
     OPTIONS.iter().find(|option| option.names().any(|own| own == name))
 }
 
-/// What is said of a name that no option has.
+/// Error message for an unknown name.
 pub(crate) fn unknown(name: &str) -> String {
     let names = OPTIONS.iter().flat_map(OptionDef::names);
     match names.map(|own| (edit_distance(name, own), own)).min() {
@@ -206,15 +206,15 @@ pub(crate) fn unknown(name: &str) -> String {
     }
 }
 
-/// The options of some groups as a command's flags.
+/// The options of some groups, as a command's flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags<const GROUPS: u8> {
-    /// Those given, by name.
+    /// The given options: name and value.
     pub given: Vec<(&'static str, Option<String>)>,
 }
 
 impl<const GROUPS: u8> Flags<GROUPS> {
-    /// The last value given of an option.
+    /// The last value given for an option.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.given.iter().rev().find(|(own, _)| *own == name)?.1.as_deref()
     }
@@ -740,7 +740,7 @@ fn checked_source(value: &str) -> Result<Secret, String> {
     }
 }
 
-/// The source prints it to whoever asks SHOW REPLICAS; its packet has one length byte.
+/// The source shows it to everyone who runs SHOW REPLICAS; its packet has one length byte.
 fn checked_report_host(value: &str) -> Result<String, String> {
     if value.is_empty() || value.len() > 255 || value.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err("needs a host name of at most 255 bytes".to_owned());

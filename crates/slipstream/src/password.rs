@@ -1,4 +1,4 @@
-//! Asking for a password at the terminal, with echo off. Stdin is not touched: it may be a pipe.
+//! Prompts for a password at the terminal, with echo off. Does not touch stdin, which may be a pipe.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -6,13 +6,13 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use replica::{Failure, config::Secret};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-/// Longer lines are no passwords.
+/// Longest accepted line in bytes.
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
-/// Asks and reads one line.
+/// Prompts and reads one line.
 ///
 /// # Errors
-/// Code 2 when there is no terminal.
+/// Code 2 if there is no terminal.
 pub(crate) fn ask(prompt: &str) -> Result<Secret, Failure> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let mut terminal = terminal

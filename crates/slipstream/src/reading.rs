@@ -1,7 +1,7 @@
 //! `dump` and `verify`: on a running replica, on a stopped folder, between two servers.
 //!
-//! In: a request, a store at its watermark. Out: text for the asker's stdout. Never here: a row changed; a table in
-//! quarantine read or left out in silence.
+//! In: a request, a store at its watermark. Out: text for the client's stdout. Never here: a changed row; a quarantined
+//! table read, or omitted without an error.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::control::{DumpRequest, VerifyRequest};
 /// Writes rows of a running replica at its watermark.
 ///
 /// # Errors
-/// A failed write to `out` means that the asker disconnected.
+/// A failed write to `out` means that the client disconnected.
 pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
     dump_store(&replica.pipeline.store, options, out)
 }
 
-/// Compares a running replica with its source, or with the server that is named, and writes a line per table. One at a
-/// time: it holds publishing for a moment.
+/// Compares a running replica with its source, or with the named server, and writes a line per table. Only one runs at
+/// a time, because it blocks publishing for a moment.
 ///
 /// # Errors
-/// Code 16 when tables differ.
+/// Code 16 if tables differ.
 pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let pipeline = &replica.pipeline;
     let engine = compare::Engine { store: &pipeline.store, watermark: Some(&*pipeline.publisher) };
@@ -40,7 +40,7 @@ pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn W
     verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out)
 }
 
-/// Dump from a stopped folder: its kept relay log is replayed into memory first, as far as that goes.
+/// Dumps a stopped folder: its kept relay log is first replayed into memory, as far as possible.
 ///
 /// # Errors
 /// As [`dump`]; code 7 or 8, after the rows, if the rest of the relay log is damaged.
@@ -48,7 +48,7 @@ pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn
     let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
     dump_store(&stopped.pipeline.store, options, out)?;
     match stopped.stop.as_ref().map(stop_failure) {
-        // The rows above are right, but not all that the folder should hold.
+        // The rows above are correct, but incomplete.
         Some(failure) if matches!(failure.exit, Exit::Corrupt | Exit::Disk) => Err(failure),
         Some(failure) => {
             log::write(
@@ -62,10 +62,10 @@ pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn
     }
 }
 
-/// Verify of a stopped folder, at its own GTID set.
+/// Verifies a stopped folder at its own GTID set.
 ///
 /// # Errors
-/// Code 1 with both sets when the source has moved on; 16 when tables differ.
+/// Code 1 with both sets if the source has moved on; 16 if tables differ.
 pub(crate) fn stopped_verify(folder: &Folder, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
     let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
@@ -76,7 +76,7 @@ pub(crate) fn stopped_verify(folder: &Folder, options: &VerifyRequest, out: &mut
 /// Compares any two MySQL-protocol servers.
 ///
 /// # Errors
-/// Code 16 when tables differ.
+/// Code 16 if tables differ.
 pub(crate) fn verify_servers(
     source: &ServerOptions,
     replica: &ServerOptions,
@@ -109,7 +109,7 @@ fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Wr
     out.flush().map_err(|error| Failure::output(&error))
 }
 
-/// Tables that wait for their copy are not left out in silence.
+/// Fails for tables that wait for their copy, instead of omitting them.
 fn refuse_quarantined(catalog: &catalog::Catalog, names: &[String]) -> Result<(), Failure> {
     let tables = quarantined(catalog, names);
     if tables.is_empty() {

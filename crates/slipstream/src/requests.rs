@@ -1,4 +1,4 @@
-//! What the control socket's requests do to a running replica, and to an initial copy.
+//! Handlers of control socket requests, for a running replica and for an initial copy.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -11,9 +11,9 @@ use replica::{
 use crate::control::{Handler, Reply, Request};
 use crate::reading;
 
-/// Answers for a running replica.
+/// Handles requests to a running replica.
 pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
-    // A verify holds publishing for a moment.
+    // Only one verify at a time, because it blocks publishing for a moment.
     let verifying = Mutex::new(());
     Arc::new(move |request, out| match request {
         Request::Status {} => status(&replica.status()),
@@ -48,7 +48,7 @@ pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
     })
 }
 
-/// Answers while an initial copy runs: there is no store to ask yet.
+/// Handles requests during an initial copy: there is no store to query yet.
 pub(crate) fn of_copy(copy: Arc<CopyInProgress>) -> Handler {
     Arc::new(move |request, _| match request {
         Request::Status {} => status(&copy.status()),
@@ -68,10 +68,10 @@ fn status(report: &observe::StatusReport) -> Reply {
     }
 }
 
-/// Copies one table again and writes a line for each step. The copy continues if the asker disconnects.
+/// Copies one table again and writes a line for each step. The copy continues if the client disconnects.
 fn copy_table(replica: &Replica, table: &str, out: &mut dyn Write) -> Result<(), Failure> {
     let mut line = |text: &str| {
-        // The log has it too; an asker that is gone does not end the copy.
+        // The log has it too; a client that disconnects does not end the copy.
         let _ = writeln!(out, "{text}").and_then(|()| out.flush());
     };
     let report = replica.copy_table(table, &mut line)?;

@@ -1,4 +1,4 @@
-//! From arguments to exit code: each subcommand's way through the modules.
+//! Runs the subcommands: from arguments to exit code.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
@@ -29,32 +29,32 @@ use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
 use crate::{log_file, reading, requests, watch};
 
-/// How often the main thread looks at signals and at the replica's outcome.
+/// Interval at which the main thread checks signals and the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The same while the log does not say yet how long recovery took: the figure must not be the look's.
+/// The same interval until the duration of recovery is logged: it must not distort that figure.
 const LOOK_WHILE_RECOVERING: Duration = Duration::from_millis(2);
 
-/// A stop that takes longer ends the process: the folder is then as after a crash, which every start copes with.
+/// A stop that takes longer ends the process: the folder is then as after a crash, which every start handles.
 const STOP_WITHIN: Duration = Duration::from_millis(4500);
 
 /// How long a running compaction may keep the store open before the engine is restarted in the same process.
 const LET_GO_WITHIN: Duration = Duration::from_secs(60);
 
-/// How often the status is kept for `status` after a crash.
+/// Interval at which the status is stored for `status` after a crash.
 const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
 
-/// Reads the option files, and over them the pipeline's options among what a command was given.
+/// Reads the option files, and applies the pipeline's options of a command's flags over them.
 pub type ReadSettings<'a> = &'a dyn Fn(&ArgMatches) -> Result<Settings, Failure>;
 
-/// A command of another crate, which the program offers with its own.
+/// A command of another crate, offered by the program beside its own.
 pub struct Extension {
-    /// What it is called and takes.
+    /// Name and arguments of the command.
     pub command: clap::Command,
-    /// Runs it with what it was given.
+    /// Runs the command with its arguments.
     pub run: fn(&ArgMatches, ReadSettings<'_>) -> Result<(), Failure>,
 }
 
-/// A command with the options of threads and memory.
+/// Adds the options of threads and memory to a command.
 #[must_use]
 pub fn with_pipeline_options(command: clap::Command) -> clap::Command {
     Flags::<{ options::PIPELINE }>::augment_args(command)
@@ -144,7 +144,7 @@ fn data(files: &FileFlags, flag: &Flags<{ options::DATA }>) -> Result<PathBuf, F
     settings(files, &flag.given, None)?.data()
 }
 
-/// A command that only makes sense on a running replica.
+/// Sends a request that needs a running replica.
 fn ask_running(folder: &Path, request: &Request) -> Result<Option<serde_json::Value>, Failure> {
     match Client::connect(folder)? {
         Some(client) => client.ask(request, &mut std::io::sink()),
@@ -158,7 +158,7 @@ fn ask_running(folder: &Path, request: &Request) -> Result<Option<serde_json::Va
 fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     let settings = settings(files, &flags.options.given, Some(&flags.password))?;
     let config = settings.replica()?;
-    // Before the first thread: what the store's threads make must not be for others.
+    // Set before the first thread starts: files created by the store's threads must not be open to others.
     let umask = access::set_umask(config.access);
     log_file::init(settings.log(), umask)?;
     if flags.options.value("source").is_some_and(url_has_password) {
@@ -172,7 +172,7 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log_failure(failure),
     }
-    // Not said twice on stderr.
+    // Do not print it twice on stderr.
     result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
 }
 
@@ -196,14 +196,15 @@ fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failur
     result
 }
 
-/// Files of older versions, and folders the operator made, may be open to others.
+/// Narrows the modes of files from older versions, and of folders that the operator created, which may be open to
+/// others.
 fn narrow(folder: &Folder, access: access::Access) {
     if let Err(failed) = access::narrow(folder.path(), access) {
         log::write(Code::FolderNotNarrowed, "Server", &failed.to_string());
     }
 }
 
-/// So that `status` on the stopped folder shows why, even if the engine never started.
+/// Stores the failure, so that `status` on the stopped folder shows it even if the engine never started.
 fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     let mut report = folder.last_status();
     report.source.uri = source;
@@ -221,7 +222,7 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
             Life::Ended => return Ok(()),
             Life::Damaged(failure, damaged) => (failure, damaged),
         };
-        // The same place again: fetching it once more brings nothing.
+        // The same position again: fetching once more would not help.
         if signals.stop_asked() || mended_at == Some(damaged.visible) || !damaged.is_let_go() {
             return Err(failure);
         }
@@ -231,18 +232,18 @@ fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &S
     }
 }
 
-/// How a run of the engine ended.
+/// Outcome of one run of the engine.
 enum Life {
-    /// As asked.
+    /// Ended as requested.
     Ended,
-    /// With this failure, which another start repairs.
+    /// Ended with this failure, which a restart repairs.
     Damaged(Failure, Damaged),
 }
 
 /// A relay log that replay could not read.
 struct Damaged {
     text: String,
-    /// Transactions visible.
+    /// Number of visible transactions.
     visible: u64,
     store: Weak<store::Store>,
 }
@@ -265,7 +266,7 @@ impl Damaged {
 fn live(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
     let started = Arc::new(AtomicBool::new(false));
     end_while_starting(signals.stop_flag(), Arc::clone(&started));
-    // The socket answers while an initial copy runs, too; it is closed when what this returns is dropped.
+    // The socket also answers during an initial copy; it is closed when the returned value is dropped.
     let watch_copy = |copy: Arc<CopyInProgress>| -> Result<Box<dyn std::any::Any>, Failure> {
         Ok(Box::new(ControlServer::start(folder.path(), lock, requests::of_copy(copy))?))
     };
@@ -290,7 +291,7 @@ fn live(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Si
     Ok(Life::Damaged(failure, Damaged { text: damage.to_string(), visible, store }))
 }
 
-/// Until it has ended, or a stop took too long.
+/// Runs until the replica has ended, or until a stop takes too long.
 fn look_after(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
     let mut stopping: Option<Instant> = None;
     let mut kept = Instant::now();
@@ -320,15 +321,15 @@ fn look_after(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Res
         replica.housekeep();
         if kept.elapsed() >= KEEP_STATUS_EVERY {
             kept = Instant::now();
-            // A full disk is noticed by the relay log; this report is a convenience.
+            // The relay log reports a full disk; this report is only a convenience.
             let _ = folder.keep_last_status(&replica.status());
         }
         std::thread::sleep(if replica.is_recovering() { LOOK_WHILE_RECOVERING } else { LOOK_EVERY });
     }
 }
 
-/// Nothing is running yet while the source is connected to for the first time, and that may take its time: a stop
-/// asked for meanwhile ends the process.
+/// Ends the process if a stop is requested during the first connection to the source, which may take long: nothing is
+/// running yet.
 fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>) {
     let look = move || {
         while !started.load(SeqCst) {
@@ -338,7 +339,7 @@ fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>) {
             std::thread::sleep(LOOK_EVERY);
         }
     };
-    // Without it a stop waits for the connection's own time limit.
+    // Without this thread a stop waits for the connection's own time limit.
     let _ = std::thread::Builder::new().name("starting".into()).spawn(look);
 }
 
@@ -454,7 +455,7 @@ fn check_table_names(tables: &[String]) -> Result<(), Failure> {
     wrong.map_or(Ok(()), |name| Err(Failure::usage(format!("'{name}' is not SCHEMA.TABLE"))))
 }
 
-/// Asks the running replica, or opens the stopped folder for reading.
+/// Sends the request to the running replica, or opens the stopped folder for reading.
 fn on_folder(
     data: &Path,
     request: &Request,
@@ -481,7 +482,7 @@ fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Resu
         client.ask(&Request::Skip { gtid_set: set.to_string() }, &mut std::io::sink())?;
         return say(out, "when replay meets it");
     }
-    // A folder that is not there, or not ours, must not be made by this.
+    // Must not create a folder that is absent, and must not touch one that is not ours.
     Folder::check(&data)?;
     access::set_umask(settings(files, &[], None)?.access());
     let (folder, _lock) = Folder::own(&data)?;
@@ -489,7 +490,7 @@ fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Resu
     say(out, "at the next start")
 }
 
-/// Asks to stop, and returns once the folder is free.
+/// Requests a stop, and returns once the folder is free.
 fn stop(data: &Path) -> Result<(), Failure> {
     ask_running(data, &Request::Stop {})?;
     let deadline = Instant::now() + Duration::from_secs(60);

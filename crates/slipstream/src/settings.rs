@@ -1,7 +1,7 @@
-//! The program's options: option files first, flags over them, then typed and checked as a whole.
+//! Settings of the program: option files first, flags over them, then typed and checked as a whole.
 //!
 //! In: settings as text, each with its place. Out: `Settings`, and from them `ReplicaConfig`. Never here: a default
-//! that depends on the machine (those are 0 = automatic, decided where the thing is built), a password in an error.
+//! that depends on the machine (0 = automatic, resolved by the component that uses it), a password in an error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use replica::config::{CopyConfig, PipelineConfig, ReplicaConfig, Secret, ServerO
 use crate::option_file::{self, OptionFileError, Setting};
 use crate::options::{self, OPTIONS};
 
-/// Section of the option files that is ours.
+/// Our section of the option files.
 pub const SECTION: &str = "slipstream";
 
-/// Form of log lines.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// mysqld's line format.
     #[default]
     Text,
-    /// mysqld's JSON sink: one object a line.
+    /// mysqld's JSON sink: one object per line.
     Json,
 }
 
-/// Where and how log lines are written.
+/// Destination and format of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// File to append to; none = stderr.
+    /// File to append to; None = stderr.
     pub file: Option<PathBuf>,
-    /// Form of the lines.
+    /// Format of the lines.
     pub format: LogFormat,
-    /// 1 errors, 2 and warnings, 3 and notes.
+    /// 1: errors; 2: also warnings; 3: also notes.
     pub verbosity: u8,
 }
 
@@ -47,24 +47,24 @@ impl Default for LogConfig {
     }
 }
 
-/// All options as read so far.
+/// All options read so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub(crate) source: Option<Secret>,
     pub(crate) server: ServerOptions,
     pub(crate) data: Option<PathBuf>,
-    /// None: a second, or less where the connection counts as dead sooner.
+    /// None: one second, or less if the connection counts as dead sooner.
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) filters: ReplicationFilters,
     /// Everything else. `replica` adds source, folder, heartbeat and filters from the fields above.
     pub(crate) config: ReplicaConfig,
     pub(crate) log: LogConfig,
-    /// Password of the `[client]` section, as mysql's clients read it; used when ours names none.
+    /// Password of the `[client]` section, as mysql's clients read it; used if our section has none.
     client_password: Option<Secret>,
 }
 
 impl Default for Settings {
-    /// Each option at its default.
+    /// All options at their defaults.
     fn default() -> Settings {
         let config = ReplicaConfig {
             source: SourceSpec::Files(PathBuf::new()),
@@ -120,20 +120,20 @@ impl Default for Settings {
 /// Which option files are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionFiles {
-    /// Only this one.
+    /// Reads only this file.
     pub only: Option<PathBuf>,
-    /// This one after the default ones.
+    /// Reads this file after the default ones.
     pub extra: Option<PathBuf>,
-    /// None at all.
+    /// Reads no option files.
     pub none: bool,
 }
 
 impl Settings {
-    /// Reads the option files, then takes the flags (`name`, value) over them.
+    /// Reads the option files, then applies the flags (`name`, value) over them.
     ///
     /// # Errors
-    /// Code 2 with place and reason. Default files that are world-writable are passed over with a warning on stderr, as
-    /// MySQL's programs do; one named by the operator is refused.
+    /// Code 2 with place and reason. World-writable default files are skipped with a warning on stderr, as MySQL's
+    /// programs do; a world-writable file named by the operator is refused.
     pub fn load(files: &OptionFiles, flags: &[(&'static str, Option<String>)]) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         let mut named: Vec<&Path> = Vec::new();
@@ -176,7 +176,7 @@ impl Settings {
         Ok(())
     }
 
-    /// One option. The reason of an error never holds the value of a secret.
+    /// Sets one option. The error never contains the value of a secret.
     fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), String> {
         let key = &option_file::dashes(key);
         options::find(key).ok_or_else(|| options::unknown(key))?.set(self, value)
@@ -190,7 +190,7 @@ impl Settings {
         self.data.clone().ok_or_else(|| Failure::usage("no data folder given: --data DIR"))
     }
 
-    /// Whether a data folder is named.
+    /// True if a data folder is named.
     #[must_use]
     pub fn has_data(&self) -> bool {
         self.data.is_some()
@@ -202,7 +202,7 @@ impl Settings {
         self.config.access
     }
 
-    /// Log lines.
+    /// Options of the log lines.
     #[must_use]
     pub fn log(&self) -> &LogConfig {
         &self.log
@@ -214,13 +214,13 @@ impl Settings {
         self.config.pipeline.clone()
     }
 
-    /// When the relay log is synced.
+    /// Sync policy of the relay log.
     #[must_use]
     pub fn relay_sync(&self) -> SyncPolicy {
         self.config.relay_sync
     }
 
-    /// Where the log comes from, if it is named: by `source`, or by `host` or `socket` as mysql's clients have them.
+    /// Source of the log, if named: by `source`, or by `host` or `socket` as in mysql's clients.
     #[must_use]
     pub fn source(&self) -> Option<SourceSpec> {
         let url = self.source.as_ref().map(|source| source.0.as_str());
@@ -233,8 +233,8 @@ impl Settings {
         Some(SourceSpec::Server(self.server(url.unwrap_or_default())))
     }
 
-    /// A server by URL, with the login and TLS options of these settings. A password that neither URL nor option names
-    /// comes from the `[client]` section, then from the environment's MYSQL_PWD.
+    /// A server by URL, with the login and TLS options of these settings. If neither URL nor options have a password,
+    /// it is taken from the `[client]` section, then from the environment variable MYSQL_PWD.
     #[must_use]
     pub fn server(&self, url: &str) -> ServerOptions {
         let mut server = self.server.clone();
@@ -246,22 +246,22 @@ impl Settings {
         server
     }
 
-    /// The password asked at the terminal.
+    /// Sets the password entered at the terminal.
     pub fn set_password(&mut self, password: Secret) {
         self.server.password = Some(password);
     }
 
-    /// The data folder, for commands that run without one (`check`).
+    /// The data folder if named, for commands that also run without one (`check`).
     #[must_use]
     pub fn with_data(mut self, data: PathBuf) -> Settings {
         self.data = Some(data);
         self
     }
 
-    /// Complete and checked as a whole.
+    /// The complete configuration, checked as a whole.
     ///
     /// # Errors
-    /// Code 2 if source or data folder are missing, or if two options contradict.
+    /// Code 2 if source or data folder are missing, or if two options contradict each other.
     pub fn replica(&self) -> Result<ReplicaConfig, Failure> {
         let source = self
             .source()
@@ -294,12 +294,12 @@ fn client_password(files: &OptionFiles) -> Option<Secret> {
         (None, true) => Vec::new(),
         (None, false) => option_file::default_files().into_iter().chain(files.extra.clone()).collect(),
     };
-    // Wrong lines in a section of others are not ours to complain about.
+    // Invalid lines in another program's section are not reported.
     let lines = paths.iter().flat_map(|path| option_file::read(path, "client").unwrap_or_default());
     lines.filter(|line| line.key == "password").filter_map(|line| line.value.map(Secret)).next_back()
 }
 
-/// MySQL's `skip-`, `disable-` and `enable-` before a switch.
+/// Resolves MySQL's prefixes `skip-`, `disable-` and `enable-` of a switch.
 fn resolve_prefix<'a>(key: &'a str, value: Option<&'a str>) -> (&'a str, Option<&'a str>) {
     for (prefix, meaning) in [("skip-", "OFF"), ("disable-", "OFF"), ("enable-", "ON")] {
         if let Some(rest) = key.strip_prefix(prefix)
@@ -312,7 +312,7 @@ fn resolve_prefix<'a>(key: &'a str, value: Option<&'a str>) -> (&'a str, Option<
     (key, value)
 }
 
-/// As the option is spelled.
+/// A sync policy, spelled as its option takes it.
 #[must_use]
 pub fn relay_sync_text(policy: SyncPolicy) -> String {
     match policy {

@@ -1,5 +1,5 @@
-//! Signals as flags that the main loop looks at. TERM and INT ask to stop; a second INT ends the process at once; HUP
-//! opens the log files again.
+//! Signals as flags that the main loop checks. TERM and INT request a stop; a second INT ends the process at once; HUP
+//! reopens the log file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use replica::{Exit, Failure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// What signals have asked for.
+/// Requests made by signals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signals {
     stop: Arc<AtomicBool>,
@@ -16,14 +16,14 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Puts the handlers in place.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The operating system refuses.
     pub(crate) fn install() -> Result<Signals, Failure> {
         let signals = Signals::default();
         let install = || -> std::io::Result<()> {
-            // Registered first, so that at the first INT it still sees the flag down.
+            // Registered first, so that at the first INT it still sees the flag unset.
             flag::register_conditional_shutdown(SIGINT, i32::from(Exit::Error.code()), Arc::clone(&signals.stop))?;
             flag::register(SIGINT, Arc::clone(&signals.stop))?;
             flag::register(SIGTERM, Arc::clone(&signals.stop))?;
@@ -34,19 +34,19 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether to stop.
+    /// True if a stop was requested.
     #[must_use]
     pub(crate) fn stop_asked(&self) -> bool {
         self.stop.load(Relaxed)
     }
 
-    /// The flag itself, for stages that look at it on their own.
+    /// The flag itself, for stages that check it themselves.
     #[must_use]
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Whether to open the log again; asked once for each HUP.
+    /// True if the log must be reopened; returned once per HUP.
     #[must_use]
     pub(crate) fn take_reopen(&self) -> bool {
         self.reopen.swap(false, Relaxed)

@@ -1,6 +1,6 @@
-//! The live view: asks a running replica for its status every second and shows the few figures that move.
+//! Live view: polls a running replica's status every second and shows the figures that change.
 //!
-//! On a terminal a block that is redrawn in place; elsewhere a plain line a second. Stdin is never read.
+//! On a terminal it is a block that is redrawn in place; otherwise one plain line per second. Stdin is never read.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,21 +12,21 @@ use replica::Failure;
 use crate::control::{Client, Request};
 use crate::signals::Signals;
 
-/// What to show, and for how long.
+/// Options of the live view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WatchOptions {
-    /// Pause between two polls.
+    /// Interval between two polls.
     pub interval: Duration,
-    /// Polls until the end; none = until the replica or the watcher is stopped.
+    /// Number of polls; None = until the replica or the view is stopped.
     pub count: Option<u64>,
-    /// Redraw in place.
+    /// Whether to redraw in place.
     pub in_place: bool,
 }
 
-/// The status of a running replica; none if none runs.
+/// The status of a running replica; None if none runs.
 ///
 /// # Errors
-/// When it does not answer.
+/// The replica does not answer.
 pub(crate) fn poll(folder: &Path) -> Result<Option<StatusReport>, Failure> {
     let Some(client) = Client::connect(folder)? else { return Ok(None) };
     let body = client.ask(&Request::Status {}, &mut std::io::sink())?.unwrap_or_default();
@@ -34,10 +34,10 @@ pub(crate) fn poll(folder: &Path) -> Result<Option<StatusReport>, Failure> {
     report.map(Some).map_err(|error| Failure::error(format!("the replica's status: {error}")))
 }
 
-/// Shows until the replica ends, `count` is reached, or a signal comes.
+/// Shows the status until the replica ends, `count` is reached, or a signal arrives.
 ///
 /// # Errors
-/// Code 1 when no replica runs at the start; a failed write.
+/// Code 1 if no replica runs at the start; a failed write.
 pub(crate) fn watch(
     folder: &Path,
     options: WatchOptions,
@@ -71,7 +71,7 @@ pub(crate) fn watch(
 
 struct View {
     in_place: bool,
-    /// Lines drawn last, to be drawn over.
+    /// Number of lines drawn last, to be overwritten.
     lines: usize,
 }
 
@@ -91,7 +91,7 @@ impl View {
     }
 }
 
-/// One line: time, tx/s, rows/s, lag, backlog, position, and the state when it is not the usual one.
+/// One line: time, tx/s, rows/s, lag, backlog, position, and the state unless it is the usual one.
 #[must_use]
 pub(crate) fn line(report: &StatusReport) -> String {
     let time = report.at.get(11..19).unwrap_or("--:--:--");
@@ -117,7 +117,7 @@ pub(crate) fn line(report: &StatusReport) -> String {
     )
 }
 
-/// The same figures, as the block for a terminal.
+/// The same figures as a block for a terminal.
 fn block(report: &StatusReport) -> String {
     let (rates, second, ten) = (report.rates.last_1s, report.lag.last_1s, report.lag.last_10s);
     let lag = |summary: observe::LagSummary| {
@@ -215,7 +215,7 @@ mod tests {
             let forever = WatchOptions { count: None, ..every };
             watch(&folder, forever, &Signals::default(), &mut out).map(|()| String::from_utf8(out).unwrap())
         });
-        // Ended only after the watcher has seen it: else it rightly says that none runs.
+        // Ended only after the watcher has seen it: otherwise it correctly reports that none runs.
         while !watcher.is_finished() && server.served() < 5 {
             std::thread::sleep(Duration::from_millis(1));
         }
