@@ -86,63 +86,63 @@ macro_rules! codes {
 
 // 5, 40, 41, 43 and 44 were once reserved but never used.
 codes! {
-    /// The program started.
+    /// The program has started.
     Started = 1 System,
-    /// The program stopped as asked.
+    /// The program has stopped as requested.
     Stopped = 2 System,
-    /// A signal asked to stop.
+    /// A signal requested a stop.
     StopSignal = 3 System,
-    /// The log file was opened again.
+    /// The log file was reopened.
     LogReopened = 4 Note,
-    /// An operator asked for something over the socket or by an option.
+    /// An operator made a request over the socket or by an option.
     OperatorCommand = 6 Note,
     /// A password is on the command line.
     PasswordOnCommandLine = 7 Warning,
-    /// The receiver did not end in time; the process ended without it.
+    /// The receiver did not end in time; the process ended without waiting for it.
     StopTimedOut = 8 Warning,
-    /// The log file could not be opened again.
+    /// The log file could not be reopened.
     LogNotReopened = 9 Warning,
-    /// An operator asked to stop.
+    /// An operator requested a stop.
     OperatorStop = 10 System,
     /// Permissions in the data folder could not be narrowed.
     FolderNotNarrowed = 11 Warning,
     /// The relay log was truncated to its last whole transaction.
     RelayLogTruncated = 20 Warning,
-    /// What a start found: store, relay log, and where replay begins.
+    /// Result of a start: store, relay log, and the position from which replay begins.
     FolderKept = 21 Note,
-    /// Relay log files are missing whose content the store holds.
+    /// Relay log files are missing whose transactions the store has.
     RelayLogFilesGone = 22 Warning,
     /// A cut is durable.
     Cut = 23 Note,
     /// Relay log files could not be purged.
     PurgeFailed = 24 Warning,
-    /// An initial copy is needed, and what it would be.
+    /// An initial copy is needed; describes the copy.
     InitialCopyNeeded = 25 System,
     /// The initial copy has its snapshots.
     InitialCopyBegun = 26 System,
     /// The initial copy is complete.
     InitialCopyDone = 27 System,
-    /// How far the initial copy is.
+    /// Progress of the initial copy.
     InitialCopyProgress = 28 Note,
-    /// What an unfinished initial copy left behind was removed.
+    /// Remains of an unfinished initial copy were removed.
     InitialCopyRemoved = 29 Warning,
     /// Connected to the source.
     Connected = 30 System,
     /// The connection to the source was lost or could not be made.
     ConnectionLost = 31 Warning,
-    /// Something about the source that works, but not as well as it could.
+    /// Something about the source that works, but could be better.
     PreflightWarning = 32 Warning,
     /// The kept relay log was replayed.
     Recovered = 33 Note,
-    /// A copy without a lock is complete and not consistent yet.
+    /// A copy without a lock is complete but not yet consistent.
     CopyNotConsistentYet = 34 System,
-    /// The copy without a lock is consistent.
+    /// The copy without a lock is now consistent.
     CopyConsistent = 35 System,
-    /// One table is copied again: begin and end.
+    /// Start and end of a copy of one table.
     TableCopy = 36 System,
-    /// A table is in quarantine; its copy begins.
+    /// A table is in quarantine and its copy begins.
     TableInQuarantine = 37 Warning,
-    /// The initial copy left a table out.
+    /// The initial copy skipped a table.
     TableLeftOut = 38 Warning,
     /// Something that slows down or endangers the initial copy.
     CopyCheckWarning = 39 Warning,
@@ -154,19 +154,19 @@ codes! {
     RelayLogDamaged = 51 Warning,
     /// The relay log could not be searched for damage.
     DamageSearchFailed = 52 Warning,
-    /// A start found a copy without a lock that is not consistent yet.
+    /// A start found a copy without a lock that is not yet consistent.
     CopyFoundNotConsistent = 53 Note,
-    /// A try of the initial copy failed; the next one follows.
+    /// An attempt of the initial copy failed; another one follows.
     InitialCopyRetried = 54 Warning,
-    /// Something about the initial copy for the record.
+    /// Information about the initial copy.
     InitialCopyNote = 55 Note,
     /// A stopped folder could not be replayed to the end of its relay log.
     ReplayIncomplete = 56 Warning,
-    /// A table's copy failed; the table is as it was.
+    /// A table's copy failed; the table is unchanged.
     TableCopyFailed = 57 Warning,
-    /// A try of a table's copy failed; the next one follows.
+    /// An attempt of a table's copy failed; another one follows.
     TableCopyRetried = 58 Warning,
-    /// The process ended during a table's copy; the table is as it was.
+    /// The process ended during a table's copy; the table is unchanged.
     TableCopyAbandoned = 59 Warning,
 }
 

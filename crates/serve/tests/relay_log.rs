@@ -1,4 +1,4 @@
-//! A relay log served while it is written: our own client gets what was received, byte for byte.
+//! A relay log served while it is written: our own client gets the received bytes unchanged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +90,7 @@ impl Received {
     }
 }
 
-/// Serves a log beside `run`, which gets the options to connect with.
+/// Serves a log while `run` runs, which gets the connection options.
 fn serving<T>(log: &LogFiles, run: impl FnOnce(&ConnectOptions) -> T) -> T {
     let stop = AtomicBool::new(false);
     let (lines, told) = mpsc::channel();
@@ -123,7 +123,7 @@ fn dump(options: &ConnectOptions, executed: &GtidSet, non_block: bool) -> DumpSt
     start_dump(Connection::connect(options).unwrap(), &request).unwrap()
 }
 
-/// What a replica gets.
+/// Events that a replica has received.
 #[derive(Default)]
 struct Got {
     transactions: Vec<u8>,
@@ -133,7 +133,7 @@ struct Got {
 }
 
 impl Got {
-    /// The next event; false at the dump's end.
+    /// Takes the next event; false at the end of the dump.
     fn step(&mut self, stream: &mut DumpStream) -> bool {
         let Some(event) = stream.next_event().unwrap() else { return false };
         let event = event.event;
@@ -178,7 +178,7 @@ fn a_replica_follows_a_relay_log_that_grows() {
         got.until(&mut stream, received.transactions.concat().len());
         assert_eq!(got.transactions, received.transactions.concat());
         assert_eq!(got.file, b"binlog.000042", "the source's names, not the relay log's");
-        // What comes now, over several files and larger than any buffer.
+        // New transactions, over several files and larger than any buffer.
         for n in 0..20 {
             received.feed(if n == 7 { 3 << 20 } else { 900 });
             got.until(&mut stream, received.transactions.concat().len());
@@ -190,13 +190,13 @@ fn a_replica_follows_a_relay_log_that_grows() {
             assert!(got.step(&mut stream), "an idle log shows that it lives");
         }
         assert_eq!((got.count, got.transactions.len()), (27, received.transactions.concat().len()));
-        // A second one beside it has some of it already, and does not wait for more.
+        // A second replica already has some of them, and does not wait for more.
         let some = gtids(11);
         let mut stream = dump(options, &some, true);
         let mut got = Got::default();
         while got.step(&mut stream) {}
         assert_eq!(got.transactions, received.transactions[11..].concat());
-        // One that has all gets nothing but the place.
+        // A replica that has everything gets only the position.
         let all = gtids(27);
         let mut stream = dump(options, &all, true);
         let mut got = Got::default();
@@ -247,7 +247,7 @@ fn a_wrong_password_is_refused() {
     });
 }
 
-/// The client program that everybody has. `SLIPSTREAM_TEST_SERVER=1` runs it.
+/// MySQL's client program. Runs with `SLIPSTREAM_TEST_SERVER=1`.
 #[test]
 fn mysqlbinlog_reads_a_relay_log() {
     if std::env::var("SLIPSTREAM_TEST_SERVER").as_deref() != Ok("1") {

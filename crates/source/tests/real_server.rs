@@ -1,4 +1,4 @@
-//! The client against real servers. Runs where SLIPSTREAM_TEST_SERVER=1; else each test says that it is skipped.
+//! The client against real servers. Runs if SLIPSTREAM_TEST_SERVER=1; otherwise each test reports that it is skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use client::{ClientError, ConnectOptions, Connection, Param, SslMode, Value};
 use source::preflight::{self, PreflightInput};
 use source::{DumpRequest, FileSource, start_dump};
 
-/// A throw-away server; gone when dropped.
+/// A temporary server; destroyed on drop.
 struct Server {
     script: &'static str,
     name: String,
@@ -93,13 +93,13 @@ fn every_way_to_log_in() {
     let with_file = ConnectOptions { server_public_key_path: key_file, ..clear.clone() };
     let tls = server.options("full", password, SslMode::Preferred);
 
-    // Full login: refused in the clear, by RSA with a requested and with a given key, over TLS, over the socket.
+    // Full login: refused in clear text, by RSA with a requested and with a given key, over TLS, over the socket.
     forget(&mut root);
     assert!(matches!(who(&clear), Err(ClientError::Wire(wire::WireError::InsecureTransport { .. }))));
     for options in [&with_request, &with_file, &tls, &server.over_socket(clear.clone())] {
         forget(&mut root);
         assert_eq!(who(options).unwrap(), "full@%");
-        // Fast login: in the clear too, once the server has the password's hash in its cache.
+        // Fast login: also in clear text, once the server has the password's hash in its cache.
         assert_eq!(who(&clear).unwrap(), "full@%");
     }
     let description = Connection::connect(&tls).unwrap().tls_description().unwrap();
@@ -130,7 +130,7 @@ fn certificates_and_other_plugins() {
     let ca = Some(server.dir.join("ca.pem"));
     let verify = |ssl_mode, ssl_ca| ConnectOptions { ssl_ca, ..server.options("root", "", ssl_mode) };
     assert_eq!(who(&verify(SslMode::VerifyCa, ca.clone())).unwrap(), "root@127.0.0.1");
-    // The server's own certificate names no host; the system's authorities do not know its authority.
+    // The server's own certificate names no host; the system's authorities do not include its authority.
     for options in [verify(SslMode::VerifyIdentity, ca), verify(SslMode::VerifyCa, None)] {
         let error = Connection::connect(&options).unwrap_err();
         eprintln!("refused as it should be: {error}");
@@ -192,7 +192,7 @@ fn queries_and_statements() {
     assert_eq!((time.negative, time.hours, time.micros), (true, 1, 500_000));
     assert_eq!(first.next_value().unwrap(), Value::UInt(2026));
     assert!(first.next_bytes().unwrap() == Some(&big[..]));
-    // A command with rows left unread reads them first.
+    // A command reads the unread rows first.
     assert_eq!(c.query_value("SELECT COUNT(*) FROM n").unwrap().as_deref(), Some("2"));
     let long = c.query("SELECT REPEAT('x', 40000000), NULL").unwrap();
     assert_eq!(long.rows[0][0].as_ref().unwrap().len(), 40_000_000);
@@ -222,7 +222,7 @@ fn queries_and_statements() {
     c.ping().unwrap();
     assert!(!c.is_broken());
 
-    // The same through TLS, in and out.
+    // The same over TLS, in both directions.
     let mut tls = Connection::connect(&server.options("root", "", SslMode::Required)).unwrap();
     let check = tls.prepare("SELECT SHA2(?, 256), LENGTH(b), b FROM t.n WHERE id = 1").unwrap();
     let mut rows = tls.execute(&check, &[Param::Bytes(&big)]).unwrap();
@@ -299,7 +299,7 @@ fn load(c: &mut Connection) {
     }
 }
 
-/// All real events of a dump to the log's end, and the GTIDs seen.
+/// All real events of a dump up to the end of the log, and their GTIDs.
 fn dump_all(options: &ConnectOptions, have: &GtidSet) -> (Vec<Vec<u8>>, GtidSet) {
     let connection = Connection::connect(options).unwrap();
     let mut dump = start_dump(connection, &DumpRequest { non_block: true, ..request(have) }).unwrap();
@@ -314,7 +314,7 @@ fn dump_all(options: &ConnectOptions, have: &GtidSet) -> (Vec<Vec<u8>>, GtidSet)
             seen.add(binlog::GtidEvent::parse(header.event_type, body).unwrap().gtid.unwrap());
         }
         assert!(binlog::verify_checksum(event.event), "{}", header.name());
-        // Artificial events and heartbeats are no part of any file.
+        // Artificial events and heartbeats are not in any file.
         if header.log_pos != 0 && header.event_type != event_type::HEARTBEAT_V2 {
             events.push(event.event.to_vec());
         }
@@ -342,17 +342,17 @@ fn dump_of_a_log_with_gtids() {
     let (_, rest) = dump_all(&clear, &before);
     assert_eq!(rest, after.subtract(&before));
 
-    // The files hold the same events.
+    // The files contain the same events.
     let mut files = FileSource::open(&server.dir.join("binlog.index")).unwrap();
     let mut from_files = Vec::new();
     while let Some(event) = files.next_event().unwrap() {
         from_files.push(event.bytes.to_vec());
     }
-    // The log in use has a flag set in its format description, on disk only.
+    // The log in use has a flag set in its format description, only on disk.
     let same = |a: &[Vec<u8>]| a.iter().filter(|e| e[4] != event_type::FORMAT_DESCRIPTION).cloned().collect::<Vec<_>>();
     assert_eq!(same(&from_files), same(&events));
 
-    // A waiting dump: listed, sends heartbeats when idle, ends by interruption.
+    // A waiting dump: is listed, sends heartbeats when idle, ends by interruption.
     let mut dump = start_dump(Connection::connect(&clear).unwrap(), &request(&after)).unwrap();
     dump.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut types = Vec::new();
@@ -374,7 +374,7 @@ fn dump_of_a_log_with_gtids() {
     });
     interrupter.shutdown();
     assert!(matches!(waiting.join().unwrap(), ClientError::Interrupted));
-    // Without a heartbeat an idle source is silent: the timeout is told apart, and reading goes on after it.
+    // Without a heartbeat an idle source is silent: the timeout is recognised, and reading continues after it.
     let silent = DumpRequest { heartbeat_period: Duration::ZERO, ..request(&after) };
     let mut dump = start_dump(Connection::connect(&clear).unwrap(), &silent).unwrap();
     dump.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -462,7 +462,7 @@ fn semi_synchronous_acknowledgements() {
                 file = String::from_utf8(binlog::Rotate::parse(body).unwrap().file.to_vec()).unwrap();
             }
             if event.ack_wanted {
-                // The source's session really waits for us.
+                // The source's session waits for us.
                 waited |= status(&mut root, "Rpl_semi_sync_source_wait_sessions") == "1";
                 acks += 1;
                 dump.ack(&file, u64::from(header.log_pos)).unwrap();
@@ -476,7 +476,7 @@ fn semi_synchronous_acknowledgements() {
         assert!(now >= acknowledged + 22);
         drop(dump);
         root.exec("SET GLOBAL rpl_semi_sync_source_enabled = 0").unwrap();
-        // Off is no reason not to announce ourselves: it may be switched on later.
+        // We register even if it is off, because it may be switched on later.
         let off = start_dump(Connection::connect(&login).unwrap(), &asked).unwrap();
         assert!(off.semi_sync());
         drop(off);

@@ -1,4 +1,4 @@
-//! Every shape a transaction has in a log.
+//! Boundary tests with every shape of transaction in a log.
 
 use base::{Gtid, Tag};
 use binlog::writer::BinlogWriter;
@@ -7,7 +7,7 @@ use relay_log::boundary::{BoundaryError, BoundaryTracker, StepKind};
 
 use crate::common::*;
 
-/// One letter an event: `B`egin, body `.`, end `E`, begin and end at once `X`, control `c`.
+/// One letter per event: `B`egin, body `.`, end `E`, begin and end in one event `X`, control `c`.
 fn letters(bytes: &[u8], tracker: &mut BoundaryTracker) -> Result<String, BoundaryError> {
     let mut rest = bytes;
     let mut text = String::new();

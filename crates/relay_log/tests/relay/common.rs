@@ -1,4 +1,4 @@
-//! Transactions to write, and readers to check them with.
+//! Transactions to write, and readers to check the log.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) const NONE: ChecksumAlgorithm = ChecksumAlgorithm::None;
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 pub(crate) const ZERO: Duration = Duration::ZERO;
 
-/// A folder in memory where there is one: these tests sync a lot.
+/// A folder in memory if possible, because these tests sync a lot.
 pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("relay-test-").tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -39,7 +39,7 @@ pub(crate) fn gtids(last: u64) -> GtidSet {
     set
 }
 
-/// A source: its log as one long stream of events.
+/// A source: its log is one long stream of events.
 pub(crate) struct Source {
     pub checksum: ChecksumAlgorithm,
     writer: BinlogWriter,
@@ -52,7 +52,7 @@ impl Source {
         Source { checksum, writer: BinlogWriter::new(1, checksum, 200), file: "binlog.000042".into(), last: 0 }
     }
 
-    /// What it sends first.
+    /// The events that it sends first.
     pub(crate) fn headers(&self) -> (Vec<u8>, Vec<u8>) {
         let mut rotate = BinlogWriter::new(1, self.checksum, 0);
         rotate.event(event_type::ROTATE, flags::ARTIFICIAL, |out| {
@@ -84,7 +84,7 @@ impl Source {
         self.writer.take()
     }
 
-    /// The next transaction as a statement: all of it means something to `mysqlbinlog`.
+    /// The next transaction as a statement, which `mysqlbinlog` can print in full.
     pub(crate) fn plain_transaction(&mut self) -> Vec<u8> {
         self.last += 1;
         let event = GtidEvent::new(Some(gtid(self.last)), self.last as i64 - 1, self.last as i64);
@@ -108,7 +108,7 @@ pub(crate) fn part(source: &Source) -> AppendMeta<'static> {
     AppendMeta { ends_transaction: false, gtids: &[], source_position: source.position() }
 }
 
-/// Opens, connects.
+/// Opens the log and passes the source's headers.
 pub(crate) fn connected(options: RelayOptions, source: &Source) -> (RelayWriter, Recovery) {
     let (mut writer, recovery) = RelayLog::open(options).unwrap();
     let (rotate, fde) = source.headers();
@@ -120,7 +120,7 @@ pub(crate) fn file_path(dir: &Path, number: u64) -> std::path::PathBuf {
     dir.join(format!("relay-bin.{number:06}"))
 }
 
-/// All relay files' bytes behind the magic, by number.
+/// The bytes of all relay files after the magic, by number.
 pub(crate) fn on_disk(dir: &Path) -> BTreeMap<u64, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -134,7 +134,7 @@ pub(crate) fn on_disk(dir: &Path) -> BTreeMap<u64, Vec<u8>> {
     files
 }
 
-/// What a reader saw.
+/// What a reader has returned.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub files: BTreeMap<u64, Vec<u8>>,
@@ -144,7 +144,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Takes one item; false for Idle and Closed.
+    /// Takes one item; returns false for Idle and Closed.
     pub(crate) fn take(&mut self, item: TailItem) -> bool {
         match item {
             TailItem::Chunk(chunk) => {
@@ -164,7 +164,7 @@ impl Seen {
         true
     }
 
-    /// Reads until nothing more comes.
+    /// Reads until no more items arrive.
     pub(crate) fn drain(&mut self, tail: &mut RelayReader) {
         while self.take(tail.next(ZERO).unwrap()) {}
     }
@@ -194,7 +194,7 @@ pub(crate) fn copy_folder(from: &Path) -> TempDir {
     to
 }
 
-/// Every event of every file, read with the binlog crate's reader, checksums verified.
+/// Every event of every file, read with the binlog crate's reader, which verifies checksums.
 pub(crate) fn parse_all(dir: &Path) -> Vec<(u64, binlog::EventHeader)> {
     let mut events = Vec::new();
     for number in on_disk(dir).into_keys() {
@@ -210,7 +210,7 @@ pub(crate) fn named(position: RelayPosition) -> LogPosition {
     LogPosition { file: relay_log::file_name(position.file_number).into(), offset: position.offset }
 }
 
-/// Every transaction's end, by number; 0 is the start.
+/// End of every transaction, by number; 0 is the start.
 pub(crate) type Ends = Vec<LogPosition>;
 
 /// A log of several files with 20 transactions, closed cleanly.
@@ -222,7 +222,7 @@ pub(crate) fn twenty(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
     for i in 0..20 {
         ends.push(named(source.feed(&mut writer, 200 + i * 10)));
         if i % 7 == 6 {
-            // A reconnect: the source's headers stand in the middle of a file.
+            // A reconnect: the source's headers appear in the middle of a file.
             let (rotate, fde) = source.headers();
             writer.note_source_headers(&rotate, &fde).unwrap();
         }
@@ -232,7 +232,8 @@ pub(crate) fn twenty(checksum: ChecksumAlgorithm) -> (TempDir, Ends) {
     (dir, ends)
 }
 
-/// Reads to the end; the chunks follow each other, and are a log from its first byte on. Gives the transactions.
+/// Reads to the end; checks that the chunks are contiguous and form a log from its first byte. Returns the
+/// transactions.
 pub(crate) fn transactions(tail: &mut RelayReader) -> Vec<Option<Gtid>> {
     let mut tracker = BoundaryTracker::new(NONE);
     let (mut found, mut data) = (Vec::new(), Vec::new());
@@ -271,7 +272,7 @@ pub(crate) fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
     (first..=last).map(|gno| Some(gtid(gno))).collect()
 }
 
-/// `gtids`, of none too.
+/// As `gtids`, but 0 gives the empty set.
 pub(crate) fn executed(last: u64) -> GtidSet {
     if last == 0 { GtidSet::new() } else { gtids(last) }
 }

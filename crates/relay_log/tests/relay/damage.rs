@@ -1,4 +1,4 @@
-//! Damage in bytes that were safe: passed by the store it is harmless, else it is fetched again or refused.
+//! Damage in durable bytes: harmless if the store has passed it, otherwise fetched again or refused.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -26,7 +26,7 @@ fn fetching(dir: &Path, cut: u64, hint: Option<&LogPosition>) -> RelayOptions {
     }
 }
 
-/// The source sends what is not retrieved, up to transaction `last`.
+/// The source sends everything that is not retrieved, up to transaction `last`.
 fn fetch_again(writer: &mut RelayWriter, last: u64) {
     let mut source = Source::new(CRC);
     source.last = writer.retrieved().count();
@@ -38,7 +38,7 @@ fn fetch_again(writer: &mut RelayWriter, last: u64) {
     }
 }
 
-/// Opens for a store at a cut, fetches again what is missing, replays.
+/// Opens the log for a store at a cut, fetches missing transactions again, and replays.
 fn recover(options: RelayOptions, cut: u64) -> Recovery {
     let dir = options.dir.clone();
     let (mut writer, found) = RelayLog::open(options).unwrap();
@@ -50,7 +50,7 @@ fn recover(options: RelayOptions, cut: u64) -> Recovery {
     let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
     assert_eq!(transactions(&mut tail), expected(cut + 1, 21));
     writer.close().unwrap();
-    // Whole again, for every later look.
+    // Repaired, for every later scan.
     let (files, again) = RelayFiles::open_read_only_for(&dir, &executed(cut), None).unwrap();
     assert_eq!((&again.truncated, &again.dropped, &again.retrieved), (&None, &None, &gtids(21)));
     assert_eq!(transactions(&mut files.reader_at(&again.start)), expected(cut + 1, 21));
@@ -85,7 +85,7 @@ fn any_flipped_bit_behind_the_cut_is_fetched_again() {
                     assert!(!missed && dropped.reasons[0].starts_with(&relay_log::file_name(number)), "{dropped:?}");
                     counts[1] += 1;
                 } else {
-                    // Bodies the store passed are not looked at; the in-use flag is not part of the checksum.
+                    // Bodies that the store passed are not parsed; the in-use flag is not part of the checksum.
                     let in_use = at % 8 == 0 && bytes[at as usize - 17] == event_type::FORMAT_DESCRIPTION;
                     assert!(!behind || in_use, "{number}:{at} behind {hint:?} went unnoticed");
                     counts[2] += 1;
@@ -96,17 +96,18 @@ fn any_flipped_bit_behind_the_cut_is_fetched_again() {
     assert!(counts.iter().all(|count| *count > 20), "{counts:?}");
 }
 
-/// Found by the simulation: 9.7.4 less one bit is 1.7.4, which knew no checksums, so nothing behind it was verified.
+/// Found by the simulation: 9.7.4 with one bit cleared is 1.7.4, a version without checksums, so nothing after it was
+/// verified.
 #[test]
 fn a_version_that_knew_no_checksums_is_noticed_in_front_of_the_cut() {
     let (from, ends) = twenty(CRC);
     let mut tried = 0;
     for (number, bytes) in on_disk(from.path()) {
-        // The magic is left out of the bytes.
+        // The magic is not part of the bytes.
         let mut at = 0;
         while let Some(event) = bytes.get(at..).filter(|event| !event.is_empty()) {
             let is_format = event[4] == event_type::FORMAT_DESCRIPTION;
-            // Binlog version and the first bytes of the server's version; the in-use flag is not part of the checksum.
+            // Binlog version and the first bytes of the server version; the in-use flag is not part of the checksum.
             for bit in if is_format { 19 * 8..26 * 8 } else { 0..0 } {
                 let dir = copy_folder(from.path());
                 let file = OpenOptions::new().write(true).open(file_path(dir.path(), number)).unwrap();
@@ -215,7 +216,7 @@ fn refused_damage_touches_nothing_and_passed_damage_is_dropped() {
     }
 }
 
-/// A reader until it fails.
+/// Reads until the reader fails.
 fn read_until_error(tail: &mut RelayReader) -> RelayError {
     loop {
         match tail.next(ZERO) {
@@ -240,12 +241,12 @@ fn damage_under_a_running_log_is_cut_off_and_fetched_again() {
             let end = RelayPosition::of(&ends[hurt as usize + 1]).unwrap();
             flip(&file_path(dir.path(), end.file_number), end.offset - 60);
             let mut tail = RelayReader::open_at(Arc::clone(&shared), &found.start, ReaderOptions::REPLAY);
-            while !matches!(tail.next(ZERO).unwrap(), TailItem::Idle) {} // nobody looks into it here
+            while !matches!(tail.next(ZERO).unwrap(), TailItem::Idle) {} // no event is parsed here
             let damage = shared.find_damage(found.start.position).unwrap().unwrap();
             assert_eq!(damage.file, relay_log::file_name(end.file_number));
             assert!(damage.offset < end.offset && damage.reason.contains("checksum"), "{damage}");
             assert_eq!(damage.retrieved_before, executed(hurt));
-            // What was only found behind it is not the damage.
+            // Damage that is only found after `end` is not the damage.
             assert_eq!(shared.find_damage(end).unwrap(), None);
 
             let report = writer.truncate_to(&damage, &executed(cut)).unwrap();
@@ -287,7 +288,7 @@ fn a_file_cut_or_deleted_under_a_running_log_is_fetched_again() {
         let damage = writer.shared().find_damage(tail.position()).unwrap().unwrap();
         assert_eq!(damage.file, relay_log::file_name(number));
         assert!(damage.whole_up_to.file_number < number || !delete);
-        // A reader in front of the cut goes on.
+        // A reader before the cut continues.
         let mut early = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
         writer.truncate_to(&damage, &gtids(6)).unwrap();
         fetch_again(&mut writer, 23);
@@ -319,7 +320,7 @@ fn damage_at_the_very_beginning_leaves_an_empty_log_with_new_names() {
 
 #[test]
 fn a_purge_by_an_old_position_spares_what_was_fetched_again() {
-    // The cut's position names a file that comes again, with other transactions, after a cut back.
+    // The cut's position names a file number that is used again, for other transactions, after a truncation.
     let (from, ends) = twenty(CRC);
     let dir = copy_folder(from.path());
     flip(&file_path(dir.path(), 2), 500);
@@ -375,7 +376,7 @@ fn a_crash_at_every_step_of_a_cut_back_loses_nothing() {
     }
 }
 
-/// One thing that happens to a folder.
+/// Damages a folder in one random way.
 fn hurt(dir: &Path, roll: &mut impl FnMut(u64) -> u64) -> String {
     let files: Vec<u64> = on_disk(dir).into_keys().collect();
     if files.is_empty() {
@@ -401,7 +402,7 @@ fn hurt(dir: &Path, roll: &mut impl FnMut(u64) -> u64) -> String {
         6 => fs::write(dir.join("relay-log.state"), b"slipstream relay log state 1\nfile").unwrap(),
         7 => fs::write(dir.join("relay-bin.index"), vec![b'.'; roll(20) as usize]).unwrap(),
         _ => {
-            // Bytes of another place: whole, but not here.
+            // Bytes of another place: whole, but wrong here.
             let bytes = fs::read(&path).unwrap();
             let from = roll(len) as usize;
             open().write_all_at(&bytes[from..(from + 200).min(bytes.len())], at).unwrap();
@@ -450,7 +451,7 @@ fn damage_under_the_receiver_is_cut_off_through_the_intake() {
         feed(&mut intake, &source.transaction(300));
     }
     let end = intake.flush().unwrap().unwrap();
-    // A transaction is open, in memory and (its front) in the file, when the damage is found.
+    // A transaction is open, in memory and (its first part) in the file, when the damage is found.
     let open = source.transaction(4 << 20);
     feed(&mut intake, &open[..150]);
     flip(&file_path(dir.path(), end.file_number), end.offset - 3000);
@@ -471,7 +472,7 @@ fn damage_under_the_receiver_is_cut_off_through_the_intake() {
     assert_eq!(transactions(&mut files.reader_at(&found.start)), expected(1, 12));
 }
 
-/// A source without checksums clears `created` for a replica that has transactions, and not the checksum over it.
+/// A source without checksums clears `created` for a replica that has transactions, but not the checksum over it.
 #[test]
 fn a_format_description_whose_checksum_was_left_behind_is_taken() {
     let dir = folder();
@@ -493,7 +494,7 @@ fn a_format_description_whose_checksum_was_left_behind_is_taken() {
         std::fs::create_dir(dir.path().join(name)).unwrap();
     }
     take(Some(&rotate), &fde, "sent").unwrap();
-    // Bytes of a file, and an event that says there are checksums, must be as they were written.
+    // Bytes of a file, and an event that announces checksums, must be unchanged.
     assert!(take(None, &fde, "file").is_err());
     fde[len - 5] = 1;
     assert!(take(Some(&rotate), &fde, "damaged").is_err());

@@ -1,4 +1,4 @@
-//! A full disk: the file stays valid, the error says so.
+//! A full disk: the file stays valid, and the error reports it.
 
 use std::io;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn a_full_disk_leaves_whole_transactions() {
     };
     assert!(matches!(error, RelayError::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("disk full"), "{error}");
-    // Poisoned: all who share it hear of it.
+    // Poisoned: every user of the log gets the error.
     assert!(matches!(writer.append(vec![0], part(&source)), Err(RelayError::DiskFull { .. })));
     assert!(matches!(writer.abort_partial(), Err(RelayError::DiskFull { .. })));
     assert!(matches!(tail.next(LONG), Err(RelayError::DiskFull { .. })));
@@ -47,7 +47,7 @@ fn a_full_disk_leaves_whole_transactions() {
     drop(tail);
     assert!(writer.close().is_err());
     let result = read_only(dir.path());
-    // With room again it goes on; first a little of it, for the state file.
+    // With space again it continues; first only a little, for the state file.
     let remounted = Command::new("mount").args(["-o", "remount,size=8m"]).arg(dir.path()).output().unwrap();
     let again = RelayLog::open(options(dir.path())).and_then(|(writer, found)| go_on(writer, found.start));
     let unmounted = Command::new("umount").arg(dir.path()).output().unwrap();
@@ -58,7 +58,7 @@ fn a_full_disk_leaves_whole_transactions() {
     assert_eq!(again.unwrap(), expected(1, source.last + 4));
 }
 
-/// The source sends what is missing and five more; gives all that a reader sees.
+/// The source sends the missing transactions and five more; returns all that a reader sees.
 fn go_on(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<Option<base::Gtid>>, RelayError> {
     let mut source = Source::new(CRC);
     source.last = writer.retrieved().count();
@@ -83,7 +83,7 @@ fn a_disk_full_at_any_operation_is_told_as_such_and_it_goes_on_with_space() {
         let dir = folder();
         let count = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&count);
-        // Deleting and cutting work on a full disk.
+        // Deleting and truncating work on a full disk.
         let watch = DiskWatch::new(move |operation, _| {
             let grows = !matches!(operation, DiskOperation::Remove | DiskOperation::Truncate);
             match grows && counted.fetch_add(1, Ordering::SeqCst) >= n {

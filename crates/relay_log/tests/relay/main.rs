@@ -1,4 +1,4 @@
-//! The relay log on real files: what is written is read, a damaged folder is mended or refused.
+//! The relay log on real files: reads return what was written, a damaged folder is repaired or refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod boundary;

@@ -1,4 +1,4 @@
-//! The power goes in states that a whole program seldom comes to.
+//! Power cuts in states that a whole program rarely reaches.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use power_cut::PowerCut;
 
 use crate::common::*;
 
-/// Names the folder of the child below.
+/// Folder of the child process below.
 const FOLDER: &str = "RELAY_TEST_POWER_FOLDER";
 
 /// Run by the next test under the power-cut shim.
@@ -19,7 +19,7 @@ fn child_with_a_torn_transaction() {
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(options(&dir), &source);
     source.feed(&mut writer, 300);
-    // All events of a transaction but its last are there, synced, and the state file says so.
+    // All events of a transaction except its last are written and synced, and the state file says so.
     let data = source.transaction(20_000);
     let mut ends = vec![0];
     while let Some(header) = data.get(ends[ends.len() - 1]..).filter(|rest| !rest.is_empty()) {
@@ -35,7 +35,7 @@ fn child_with_a_torn_transaction() {
         assert!(Instant::now() < until);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The stream breaks; the transaction and more come again, and nothing of it is synced.
+    // The stream breaks; the transaction and more arrive again, and none of it is synced.
     writer.abort_partial().unwrap();
     source.last -= 1;
     for _ in 0..30 {
@@ -44,7 +44,8 @@ fn child_with_a_torn_transaction() {
     std::process::exit(33);
 }
 
-/// The state file that knew of the torn transaction must not come back: it would call what lies there now damaged.
+/// The state file written for the torn transaction must not reappear: it would report the bytes now at its place as
+/// damaged.
 #[test]
 fn a_torn_transaction_is_forgotten_for_good() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! Power cuts at every step: unsynced bytes, lengths and names are gone, or there in part (invariants 12 and 13).
+//! Power cuts at every step: unsynced bytes, lengths and names are lost completely or in part (invariants 12 and 13).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use relay_log::{
 
 use crate::common::*;
 
-/// A sync that a planted fault leaves out.
+/// A sync that a planted fault skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skipped {
     Nothing,
@@ -25,8 +25,8 @@ enum Skipped {
     Folder,
 }
 
-/// What of a folder is durable, kept from what is asked before each change. It is a little behind the truth at times
-/// (what is written while a sync runs counts as not synced), as a disk may be.
+/// The durable part of a folder, tracked through the calls before each change. It sometimes lags the truth, as a disk
+/// may (bytes written during a sync count as not synced).
 #[derive(Debug, Default)]
 struct Durable {
     names: BTreeMap<String, u64>,
@@ -48,7 +48,7 @@ impl Durable {
             return;
         }
         match operation {
-            // A file that a purge took away meanwhile is not there.
+            // A file that a purge deleted in the meantime is absent.
             DiskOperation::Sync => {
                 if let (Ok(facts), Ok(bytes)) = (fs::metadata(path), fs::read(path)) {
                     self.contents.insert(facts.ino(), bytes);
@@ -59,7 +59,7 @@ impl Durable {
         }
     }
 
-    /// The folder as the power cut leaves it. `luck` decides what of the rest is there: nothing for 0.
+    /// The folder as the power cut leaves it. `luck` decides which unsynced parts survive: none for 0.
     fn image(&self, dir: &Path, luck: u64) -> tempfile::TempDir {
         let to = folder();
         let mut dice = luck;
@@ -78,7 +78,7 @@ impl Durable {
                 && let Some(current) = current
                 && current.starts_with(&synced)
             {
-                // Any length, and holes of zeros in what was not synced.
+                // Any length, with holes of zeros in the unsynced part.
                 let more = roll((current.len() - synced.len()) as u64 + 1) as usize;
                 bytes.extend(&current[synced.len()..synced.len() + more]);
                 if more > 0 && roll(3) == 0 {
@@ -98,12 +98,12 @@ fn names(dir: &Path) -> BTreeMap<String, u64> {
     entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.metadata().unwrap().ino())).collect()
 }
 
-/// What the store and the source were told before the power went.
+/// Promises made to the store and the source before the power cut.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
-    /// Acknowledged to the source.
+    /// Number of transactions acknowledged to the source.
     synced: u64,
-    /// The store's last durable cut, and where it was.
+    /// The store's last durable cut, and its position.
     cut: u64,
     at: RelayPosition,
 }
@@ -143,7 +143,8 @@ impl Run {
         Ok(())
     }
 
-    /// Two lives of a log: appends, rotations, aborted transactions, cuts, purges, an orderly close, a damage cut back.
+    /// Two lifetimes of a log: appends, rotations, aborted transactions, cuts, purges, a clean close, a truncation
+    /// because of damage.
     fn live(&mut self, options: &RelayOptions) -> Result<(), RelayError> {
         let (mut writer, mut source) = self.connect(options.clone())?;
         for i in 0..9u64 {
@@ -170,11 +171,11 @@ impl Run {
         self.sync(&writer, &source)?;
         self.cut_and_purge(&writer)?;
         self.append(&mut writer, &mut source)?;
-        drop(writer); // as a kill does
+        drop(writer); // like a kill
         if self.checksum == CRC { self.damaged_life(options) } else { Ok(()) }
     }
 
-    /// A life in which a transaction the store lacks is damaged, cut off and fetched again.
+    /// A lifetime in which a transaction that the store lacks is damaged, truncated and fetched again.
     fn damaged_life(&mut self, options: &RelayOptions) -> Result<(), RelayError> {
         let held = gtids(self.told.cut);
         let opened = RelayOptions {
@@ -196,7 +197,7 @@ impl Run {
         bytes[hurt.offset as usize - 60] ^= 1;
         fs::write(&path, bytes).unwrap();
         let damage = writer.shared().find_damage(self.told.at)?.unwrap();
-        // What was acknowledged is damaged from here on: the source is asked again.
+        // From here on acknowledged bytes are damaged: the source is asked again.
         self.told.synced = damage.retrieved_before.count();
         writer.truncate_to(&damage, &held)?;
         let (rotate, fde) = source.headers();
@@ -215,7 +216,7 @@ fn log_position(at: RelayPosition) -> base::LogPosition {
     named(at)
 }
 
-/// One power cut in front of operation `n`. Gives whether it was reached, and what is wrong with what was left.
+/// Cuts the power before operation `n`. Returns whether it was reached, and any error in the remaining folder.
 fn power_cut(n: u64, checksum: ChecksumAlgorithm, skipped: Skipped) -> (bool, Result<(), String>) {
     let dir = folder();
     let durable = Arc::new(Mutex::new(Durable::default()));
@@ -245,11 +246,11 @@ fn power_cut(n: u64, checksum: ChecksumAlgorithm, skipped: Skipped) -> (bool, Re
     (reached, Ok(()))
 }
 
-/// The log is an exact prefix that holds all that was acknowledged, and goes on.
+/// Checks that the log is an exact prefix with all acknowledged transactions, and that it can be continued.
 fn check(run: &Run, options: &RelayOptions) -> Result<(), String> {
     let Told { synced, cut, at } = run.told;
     let resume_at = (cut > 0).then(|| log_position(at));
-    // What a power cut leaves is no damage: nothing is refused.
+    // A power cut leaves no damage: nothing is refused.
     let opened = RelayOptions { executed: executed(cut), resume_at, on_damage: OnDamage::Refuse, ..options.clone() };
     let (writer, found) = RelayLog::open(opened.clone()).map_err(|e| e.to_string())?;
     let kept = found.retrieved.count();

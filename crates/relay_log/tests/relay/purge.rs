@@ -1,4 +1,4 @@
-//! What is purged and what is kept; the space limit; a crash or an error at every step.
+//! Purged and kept files; the space limit; a crash or an error at every step.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ use relay_log::{
 use crate::common::*;
 
 fn purge(shared: &RelayShared, durable: RelayPosition) -> Result<Purged, RelayError> {
-    // As if the store had executed all.
+    // As if the store had executed everything.
     shared.purge(&named(durable), &gtids(1000), Duration::ZERO, SystemTime::now())
 }
 
@@ -41,12 +41,12 @@ fn what_the_cut_passed_goes_and_the_set_stays() {
         let before = numbers(dir.path());
         let purged = purge(&shared, *end).unwrap();
         bytes += purged.bytes;
-        // The file of the transaction behind the cut is the first one kept.
+        // The file of the transaction after the cut is the first one kept.
         let first = ends.get(n + 1).map_or(*all.last().unwrap(), |next| next.file_number);
         assert_eq!(numbers(dir.path())[0], first, "cut at {n}");
         assert_eq!(before.len() - numbers(dir.path()).len(), purged.files.len());
         assert_eq!(purge(&shared, *end).unwrap(), Purged::default());
-        // A store at this cut, or at a later one that the purge knows nothing of, finds its place.
+        // A store at this cut, or at a later one that the purge does not know, finds its position.
         for (m, later) in ends.iter().enumerate().skip(n) {
             let copy = copy_folder(dir.path());
             let executed = if m == 0 { base::GtidSet::new() } else { gtids(m as u64) };
@@ -92,7 +92,7 @@ fn what_a_reader_or_the_clock_still_wants_is_kept() {
     let at = named(end);
     assert_eq!(shared.purge(&at, &gtids(10), day, now).unwrap(), Purged::default());
     assert_eq!(shared.purge(&at, &gtids(10), day, now + day / 2).unwrap(), Purged::default());
-    // A clock that was set back keeps, too.
+    // With a clock that was set back, files are kept too.
     assert_eq!(shared.purge(&at, &gtids(10), day, SystemTime::UNIX_EPOCH).unwrap(), Purged::default());
     assert_eq!(shared.purge(&at, &gtids(10), day, now + day * 2).unwrap().files.len(), all.len() - 4);
     assert_eq!(numbers(dir.path()).len(), 1);
@@ -131,7 +131,7 @@ fn events(bytes: &[u8]) -> Vec<u8> {
     types
 }
 
-/// Fails every operation from the n-th on, as a disk that is gone; counts them.
+/// Fails every operation from the n-th on, like a lost disk; counts them.
 fn failing_from(n: u64) -> (DiskWatch, Arc<AtomicU64>) {
     let count = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&count);
@@ -144,8 +144,8 @@ fn failing_from(n: u64) -> (DiskWatch, Arc<AtomicU64>) {
     (watch, count)
 }
 
-/// Appends, rotates, purges, cuts an open transaction; stops at the first error. Returns how much was acknowledged
-/// (synced) and the last durable cut taken.
+/// Appends, rotates, purges, truncates an open transaction; stops at the first error. Returns how much was acknowledged
+/// (synced) and the last durable cut.
 fn a_run(options: RelayOptions) -> (u64, u64) {
     let (mut synced, mut cut) = (0, 0);
     let mut source = Source::new(CRC);
@@ -185,7 +185,7 @@ fn a_crash_before_any_operation_leaves_a_log_that_goes_on() {
         let options = |dir: &Path| RelayOptions { max_file_bytes: 700, ..options(dir) };
         let (synced, cut) = a_run(RelayOptions { disk_watch: Some(watch), ..options(dir.path()) });
         let done = count.load(Ordering::SeqCst);
-        // What is there now is what a kill leaves. The store is at its last cut.
+        // The folder is now as a kill leaves it. The store is at its last cut.
         let executed = if cut == 0 { base::GtidSet::new() } else { gtids(cut) };
         let (mut writer, found) = RelayLog::open(RelayOptions { executed, ..options(dir.path()) }).unwrap();
         let kept = found.retrieved.count();
@@ -235,7 +235,7 @@ fn a_purge_that_fails_forgets_nothing_and_can_be_repeated() {
         assert_eq!((shared.files(), shared.total_bytes()), (files.clone(), bytes));
         assert_eq!(numbers(dir.path()).len(), files.len());
     }
-    // Deleting fails: they are out of the index, so the next start deletes them.
+    // Deleting fails: the files are no longer in the index, so the next start deletes them.
     *fail.lock().unwrap() = Some(DiskOperation::Remove);
     purge(&shared, end).unwrap_err();
     assert_eq!((shared.files().len(), numbers(dir.path()).len()), (1, files.len()));
@@ -307,10 +307,10 @@ fn the_writer_waits_at_the_limit_until_a_purge() {
         until_waiting(&shared);
         assert_eq!(shared.files().len(), 2, "the full file is closed, so that it can go");
         assert!(!feeding.is_finished());
-        // Nothing is purged by a cut that is not past it; it waits on.
+        // A cut that has not passed the file purges nothing, and the writer continues to wait.
         assert_eq!(purge(&shared, RelayPosition { offset: last.offset - 1, ..last }).unwrap(), Purged::default());
         assert!(shared.space().waiting.is_some());
-        // However young: the limit is the stronger wish.
+        // The age does not matter: the space limit overrides it.
         let purged = shared.purge(&named(last), &gtids(100), Duration::from_secs(1 << 30), SystemTime::now()).unwrap();
         assert_eq!(purged.files, ["relay-bin.000001"]);
         assert_eq!(feeding.join().unwrap().file_number, 2);
@@ -328,7 +328,7 @@ fn a_transaction_above_the_limit_goes_through_alone() {
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(limited(dir.path(), 5000), &source);
     let shared = writer.shared();
-    // In one piece, and in parts: nothing can be purged to make room.
+    // In one piece, and in parts: nothing can be purged to free space.
     let first = source.feed(&mut writer, 50_000);
     std::thread::scope(|scope| {
         let feeding = scope.spawn(|| {
@@ -343,7 +343,7 @@ fn a_transaction_above_the_limit_goes_through_alone() {
         purge(&shared, first).unwrap();
         assert_eq!(feeding.join().unwrap().file_number, 2);
     });
-    // A limit below everything still lets one transaction after the other through.
+    // A limit below any size still lets one transaction after another pass.
     let tiny = folder();
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(limited(tiny.path(), 1), &source);

@@ -1,4 +1,4 @@
-//! Any number of readers: each sees the same log, purges wait for them as agreed, a lost place has a name.
+//! Many readers: each sees the same log, purges wait for them as agreed, a lost place is reported with its file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ fn limited(bytes: u64, age: Duration) -> ReaderOptions {
     ReaderOptions::limited(bytes, age, ReadLimit::Visible)
 }
 
-/// As if the store had executed all up to `durable`, `later` from now.
+/// As if the store had executed everything up to `durable`, `later` from now.
 fn purge(shared: &RelayShared, durable: RelayPosition, later: Duration) -> usize {
     shared.purge(&named(durable), &gtids(1000), ZERO, SystemTime::now() + later).unwrap().files.len()
 }
@@ -74,7 +74,7 @@ fn readers_share_the_buffer_that_was_received() {
         Seen::default().drain(reader);
     }
     source.feed(&mut writer, 5000);
-    // The one that memory is not kept for comes first, or it reads the file.
+    // The reader without kept memory must read first, or it reads the file.
     let (TailItem::Chunk(one), TailItem::Chunk(other)) = (served.next(ZERO).unwrap(), replay.next(ZERO).unwrap())
     else {
         panic!("no chunks");
@@ -115,7 +115,7 @@ fn a_reader_of_what_is_synced_waits_for_the_sync() {
     let dir = folder();
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(RelayOptions { max_file_bytes: 4000, ..options(dir.path()) }, &source);
-    // Memory has more than the reader may be given.
+    // Memory has more than the reader may get.
     let _replay = writer.reader();
     let options = ReaderOptions::limited(u64::MAX, NO_AGE, ReadLimit::Synced);
     let mut reader = RelayReader::open(writer.shared(), options);
@@ -124,12 +124,12 @@ fn a_reader_of_what_is_synced_waits_for_the_sync() {
         for _ in 0..3 {
             source.feed(&mut writer, 700);
         }
-        // The head of a file is synced when it is made, and what is in front of it with the next sync.
+        // The header of a file is synced on creation, and the bytes before it with the next sync.
         seen.drain(&mut reader);
         let before = seen.files.clone();
         let (at, synced) = (reader.position(), writer.sync().synced());
         assert!(at <= synced || at.offset == 4, "{at:?} {synced:?}");
-        // A transaction that is open when its bytes are synced is not shown.
+        // A transaction that is open when its bytes are synced is not visible.
         let open = Source::new(CRC).transaction(900);
         writer.append(open[..500].to_vec(), part(&source)).unwrap();
         let sync = writer.sync();
@@ -226,7 +226,7 @@ fn a_purge_waits_for_the_oldest_reader_that_holds_the_log() {
 #[test]
 fn a_reader_that_is_too_far_behind_loses_its_place_by_name() {
     let an_hour = Duration::from_secs(3600);
-    // Within its limits, by bytes, by age.
+    // Within its limits, by bytes and by age.
     for (bytes, age, lost) in
         [(1 << 20, an_hour, false), (5000, an_hour, true), (1 << 20, Duration::from_secs(60), true)]
     {
@@ -249,7 +249,7 @@ fn a_reader_that_is_too_far_behind_loses_its_place_by_name() {
             let RelayError::PlaceLost { file, offset } = error else { panic!("{error}") };
             assert_eq!((file.as_str(), offset), ("relay-bin.000001", place.offset));
             assert!(matches!(reader.next(ZERO), Err(RelayError::PlaceLost { .. })), "for ever");
-            // What it lost holds nothing; from another start it reads again.
+            // The lost file holds nothing the reader needs; from another start it reads again.
             let start = writer.shared().start_point(&gtids(9), None).unwrap();
             reader.restart_at(&start);
             assert_eq!(transactions(&mut reader), expected(10, 10));
@@ -387,7 +387,7 @@ fn readers_of_a_log_that_was_opened_again_begin_where_they_were() {
     let (mut writer, _) = connected(open(), &source);
     let places: Vec<RelayPosition> = (0..12).map(|_| source.feed(&mut writer, 700)).collect();
     assert!(writer.sync().wait_synced(writer.position(), LONG).unwrap());
-    drop(writer); // as a crash would
+    drop(writer); // like a crash
     let (writer, _) = connected(open(), &source);
     for (n, place) in places.iter().enumerate() {
         let last = n as u64 + 1;

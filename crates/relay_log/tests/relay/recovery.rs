@@ -1,4 +1,4 @@
-//! Torn, flipped, zeroed, deleted, listed wrongly: each folder is mended with a report or refused with a reason.
+//! Torn, flipped, zeroed, deleted, listed wrongly: each folder is repaired with a report or refused with a reason.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::common::*;
 
-/// A log that a crash left behind: `ends` are the ends of its transactions in its one file.
+/// A log after a crash: `ends` are the ends of the transactions in its only file.
 struct Crashed {
     dir: TempDir,
     ends: Vec<u64>,
@@ -48,7 +48,7 @@ fn wait_for_state(dir: &Path, synced: u64) {
 }
 
 fn open(dir: &Path) -> Result<Recovery, RelayError> {
-    // As a look that changes nothing sees it, so it is mended.
+    // A scan that changes nothing must give the same result as the repair.
     let looked = read_only(dir).map(|(seen, recovery)| (seen.files, recovery));
     let opened = RelayLog::open(options(dir)).map(|(_, recovery)| recovery);
     match (&looked, &opened) {
@@ -78,7 +78,7 @@ fn overwrite(dir: &Path, number: u64, offset: u64, bytes: &[u8]) {
     file.write_all_at(bytes, offset).unwrap();
 }
 
-/// Number of whole transactions kept; they are a prefix.
+/// Number of whole transactions kept; checks that they are a prefix.
 fn kept(set: &GtidSet) -> u64 {
     let count = set.count();
     assert_eq!(*set, if count == 0 { GtidSet::new() } else { gtids(count) });
@@ -105,7 +105,7 @@ fn torn_at_every_byte_of_a_transaction() {
         assert_eq!(kept(&found.retrieved), 2);
         assert_eq!(found.files, [(1, before)]);
         assert_eq!(fs::metadata(file_path(dir.path(), 1)).unwrap().len(), before);
-        // Mended: the next start finds nothing to do.
+        // Repaired: the next start finds nothing to do.
         assert_eq!(open(dir.path()).unwrap().truncated, None);
     }
 }
@@ -120,7 +120,7 @@ fn torn_at_every_byte_of_the_head() {
         let found = open(dir.path()).unwrap();
         assert_eq!(kept(&found.retrieved), 0);
         assert!(found.truncated.is_some_and(|cut| cut.from_len == len) || found.files == [(1, len)]);
-        // The log goes on.
+        // The log can be continued.
         let mut source = Source::new(CRC);
         let (mut writer, _) = connected(options(dir.path()), &source);
         source.feed(&mut writer, 10);
@@ -189,7 +189,7 @@ fn a_synced_part_of_an_unfinished_transaction_is_cut_off() {
     let (mut writer, _) = connected(options(dir.path()), &source);
     let whole = source.feed(&mut writer, 30).offset;
     let data = source.transaction(3000);
-    // GTID and BEGIN: appends hold whole events.
+    // GTID and BEGIN: appends contain whole events.
     let event_len = |at: usize| binlog::EventHeader::parse(&data[at..]).unwrap().event_len as usize;
     let len = event_len(0) + event_len(event_len(0));
     let end = writer.append(data[..len].to_vec(), part(&source)).unwrap();
@@ -204,7 +204,7 @@ fn a_synced_part_of_an_unfinished_transaction_is_cut_off() {
 
 #[test]
 fn zeros_in_the_middle_of_unsynced_bytes() {
-    // What a power loss leaves: the length is there, a page in the middle is not.
+    // After a power loss: the length is there, a page in the middle is not.
     let crash = crashed(&mut Source::new(CRC), &[500, 9000, 9000, 9000, 500], 1);
     for page in [crash.ends[2] + 2000, crash.ends[3] - 100, crash.ends[1], crash.ends[5] - 200] {
         let dir = copy_folder(crash.dir.path());
@@ -214,11 +214,11 @@ fn zeros_in_the_middle_of_unsynced_bytes() {
         assert_eq!(kept(&found.retrieved), whole);
         assert_eq!(found.truncated.unwrap().to_len, crash.ends[whole as usize]);
     }
-    // A file that was made longer, but never written.
+    // A file that was extended but never written.
     let dir = copy_folder(crash.dir.path());
     cut_at(dir.path(), crash.ends[5] + 5000);
     assert_eq!(kept(&open(dir.path()).unwrap().retrieved), 5);
-    // Without a state file nothing is known to be synced, and all is verified.
+    // Without a state file nothing is known to be synced, and everything is verified.
     let dir = copy_folder(crash.dir.path());
     fs::remove_file(dir.path().join("relay-log.state")).unwrap();
     overwrite(dir.path(), 1, crash.ends[0] + 300, &[0; 50]);
@@ -246,7 +246,7 @@ fn acknowledged_bytes_without_checksums_are_kept() {
         let end = source.feed(&mut writer, 100);
         writer.sync().request_sync();
         assert!(writer.sync().wait_synced(end, LONG).unwrap());
-        // At this moment the source may be told; at this moment the power may go.
+        // At this moment the source may get an acknowledgement, and the power may be cut.
         let after = copy_folder(dir.path());
         assert_eq!(kept(&open(after.path()).unwrap().retrieved), count);
     }
@@ -276,7 +276,7 @@ fn a_damaged_middle_file_is_refused() {
         assert!(matches!(&error, RelayError::Corrupt { file, .. } if file == "relay-bin.000002"), "{error}");
         assert_eq!(on_disk(dir.path()).len(), on_disk(from.path()).len(), "nothing was touched");
     }
-    // Cut off between two events: only the closing ROTATE is missing.
+    // Truncated between two events: only the closing ROTATE is missing.
     let dir = copy_folder(from.path());
     let closing = parse_all(dir.path()).iter().rfind(|(n, _)| *n == 2).unwrap().1.event_len;
     let file = OpenOptions::new().write(true).open(file_path(dir.path(), 2)).unwrap();
@@ -298,7 +298,7 @@ fn a_shortened_last_file_is_cut_and_reported_even_after_a_clean_stop() {
     let found = open(dir.path()).unwrap();
     assert_eq!(found.truncated.unwrap().from_len, len - 5);
     assert_eq!(kept(&found.retrieved), 11);
-    // Whole transactions gone without a trace but the state file's.
+    // Whole transactions are gone, and only the state file shows it.
     let dir = copy_folder(from.path());
     let before = {
         let copy = copy_folder(dir.path());
@@ -319,20 +319,21 @@ fn missing_and_stray_files() {
         fs::remove_file(file_path(dir.path(), number)).unwrap();
         let error = open(dir.path()).unwrap_err();
         assert!(matches!(&error, RelayError::Missing { file, .. } if file.ends_with(&number.to_string())), "{error}");
-        // Without the index the others tell that it is missing; the first one is told by what the second follows.
+        // Without the index the other files show that it is missing; a missing first file shows in the second one's
+        // GTIDs.
         fs::remove_file(dir.path().join("relay-bin.index")).unwrap();
         if number == 1 {
             let error = RelayLog::open(options(dir.path())).unwrap_err();
             let text = error.to_string();
             assert!(matches!(error, RelayError::Gap { missing, .. } if missing == gtids(3)), "{text}");
-            // A store that holds what stood in it does not miss it.
+            // A store that has its transactions does not need it.
             let found = RelayLog::open(RelayOptions { executed: gtids(3), ..options(dir.path()) }).unwrap().1;
             assert_eq!((kept(&found.retrieved), found.files.len() as u64), (12, count - 1));
             continue;
         }
         assert!(open(dir.path()).is_err());
     }
-    // A file nobody lists is what an interrupted creation or purge leaves.
+    // A file that is not listed is left over from an interrupted creation or purge.
     let dir = copy_folder(from.path());
     fs::write(file_path(dir.path(), count + 1), b"\xfebin").unwrap();
     let (seen, looked) = read_only(dir.path()).unwrap();
@@ -340,7 +341,7 @@ fn missing_and_stray_files() {
     let (_, found) = RelayLog::open(options(dir.path())).unwrap();
     assert_eq!(found.removed, [format!("relay-bin.{:06}", count + 1)]);
     assert_eq!(on_disk(dir.path()).len() as u64, count);
-    // An index that forgot the last file, but the state file has not.
+    // An index without the last file, which the state file names.
     let dir = copy_folder(from.path());
     let index = dir.path().join("relay-bin.index");
     let text = fs::read_to_string(&index).unwrap();
@@ -421,7 +422,7 @@ fn unsynced_rotation_is_cut_back_over_several_files() {
     assert_eq!(found.files.len(), 2);
     assert_eq!(on_disk(dir.path()).len(), 2, "the later files are gone");
     assert_eq!(fs::read_to_string(dir.path().join("relay-bin.index")).unwrap().lines().count(), 2);
-    // And it goes on from there.
+    // The log can be continued from there.
     let kept_before = kept(&found.retrieved);
     let mut again = Source::new(CRC);
     again.last = kept_before;

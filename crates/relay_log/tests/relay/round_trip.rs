@@ -1,4 +1,4 @@
-//! What is appended is what lies on disk, what MySQL's tools read, and what is found again.
+//! Appended bytes equal the bytes on disk, are readable by MySQL's tools, and are found again.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use relay_log::{AppendMeta, Intake, RelayError, RelayFiles, RelayLog, RelayOptio
 
 use crate::common::*;
 
-/// Three files and more, closed cleanly; returns the number of transactions.
+/// Writes at least three files and closes cleanly; returns the number of transactions.
 fn write_some(dir: &std::path::Path, source: &mut Source) -> u64 {
     let options = RelayOptions { max_file_bytes: 4000, ..options(dir) };
     let (mut writer, recovery) = connected(options, source);
@@ -55,7 +55,7 @@ fn appended_events_come_back_from_memory_file_and_restart() {
         assert_eq!(found.last_source_position, Some(source.position()));
         assert_eq!(found.files.len(), files.len());
 
-        // Restart: the first file of the new run is begun by the source's headers.
+        // Restart: the source's headers begin the first file of the new run.
         let (mut writer, again) = RelayLog::open(options(dir.path())).unwrap();
         assert_eq!(again.retrieved, found.retrieved);
         assert_eq!(writer.retrieved(), &gtids(last));
@@ -84,7 +84,7 @@ fn every_file_begins_with_what_its_reader_needs() {
         assert_eq!(types[3], event_type::FORMAT_DESCRIPTION);
         assert!(of_file[..2].iter().all(|h| h.flags & flags::RELAY_LOG != 0 && h.server_id == 77));
         assert_eq!((of_file[2].flags, of_file[2].log_pos, of_file[2].server_id), (flags::ARTIFICIAL, 0, 1));
-        // The first time it is the source's own; repeated it means nothing but the format.
+        // The first one is the source's own; a repeated one announces only the format.
         let expected = if number == &numbers[0] { 0 } else { flags::ARTIFICIAL };
         assert_eq!(of_file[3].flags, expected);
         let last = of_file.last().unwrap();
@@ -105,7 +105,7 @@ fn a_new_checksum_algorithm_begins_a_new_file() {
     plain.last = 1;
     writer.note_source_headers(&rotate, &fde).unwrap();
     plain.feed(&mut writer, 10);
-    // The same again goes into the same file.
+    // The same headers again are written into the same file.
     writer.note_source_headers(&rotate, &fde).unwrap();
     plain.feed(&mut writer, 10);
     writer.close().unwrap();
@@ -137,7 +137,7 @@ fn the_contract_of_append_is_checked() {
 
 const TESTBED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/mysql");
 
-/// Whether the testbed has its programs already; this downloads nothing.
+/// True if the testbed already has its programs; downloads nothing.
 fn testbed_is_there() -> bool {
     let there = Command::new(TESTBED).arg("version").output().is_ok_and(|out| out.status.success());
     if !there {
@@ -146,7 +146,7 @@ fn testbed_is_there() -> bool {
     there
 }
 
-/// The real tool's text of a file it accepts without a word.
+/// Output of the real tool for a file that it accepts without warnings.
 fn mysqlbinlog(file: &std::path::Path) -> String {
     let out =
         Command::new(TESTBED).args(["run", "mysqlbinlog", "--verify-binlog-checksum"]).arg(file).output().unwrap();
@@ -229,7 +229,7 @@ fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
     assert!(text.contains("# 07070707-0707-0707-0707-070707070707:1-") && text.contains(":copied:1-7"), "{text}");
 }
 
-/// One recorded log through a relay log with small files; returns the types of its events.
+/// Writes one recorded log into a relay log with small files; returns the types of its events.
 fn relay_recorded(path: &std::path::Path, dir: &std::path::Path) -> Option<Vec<u8>> {
     let mut file = binlog::reader::BinlogFile::open(path).ok()?;
     let (fde, version, checksum) = {
@@ -277,7 +277,7 @@ fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
         let dir = folder();
         let Some(types) = relay_recorded(&path, dir.path()) else { continue };
         if types.contains(&event_type::FORMAT_DESCRIPTION) {
-            continue; // a relay log itself, with events that look like ours
+            continue; // itself a relay log, with events like ours
         }
         logs += 1;
         let is_ours = |(_, header): &(u64, binlog::EventHeader)| {
@@ -295,7 +295,7 @@ fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
     assert!(logs >= 10, "{logs}");
 }
 
-/// The example in docs/formats.md is the truth.
+/// Checks the example in docs/formats.md.
 #[test]
 fn the_documented_head_is_what_is_written() {
     let dir = folder();
@@ -315,7 +315,7 @@ fn the_documented_head_is_what_is_written() {
     let shown = page.split("```hex\n").nth(1).unwrap().split("\n```").next().unwrap();
     assert_eq!(shown, hex.join("\n"));
     writer.close().unwrap();
-    // The index and the state file, as the page has them.
+    // The index and the state file must match the page.
     assert_eq!(fs::read_to_string(dir.path().join("relay-bin.index")).unwrap(), "./relay-bin.000001\n");
     let state = fs::read_to_string(dir.path().join("relay-log.state")).unwrap();
     let lines: Vec<&str> = state.lines().collect();
@@ -324,7 +324,7 @@ fn the_documented_head_is_what_is_written() {
     let crc = crc32fast::hash(state.split("crc32").next().unwrap().as_bytes());
     assert_eq!(lines[5], format!("crc32 {crc:08x}"));
     assert_eq!(lines.len(), 6);
-    // The page's example of a state file is one.
+    // The page's example of a state file must be valid.
     let example = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
     fs::write(dir.path().join("relay-log.state"), example).unwrap();
     assert!(matches!(
@@ -335,7 +335,7 @@ fn the_documented_head_is_what_is_written() {
     assert_eq!(19 + 8 + closing.len() + 4, 47);
 }
 
-/// The event of a writer, with a position of its own in the header.
+/// A heartbeat event with the given position in its header.
 fn heartbeat(event_type: u8, log_pos: u32, body: &[u8]) -> Vec<u8> {
     let mut writer = BinlogWriter::new(1, NONE, 0);
     writer.event(event_type, 0, |out| out.extend(body));
@@ -363,7 +363,7 @@ fn a_heartbeat_says_how_far_the_source_left_out() {
     assert_eq!(beat(&mut intake, old, 1000, b"binlog.000042"), (true, 1000));
     assert_eq!(beat(&mut intake, old, 1000, b"binlog.000042"), (false, 1000), "once is enough");
     assert_eq!(beat(&mut intake, old, 1000, b""), (false, 1000), "cut off");
-    // Only the second form says so of positions beyond 4 GiB; what comes behind it counts from there.
+    // Only the second form can report positions above 4 GiB; later positions count from there.
     let mut body = b"\x01\x0dbinlog.000042\x02\x09\xfe".to_vec();
     body.extend(((1u64 << 32) + 100).to_le_bytes());
     body.push(0);

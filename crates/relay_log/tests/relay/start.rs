@@ -1,4 +1,4 @@
-//! Beginning at a store's cut: the reader hands out exactly what the store lacks, whatever became of the log.
+//! Start at a store's cut: the reader returns exactly what the store lacks, whatever happened to the log.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
@@ -56,7 +56,7 @@ fn a_hint_that_does_not_hold_is_refused_and_the_right_place_found() {
     let cases = [
         (last(8, 1), "no transaction ends at"),
         (last(8, -1), "no transaction ends at"),
-        (last(8, 75), "no transaction ends at"), // behind the next Gtid event
+        (last(8, 75), "no transaction ends at"), // after the next Gtid event
         (last(7, 0), "is executed already"),
         (last(9, 0), "the store lacks transaction"),
         (ends[19].clone(), "follows transactions that the store lacks"),
@@ -72,7 +72,7 @@ fn a_hint_that_does_not_hold_is_refused_and_the_right_place_found() {
         assert_eq!(start.log_position(), ends[8]);
         assert_eq!(transactions(&mut files.reader_at(&start)), expected(9, 20));
     }
-    // Every offset of a file is either refused or hands out the same transactions.
+    // Every offset of a file is either refused or leads to the same transactions.
     let (mut held, mut refused) = (0, 0);
     for offset in 0..=fs::metadata(file_path(dir.path(), 2)).unwrap().len() {
         let hint = LogPosition { file: "relay-bin.000002".into(), offset };
@@ -92,7 +92,7 @@ fn gtids_with_gaps_and_of_several_sources_are_told_apart() {
         source.feed(&mut writer, 300);
     }
     writer.close().unwrap();
-    // The store holds 1-3, 5 and others: 4 comes first, and 5 comes again.
+    // The store has 1-3, 5 and others: 4 comes first, and 5 comes again.
     let mut held = gtids(3);
     held.add(gtid(5));
     held.add_range(Uuid([9; 16]), Tag::EMPTY, 1, 100);
@@ -103,7 +103,7 @@ fn gtids_with_gaps_and_of_several_sources_are_told_apart() {
 
 #[test]
 fn a_store_ahead_of_the_log_begins_at_its_end_and_the_history_stays_exact() {
-    // The store is at 30, the log lost all behind 20 (unsynced bytes).
+    // The store is at 30, the log has lost everything after 20 (unsynced bytes).
     let (dir, ends) = twenty(CRC);
     let hint = LogPosition { offset: ends[20].offset + 5000, ..ends[20].clone() };
     let options = || RelayOptions { executed: gtids(30), resume_at: Some(hint.clone()), ..options(dir.path()) };
@@ -123,13 +123,13 @@ fn a_store_ahead_of_the_log_begins_at_its_end_and_the_history_stays_exact() {
         expected(31, 31)
     );
     writer.close().unwrap();
-    // Whoever opens it again, with a newer cut or the same: nothing is missing.
+    // Another open with the same or a newer cut finds nothing missing.
     for (cut, rest) in [(30, 31), (31, 32)] {
         let (files, found) = RelayFiles::open_read_only_for(dir.path(), &gtids(cut), None).unwrap();
         assert_eq!(found.retrieved, gtids(31));
         assert_eq!(transactions(&mut files.reader_at(&found.start)), expected(rest, 31));
     }
-    // An older store misses what is neither in it nor in the log.
+    // An older store lacks transactions that are neither in it nor in the log.
     let error = RelayFiles::open_read_only_for(dir.path(), &gtids(25), None).unwrap_err();
     assert!(matches!(&error, RelayError::Corrupt { reason, .. } if reason.contains("PREVIOUS_GTIDS")), "{error}");
 }
@@ -155,7 +155,7 @@ fn a_new_log_behind_a_copy_begins_with_its_set() {
     assert_eq!(binlog::PreviousGtids::parse(body).unwrap().set, gtids(500));
     let (_, found) = RelayLog::open(options()).unwrap();
     assert_eq!((found.retrieved, found.start.kind), (gtids(501), StartKind::Beginning));
-    // A store that is empty (or another) cannot use it.
+    // A store that is empty, or a different one, cannot use it.
     let error = RelayLog::open(RelayOptions { executed: gtids(400), ..options() }).unwrap_err();
     assert!(matches!(&error, RelayError::Gap { file, .. } if file == "relay-bin.000001"), "{error}");
     assert!(error.to_string().contains(":401-500. To go on:"), "{error}");
@@ -191,7 +191,7 @@ fn a_reader_inside_a_file_goes_on_with_what_arrives() {
     }
 }
 
-/// Transactions without GTIDs, as old log files hold them.
+/// Transactions without GTIDs, as in old log files.
 fn feed_anonymous(source: &Source, writer: &mut RelayWriter, out: &mut BinlogWriter) -> RelayPosition {
     let event = GtidEvent::new(None, 0, 1);
     out.transaction(&event, |writer| {
@@ -224,12 +224,12 @@ fn without_gtids_the_position_is_the_truth() {
     }
     let (start, files) = start_of(dir.path(), &none, None).unwrap();
     assert_eq!((start.kind, transactions(&mut files.reader_at(&start)).len()), (StartKind::Beginning, 10));
-    // Some GTIDs executed do not help to find one that has none.
+    // Executed GTIDs do not help to find a transaction without one.
     let mut executed = GtidSet::new();
     executed.add(gtid(1));
     let hint = LogPosition { offset: ends[3].offset + 1, ..ends[3].clone() };
     assert!(matches!(start_of(dir.path(), &executed, Some(&hint)), Err(RelayError::StartLost { .. })));
-    // A log thrown away does not come back under the same names: an old position stays unknown.
+    // A deleted log does not reuse its file names: an old position stays unknown.
     for number in on_disk(dir.path()).into_keys() {
         fs::remove_file(file_path(dir.path(), number)).unwrap();
     }
@@ -243,7 +243,7 @@ fn without_gtids_the_position_is_the_truth() {
 
 #[test]
 fn a_start_in_unsynced_bytes_survives_their_loss() {
-    // Random cuts: the store's cut is anywhere, the crash leaves any part of the log behind the synced part.
+    // Random cuts: the store's cut is anywhere, and the crash leaves any part of the log after the synced part.
     let mut seed = 20_261_121u64;
     let mut next = move |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

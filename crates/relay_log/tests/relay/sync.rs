@@ -74,7 +74,7 @@ fn a_cut_takes_the_synced_position_back() {
     assert!(claimed <= whole.offset, "{state}");
 }
 
-/// Found by power cuts: the state file was not written when the file that needs it was no longer the current one.
+/// Found by power cuts: the state file was not written if the file that needs it was no longer the current one.
 #[test]
 fn a_file_without_checksums_is_trusted_when_the_next_one_is_synced() {
     let dir = folder();
@@ -91,13 +91,13 @@ fn a_file_without_checksums_is_trusted_when_the_next_one_is_synced() {
     assert_eq!(end.file_number, 2);
     writer.sync().request_sync();
     assert!(writer.sync().wait_synced(end, LONG).unwrap());
-    // As a kill leaves it.
+    // As after a kill.
     drop(writer);
     let (_, recovery) = read_only(dir.path()).unwrap();
     assert_eq!((recovery.retrieved, recovery.truncated), (gtids(4), None));
 }
 
-/// Run by the next test, in a process of its own with the fail point set.
+/// Run by the next test in its own process with the fail point set.
 #[test]
 #[ignore = "needs SLIPSTREAM_FAILPOINT"]
 fn child_with_a_delayed_sync() {

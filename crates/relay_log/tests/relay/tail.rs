@@ -1,4 +1,4 @@
-//! The reader: the same bytes from memory and from files, at any pace, with cuts in between.
+//! The reader: the same bytes from memory and from files, at any pace, with truncations in between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn a_slow_reader_goes_from_memory_to_file_and_back() {
             source.feed(&mut writer, (i as usize * 531 + round as usize * 77) % 3000);
         }
         if round % 2 == 0 {
-            // A few only, so that it falls behind what memory holds.
+            // Only a few, so that it falls behind the kept memory.
             for _ in 0..3 {
                 seen.take(tail.next(ZERO).unwrap());
             }
@@ -94,7 +94,7 @@ fn a_small_open_transaction_is_not_shown() {
         assert_eq!(on_disk(dir.path()), before);
         seen.drain(&mut tail);
     }
-    // In two parts it comes as two chunks once it is whole.
+    // Appended in two parts, it arrives as two chunks once it is whole.
     let data = source.transaction(100_000);
     let hot = seen.hot;
     writer.append(data[..70].to_vec(), part(&source)).unwrap();
@@ -125,7 +125,7 @@ fn a_huge_open_transaction_is_not_shown_before_it_is_whole() {
         seen.drain(&mut tail);
         assert_eq!(seen.files[&1].len(), whole);
         writer.abort_partial().unwrap().unwrap();
-        // What comes after the cut is longer than what was cut: the reader must not take it for the rest.
+        // The bytes after the truncation are longer than those removed: the reader must not take them for the rest.
         let data = source.transaction(19 << 20);
         let meta =
             AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };

@@ -1,4 +1,4 @@
-//! What this half writes is read by the client's half, and the other way round.
+//! The client side parses what the server side writes, and the reverse.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn written(put: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// The payloads of packets that a client receives, from sequence id 1 on.
+/// Payloads of the packets that a client receives, from sequence id 1.
 fn payloads(out: &[u8]) -> Vec<Vec<u8>> {
     let mut buffer = PacketBuffer::new(MAX_PAYLOAD_LEN);
     buffer.expect_sequence(1);
@@ -112,7 +112,7 @@ fn a_client_that_wants_tls_says_so_first() {
     let out = written(|out| login.ssl_request(out));
     let LoginRequest::WantsTls(request) = LoginRequest::parse(&out).unwrap() else { panic!("no login yet") };
     assert_eq!((request.capabilities, request.collation, request.packet_bytes_max), (capabilities, 45, 1 << 30));
-    // Without the bit a login is cut short there, and a little more is a login that is cut short.
+    // Without the capability bit a login ends there, and a few more bytes are a truncated login.
     assert!(
         LoginRequest::parse(&written(|out| Login { capabilities: capability::PROTOCOL_41, ..login }.ssl_request(out)))
             .is_err()
@@ -172,14 +172,14 @@ fn parameters_come_as_they_were_given() {
         [Value::Null, Value::Int(-2), Value::UInt(u64::MAX), Value::Double(0.5), Value::Bytes(b"ab")].map(Some);
     assert_eq!(bound.values, wanted);
     assert!(sent.params(4, &[], &|_| false).is_err() && sent.params(6, &[], &|_| false).is_err());
-    // A second execution without types has those of the first.
+    // A second execution without types uses those of the first.
     let mut again = bytes[..10].to_vec();
     again.extend_from_slice(&[0b11101, 0]);
     again.extend_from_slice(&5i64.to_le_bytes());
     let values = execute(&again, 0).params(5, &bound.types, &|_| false).unwrap().values;
     assert_eq!(values, [Value::Null, Value::Int(5), Value::Null, Value::Null, Value::Null].map(Some));
     assert!(execute(&again, 0).params(5, &[], &|_| false).is_err(), "of what type?");
-    // What came as long data is not in the packet.
+    // Values sent as long data are not in the packet.
     let mut long = written(|out| command::put_execute(out, 7, &[Param::Int(1), Param::Bytes(b"")]));
     long.pop();
     assert_eq!(execute(&long, 0).params(2, &[], &|index| index == 1).unwrap().values, [Some(Value::Int(1)), None]);
@@ -190,7 +190,7 @@ fn parameters_come_as_they_were_given() {
 #[test]
 fn attributes_go_with_queries_and_executions() {
     let capabilities = capability::QUERY_ATTRIBUTES;
-    // One attribute, of type VAR_STRING and named a.
+    // One attribute of type VAR_STRING, named a.
     let mut bytes = b"\x03\x01\x01\0\x01\xfd\0\x01a\x02hiSELECT 1".to_vec();
     let ClientCommand::Query(query) = ClientCommand::parse(&bytes, capabilities).unwrap() else { panic!() };
     assert_eq!((query.sql, &query.attributes.values[..]), (&b"SELECT 1"[..], &[Some(Value::Bytes(b"hi"))][..]));
@@ -198,7 +198,7 @@ fn attributes_go_with_queries_and_executions() {
     bytes = b"\x03\0\x01SELECT 1".to_vec();
     let ClientCommand::Query(query) = ClientCommand::parse(&bytes, capabilities).unwrap() else { panic!() };
     assert_eq!((query.sql, query.attributes), (&b"SELECT 1"[..], BoundParams::default()));
-    // One placeholder, and one attribute behind it.
+    // One placeholder, followed by one attribute.
     let mut bytes = b"\x17\x07\0\0\0\x08\x01\0\0\0\x02\0\x01".to_vec();
     bytes.extend_from_slice(b"\x08\0\0\xfd\0\x01a");
     bytes.extend_from_slice(&9i64.to_le_bytes());
@@ -341,7 +341,7 @@ const TEXT: ColumnForm = ColumnForm { value: ValueType { code: type_code::VAR_ST
 
 #[test]
 fn a_client_out_of_order_is_refused() {
-    // Not even what would be an ERR packet of a server.
+    // Not even the bytes of a server's ERR packet.
     for packet in [&b"\x01\0\0\x01\x0e"[..], b"\x01\0\0\x03\xff"] {
         let mut stream = ServerStream::new(1 << 20);
         stream.await_command();
@@ -362,7 +362,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(any::<u8>(), 240..300)]
 }
 
-/// A column, and a value that it holds; texts by their place in a list.
+/// A column and a value that fits it; texts by their index in a list.
 fn cell() -> impl Strategy<Value = (ValueType, Option<Cell>)> {
     let integers = prop_oneof![
         Just((type_code::TINY, 8u32)),
