@@ -196,6 +196,7 @@ impl RelayReader {
                 Found::Item(item) => return Ok(item),
                 Found::Read { name, len, truncations } => (name, len, truncations),
             };
+            // Read without the lock; the count of truncations tells afterwards whether the bytes are still in the log.
             let read = self.read(len);
             let mut state = self.shared.lock();
             if state.truncations != truncations {
@@ -207,6 +208,7 @@ impl RelayReader {
                 Err(_) if state.is_gone(self.position) => return Err(self.place_lost()),
                 Err(error) => return Err(error),
             };
+            // The state says that these bytes are written, and the log was not truncated meanwhile.
             if data.len() < len {
                 let end = self.position.offset + data.len() as u64;
                 return Err(RelayError::corrupt(&name, end, "the file was cut off by someone else"));
@@ -224,6 +226,7 @@ impl RelayReader {
         }
     }
 
+    /// Waits until there is an item or a range to read; `Idle` at the deadline.
     fn find(&mut self, deadline: Instant) -> Result<Found, RelayError> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
@@ -249,6 +252,7 @@ impl RelayReader {
 
     /// What the log holds at the reader's position; None if the reader must wait.
     fn look(&mut self, state: &mut Shared) -> Result<Option<Found>, RelayError> {
+        // The reader was opened before the first file existed.
         if self.position.file_number == 0
             && let Some(first) = state.files.front()
         {
@@ -317,6 +321,7 @@ impl RelayReader {
         RelayError::PlaceLost { file: file_name(self.position.file_number), offset: self.position.offset }
     }
 
+    /// Reads `len` bytes of the file at the position; fewer if the file ends before.
     fn read(&mut self, len: usize) -> Result<Vec<u8>, RelayError> {
         let number = self.position.file_number;
         let path = self.shared.path(number);

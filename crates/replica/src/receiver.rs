@@ -174,6 +174,7 @@ impl Receiver {
         }
     }
 
+    /// Receives from a server, and reconnects with growing pauses after each failure that a retry may fix.
     fn follow(&mut self, options: &ConnectOptions, mut first: Option<Box<Connection>>) -> Result<(), Failure> {
         let mut pause = RETRY_FIRST;
         let mut attempts = 0u64;
@@ -191,6 +192,7 @@ impl Receiver {
                 Trouble::Fatal(failure) => return Err(failure),
                 Trouble::Again(failure) => failure,
             };
+            // The connection brought events, so this is a new failure and not a further attempt.
             if self.intake.taken().1 > received_before {
                 (pause, attempts) = (RETRY_FIRST, 0);
             }
@@ -257,6 +259,7 @@ impl Receiver {
         Ok(connection)
     }
 
+    /// Receives over one connection until it fails or the replica stops.
     fn session(&mut self, options: &ConnectOptions, ready: Option<Box<Connection>>) -> Result<(), Trouble> {
         let retrieved = self.intake.writer().retrieved().clone();
         let connection = match ready {
@@ -297,6 +300,8 @@ impl Receiver {
         result
     }
 
+    /// Stores events as they arrive. Appends and acknowledges when nothing is buffered, so that a busy source's
+    /// transactions share a write and a sync.
     fn receive(&mut self, stream: &mut DumpStream) -> Result<(), Trouble> {
         let mut ack: Option<LogPosition> = None;
         loop {
@@ -350,6 +355,7 @@ impl Receiver {
         Ok(())
     }
 
+    /// Updates the figures for status.
     fn note_progress(&mut self) {
         let (now, taken_bytes) = (now_us(), self.intake.taken().1);
         let bytes = taken_bytes.saturating_sub(std::mem::replace(&mut self.counted_bytes, taken_bytes));

@@ -308,9 +308,11 @@ impl TableCopy<'_> {
             let began = Instant::now();
             let now = copier.look(self.stop)?;
             self.advance(copier, side, &mut follower, &now, &track)?;
+            // After a long pass replay is far ahead again: catch up first, so that it is held only briefly.
             if began.elapsed() > CLOSE {
                 continue;
             }
+            // Until replay has passed the copy's GTID set, the copied rows are ahead of the other tables.
             if !copied.is_subset_of(&now.executed) {
                 if said.elapsed() >= SAY_EVERY {
                     said = Instant::now();
@@ -323,6 +325,7 @@ impl TableCopy<'_> {
             let asked = Instant::now();
             let held = copier.hold(self.stop)?;
             let advanced = self.advance(copier, side, &mut follower, &held, &track);
+            // Not caught up in time: release replay, then return the error or try again.
             if advanced.is_err() || !settled(&track, asked + HELD_MAX) {
                 copier.release(self.stop)?;
                 advanced?;
@@ -333,6 +336,7 @@ impl TableCopy<'_> {
                 return Err(unfit(&reason));
             }
             let Ok(number) = copier.switch(def, self.stop) else {
+                // Refused because the replica ends, or because replay was no longer held: nothing was switched.
                 if self.stop.load(Ordering::Acquire) {
                     return Err(Refused.into());
                 }
@@ -388,6 +392,7 @@ impl TableCopy<'_> {
         }
     }
 
+    /// Requests cuts until one that contains the switch, with sequence number `number`, is durable.
     fn wait_durable(&self, number: u64) -> Result<(), Ended> {
         while self.pipeline.store.last_cut() < number {
             if self.stop.load(Ordering::Acquire) || self.pipeline.failure().is_some() {

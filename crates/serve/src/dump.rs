@@ -138,6 +138,8 @@ impl<'s, 'a> Dump<'s, 'a> {
         Ok(Ok(()))
     }
 
+    /// Sends one file from offset `from`. `next` is the name of the file that follows in this dump, `executed` the
+    /// replica's GTID set.
     fn send_file(
         &mut self,
         file: &LogFile,
@@ -148,6 +150,7 @@ impl<'s, 'a> Dump<'s, 'a> {
     ) -> Result<()> {
         self.send_place(file.name.as_bytes(), from);
         let mut reader = BinlogFile::open(&file.path)?.without_verification();
+        // A dump from inside the file needs the file's format description first.
         if from > 4 {
             if let Some(format) = reader.next_event()? {
                 self.send_format(format.bytes, true, format.checksum);
@@ -164,6 +167,7 @@ impl<'s, 'a> Dump<'s, 'a> {
                 left_out = executed.is_some_and(has);
             }
             let ends_file = matches!(event.header.event_type, event_type::ROTATE | event_type::STOP);
+            // The event that ends the file is sent even after a skipped transaction.
             if left_out && !ends_file {
                 (self.position, behind_left_out) = (end, true);
                 continue;
