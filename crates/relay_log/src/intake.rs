@@ -133,6 +133,7 @@ impl Intake {
         if header.log_pos != 0 {
             self.file.offset = unwrap_position(self.file.offset, header.log_pos);
         }
+        // No transaction is open now, so a reader may begin after these bytes.
         if step.transaction_ends || !self.tracker.in_transaction() {
             self.whole = self.buffer.len();
             self.whole_at.clone_from(&self.file);
@@ -144,6 +145,7 @@ impl Intake {
                 self.append_whole(Next::Append)?;
             }
         } else if self.buffer.len() - self.whole >= PART_BYTES {
+            // Do not collect a huge transaction in memory.
             self.append_whole(Next::Append)?;
             self.flush_part()?;
         }
@@ -151,6 +153,7 @@ impl Intake {
     }
 
     fn note_rotate(&mut self, event: &[u8]) -> Result<(), RelayError> {
+        // The ROTATE precedes the FORMAT_DESCRIPTION, so only the bytes tell whether it has a checksum.
         let checksum = if verify_checksum(event) { ChecksumAlgorithm::Crc32 } else { ChecksumAlgorithm::None };
         let rotate = event_body(event, checksum).and_then(Rotate::parse).map_err(|e| RelayError::Boundary(e.into()))?;
         self.flush()?;

@@ -102,6 +102,7 @@ impl Opening<'_> {
             Err(error) => return Ok(Err(error)),
         };
         let plan = copy.plan();
+        // Marked before anything is stored: after a crash the next start removes all of it.
         initial_copy::mark(self.folder, &plan.executed)?;
         let start = Recovered {
             sequence: 0,
@@ -123,6 +124,7 @@ impl Opening<'_> {
                 Ok(Ok(opened))
             }
             Err(failure) => {
+                // End the receiver before its relay log is removed.
                 opened.link.stopping.store(true, Ordering::Release);
                 opened.relay.end_space_wait();
                 if let Some(interrupter) = &opened.link.lock().interrupter {

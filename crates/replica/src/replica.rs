@@ -368,6 +368,7 @@ impl Replica {
         }
     }
 
+    /// Logs the end of recovery, skipped transactions, and when a copy without a lock becomes consistent.
     fn tell_the_log(&self) {
         if !self.recovery_said.load(Ordering::Relaxed) {
             let visible = self.pipeline.store.visibility().current();

@@ -85,6 +85,7 @@ impl Replica {
         let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
         let current_us = match (link.connection, state) {
             (ConnectionState::Connected | ConnectionState::Files, ReplayState::CaughtUp) => Some(0),
+            // Without a connection, the end of the relay log says nothing about the lag to the source.
             (_, ReplayState::CaughtUp) => None,
             (_, ReplayState::Failed | ReplayState::Stopping | ReplayState::Stopped) => None,
             _ => self

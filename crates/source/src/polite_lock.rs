@@ -106,6 +106,7 @@ pub fn exec_within(connection: &mut Connection, beside: &mut Connection, sql: &s
             }
         });
         let outcome = connection.exec(sql);
+        // Wakes the killing thread, which then ends without a kill.
         drop(done);
         outcome
     });
