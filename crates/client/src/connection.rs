@@ -110,13 +110,13 @@ impl ResultSet {
 #[derive(Debug, Clone)]
 pub struct Statement {
     id: u32,
-    /// Number of placeholders.
+    /// Number of placeholders, which is the number of parameters to pass.
     pub parameters: usize,
     /// Columns of its rows at the time of preparation.
     pub columns: Vec<Column>,
 }
 
-/// A logged-in connection.
+/// A logged-in connection. After an I/O or protocol error it is broken, see [`Connection::is_broken`].
 pub struct Connection {
     stream: Stream,
     input: PacketBuffer,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::option_file::OptionFile;
 use crate::{ClientError, Result};
 
-/// MySQL's `--ssl-mode`.
+/// TLS use and certificate checks, as MySQL's `--ssl-mode`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SslMode {
     /// No TLS.
@@ -48,7 +48,7 @@ impl FromStr for SslMode {
 pub struct ConnectOptions {
     /// Host name or address.
     pub host: String,
-    /// TCP port.
+    /// TCP port, unused with a unix socket.
     pub port: u16,
     /// Path of a unix socket, used instead of host and port.
     pub socket: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub struct ConnectOptions {
     pub connect_timeout: Duration,
     /// Time limit for a single read or write; `None` waits for ever.
     pub read_timeout: Option<Duration>,
-    /// Default database.
+    /// Default database of the session.
     pub database: Option<String>,
     /// Allow several statements in one query.
     pub multi_statements: bool,

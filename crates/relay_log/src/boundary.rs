@@ -46,9 +46,9 @@ pub enum BoundaryError {
     /// A new transaction or file begins before the last transaction ended.
     #[error("{event} event inside an open transaction{}", open.map(|gtid| format!(" ({gtid})")).unwrap_or_default())]
     InsideTransaction {
-        /// The event's name.
+        /// MySQL's name of the event type.
         event: &'static str,
-        /// The open transaction.
+        /// GTID of the open transaction; None if it is anonymous.
         open: Option<Gtid>,
     },
 }

@@ -21,7 +21,7 @@ use crate::{RelayError, RelayPosition, TruncateReport};
 /// A place in a file whose bytes are not those that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// File name.
+    /// Name of the damaged or missing file.
     pub file: String,
     /// Offset of the first byte of the bad event; 0 if the file is missing.
     pub offset: u64,

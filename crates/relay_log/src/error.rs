@@ -11,7 +11,7 @@ pub enum RelayError {
     /// An operation of the operating system failed.
     #[error("relay log: cannot {action} {path}: {error}", path = path.display())]
     Io {
-        /// The failed operation.
+        /// The failed operation as a verb, e.g. `open`.
         action: &'static str,
         /// File or folder of the operation.
         path: PathBuf,
@@ -23,7 +23,7 @@ pub enum RelayError {
     /// The disk is full; the last file was truncated to its last whole transaction and is valid.
     #[error("relay log: disk full: cannot {action} {path}: free space there, then start again", path = path.display())]
     DiskFull {
-        /// The failed operation.
+        /// The failed operation as a verb, e.g. `write`.
         action: &'static str,
         /// File or folder of the operation.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum RelayError {
          relay-bin.* file and relay-log.state from its relay log folder, start again; the source sends the log again"
     )]
     Corrupt {
-        /// File name.
+        /// Name of the damaged file.
         file: String,
         /// Offset in the file, in bytes.
         offset: u64,
@@ -47,7 +47,7 @@ pub enum RelayError {
          relay-bin.* file and relay-log.state from its relay log folder and start again; the source sends the log again"
     )]
     Missing {
-        /// File name.
+        /// Name of the missing file.
         file: String,
         /// Source of the name: `relay-bin.index`, `relay-log.state` or the next file's number.
         named_by: &'static str,
@@ -98,7 +98,7 @@ pub enum RelayError {
          folder"
     )]
     StartLost {
-        /// The store's position.
+        /// The store's position, as named on open.
         hint: LogPosition,
         /// Why the position is invalid, and why nothing else can replace it.
         reason: String,

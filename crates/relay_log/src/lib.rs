@@ -149,7 +149,7 @@ pub struct RelayPosition {
 /// A truncation made when the log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TruncateReport {
-    /// File name.
+    /// Name of the truncated file.
     pub file: String,
     /// Length in bytes before (later files were deleted).
     pub from_len: u64,
@@ -206,7 +206,7 @@ pub struct Purged {
 pub struct SpaceStatus {
     /// Bytes in all files.
     pub used_bytes: u64,
-    /// [`RelayOptions::space_limit_bytes`].
+    /// The limit in bytes, see [`RelayOptions::space_limit_bytes`]; 0: none.
     pub limit_bytes: u64,
     /// How long the writer has waited for a purge; None if it does not wait. Only a cut makes a purge possible, so the
     /// component that takes cuts takes one if this is set.
@@ -243,7 +243,7 @@ pub struct Chunk {
 /// Result of [`RelayReader::next`].
 #[derive(Clone, Debug)]
 pub enum TailItem {
-    /// The next bytes.
+    /// The next bytes of the log.
     Chunk(Chunk),
     /// End of a file; the next file follows from offset 4.
     EndOfFile {

@@ -17,7 +17,7 @@ const INDEX: &str = "relay-bin.index";
 /// An index above this is not ours: a line takes 19 bytes, so this is half a million files.
 const INDEX_BYTES_MAX: u64 = 10 << 20;
 
-/// `relay-bin.000001`
+/// Name of the file with this number, e.g. `relay-bin.000001`.
 pub fn file_name(number: u64) -> String {
     format!("{PREFIX}{number:06}")
 }

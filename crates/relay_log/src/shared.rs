@@ -35,7 +35,7 @@ const _: () = assert!(SPARE_BYTES_MAX >= READ_CHUNK_BYTES, "the buffer of a read
 pub(crate) struct FileEntry {
     pub number: u64,
     pub name: Arc<str>,
-    /// Bytes written.
+    /// Length in bytes, as written so far.
     pub len: u64,
     /// End of the last whole transaction, or of a control event after it.
     pub committed: u64,
@@ -249,7 +249,7 @@ pub struct RelayShared {
     pub(crate) space_condvar: Condvar,
 }
 
-/// See [`RelayShared::lock_index`].
+/// Guard that blocks purges, see [`RelayShared::lock_index`].
 pub(crate) type IndexLock<'a> = MutexGuard<'a, ()>;
 
 fn unpoisoned<'a, T>(result: LockResult<MutexGuard<'a, T>>) -> MutexGuard<'a, T> {

@@ -97,7 +97,7 @@ pub struct Failure {
     pub exit: Exit,
     /// Sentence for the user, with position and GTID if it concerns the log. Never contains a password.
     pub text: String,
-    /// MySQL's error number.
+    /// MySQL's error number, e.g. 1236; None if MySQL has none for it.
     pub number: Option<u32>,
     /// The command that continues.
     pub hint: Option<String>,

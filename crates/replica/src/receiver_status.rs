@@ -16,11 +16,11 @@ use crate::failure::error_report;
 pub(crate) struct SourceFacts {
     /// `version` of the source.
     pub version: String,
-    /// server_id.
+    /// The source's server_id.
     pub server_id: u32,
-    /// server_uuid.
+    /// The source's server_uuid as text.
     pub server_uuid: String,
-    /// lower_case_table_names.
+    /// The source's lower_case_table_names: 0, 1 or 2.
     pub lower_case_table_names: u8,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct LinkState {
     pub received_transactions: u64,
     /// Time of the last comparison of the clocks, µs.
     pub clock_measured_us: u64,
-    /// The last error.
+    /// The last error, for status.
     pub last_error: Option<ErrorReport>,
     /// Failure that ended the receiver for good.
     pub failure: Option<Failure>,

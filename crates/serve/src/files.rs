@@ -67,7 +67,7 @@ impl LogFiles {
         }
     }
 
-    /// Human-readable description.
+    /// Describes the log in the line that announces the server.
     pub(crate) fn about(&self) -> String {
         match self {
             LogFiles::Recorded(log) => log.about(),
@@ -84,7 +84,7 @@ pub(crate) fn opens(event_type: u8) -> bool {
     matches!(event_type, event_type::GTID | event_type::ANONYMOUS_GTID | event_type::GTID_TAGGED)
 }
 
-/// One file.
+/// One file of a recorded log.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     pub path: PathBuf,

@@ -34,7 +34,7 @@ const COMMAND_BYTES_MAX: usize = 64 << 20;
 /// How long one read or write may block before `stop` is checked.
 pub(super) const BLOCK: Duration = Duration::from_millis(100);
 
-/// A connection.
+/// A connection of one client.
 pub(super) struct Session<'a> {
     pub shared: &'a Shared<'a>,
     pub stream: TcpStream,

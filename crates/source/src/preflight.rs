@@ -23,11 +23,11 @@ const CLOCK_ROUNDS: u32 = 7;
 /// Our identity and the transactions that we have.
 #[derive(Debug, Clone, Copy)]
 pub struct PreflightInput<'a> {
-    /// Our server id.
+    /// Our server id, which must differ from the source's and its replicas'.
     pub server_id: u32,
     /// Our uuid, so that an earlier connection of ours does not count as another replica.
     pub uuid: Option<Uuid>,
-    /// GTIDs replayed.
+    /// GTIDs already replayed.
     pub executed: &'a GtidSet,
     /// GTIDs in the relay log.
     pub retrieved: &'a GtidSet,
@@ -52,7 +52,7 @@ pub struct SourceFacts {
     pub version: String,
     /// `@@server_uuid`; `None` for MariaDB.
     pub server_uuid: Option<Uuid>,
-    /// `@@server_id`.
+    /// The source's `@@server_id`.
     pub server_id: u32,
     /// 0: names compare as written; 1: stored in lower case; 2: compared in lower case.
     pub lower_case_table_names: u8,

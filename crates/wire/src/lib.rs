@@ -58,7 +58,7 @@ pub enum WireError {
     /// The protocol version is not 10.
     #[error("protocol version {version} is not supported (10 is)")]
     ProtocolVersion {
-        /// The version byte.
+        /// The version byte of the greeting.
         version: u8,
     },
     /// The server requests an authentication plugin that we do not support.

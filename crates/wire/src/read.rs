@@ -24,7 +24,7 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
-    /// Reads `len` bytes.
+    /// Reads the next `len` bytes.
     #[inline]
     pub fn take(&mut self, len: usize, what: &'static str) -> Result<&'a [u8]> {
         let (head, tail) = self.bytes.split_at_checked(len).ok_or(WireError::Truncated { what })?;
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// Reads one byte.
+    /// Reads one byte as an integer.
     #[inline]
     pub fn u8(&mut self, what: &'static str) -> Result<u8> {
         Ok(u8::from_le_bytes(self.array(what)?))

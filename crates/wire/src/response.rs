@@ -22,7 +22,7 @@ pub struct OkPacket {
     pub affected_rows: u64,
     /// The generated AUTO_INCREMENT value, or 0.
     pub last_insert_id: u64,
-    /// Bits of [`status`].
+    /// Status bits, see [`status`].
     pub status: u16,
     /// Number of warnings.
     pub warnings: u16,
@@ -124,7 +124,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Parses the packet.
+    /// Parses the first packet of an answer; fails for anything but OK, ERR or a column count.
     pub fn parse(payload: &[u8]) -> Result<Self> {
         match payload.first() {
             Some(0x00) => OkPacket::parse(payload).map(Answer::Ok),
@@ -217,7 +217,7 @@ pub struct PrepareOk {
 }
 
 impl PrepareOk {
-    /// Parses the packet.
+    /// Parses the OK packet of COM_STMT_PREPARE.
     pub fn parse(payload: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(payload);
         if reader.u8("prepare answer")? != 0 {

@@ -51,7 +51,7 @@ pub enum Param<'a> {
     Int(i64),
     /// An unsigned integer.
     UInt(u64),
-    /// A double.
+    /// A double, sent as 8 bytes.
     Double(f64),
     /// Text, a date, a decimal, or bytes: the server converts it like a string literal.
     Bytes(&'a [u8]),
@@ -156,7 +156,7 @@ pub struct DateTime {
     pub micros: u32,
 }
 
-/// TIME.
+/// TIME, with a sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Time {

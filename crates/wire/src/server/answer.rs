@@ -22,7 +22,7 @@ pub struct ServerOk<'a> {
     pub affected_rows: u64,
     /// The generated AUTO_INCREMENT value, or 0.
     pub last_insert_id: u64,
-    /// Bits of [`status`].
+    /// Status bits, see [`status`].
     pub status: u16,
     /// Number of warnings.
     pub warnings: u16,
