@@ -122,7 +122,7 @@ pub(crate) fn from_unicode_or_question_marks(text: &str, charset: &str) -> Resul
 /// Converts text from one character set to another. Bytes from or to binary are copied as they are.
 pub(crate) fn convert(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {
     let from = if from == "utf8" { "utf8mb3" } else { from };
-    // The server fills bytes that are no whole characters up with zeros, which is not repeated here.
+    // The server pads bytes that are not whole characters with zeros, which is not reproduced here.
     let unit = match to {
         "ucs2" | "utf16" | "utf16le" => 2,
         "utf32" => 4,

@@ -449,7 +449,8 @@ fn bit(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     Some(value.to_be_bytes().get(8 - usize::from(ty.meta.div_ceil(8))..)?.to_vec())
 }
 
-/// Text converted to the column's character set. SHOW CREATE TABLE writes what it cannot spell as its bytes (`0xF09F9880`).
+/// Text converted to the column's character set. SHOW CREATE TABLE writes text that it cannot spell as its bytes
+/// (`0xF09F9880`).
 fn member_text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let charset = charset::by_id(ty.collation)?.charset;
     match literal {

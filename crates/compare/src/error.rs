@@ -12,7 +12,7 @@ pub enum CompareError {
     Server {
         /// Address of the server.
         server: String,
-        /// What happened.
+        /// Error from the server.
         error: ClientError,
     },
     /// The read lock could not be acquired.
@@ -127,7 +127,7 @@ impl CompareError {
     }
 }
 
-/// Says which server an error came from.
+/// Adds the server's address to an error.
 pub(crate) fn at_server<T>(server: &str, result: client::Result<T>) -> Result<T, CompareError> {
     result.map_err(|error| CompareError::Server { server: server.to_string(), error })
 }

@@ -67,7 +67,7 @@ impl Default for VerifyOptions {
     }
 }
 
-/// Publishing goes on when this goes, however that happens.
+/// Resumes publishing when dropped, however that happens.
 struct Held<'a>(&'a dyn WatermarkHold);
 
 impl<'a> Held<'a> {

@@ -61,7 +61,8 @@ fn text(result: &ResultSet, row: usize, column: usize) -> String {
 }
 
 impl Listing {
-    /// Asks. Tables whose last DDL was at `moment` (a server's `NOW()`, empty: its present time) or later are fresh.
+    /// Queries information_schema. Tables whose last DDL was at `moment` or later are fresh; `moment` is a server's
+    /// `NOW()`, or empty for the current time.
     pub(crate) fn read(connection: &mut Connection, moment: &str) -> client::Result<Listing> {
         let mut listing = Listing::default();
         let moment = if moment.is_empty() { "NOW()".to_owned() } else { quoted_text(moment) };
@@ -160,9 +161,9 @@ pub(crate) fn with_other_columns(
     Ok(names.iter().filter(differs).cloned().collect())
 }
 
-/// Rows and bytes of each table as the source's statistics estimate them.
+/// Rows and bytes of each table, as estimated by the source's statistics.
 pub(crate) fn estimates(connection: &mut Connection) -> client::Result<HashMap<Name, (u64, u64)>> {
-    // Else figures may be a day old, of a time when the table was empty.
+    // Otherwise the statistics may be up to a day old, from when the table was empty.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
     let result = connection.query(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES \

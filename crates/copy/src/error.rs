@@ -12,7 +12,7 @@ pub enum CopyError {
     Source {
         /// Address of the server.
         server: String,
-        /// What happened.
+        /// Error from the source.
         error: ClientError,
     },
     /// The account lacks privileges that a copy needs.
@@ -131,7 +131,7 @@ pub enum CopyError {
         db: String,
         /// Name of the table.
         table: String,
-        /// The source's answer.
+        /// Error from the source.
         error: ClientError,
     },
     /// A row from the source does not fit its table's definition.
@@ -189,7 +189,7 @@ const CHANGED: [u16; 3] = [1412, 1054, 1176];
 /// ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
 const VANISHED: [u16; 2] = [1146, 1049];
 
-/// What an error of reading a table means.
+/// Classifies an error of reading a table.
 pub(crate) fn at_table(db: &str, table: &str, error: ClientError) -> CopyError {
     let (db, table) = (db.to_owned(), table.to_owned());
     match error.server_code() {

@@ -1,30 +1,30 @@
 //! Members of ENUM and SET in the text of SHOW CREATE TABLE, which prints characters outside the basic plane as `?`.
 //!
-//! In: the text, and a way to ask for a column's exact members. Out: the text with those members.
-//! Never here: a guess; what cannot be asked for stays as it was.
+//! In: the text, and a way to query a column's exact members. Out: the text with those members. Never here: a guess;
+//! members that cannot be queried stay as printed.
 
 use std::ops::Range;
 
-/// A column's list of members in the text.
+/// List of members of one column in the text.
 #[derive(Debug, PartialEq, Eq)]
 struct List {
     column: String,
     is_set: bool,
-    /// What is between the parentheses.
+    /// Byte range between the parentheses.
     place: Range<usize>,
     count: usize,
 }
 
-/// The members of a column's list as the server spells them in full: column, whether it is a SET, how many; None where it has
-/// no such column.
+/// Queries a column's members as the server spells them in full: column, whether it is a SET, number of members. None
+/// if there is no such column.
 type Ask<'a> = dyn FnMut(&str, bool, usize) -> client::Result<Option<Vec<String>>> + 'a;
 
-/// Asks for the members of each list that has a `?` (column, whether it is a SET, how many), and writes them in.
+/// Queries the members of each list that contains a `?`, and writes them into the text.
 ///
 /// # Errors
 /// Those of `ask`.
 pub(crate) fn spell_members(mut definition: Vec<u8>, ask: &mut Ask<'_>) -> client::Result<Vec<u8>> {
-    // From the end, so that places before it stay right.
+    // From the end, so that earlier ranges remain valid.
     for list in lists(&definition).into_iter().rev() {
         if !definition.get(list.place.clone()).is_some_and(|text| text.contains(&b'?')) {
             continue;
@@ -37,7 +37,7 @@ pub(crate) fn spell_members(mut definition: Vec<u8>, ask: &mut Ask<'_>) -> clien
     Ok(definition)
 }
 
-/// As the server prints a member (`append_unescaped`): no line ends in one.
+/// A member as the server prints it (`append_unescaped`), without line breaks.
 fn literal(member: &str) -> String {
     let mut text = String::from("'");
     for character in member.chars() {
@@ -54,7 +54,7 @@ fn literal(member: &str) -> String {
     text
 }
 
-/// Each column has a line of its own, which begins with its name and type.
+/// Finds all lists. Each column has its own line, which starts with its name and type.
 fn lists(definition: &[u8]) -> Vec<List> {
     let mut found = Vec::new();
     let mut line_start = 0;
@@ -90,7 +90,7 @@ fn list(line: &[u8]) -> Option<List> {
         match *members.get(at)? {
             b'\\' if inside => at += 1,
             b'\'' => {
-                // Two quotes in a member close and open it again, which are no commas between members.
+                // A doubled quote closes and reopens the member; no comma precedes it, so it is not counted.
                 count += usize::from(!inside && (at == 0 || members.get(at - 1) == Some(&b',')));
                 inside = !inside;
             }

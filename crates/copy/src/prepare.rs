@@ -89,7 +89,7 @@ impl SourceCopy {
         let server = source.to_string();
         let connect = || {
             let exact = |mut connection: Connection| -> client::Result<Connection> {
-                // The names of 4096 columns in hexadecimal fit.
+                // Room for the names of 4096 columns in hexadecimal.
                 connection.exec("SET SESSION sql_quote_show_create = 1, group_concat_max_len = 4194304")?;
                 // Exists since 8.0.30; older servers reject it.
                 match connection.exec("SET SESSION show_gipk_in_create_table_and_information_schema = ON") {

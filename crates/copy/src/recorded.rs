@@ -35,7 +35,7 @@ struct Shown {
 /// Reads all definitions. `names` says which databases and tables are replicated.
 ///
 /// # Errors
-/// The connection fails.
+/// If the connection fails.
 pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::Result<Definitions> {
     let mut found = Definitions::default();
     let (account, missing) = missing_privileges(connection, PRIVILEGES)?;
@@ -149,7 +149,7 @@ fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> Option<D
 }
 
 fn users(connection: &mut Connection, found: &mut Definitions) -> client::Result<()> {
-    // What passwords are checked against may be any bytes.
+    // Password hashes may contain any bytes.
     match connection.exec("SET SESSION print_identified_with_as_hex = ON") {
         Err(error) if error.server_code().is_none() => return Err(error),
         _ => {}

@@ -253,7 +253,7 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
     }
 }
 
-/// An account with these privileges.
+/// Creates an account with these privileges.
 fn account(server: &Server, name: &str, privileges: &str) -> client::ConnectOptions {
     server.sql(&format!("CREATE USER '{name}'@'%' IDENTIFIED BY '{name}'; GRANT {privileges} ON *.* TO '{name}'@'%'"));
     server.options(name)
