@@ -198,7 +198,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                 }),
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
             },
-            SplitOptions { batch_bytes: 64 << 10, slice_bytes: 128 << 10 },
+            SplitOptions { piece_bytes: 64 << 10, slice_bytes: 128 << 10 },
         );
         let (done, applied_unseen) = (AtomicBool::new(false), AtomicU64::new(0));
         let first_of_run = report.transactions - 2_001 + 1_000;

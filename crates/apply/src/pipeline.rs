@@ -131,7 +131,7 @@ impl Pipeline {
         slice_bytes: usize,
     ) -> Pipeline {
         // One byte per batch: every transaction becomes a piece of its own.
-        let sizes = SplitOptions { batch_bytes: 1, slice_bytes };
+        let sizes = SplitOptions { piece_bytes: 1, slice_bytes };
         Pipeline::launch(source, options, sizes, Some(transactions))
     }
 

@@ -15,7 +15,7 @@ pub const LARGE_SLICE_BYTES: usize = 1 << 20;
 /// Target bytes of a piece of whole transactions. Large enough that the cost of handing it over is negligible per row;
 /// small enough that several pieces per worker stay within reach of the second-level cache and memory is accounted in
 /// small steps.
-pub const BATCH_BYTES: usize = 256 << 10;
+pub const PIECE_BYTES: usize = 256 << 10;
 
 /// Bytes read from a relay file at a time while replay lags. As large as the receiver's buffers, so that each can be
 /// reused for the other.
@@ -30,8 +30,8 @@ pub const PREPARED_BYTES_MAX: usize = 1 << 30;
 
 const _: () = {
     assert!(EVENT_LEN_MAX <= u32::MAX as usize, "an event's header holds its length in 32 bits");
-    assert!(BATCH_BYTES <= READ_CHUNK_BYTES, "a read makes at least one batch");
-    assert!(BATCH_BYTES <= LARGE_SLICE_BYTES, "a slice is larger than what is not sliced");
+    assert!(PIECE_BYTES <= READ_CHUNK_BYTES, "a read makes at least one batch");
+    assert!(PIECE_BYTES <= LARGE_SLICE_BYTES, "a slice is larger than what is not sliced");
     assert!(LARGE_SLICE_BYTES <= TRANSACTION_SLICE_BYTES && TRANSACTION_SLICE_BYTES < EVENT_LEN_MAX);
     assert!(PREPARED_BYTES_MAX > TRANSACTION_SLICE_BYTES, "what travels in slices may be prepared");
     assert!(COLUMNS_MAX <= u16::MAX as usize, "columns have numbers of 16 bits");

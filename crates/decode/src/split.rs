@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use base::limits::{BATCH_BYTES, EVENT_LEN_MAX, LARGE_SLICE_BYTES, TRANSACTION_SLICE_BYTES};
+use base::limits::{EVENT_LEN_MAX, LARGE_SLICE_BYTES, PIECE_BYTES, TRANSACTION_SLICE_BYTES};
 use base::{Buffer, BufferPool, LogPosition};
 use binlog::{
     BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind,
@@ -30,7 +30,7 @@ const SPARE_JOINED: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
     /// Bytes at which a piece of whole transactions is handed on. The expanded size of payloads counts.
-    pub batch_bytes: usize,
+    pub piece_bytes: usize,
     /// Bytes at which an open transaction is handed on in slices. At most `LARGE_SLICE_BYTES` where its Gtid event
     /// says that it is larger than this.
     pub slice_bytes: usize,
@@ -38,7 +38,7 @@ pub struct SplitOptions {
 
 impl Default for SplitOptions {
     fn default() -> SplitOptions {
-        SplitOptions { batch_bytes: BATCH_BYTES, slice_bytes: TRANSACTION_SLICE_BYTES }
+        SplitOptions { piece_bytes: PIECE_BYTES, slice_bytes: TRANSACTION_SLICE_BYTES }
     }
 }
 
@@ -352,7 +352,7 @@ impl Splitter {
                 self.plan(planned, self.walk.whole, PieceKind::Rows, false, false);
             }
             self.plan(planned, next, PieceKind::Ordered, sliced, false);
-        } else if sliced || batch >= self.options.batch_bytes as u64 {
+        } else if sliced || batch >= self.options.piece_bytes as u64 {
             self.plan(planned, next, PieceKind::Rows, sliced, false);
         }
         let walk = &mut self.walk;

@@ -252,7 +252,7 @@ impl Reader<'_> {
 
 /// Limits of a batch, in rows of a tree and in bytes.
 const BATCH_ROWS_MAX: usize = 1024;
-const BATCH_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Columns of some rows, copied from the store. When reused, it allocates nothing once it has grown.
 #[derive(Default)]
@@ -305,7 +305,7 @@ impl RowBatch {
     }
 
     fn is_full(&self) -> bool {
-        self.len() >= BATCH_ROWS_MAX || self.bytes.len() >= BATCH_BYTES
+        self.len() >= BATCH_ROWS_MAX || self.bytes.len() >= PIECE_BYTES
     }
 
     fn push(&mut self, layout: &RowLayout, columns: &[usize], row: Row<'_>) -> Result<(), ValueError> {

@@ -20,7 +20,7 @@ fuzz::fuzz_target!(init: seeds::write(logs), |data: &[u8]| {
     let log = input.rest();
     let whole = replay(log, 1 << 20, SplitOptions::default(), shop);
     assert_eq!(whole, replay(log, chunk_len, SplitOptions::default(), shop));
-    let sliced = replay(log, chunk_len, SplitOptions { batch_bytes: 1, slice_bytes: 100 }, shop);
+    let sliced = replay(log, chunk_len, SplitOptions { piece_bytes: 1, slice_bytes: 100 }, shop);
     // Where it stops inside a transaction, slices of it were already handed on; a fault in them may come earlier.
     assert_eq!(whole.stop.is_some(), sliced.stop.is_some());
     let handed_on = whole.transactions.len() + usize::from(whole.stop.is_some());

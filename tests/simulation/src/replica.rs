@@ -102,7 +102,7 @@ impl Sizes {
             file_bytes: [2_000, 16_000, 200_000][random.below(3)],
             hot_bytes: [0, 4_000, 1 << 20][random.below(3)],
             split: SplitOptions {
-                batch_bytes: [1, 300, 2_000, 256 << 10][random.below(4)],
+                piece_bytes: [1, 300, 2_000, 256 << 10][random.below(4)],
                 slice_bytes: [200, 2_000, 16 << 20][random.below(3)],
             },
             check_images: [CheckImages::All, CheckImages::Sample][random.below(2)],

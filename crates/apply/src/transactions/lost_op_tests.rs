@@ -161,7 +161,7 @@ impl Replay {
     /// Replays the log; `plant` may change each decoded piece first.
     fn run(&mut self, mut plant: impl FnMut(&mut DecodedPiece)) {
         let mut pieces = Vec::new();
-        let sizes = SplitOptions { batch_bytes: 1, ..SplitOptions::default() };
+        let sizes = SplitOptions { piece_bytes: 1, ..SplitOptions::default() };
         let mut splitter = Splitter::with_options(MemoryGate::new(1 << 20), sizes);
         let emit = &mut |piece| {
             pieces.push(piece);

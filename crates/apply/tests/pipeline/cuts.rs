@@ -177,7 +177,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
             clock_difference_us: Arc::new(AtomicI64::new(0)),
             affinity: base::ThreadAffinity::default(),
         },
-        SplitOptions { batch_bytes: 300, slice_bytes: 16 << 20 },
+        SplitOptions { piece_bytes: 300, slice_bytes: 16 << 20 },
     );
     // Nobody reads meanwhile, since memory that a reader pins makes generations smaller, too.
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -356,7 +356,7 @@ fn a_barrier_before_a_failure_is_applied() {
     let end = history.transactions.len();
     history.plant(end, vec![query("CALL planted()")], None);
     let mut setup = Setup::random(&mut random);
-    (setup.workers, setup.sizes.batch_bytes, setup.memory_bytes) = (3, 1 << 20, 1 << 30);
+    (setup.workers, setup.sizes.piece_bytes, setup.memory_bytes) = (3, 1 << 20, 1 << 30);
     let files = history.files();
     let pipeline = setup.start(closing(chunks(files.clone(), &mut random)));
     let barriers = std::sync::Arc::clone(&pipeline.barriers);

@@ -19,7 +19,7 @@ fn start(source: LogSource, random: &mut Random, threads: &std::sync::Arc<Thread
     let options = FrontOptions {
         decoders: 1 + random.below(3),
         memory_bytes: 1 << 10 << random.below(12),
-        sizes: SplitOptions { batch_bytes: 1_000, slice_bytes: 600 },
+        sizes: SplitOptions { piece_bytes: 1_000, slice_bytes: 600 },
         decode: decode_options(),
         catalog: Catalog::new(0),
     };

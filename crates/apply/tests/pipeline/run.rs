@@ -30,14 +30,14 @@ pub struct Setup {
 
 impl Setup {
     pub fn random(random: &mut Random) -> Setup {
-        let batch_bytes = [1, 300, 2_000, 256 << 10][random.below(4)];
+        let piece_bytes = [1, 300, 2_000, 256 << 10][random.below(4)];
         // With room for one piece at a time, every hand-over waits.
-        let smallest = if batch_bytes > 1_000 { 1 } else { 10_000 };
+        let smallest = if piece_bytes > 1_000 { 1 } else { 10_000 };
         Setup {
             workers: 1 + random.below(8),
             decoders: 1 + random.below(4),
             memory_bytes: [smallest, 20_000, 64 << 20][random.below(3)],
-            sizes: SplitOptions { batch_bytes, slice_bytes: [200, 2_000, 16 << 20][random.below(3)] },
+            sizes: SplitOptions { piece_bytes, slice_bytes: [200, 2_000, 16 << 20][random.below(3)] },
             skip: GtidSet::new(),
             executed: GtidSet::new(),
             check: CheckImages::All,

@@ -111,7 +111,7 @@ fn the_same_transactions_whatever_the_chunks() {
             assert_eq!(seen.skipped, expected, "seed {seed}, transaction {n}");
         }
         let mut random = Random(seed);
-        let small = SplitOptions { batch_bytes: 1_000, slice_bytes: 600 };
+        let small = SplitOptions { piece_bytes: 1_000, slice_bytes: 600 };
         for most in [1, 3, 50, 1_000, 100_000] {
             let sizes = if random.one_in(2) { small } else { SplitOptions::default() };
             let other = step(&files, sizes, || 1 + random.below(most));
@@ -134,7 +134,7 @@ fn a_huge_transaction_travels_in_slices() {
         huge: true,
     };
     let files = History::with(Random(3), flavour).files();
-    let sizes = SplitOptions { batch_bytes: 500, slice_bytes: 1_000 };
+    let sizes = SplitOptions { piece_bytes: 500, slice_bytes: 1_000 };
     let stepped = step(&files, sizes, || 777);
     let whole = step(&files, SplitOptions::default(), || 777);
     assert!(stepped.transactions == whole.transactions);

@@ -27,7 +27,7 @@ pub(crate) fn pieces_until(
     let shared = SharedCatalog::new(catalog.clone());
     let mut decoder = Decoder::new(options.clone());
     let mut sequencer = Sequencer::new(options, catalog, GtidSet::new(), SequenceNumber::ZERO);
-    let sizes = SplitOptions { batch_bytes: 1, slice_bytes };
+    let sizes = SplitOptions { piece_bytes: 1, slice_bytes };
     let mut splitter = Splitter::with_options(MemoryGate::new(1 << 30), sizes);
     for (number, bytes) in files.iter().enumerate() {
         let mut split = Vec::new();
