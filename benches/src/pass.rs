@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use apply::ApplyOptions;
-use apply::stages::{Ending, InFlight, Publisher, SequenceStage, SplitStage, Target, Watermark, Worker};
+use apply::stages::{InFlight, Publisher, SequenceStage, Shutdown, SplitStage, Target, Watermark, Worker};
 use base::LogPosition;
 use binlog::reader::BinlogFile;
 use catalog::{Catalog, TableDef};
@@ -183,7 +183,7 @@ impl Line {
             ApplyOptions { check_images: CheckImages::Sample },
             (0..LANES).collect(),
             Arc::new(AtomicUsize::new(0)),
-            Arc::new(Ending::default()),
+            Arc::new(Shutdown::default()),
         );
         Ok(Line {
             tail: RelayReader::open_at(writer.shared(), &recovery.start, ReaderOptions::REPLAY),

@@ -16,9 +16,9 @@ use observe::fail_point::{self, Phase};
 use observe::{Ledger, LedgerRow, LedgerSnapshot, Page};
 use store::{CutPoint, CutReport, Generation, MERGE_RUNS, Store, StoreError};
 
-use crate::ending::Ending;
 use crate::publish::Publisher;
 use crate::rewrite::RewriteBoundary;
+use crate::shutdown::Shutdown;
 use crate::stop::class_of;
 
 /// Makes the relay log durable up to a position.
@@ -122,7 +122,7 @@ impl CutState {
 pub struct Sealer {
     store: Arc<Store>,
     state: Arc<CutState>,
-    ending: Arc<Ending>,
+    shutdown: Arc<Shutdown>,
     publisher: Arc<Publisher>,
     to_cutter: Sender<Sealed>,
     generation_bytes: u64,
@@ -144,7 +144,7 @@ pub struct Sealer {
 pub struct Cutter {
     store: Arc<Store>,
     state: Arc<CutState>,
-    ending: Arc<Ending>,
+    shutdown: Arc<Shutdown>,
     publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
     from_sealer: Receiver<Sealed>,
@@ -172,7 +172,7 @@ pub fn pair(
     store: &Arc<Store>,
     publisher: &Arc<Publisher>,
     ledger: &Arc<Ledger>,
-    ending: &Arc<Ending>,
+    shutdown: &Arc<Shutdown>,
     state: &Arc<CutState>,
     options: CutOptions,
 ) -> (Sealer, Cutter, [(Compaction, Receiver<()>); 3]) {
@@ -183,7 +183,7 @@ pub fn pair(
     let sealer = Sealer {
         store: Arc::clone(store),
         state: Arc::clone(state),
-        ending: Arc::clone(ending),
+        shutdown: Arc::clone(shutdown),
         publisher: Arc::clone(publisher),
         to_cutter,
         generation_bytes: options.generation_bytes,
@@ -199,7 +199,7 @@ pub fn pair(
     let cutter = Cutter {
         store: Arc::clone(store),
         state: Arc::clone(state),
-        ending: Arc::clone(ending),
+        shutdown: Arc::clone(shutdown),
         publisher: Arc::clone(publisher),
         ledger: Arc::clone(ledger),
         from_sealer,
@@ -348,7 +348,7 @@ impl Sealer {
         let waits = *pending > 0;
         self.state.waits_for_cut.store(waits, Ordering::Relaxed);
         while *pending > 0 {
-            if self.ending.stops_handing_on() || self.publisher.failure().is_some() {
+            if self.shutdown.stops_handing_on() || self.publisher.failure().is_some() {
                 self.state.waits_for_cut.store(false, Ordering::Relaxed);
                 return false;
             }
@@ -410,7 +410,7 @@ impl Cutter {
     fn put_away(&self, sealed: &Sealed) -> Result<bool, Box<Stop>> {
         if let Some(last) = sealed.last_piece {
             while !self.publisher.wait_passed(last, LOOK) {
-                if self.ending.gives_up() || self.publisher.failure().is_some() && self.is_ended() {
+                if self.shutdown.gives_up() || self.publisher.failure().is_some() && self.is_ended() {
                     return Ok(false);
                 }
             }
@@ -442,7 +442,7 @@ impl Cutter {
 
     /// True if no more pieces come: a piece that is not visible by now never will be.
     fn is_ended(&self) -> bool {
-        self.ending.takes_no_more()
+        self.shutdown.takes_no_more()
     }
 
     fn kick(&self) {
@@ -461,7 +461,7 @@ impl Cutter {
             self.state.waits_for_compaction.store(true, Ordering::Relaxed);
             self.kick();
             std::thread::sleep(LOOK);
-            if self.ending.gives_up() {
+            if self.shutdown.gives_up() {
                 return Ok(false);
             }
         }
@@ -481,7 +481,7 @@ impl Cutter {
         let store = &self.store;
         let visible = store.visibility().current();
         let bytes = store.visibility().layers().active.bytes();
-        if self.ending.gives_up()
+        if self.shutdown.gives_up()
             || !self.publisher.is_drained()
             || visible.sequence.0 <= store.last_cut()
             || bytes > LAST_CUT_BYTES_MAX
@@ -558,12 +558,12 @@ pub enum Compaction {
 /// When the store cannot be read or written.
 pub(crate) fn compact(
     store: &Store,
-    ending: &Ending,
+    shutdown: &Shutdown,
     which: Compaction,
     kicked: &Receiver<()>,
 ) -> Result<(), StoreError> {
     let mut quiet = 0;
-    while !ending.is_asked() {
+    while !shutdown.is_asked() {
         match kicked.recv_timeout(Duration::from_secs(1)) {
             Ok(()) => quiet = 0,
             Err(RecvTimeoutError::Timeout) => quiet += 1,
@@ -571,7 +571,7 @@ pub(crate) fn compact(
         }
         let idle = quiet >= IDLE_AFTER_S;
         loop {
-            if ending.is_asked() {
+            if shutdown.is_asked() {
                 break;
             }
             let did = match which {

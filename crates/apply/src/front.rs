@@ -18,7 +18,7 @@ use decode::{
 };
 use relay_log::{RelayError, TailItem};
 
-use crate::ending::Ending;
+use crate::shutdown::Shutdown;
 use crate::stages::SplitStage;
 use crate::threads::Threads;
 
@@ -59,7 +59,7 @@ pub struct Feed {
     pub catalogs: Arc<SharedCatalog>,
     /// Relay log position up to which split has handed on pieces.
     position: Arc<Mutex<LogPosition>>,
-    ending: Arc<Ending>,
+    shutdown: Arc<Shutdown>,
 }
 
 impl Feed {
@@ -73,7 +73,7 @@ impl Drop for Feed {
     /// Unblocks everybody: the splitter (pieces left in queues hold its memory) and decoders that wait for an epoch
     /// that will never be published.
     fn drop(&mut self) {
-        self.ending.close();
+        self.shutdown.close();
         self.gate.open();
         self.catalogs.close();
     }
@@ -128,7 +128,7 @@ impl Split {
             let splitter = Splitter::with_options(Arc::clone(&gate), sizes);
             move || split(source, &threads, &position, splitter, &output)
         });
-        Split { feed: Feed { gate, catalogs, position, ending: Arc::clone(threads.ending()) }, pieces }
+        Split { feed: Feed { gate, catalogs, position, shutdown: Arc::clone(threads.shutdown()) }, pieces }
     }
 
     /// Starts `decoders` threads, each with a decoder from `make`. A sleeping receiver of the pieces is woken for
@@ -196,7 +196,7 @@ fn split(
         item => item,
     };
     let result = loop {
-        if threads.ending().takes_no_more() || !wanted {
+        if threads.shutdown().takes_no_more() || !wanted {
             return;
         }
         let item = match next() {

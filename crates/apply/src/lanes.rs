@@ -110,7 +110,7 @@ impl Sequencing {
                 Next::Over => break,
             };
             self.pause.wait(&piece, || flush(&self.workers));
-            if self.threads.ending().stops_handing_on() {
+            if self.threads.shutdown().stops_handing_on() {
                 break;
             }
             self.stage.take(piece);
@@ -173,7 +173,7 @@ impl Sequencing {
     fn hold(&mut self) {
         flush(&self.workers);
         let until = Instant::now() + HOLD_MAX;
-        while !self.threads.ending().stops_handing_on() {
+        while !self.threads.shutdown().stops_handing_on() {
             match self.commands.next_until(until) {
                 Some(Command::Switch(table, reply)) => {
                     let (flight, number) = self.stage.switch(&table);
@@ -193,7 +193,7 @@ impl Sequencing {
         let Sequencing { stage, threads, workers, pieces, .. } = self;
         flush(workers);
         // The rewrite waits for the workers between two slices, so each slice is flushed.
-        stage.rewrite(&|| threads.ending().stops_handing_on(), &mut |flight| {
+        stage.rewrite(&|| threads.shutdown().stops_handing_on(), &mut |flight| {
             pieces.fetch_add(1, Ordering::Relaxed);
             send(workers, flight);
             flush(workers);
@@ -204,7 +204,7 @@ impl Sequencing {
         if self.stage.would_wait() {
             flush(&self.workers);
         }
-        self.stage.next(|| self.threads.ending().stops_handing_on())
+        self.stage.next(|| self.threads.shutdown().stops_handing_on())
     }
 
     fn send(&self, flight: &Arc<InFlight>) {

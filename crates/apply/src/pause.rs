@@ -5,11 +5,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use decode::DecodedPiece;
 
-use crate::ending::Ending;
+use crate::shutdown::Shutdown;
 
 /// Whether replay is paused, and what waits meanwhile.
 pub(crate) struct Pause {
-    ending: Arc<Ending>,
+    shutdown: Arc<Shutdown>,
     paused: Mutex<bool>,
     resumed: Condvar,
     /// Source commit time of the first transaction in the waiting piece, in µs; 0 if none waits.
@@ -17,9 +17,9 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    pub(crate) fn new(ending: &Arc<Ending>) -> Pause {
+    pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Pause {
         Pause {
-            ending: Arc::clone(ending),
+            shutdown: Arc::clone(shutdown),
             paused: Mutex::new(false),
             resumed: Condvar::new(),
             held_commit_us: AtomicU64::new(0),
@@ -34,7 +34,7 @@ impl Pause {
             let first = piece.transactions.iter().map(|transaction| transaction.commit_us).find(|at| *at > 0);
             self.held_commit_us.store(first.unwrap_or(0), Ordering::Relaxed);
         }
-        while *paused && !self.ending.is_asked() {
+        while *paused && !self.shutdown.is_asked() {
             paused = self.resumed.wait(paused).unwrap_or_else(PoisonError::into_inner);
         }
         drop(paused);

@@ -142,7 +142,7 @@ impl Pipeline {
         transactions: Option<TransactionOptions>,
     ) -> Pipeline {
         let threads = Threads::new(options.affinity.clone());
-        let pause = Arc::new(Pause::new(threads.ending()));
+        let pause = Arc::new(Pause::new(threads.shutdown()));
         threads.on_failure({
             let pause = Arc::clone(&pause);
             move || pause.set(false)
@@ -229,7 +229,7 @@ impl Pipeline {
     /// Requests the end of replay, at a transaction boundary and within a few seconds: pieces already split are
     /// handed to the workers for one more second, and workers finish what they hold for three.
     pub fn stop(&self) {
-        self.threads.ending().ask();
+        self.threads.shutdown().ask();
         self.resume();
     }
 
@@ -406,7 +406,7 @@ impl Shared {
             self.apply,
             lanes,
             Arc::clone(&self.barriers),
-            Arc::clone(self.threads.ending()),
+            Arc::clone(self.threads.shutdown()),
         )
     }
 
@@ -444,7 +444,7 @@ fn start_cuts(
     all_done: Receiver<()>,
 ) -> (Sealer, Vec<JoinHandle<()>>) {
     let Shared { threads, store, publisher, ledger, .. } = shared;
-    let (sealer, cutter, kicked) = cutter::pair(store, publisher, ledger, threads.ending(), state, options);
+    let (sealer, cutter, kicked) = cutter::pair(store, publisher, ledger, threads.shutdown(), state, options);
     threads.spawn("cut", {
         let threads = Arc::clone(threads);
         move || {
@@ -461,7 +461,7 @@ fn start_cuts(
             if which != cutter::Compaction::Near {
                 base::priority::to_background();
             }
-            if let Err(error) = cutter::compact(&store, own.ending(), which, &kicked) {
+            if let Err(error) = cutter::compact(&store, own.shutdown(), which, &kicked) {
                 let position = LogPosition { file: Arc::from(""), offset: 0 };
                 let (class, reason) = (class_of(&error), error.to_string());
                 own.break_off(Stop { class, position, gtid: None, reason });

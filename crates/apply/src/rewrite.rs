@@ -72,7 +72,7 @@ impl RewriteState {
 /// Why a scan ends early.
 enum Break {
     /// Replay ends.
-    Ending,
+    Shutdown,
     /// A value cannot be computed; the text says why.
     Unknown(String),
 }
@@ -118,7 +118,7 @@ pub(crate) fn carry_out(
                     state.rows.store(rewriter.rows(), Ordering::Relaxed);
                     make_room(stage, &piece, continues, boundary, &catalog);
                     if ended() {
-                        return ControlFlow::Break(Break::Ending);
+                        return ControlFlow::Break(Break::Shutdown);
                     }
                     let slice = rewriter.slice(&piece, continues);
                     continues = true;
@@ -133,7 +133,7 @@ pub(crate) fn carry_out(
                 state.done.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            Ok(ControlFlow::Break(Break::Ending)) => return false,
+            Ok(ControlFlow::Break(Break::Shutdown)) => return false,
             Ok(ControlFlow::Break(Break::Unknown(what))) => {
                 let (table, statement) = (rewrite.from.full_name(), &rewrite.statement);
                 let reason =

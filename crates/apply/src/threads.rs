@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use base::ThreadAffinity;
 use decode::Stop;
 
-use crate::ending::Ending;
+use crate::shutdown::Shutdown;
 
 /// CPU time of one thread.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ type Unblock = Box<dyn Fn() + Send>;
 
 /// The threads of one replay.
 pub struct Threads {
-    ending: Arc<Ending>,
+    shutdown: Arc<Shutdown>,
     affinity: ThreadAffinity,
     fault: Mutex<Option<Stop>>,
     times: Mutex<Vec<StageTime>>,
@@ -43,7 +43,7 @@ impl Threads {
     #[must_use]
     pub fn new(affinity: ThreadAffinity) -> Arc<Threads> {
         Arc::new(Threads {
-            ending: Arc::default(),
+            shutdown: Arc::default(),
             affinity,
             fault: Mutex::default(),
             times: Mutex::default(),
@@ -54,8 +54,8 @@ impl Threads {
 
     /// Returns the flags that threads poll for the end of replay.
     #[must_use]
-    pub fn ending(&self) -> &Arc<Ending> {
-        &self.ending
+    pub fn shutdown(&self) -> &Arc<Shutdown> {
+        &self.shutdown
     }
 
     /// Registers a callback for the failure of a thread; it must release whoever waits for what will not come.
@@ -105,7 +105,7 @@ impl Threads {
     /// Ends replay because a stage is gone, and releases every thread that waits for another.
     pub(crate) fn break_off(&self, stop: Stop) {
         self.set_fault(stop);
-        self.ending.break_off();
+        self.shutdown.break_off();
         lock(&self.unblock).iter().for_each(|unblock| unblock());
     }
 

@@ -21,9 +21,9 @@ use store::{
 };
 
 use crate::cascade::Cascade;
-use crate::ending::Ending;
 use crate::in_flight::InFlight;
 use crate::publish::Publisher;
+use crate::shutdown::Shutdown;
 use crate::stop::class_of;
 
 /// Interval at which a worker that waits at a barrier checks whether the others are still there.
@@ -50,7 +50,7 @@ pub struct Worker {
     /// Indexes of this worker's lanes.
     lanes: Vec<usize>,
     barriers: Arc<AtomicUsize>,
-    ending: Arc<Ending>,
+    shutdown: Arc<Shutdown>,
     /// Row changes taken by this worker, updated once per piece.
     rows: Arc<AtomicU64>,
     counts: LedgerBatch,
@@ -76,7 +76,7 @@ impl Worker {
         options: ApplyOptions,
         lanes: Vec<usize>,
         barriers: Arc<AtomicUsize>,
-        ending: Arc<Ending>,
+        shutdown: Arc<Shutdown>,
     ) -> Worker {
         Worker {
             store,
@@ -86,7 +86,7 @@ impl Worker {
             check: options.check_images,
             lanes,
             barriers,
-            ending,
+            shutdown,
             rows: Arc::default(),
             counts: LedgerBatch::new(),
             carried_out: 0,
@@ -118,7 +118,7 @@ impl Worker {
     /// applies the ops that need several lanes. False when replay ended: not all workers finish the piece, so it
     /// never becomes visible.
     pub fn begin(&mut self, flight: &InFlight) -> bool {
-        if self.ending.gives_up() {
+        if self.shutdown.gives_up() {
             return false;
         }
         self.follows = flight.copied.is_none();
@@ -165,7 +165,7 @@ impl Worker {
         let Some((state, passed)) = &flight.barrier else { return true };
         let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
         while !guard.1 {
-            if self.ending.gives_up() {
+            if self.shutdown.gives_up() {
                 return false;
             }
             guard = passed.wait_timeout(guard, BARRIER_LOOK).unwrap_or_else(PoisonError::into_inner).0;
@@ -299,7 +299,7 @@ impl Worker {
         self.follows = flight.copied.is_none();
         self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
         self.carried_out = 0;
-        !self.ending.gives_up()
+        !self.shutdown.gives_up()
     }
 
     /// Applies ops of a piece in order, in whatever lanes they are, locking one lane at a time. No other thread may
@@ -584,7 +584,7 @@ mod tests {
         flight
     }
 
-    fn worker(store: &Arc<Store>, ending: &Arc<Ending>) -> Worker {
+    fn worker(store: &Arc<Store>, shutdown: &Arc<Shutdown>) -> Worker {
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
         let publisher = Publisher::new(Watermark::of(store), lag, rates, Arc::new(AtomicI64::new(0)));
         Worker::new(
@@ -594,24 +594,24 @@ mod tests {
             ApplyOptions::default(),
             vec![0],
             Arc::default(),
-            Arc::clone(ending),
+            Arc::clone(shutdown),
         )
     }
 
     #[test]
     fn nobody_waits_at_a_barrier_for_a_worker_that_is_gone() {
         let store = Arc::new(Store::new(1, Catalog::new(0)));
-        let ending = Arc::new(Ending::default());
+        let shutdown = Arc::new(Shutdown::default());
         let flight = Arc::new(flight(2));
         let waits = {
-            let (mut worker, flight) = (worker(&store, &ending), Arc::clone(&flight));
+            let (mut worker, flight) = (worker(&store, &shutdown), Arc::clone(&flight));
             std::thread::spawn(move || worker.step(&flight))
         };
         while flight.barrier.as_ref().unwrap().0.lock().unwrap().0 == 0 {
             std::thread::yield_now();
         }
         assert!(!waits.is_finished());
-        ending.break_off();
+        shutdown.break_off();
         waits.join().unwrap();
         assert_eq!(flight.remaining.open(), 2, "a piece that not all applied counts as done");
     }
@@ -619,11 +619,11 @@ mod tests {
     #[test]
     fn the_last_worker_at_a_barrier_lets_all_go() {
         let store = Arc::new(Store::new(1, Catalog::new(0)));
-        let ending = Arc::new(Ending::default());
+        let shutdown = Arc::new(Shutdown::default());
         let flight = Arc::new(flight(3));
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| worker(&store, &ending).step(&flight));
+                scope.spawn(|| worker(&store, &shutdown).step(&flight));
             }
         });
         assert_eq!(flight.remaining.open(), 0);

@@ -58,7 +58,6 @@
 mod batch;
 mod chunk;
 mod definitions;
-mod ending;
 mod error;
 mod lock;
 mod members;
@@ -69,6 +68,7 @@ mod progress;
 mod rate;
 mod recorded;
 mod run;
+mod stop_signal;
 mod sync;
 mod table_reader;
 

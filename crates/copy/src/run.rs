@@ -21,11 +21,11 @@ use client::{Connection, Interrupter};
 use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges};
 use crate::definitions::{Name, is_unchanged};
-use crate::ending::Ending;
 use crate::error::{CopyError, at_table};
 use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::progress::{Progress, TableProgress, TableState};
 use crate::rate::Rate;
+use crate::stop_signal::StopSignal;
 use crate::table_reader::TableReader;
 use crate::{CopySink, SAVEPOINT, UnsettledTable};
 
@@ -158,7 +158,7 @@ struct Leaving<'a, 'r>(&'a Run<'r>);
 impl Drop for Leaving<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.state.ending.end();
+            self.0.state.stop_signal.end();
         }
         *self.0.lock(&self.0.state.running) -= 1;
         self.0.state.ended.notify_all();
@@ -173,7 +173,7 @@ pub(crate) struct RunState {
     pub ranges: AtomicU64,
     failure: Mutex<Option<CopyError>>,
     /// Set when a thread failed, the flag was raised or time ran out: all threads end.
-    ending: Ending,
+    stop_signal: StopSignal,
     running: Mutex<usize>,
     ended: Condvar,
 }
@@ -234,9 +234,9 @@ impl Run<'_> {
             let limited = self.options.lock != CopyLock::None;
             let too_old = limited && self.opened.elapsed() >= self.options.snapshot_max;
             if too_old {
-                self.state.ending.expire();
+                self.state.stop_signal.expire();
             }
-            if self.lock(&self.state.failure).is_some() || self.state.ending.is_expired() {
+            if self.lock(&self.state.failure).is_some() || self.state.stop_signal.is_expired() {
                 // Unblocks threads that wait in a read for rows nobody needs any more.
                 interrupters.iter().for_each(Interrupter::shutdown);
             }
@@ -259,9 +259,9 @@ impl Run<'_> {
     fn fail(&self, error: CopyError) {
         let mut failure = self.lock(&self.state.failure);
         if failure.is_none() {
-            *failure = Some(if self.state.ending.is_expired() { self.too_old() } else { error });
+            *failure = Some(if self.state.stop_signal.is_expired() { self.too_old() } else { error });
         }
-        self.state.ending.end();
+        self.state.stop_signal.end();
     }
 
     fn too_old(&self) -> CopyError {
@@ -277,7 +277,7 @@ impl Run<'_> {
     }
 
     fn check_ending(&self) -> Result<(), CopyError> {
-        if self.state.ending.is_ending() { Err(CopyError::Stopped) } else { Ok(()) }
+        if self.state.stop_signal.is_stopping() { Err(CopyError::Stopped) } else { Ok(()) }
     }
 
     /// Body of one reading thread.

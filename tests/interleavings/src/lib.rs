@@ -15,21 +15,21 @@
 mod models;
 pub mod sync;
 
-#[path = "../../../crates/copy/src/ending.rs"]
-mod copy_ending;
+#[path = "../../../crates/copy/src/stop_signal.rs"]
+mod copy_stop_signal;
 #[path = "../../../crates/apply/src/copy_track.rs"]
 mod copy_track;
 #[path = "../../../crates/base/src/countdown.rs"]
 #[allow(missing_docs)]
 mod countdown;
-#[path = "../../../crates/apply/src/ending.rs"]
-mod ending;
 #[path = "../../../crates/apply/src/transactions/low_water_mark.rs"]
 mod low_water_mark;
 #[path = "../../../crates/store/src/published.rs"]
 mod published;
 #[path = "../../../crates/base/src/queue.rs"]
 mod queue;
+#[path = "../../../crates/apply/src/shutdown.rs"]
+mod shutdown;
 #[path = "../../../crates/base/src/waiters.rs"]
 mod waiters;
 

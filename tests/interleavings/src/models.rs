@@ -9,13 +9,13 @@ use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::sync::{Arc, Mutex, RwLock};
 use loom::thread;
 
-use crate::copy_ending;
+use crate::copy_stop_signal;
 use crate::copy_track::CopyTrack;
 use crate::countdown::Countdown;
-use crate::ending::Ending;
 use crate::low_water_mark::{LowWaterMark, Waited};
 use crate::published::{Published, Replaced, View};
 use crate::queue::{Receiver, Sender, queue};
+use crate::shutdown::Shutdown;
 use crate::waiters::Waiters;
 
 /// As workers finish a piece (`apply`, `Worker::finish`) and connections a table (`copy`, `Run::range_done`). Exactly
@@ -76,7 +76,7 @@ pub fn low_water_mark() {
             shared.0.finish(number);
         })
     });
-    assert_ne!(shared.0.wait(2, &Ending::default()), Waited::GivenUp);
+    assert_ne!(shared.0.wait(2, &Shutdown::default()), Waited::GivenUp);
     for number in [1, 2] {
         assert_eq!(shared.1[number as usize - 1].load(Relaxed), number, "the mark passed what is not seen");
     }
@@ -89,11 +89,11 @@ pub fn low_water_mark_waiters() {
     let mark = Arc::new(LowWaterMark::new(0));
     let (waiting, finishing) = (Arc::clone(&mark), Arc::clone(&mark));
     let waiter = thread::spawn(move || {
-        assert_ne!(waiting.wait(1, &Ending::default()), Waited::GivenUp);
+        assert_ne!(waiting.wait(1, &Shutdown::default()), Waited::GivenUp);
         waiting.finish(2);
     });
     let worker = thread::spawn(move || finishing.finish(1));
-    assert_ne!(mark.wait(2, &Ending::default()), Waited::GivenUp);
+    assert_ne!(mark.wait(2, &Shutdown::default()), Waited::GivenUp);
     assert_eq!(mark.low(), 2);
     let _ = (waiter.join(), worker.join());
 }
@@ -202,11 +202,11 @@ fn given_up(marks_first: bool) {
 
 /// A connection that ends because the snapshot is too old knows the reason (`copy`, `Run::fail`).
 pub fn copy_that_expires() {
-    let ending = Arc::new(copy_ending::Ending::default());
-    let watch = Arc::clone(&ending);
+    let shutdown = Arc::new(copy_stop_signal::StopSignal::default());
+    let watch = Arc::clone(&shutdown);
     let watch = thread::spawn(move || watch.expire());
-    if ending.is_ending() {
-        assert!(ending.is_expired(), "a snapshot that is too old is told as a stop");
+    if shutdown.is_stopping() {
+        assert!(shutdown.is_expired(), "a snapshot that is too old is told as a stop");
     }
     let _ = watch.join();
 }

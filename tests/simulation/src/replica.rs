@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use apply::stages::{
-    CutState, Cutter, CutterStep, Ending, InFlight, Publisher, SequenceStage, SplitStage, Target, Watermark, Worker,
+    CutState, Cutter, CutterStep, InFlight, Publisher, SequenceStage, Shutdown, SplitStage, Target, Watermark, Worker,
     class_of, pair,
 };
 use apply::{ApplyOptions, CutOptions, lanes_for};
@@ -580,8 +580,8 @@ impl Stages {
         gate.open();
         let shared = Arc::new(SharedCatalog::new(start.catalog));
         let options = DecodeOptions { lanes: store.lane_count(), ..DecodeOptions::default() };
-        let (ending, cut_state) = (Arc::new(Ending::default()), Arc::new(CutState::default()));
-        let (sealer, cutter, _) = pair(store, &publisher, &ledger, &ending, &cut_state, cuts);
+        let (shutdown, cut_state) = (Arc::new(Shutdown::default()), Arc::new(CutState::default()));
+        let (sealer, cutter, _) = pair(store, &publisher, &ledger, &shutdown, &cut_state, cuts);
         let sealer = (planted != Planted::CutInTwo).then_some(sealer);
         let barriers = Arc::new(AtomicUsize::new(0));
         let workers = (0..sizes.workers).map(|i| {
@@ -593,7 +593,7 @@ impl Stages {
                 ApplyOptions { check_images: sizes.check_images },
                 lanes,
                 Arc::clone(&barriers),
-                Arc::clone(&ending),
+                Arc::clone(&shutdown),
             );
             WorkerSlot { worker, queue: VecDeque::new(), begun: false }
         });

@@ -18,12 +18,12 @@ use super::queue::{Job, PendingJobs, Task, WorkerQueue};
 use super::scheduler::{Found, Scheduler};
 use super::worker::{TransactionWorker, each_list};
 use super::{HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
-use crate::ending::Ending;
 use crate::front::{Front, IDLE_WAIT, Split, decode_one, spare_buffers};
 use crate::in_flight::InFlight;
 use crate::pause::Pause;
 use crate::pipeline::{Replay, Shared};
 use crate::publish::Publisher;
+use crate::shutdown::Shutdown;
 use crate::stages::SequenceStage;
 use crate::threads::Threads;
 
@@ -61,7 +61,7 @@ pub(crate) fn start(replay: Replay<'_>, options: TransactionOptions) -> Arc<Tran
             mark: Arc::clone(&mark),
             pending: Arc::clone(&pending),
             counters: Arc::clone(&counters),
-            ending: Arc::clone(threads.ending()),
+            shutdown: Arc::clone(threads.shutdown()),
             spare: to_spare.clone(),
             touched: vec![false; store.lane_count()],
             tables: Vec::new(),
@@ -86,7 +86,7 @@ pub(crate) fn start(replay: Replay<'_>, options: TransactionOptions) -> Arc<Tran
             mark,
             pending,
             counters: Arc::clone(&counters),
-            ending: Arc::clone(threads.ending()),
+            shutdown: Arc::clone(threads.shutdown()),
             publisher: Arc::clone(publisher),
             found: BTreeMap::new(),
         },
@@ -125,7 +125,7 @@ impl Scheduling {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             self.pause.wait(&piece, || ());
-            if self.threads.ending().stops_handing_on() {
+            if self.threads.shutdown().stops_handing_on() {
                 break;
             }
             let catalog_version = (!piece.needs_serial).then_some(piece.catalog_version);
@@ -152,7 +152,7 @@ impl Scheduling {
     /// Hands out all pieces that are next in order; false when replay ends here.
     fn hand_out(&mut self) -> bool {
         let Scheduling { threads, stage, hands, pieces, .. } = self;
-        let ended = || threads.ending().stops_handing_on();
+        let ended = || threads.shutdown().stops_handing_on();
         loop {
             while let Some(flight) = stage.next(ended) {
                 pieces.fetch_add(1, Ordering::Relaxed);
@@ -206,7 +206,7 @@ struct Hands {
     mark: Arc<LowWaterMark>,
     pending: Arc<PendingJobs>,
     counters: Arc<TransactionCounters>,
-    ending: Arc<Ending>,
+    shutdown: Arc<Shutdown>,
     publisher: Arc<Publisher>,
     /// Facts by piece number, kept until the piece is sequenced.
     found: BTreeMap<u64, Found>,
@@ -226,7 +226,7 @@ impl Hands {
             return true;
         };
         if self.options.wait == WaitAt::Scheduler {
-            match self.mark.wait(placed.last_committed, &self.ending) {
+            match self.mark.wait(placed.last_committed, &self.shutdown) {
                 Waited::No => {}
                 Waited::Yes => add(&self.counters.scheduler_waits),
                 Waited::GivenUp => return false,
@@ -259,7 +259,7 @@ impl Hands {
         loop {
             let busy = self.queues.0.iter().map(|queue| queue.busy());
             let chosen = self.scheduler.choose(placed, busy, only_idle);
-            if chosen.is_some() || self.ending.gives_up() {
+            if chosen.is_some() || self.shutdown.gives_up() {
                 return chosen;
             }
             if !looked {
@@ -272,7 +272,7 @@ impl Hands {
 
     fn push(&self, queue: &WorkerQueue, job: Job) {
         add(&self.counters.jobs);
-        if queue.push(job, &self.ending) {
+        if queue.push(job, &self.shutdown) {
             add(&self.counters.queue_waits);
         }
     }

@@ -25,9 +25,9 @@ use super::scheduler::Placed;
 use super::worker::TransactionWorker;
 use super::{TransactionCounters, TransactionOptions};
 use crate::cutter::{CutOptions, CutState, Cutter, CutterStep, pair};
-use crate::ending::Ending;
 use crate::in_flight::InFlight;
 use crate::publish::Publisher;
+use crate::shutdown::Shutdown;
 use crate::stages::SequenceStage;
 use crate::target::Target;
 use crate::watermark::Watermark;
@@ -111,17 +111,17 @@ struct Replay {
 impl Replay {
     fn new(grain: Grain, store: Store, cuts: Option<CutOptions>) -> Replay {
         let store = Arc::new(store);
-        let (ledger, ending) = (Arc::new(Ledger::new()), Arc::new(Ending::default()));
+        let (ledger, shutdown) = (Arc::new(Ledger::new()), Arc::new(Shutdown::default()));
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
         let publisher = Arc::new(Publisher::new(Watermark::of(&store), lag, rates, Arc::new(AtomicI64::new(0))));
         let worker = |lanes| {
             let (store, publisher, ledger) = (Arc::clone(&store), Arc::clone(&publisher), Arc::clone(&ledger));
-            Worker::new(store, publisher, ledger, ApplyOptions::default(), lanes, Arc::default(), Arc::clone(&ending))
+            Worker::new(store, publisher, ledger, ApplyOptions::default(), lanes, Arc::default(), Arc::clone(&shutdown))
         };
         let state = Arc::new(CutState::default());
         let (sealer, cutter) = match cuts {
             Some(cuts) => {
-                let (sealer, cutter, _) = pair(&store, &publisher, &ledger, &ending, &state, cuts);
+                let (sealer, cutter, _) = pair(&store, &publisher, &ledger, &shutdown, &state, cuts);
                 (Some(sealer), Some(cutter))
             }
             None => (None, None),
@@ -139,7 +139,7 @@ impl Replay {
             mark: Arc::new(LowWaterMark::new(0)),
             pending: Arc::new(PendingJobs::default()),
             counters: Arc::new(TransactionCounters::default()),
-            ending: Arc::clone(&ending),
+            shutdown: Arc::clone(&shutdown),
             spare: bounded(1).0,
             touched: vec![false; LANES],
             tables: Vec::new(),

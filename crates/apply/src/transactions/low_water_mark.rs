@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::ending::Ending;
+use crate::shutdown::Shutdown;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -92,14 +92,14 @@ impl LowWaterMark {
     }
 
     /// Waits until every transaction up to `number` is done.
-    pub fn wait(&self, number: u64, ending: &Ending) -> Waited {
+    pub fn wait(&self, number: u64, shutdown: &Shutdown) -> Waited {
         if self.low() >= number {
             return Waited::No;
         }
         let mut state = self.lock();
         let mut waited = Waited::No;
         while state.low < number {
-            if ending.gives_up() {
+            if shutdown.gives_up() {
                 return Waited::GivenUp;
             }
             waited = Waited::Yes;
@@ -133,20 +133,20 @@ mod tests {
 
     #[test]
     fn waiters_for_different_numbers_are_all_woken() {
-        let (mark, ending) = (LowWaterMark::new(0), Ending::default());
+        let (mark, shutdown) = (LowWaterMark::new(0), Shutdown::default());
         std::thread::scope(|scope| {
-            let waits: Vec<_> = (1..=6).map(|number| (&mark, &ending, number)).collect();
+            let waits: Vec<_> = (1..=6).map(|number| (&mark, &shutdown, number)).collect();
             let waits: Vec<_> = waits
                 .into_iter()
-                .map(|(mark, ending, number)| scope.spawn(move || mark.wait(number, ending)))
+                .map(|(mark, shutdown, number)| scope.spawn(move || mark.wait(number, shutdown)))
                 .collect();
             for number in [2, 4, 1, 6, 3, 5] {
                 mark.finish(number);
             }
             assert!(waits.into_iter().all(|wait| wait.join().unwrap() != Waited::GivenUp));
         });
-        assert_eq!(mark.wait(6, &ending), Waited::No);
-        ending.break_off();
-        assert_eq!(mark.wait(7, &ending), Waited::GivenUp);
+        assert_eq!(mark.wait(6, &shutdown), Waited::No);
+        shutdown.break_off();
+        assert_eq!(mark.wait(7, &shutdown), Waited::GivenUp);
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::scheduler::Placed;
 use super::{TransactionCounters, add};
-use crate::ending::Ending;
 use crate::in_flight::InFlight;
+use crate::shutdown::Shutdown;
 
 /// Interval at which a wait checks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
@@ -69,10 +69,10 @@ impl WorkerQueue {
 
     /// Appends a job once there is room; true if that took a wait. A job larger than the capacity waits for an empty
     /// queue. When replay gives up the job is appended at once, since nobody will apply it.
-    pub(super) fn push(&self, job: Job, ending: &Ending) -> bool {
+    pub(super) fn push(&self, job: Job, shutdown: &Shutdown) -> bool {
         let mut state = self.lock();
         let mut waited = false;
-        while state.events > 0 && state.events + job.events > self.capacity && !ending.gives_up() {
+        while state.events > 0 && state.events + job.events > self.capacity && !shutdown.gives_up() {
             waited = true;
             state = self.drained.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -15,8 +15,8 @@ use store::Store;
 use super::low_water_mark::{LowWaterMark, Waited};
 use super::queue::{Job, PendingJobs, Task, WorkerQueue};
 use super::{CommitOrder, HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
-use crate::ending::Ending;
 use crate::in_flight::InFlight;
+use crate::shutdown::Shutdown;
 use crate::worker::{Worker, lane_of};
 
 /// One worker of the grain of transactions.
@@ -28,7 +28,7 @@ pub(super) struct TransactionWorker {
     pub mark: Arc<LowWaterMark>,
     pub pending: Arc<PendingJobs>,
     pub counters: Arc<TransactionCounters>,
-    pub ending: Arc<Ending>,
+    pub shutdown: Arc<Shutdown>,
     pub spare: Sender<SpareBuffers>,
     /// Per lane, whether the piece in hand touched it.
     pub touched: Vec<bool>,
@@ -66,7 +66,7 @@ impl TransactionWorker {
     /// replay gives up.
     fn begin(&mut self, task: &Task) -> bool {
         if self.options.wait == WaitAt::Worker {
-            match self.mark.wait(task.placed.last_committed, &self.ending) {
+            match self.mark.wait(task.placed.last_committed, &self.shutdown) {
                 Waited::No => {}
                 Waited::Yes => add(&self.counters.worker_waits),
                 Waited::GivenUp => return false,
@@ -109,7 +109,7 @@ impl TransactionWorker {
         self.tidy(&task.flight);
         let placed = task.placed;
         if placed.ends && self.options.commit_order == CommitOrder::Preserved {
-            match self.mark.wait(placed.number - 1, &self.ending) {
+            match self.mark.wait(placed.number - 1, &self.shutdown) {
                 Waited::No => {}
                 Waited::Yes => add(&self.counters.commit_waits),
                 Waited::GivenUp => {

@@ -4,11 +4,11 @@
 #![allow(unreachable_pub)]
 
 mod cuts;
-mod ending;
 mod failure;
 mod front;
 mod hold;
 mod kit;
 mod run;
 mod serial;
+mod shutdown;
 mod stages;

@@ -13,13 +13,13 @@ const APPLY: Duration = Duration::from_secs(3);
 
 /// Why and since when replay is ending.
 #[derive(Debug, Default)]
-pub struct Ending {
+pub struct Shutdown {
     asked: OnceLock<Instant>,
     broken: AtomicBool,
     closed: AtomicBool,
 }
 
-impl Ending {
+impl Shutdown {
     /// Requests the end of replay. The deadlines count from the first request.
     pub fn ask(&self) {
         self.asked.get_or_init(Instant::now);

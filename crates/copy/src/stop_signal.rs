@@ -8,15 +8,15 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Flags shared by a copy's threads.
 #[derive(Default)]
-pub(crate) struct Ending {
-    ending: AtomicBool,
+pub(crate) struct StopSignal {
+    stopping: AtomicBool,
     expired: AtomicBool,
 }
 
-impl Ending {
+impl StopSignal {
     /// Ends the copy because of a failure or on request.
     pub(crate) fn end(&self) {
-        self.ending.store(true, Ordering::Release);
+        self.stopping.store(true, Ordering::Release);
     }
 
     /// Ends the copy because the snapshot is too old.
@@ -26,8 +26,8 @@ impl Ending {
         self.end();
     }
 
-    pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_expired(&self) -> bool {
