@@ -180,10 +180,10 @@ impl<'a> CopyWriter<'a> {
             }
             at += same;
         }
-        let ending = self.disk.ending();
-        run.finish(&ending)?;
-        self.disk.take_over(&ending);
-        drop(ending);
+        let version_lock = self.disk.version_lock();
+        run.finish(&version_lock)?;
+        self.disk.take_over(&version_lock);
+        drop(version_lock);
         self.merge()
     }
 
@@ -258,9 +258,9 @@ impl<'a> CopyWriter<'a> {
         } else {
             IndexStates::none_complete(catalog)
         })?;
-        let ending = self.disk.ending();
-        run.finish(&ending)?;
-        self.disk.take_over(&ending);
+        let version_lock = self.disk.version_lock();
+        run.finish(&version_lock)?;
+        self.disk.take_over(&version_lock);
         Ok(())
     }
 }

@@ -638,9 +638,9 @@ pub(crate) fn spill(
         }
     }
     if any {
-        let ending = disk.ending();
-        run.finish(&ending)?;
-        disk.take_over(&ending);
+        let version_lock = disk.version_lock();
+        run.finish(&version_lock)?;
+        disk.take_over(&version_lock);
     }
     Ok(())
 }

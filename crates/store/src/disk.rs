@@ -163,11 +163,11 @@ pub struct Disk {
     tree: AnyTree,
     kept: Kept,
     counter: SequenceNumberCounter,
-    /// Views in ascending order of their numbers; new layers take the last one. Added to only under `ending`. Held here
+    /// Views in ascending order of their numbers; new layers take the last one. Added to only under `version_lock`. Held here
     /// too, so that the last reference is dropped by the thread that can afford to remove files.
     views: Mutex<Vec<Arc<TreeView>>>,
     /// Serialises "finish ingestion" with "publish its number", so that nobody reads at a number in between.
-    ending: Mutex<()>,
+    version_lock: Mutex<()>,
     dead: Arc<DeadRows>,
     recovered_indexes: Mutex<Option<IndexStates>>,
     written: AtomicU64,
@@ -285,7 +285,7 @@ impl Disk {
             views: Mutex::new(vec![Arc::new(TreeView::of(&tree, counter.get()))]),
             tree,
             counter,
-            ending: Mutex::new(()),
+            version_lock: Mutex::new(()),
             dead,
             recovered_indexes: Mutex::new(None),
             written: AtomicU64::new(0),
@@ -430,8 +430,8 @@ impl Disk {
     }
 
     /// Lock for finishing a run or publishing a new number; `Visibility` changes its layers while it is held.
-    pub(crate) fn ending(&self) -> MutexGuard<'_, ()> {
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn version_lock(&self) -> MutexGuard<'_, ()> {
+        self.version_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes a view of the tree's current content as the newest one.
@@ -599,8 +599,8 @@ impl Disk {
         if did {
             self.compacted.fetch_add(1, Ordering::Relaxed);
             // The content is the same under the new number; publishing it releases the old files.
-            let ending = self.ending();
-            self.take_over(&ending);
+            let version_lock = self.version_lock();
+            self.take_over(&version_lock);
         }
         did
     }
@@ -664,8 +664,8 @@ impl Disk {
     /// As `compact`.
     pub fn compact_fully(&self, oldest_read: u64) -> Result<(), StoreError> {
         self.tree.major_compact(FILE_BYTES, oldest_read).map_err(|error| self.fault(&error))?;
-        let ending = self.ending();
-        self.take_over(&ending);
+        let version_lock = self.version_lock();
+        self.take_over(&version_lock);
         Ok(())
     }
 
@@ -782,7 +782,7 @@ impl Run<'_> {
         self.put(&entry::record_key(INDEXES_RECORD), &text)
     }
 
-    /// Adds the run to the tree, durably and atomically. The caller holds `ending` and publishes the new number.
+    /// Adds the run to the tree, durably and atomically. The caller holds `version_lock` and publishes the new number.
     pub(crate) fn finish(self, _ending: &MutexGuard<'_, ()>) -> Result<u64, StoreError> {
         let disk = self.disk;
         let highest = disk.tree.get_highest_persisted_seqno().unwrap_or(0);
@@ -842,9 +842,9 @@ pub(crate) fn of_three_runs(folder: &Path, keys: u32, has: impl Fn(u32, u32) -> 
                 _ => run.put(&key.to_be_bytes(), &[number as u8; 20]).unwrap(),
             }
         }
-        let ending = disk.ending();
-        run.finish(&ending).unwrap();
-        disk.take_over(&ending);
+        let version_lock = disk.version_lock();
+        run.finish(&version_lock).unwrap();
+        disk.take_over(&version_lock);
     }
     disk
 }

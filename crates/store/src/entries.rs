@@ -209,10 +209,10 @@ impl Sorter {
         let disk = &*self.overflow.insert(disk);
         let mut run = disk.begin()?;
         Sorter::each(&self.bytes, &self.places, |key, own_len| run.put(key, &stored_len(own_len)?.to_le_bytes()))?;
-        let ending = disk.ending();
-        run.finish(&ending)?;
-        disk.take_over(&ending);
-        drop(ending);
+        let version_lock = disk.version_lock();
+        run.finish(&version_lock)?;
+        disk.take_over(&version_lock);
+        drop(version_lock);
         while disk.is_full() && disk.compact(disk.oldest_read())? {}
         self.bytes.clear();
         self.places.clear();

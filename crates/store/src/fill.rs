@@ -44,11 +44,11 @@ impl Store {
         })?;
         let filled = states.filled(filling, is_last);
         run.index_states(&filled)?;
-        let ending = disk.ending();
-        run.finish(&ending)?;
-        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
+        let version_lock = disk.version_lock();
+        run.finish(&version_lock)?;
+        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&version_lock) };
         self.visibility().move_base(tree, Some(Arc::new(filled)));
-        drop(ending);
+        drop(version_lock);
         drop(state);
         Ok(true)
     }

@@ -394,11 +394,11 @@ impl Store {
         let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
         // Held until the layers are replaced: otherwise compaction could publish a newer view, and this one would
         // replace it.
-        let ending = disk.ending();
-        report.bytes = run.finish(&ending)?;
-        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
+        let version_lock = disk.version_lock();
+        report.bytes = run.finish(&version_lock)?;
+        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&version_lock) };
         self.visibility.put_base(sealed.number(), tree, Arc::new(indexes));
-        drop(ending);
+        drop(version_lock);
         // The cut is durable, so compaction may drop the tables that it no longer knows (invariant 2).
         disk.dead().set_alive(&point.catalog);
         let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
@@ -562,8 +562,8 @@ impl Store {
 
     /// Lets new snapshots read the tree at its newest number, so that replaced files can be removed.
     fn take_over(&self, disk: &Arc<Disk>) {
-        let ending = disk.ending();
-        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&ending) };
+        let version_lock = disk.version_lock();
+        let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&version_lock) };
         self.visibility.move_base(tree, None);
     }
 
