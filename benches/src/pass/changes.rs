@@ -76,7 +76,7 @@ impl Changes {
                     OpKind::Insert => (false, false),
                     OpKind::Update => (false, true),
                     OpKind::Delete => (true, true),
-                    OpKind::AddCopy | OpKind::RemoveCopy => continue,
+                    OpKind::AddOne | OpKind::RemoveOne => continue,
                     other => anyhow::bail!("the log is not one of whole rows: {other:?}"),
                 };
                 let table = *places.entry(shape.plan.def.id.0).or_insert_with(|| {

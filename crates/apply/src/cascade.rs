@@ -338,7 +338,7 @@ impl Cascade<'_> {
         let Some(image) = image else {
             for _ in 0..row.copies {
                 let gone = if table.key.is_whole_image() {
-                    RowChange::RemoveCopy { later: false }
+                    RowChange::RemoveOne { later: false }
                 } else {
                     RowChange::Delete { before }
                 };
@@ -350,8 +350,8 @@ impl Cascade<'_> {
         let key = table.key.bytes(image, &mut offsets, &mut built).map_err(|_| damaged())?;
         if table.key.is_whole_image() {
             for _ in 0..row.copies {
-                self.put(table, &row.key, RowChange::RemoveCopy { later: false })?;
-                self.put(table, key, RowChange::AddCopy { later: false })?;
+                self.put(table, &row.key, RowChange::RemoveOne { later: false })?;
+                self.put(table, key, RowChange::AddOne { later: false })?;
             }
         } else if key == row.key {
             self.put(table, key, RowChange::Update { before, image })?;

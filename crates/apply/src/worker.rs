@@ -507,8 +507,8 @@ fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool)
             }
         }
         OpKind::Delete | OpKind::MoveFrom => RowChange::Delete { before: before(decoded, shape, op) },
-        OpKind::AddCopy => RowChange::AddCopy { later },
-        OpKind::RemoveCopy => RowChange::RemoveCopy { later },
+        OpKind::AddOne => RowChange::AddOne { later },
+        OpKind::RemoveOne => RowChange::RemoveOne { later },
     }
 }
 

@@ -69,7 +69,7 @@ fn keyed() -> Rows {
     for value in [5i16, -3, 5] {
         let mut image = vec![0];
         image.extend(value.to_le_bytes());
-        rows.apply("k", &image.clone(), RowChange::AddCopy { later: false });
+        rows.apply("k", &image.clone(), RowChange::AddOne { later: false });
     }
     rows
 }
@@ -142,6 +142,6 @@ fn checksums_of_equal_tables_are_equal() {
     };
     assert_eq!(sum(&one, "k"), sum(&other, "k"));
     assert_eq!(sum(&one, "k").rows, 3);
-    other.apply("k", &[0, 5, 0], RowChange::AddCopy { later: false });
+    other.apply("k", &[0, 5, 0], RowChange::AddOne { later: false });
     assert_ne!(sum(&one, "k"), sum(&other, "k"));
 }

@@ -121,7 +121,7 @@ mod tests {
             let (layers, lane) = (store.visibility().layers(), store.lane_of(hash));
             let mut guard = layers.active.lane_mut(lane).unwrap();
             guard
-                .apply(lane, &table, hash, &image, RowChange::AddCopy { later: false }, 1, 0, CheckImages::All, &layers)
+                .apply(lane, &table, hash, &image, RowChange::AddOne { later: false }, 1, 0, CheckImages::All, &layers)
                 .unwrap();
         }
         store.visibility().advance(SequenceNumber(1), |_| {});

@@ -177,9 +177,9 @@ pub enum OpKind {
     /// The row is deleted.
     Delete,
     /// Adds one copy of a keyless row; the key is the image.
-    AddCopy,
+    AddOne,
     /// Removes one copy of a keyless row.
-    RemoveCopy,
+    RemoveOne,
     /// The key changes and `after` lacks columns: the old row is needed, which may be in another lane. `key` is the
     /// old key; the next op, a `MoveTo`, has the new one.
     MoveFrom,

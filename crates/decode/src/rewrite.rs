@@ -58,9 +58,9 @@ impl Rewriter {
         let plan = Arc::new(TablePlan::new(&rewrite.to, catalog));
         let key = RowKey::new(&rewrite.to);
         let kind = match (rewrite.removes, key.is_whole_image()) {
-            (true, true) => OpKind::RemoveCopy,
+            (true, true) => OpKind::RemoveOne,
             (true, false) => OpKind::Delete,
-            (false, true) => OpKind::AddCopy,
+            (false, true) => OpKind::AddOne,
             (false, false) => OpKind::Insert,
         };
         let (before_present, after_present) = (Span::default(), Span::default());
@@ -110,7 +110,7 @@ impl Rewriter {
         let hash = key_hash(task.plan.def.id.0, key_bytes);
         let (image, none) = (side_span(from, len), Span::default());
         let (before, after) = match task.kind {
-            OpKind::Delete | OpKind::RemoveCopy => (image, none),
+            OpKind::Delete | OpKind::RemoveOne => (image, none),
             _ => (none, image),
         };
         let shape = short(self.shapes.len() - 1);

@@ -234,7 +234,7 @@ impl Decoder {
             (self.key_of_side(work, rows.plan, from, after)?, after)
         };
         let Some(key) = key else { return Err(missing_key(rows.plan)) };
-        let kind = if rows.plan.key == KeyPlan::WholeImage { OpKind::AddCopy } else { OpKind::Insert };
+        let kind = if rows.plan.key == KeyPlan::WholeImage { OpKind::AddOne } else { OpKind::Insert };
         work.push(rows, kind, key, Span::default(), after);
         Ok(len)
     }
@@ -300,8 +300,8 @@ impl Decoder {
                 Some(image) => image,
                 None => complete(work, rows, before, after)?,
             };
-            work.push(rows, OpKind::RemoveCopy, old_key, before, Span::default());
-            work.push(rows, OpKind::AddCopy, new_image, Span::default(), new_image);
+            work.push(rows, OpKind::RemoveOne, old_key, before, Span::default());
+            work.push(rows, OpKind::AddOne, new_image, Span::default(), new_image);
             return Ok(used);
         }
         let new_key = if rows.after_full || self.after_touches_key(rows.plan) {
@@ -363,8 +363,8 @@ impl Decoder {
         if keyless {
             let image = work.out.side.split_off(from);
             let new_image = json_as_text(work, plan, &image)?;
-            work.push(rows, OpKind::RemoveCopy, old_key, before, Span::default());
-            work.push(rows, OpKind::AddCopy, new_image, Span::default(), new_image);
+            work.push(rows, OpKind::RemoveOne, old_key, before, Span::default());
+            work.push(rows, OpKind::AddOne, new_image, Span::default(), new_image);
             return Ok(());
         }
         let after = work.side_span(from)?;
@@ -425,7 +425,7 @@ impl Decoder {
     fn delete_row(&mut self, work: &mut Work<'_>, rows: &mut RowsWork<'_>, at: usize) -> Result<usize, Fault> {
         let len = self.walk(rows, at, Image::Before, Offsets::ForKey)?;
         let Some(key) = self.key(work, rows, at, len, Image::Before)? else { return Err(missing_key(rows.plan)) };
-        let kind = if rows.plan.key == KeyPlan::WholeImage { OpKind::RemoveCopy } else { OpKind::Delete };
+        let kind = if rows.plan.key == KeyPlan::WholeImage { OpKind::RemoveOne } else { OpKind::Delete };
         work.push(rows, kind, key, rows.span(at, len), Span::default());
         Ok(len)
     }

@@ -351,12 +351,12 @@ impl Work<'_> {
 
 /// Returns the cascade flags of an op. An update may be two ops: the end of the old row and the start of the new one.
 fn cascade_flags(cascade: Cascade, kind: OpKind) -> u8 {
-    use OpKind::{AddCopy, Delete, Insert, Merge, MergeJson, MoveFrom, MoveTo, MoveToJson, RemoveCopy, Update};
+    use OpKind::{AddOne, Delete, Insert, Merge, MergeJson, MoveFrom, MoveTo, MoveToJson, RemoveOne, Update};
     match (cascade, kind) {
         (Cascade::No, _) => 0,
         (Cascade::OnDelete, _) => CASCADE_OLD | CASCADE_GONE,
-        (Cascade::OnUpdate, Delete | RemoveCopy | MoveFrom) => CASCADE_OLD,
-        (Cascade::OnUpdate, Insert | AddCopy | MoveTo | MoveToJson) => CASCADE_NEW,
+        (Cascade::OnUpdate, Delete | RemoveOne | MoveFrom) => CASCADE_OLD,
+        (Cascade::OnUpdate, Insert | AddOne | MoveTo | MoveToJson) => CASCADE_NEW,
         (Cascade::OnUpdate, Update | Merge | MergeJson) => CASCADE_OLD | CASCADE_NEW,
     }
 }

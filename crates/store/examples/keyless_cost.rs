@@ -92,8 +92,8 @@ fn run(rows: u64, keyed: bool) -> (f64, f64, u64) {
         if keyed {
             bench.apply(&id.to_le_bytes(), RowChange::Insert { image: &image });
         } else {
-            bench.apply(&image, RowChange::AddCopy { later: false });
-            bench.apply(&image, RowChange::AddCopy { later: false });
+            bench.apply(&image, RowChange::AddOne { later: false });
+            bench.apply(&image, RowChange::AddOne { later: false });
         }
         if u64::from(id) % ROWS_A_CUT == ROWS_A_CUT - 1 {
             bench.cut();
@@ -116,8 +116,8 @@ fn run(rows: u64, keyed: bool) -> (f64, f64, u64) {
             let before = BeforeImage::Full(&old);
             bench.apply(&id.to_le_bytes(), RowChange::Update { before, image: &new });
         } else {
-            bench.apply(&old, RowChange::RemoveCopy { later: false });
-            bench.apply(&new, RowChange::AddCopy { later: false });
+            bench.apply(&old, RowChange::RemoveOne { later: false });
+            bench.apply(&new, RowChange::AddOne { later: false });
         }
         bench.commit();
     }

@@ -165,7 +165,7 @@ impl<'a> CopyWriter<'a> {
                 if entry::is_keyless(value) { self.disk.get_in(&self.disk.newest(), key(entry))? } else { None };
             let earlier = match earlier {
                 Some(value) => {
-                    entry::copies_of(&value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?
+                    entry::multiplicity(&value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?
                 }
                 None => 0,
             };

@@ -20,7 +20,7 @@ use crate::entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::entry::{self, long_head_of};
 use crate::error::StoreError;
 use crate::index_state::{Extent, IndexStates};
-use crate::lane::{Lane, OwnedShape, TableShape, copies_of};
+use crate::lane::{Lane, OwnedShape, TableShape, multiplicity};
 use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, TreeAt, append_found, tables_of};
 use crate::parts::Parts;
 use crate::table::{Content, WARM_AT_ONCE};
@@ -353,11 +353,11 @@ impl<'a> Whole<'a> {
         self.image.clear();
         if shape.order.is_keyless() {
             let copies = match found {
-                Some(Value::Row) => entry::copies_of(value).ok_or_else(self.damaged)?,
+                Some(Value::Row) => entry::multiplicity(value).ok_or_else(self.damaged)?,
                 Some(Value::Gone) => 0,
                 Some(Value::Part) | None => {
                     let there = (self.under)(&shape, tree_key, &self.key, &mut self.image)?;
-                    if there { copies_of(&self.image) } else { 0 }
+                    if there { multiplicity(&self.image) } else { 0 }
                 }
             };
             let missing = || StoreError::row_missing(self.table.full_name(), &self.key);

@@ -165,7 +165,7 @@ pub(crate) fn is_keyless(value: &[u8]) -> bool {
 }
 
 /// Number of copies in a keyless row's value; None for any other value.
-pub(crate) fn copies_of(value: &[u8]) -> Option<u64> {
+pub(crate) fn multiplicity(value: &[u8]) -> Option<u64> {
     value.get(5..KEYLESS_HEAD)?.first_chunk().filter(|_| is_keyless(value)).map(|bytes| u64::from_le_bytes(*bytes))
 }
 

@@ -160,13 +160,13 @@ pub enum RowChange<'a> {
         before: BeforeImage<'a>,
     },
     /// Adds one copy of a row in a table without a key; the key is the whole image.
-    AddCopy {
+    AddOne {
         /// As in `Merge`: the current number of copies need not be looked up.
         later: bool,
     },
     /// Removes one copy.
-    RemoveCopy {
-        /// As in `AddCopy`.
+    RemoveOne {
+        /// As in `AddOne`.
         later: bool,
     },
 }
@@ -300,7 +300,7 @@ impl Table {
     fn standing<'a>(&self, (key, content, definition): KeyContent<'a>) -> Standing<'a> {
         match content {
             Content::Row(image) if self.keyless => {
-                Standing::Row(crate::Row { key, image: key, count: copies_of(image) }, definition)
+                Standing::Row(crate::Row { key, image: key, count: multiplicity(image) }, definition)
             }
             Content::Row(image) => Standing::Row(crate::Row { key, image, count: 1 }, definition),
             Content::Part(part) => Standing::Part { key, part, definition },
@@ -463,22 +463,22 @@ impl Lane {
                 }
                 None
             }
-            RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } if later && matches!(old, Old::Unknown) => {
+            RowChange::AddOne { .. } | RowChange::RemoveOne { .. } if later && matches!(old, Old::Unknown) => {
                 // As for `Merge`: the newest difference replaces the older one, so it must include it.
                 let before = found.as_ref().map_or(0, |found| parts::difference(rows.image(found)));
-                let one = if matches!(change, RowChange::AddCopy { .. }) { 1 } else { -1 };
+                let one = if matches!(change, RowChange::AddOne { .. }) { 1 } else { -1 };
                 (is_part, entry.has_parts, entry.keyless) = (true, true, true);
                 self.scratch.clear();
                 self.scratch.extend_from_slice(&before.saturating_add(one).to_le_bytes());
                 Some(self.scratch.as_slice())
             }
-            RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } => {
+            RowChange::AddOne { .. } | RowChange::RemoveOne { .. } => {
                 entry.keyless = true;
                 let copies = match old {
-                    Old::Live(bytes) => copies_of(bytes),
+                    Old::Live(bytes) => multiplicity(bytes),
                     _ => 0,
                 };
-                let now = if matches!(change, RowChange::AddCopy { .. }) {
+                let now = if matches!(change, RowChange::AddOne { .. }) {
                     copies + 1
                 } else if copies == 0 {
                     // With no copy to remove, counting down is an error under every check mode.
@@ -504,8 +504,8 @@ impl Lane {
         entry.balance += match change {
             RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
             RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
-            RowChange::Delete { .. } | RowChange::RemoveCopy { .. } => -1,
-            RowChange::AddCopy { .. } => 1,
+            RowChange::Delete { .. } | RowChange::RemoveOne { .. } => -1,
+            RowChange::AddOne { .. } => 1,
             _ => 0,
         };
         let definition = shape.definition;
@@ -782,7 +782,7 @@ impl Lane {
     ) -> Option<u32> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         entry.rows.slots(sequence, from, count, |hash, key, content, definition| match content {
-            Content::Row(image) if entry.keyless => out.push(hash, key, &[], copies_of(image), definition),
+            Content::Row(image) if entry.keyless => out.push(hash, key, &[], multiplicity(image), definition),
             Content::Row(image) => out.push(hash, key, image, 1, definition),
             Content::Part(part) if entry.keyless => out.push_difference(hash, key, parts::difference(part), definition),
             // The scan of a layer below returns its row.
@@ -823,7 +823,7 @@ fn stands_as_part(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckIm
             shape.order.indexes().is_none_or(|indexes| !indexes.may_change(present))
         }
         // Cuts must know the rows that appear and disappear, to maintain index entries.
-        RowChange::AddCopy { later: true } | RowChange::RemoveCopy { later: true } => shape.order.indexes().is_none(),
+        RowChange::AddOne { later: true } | RowChange::RemoveOne { later: true } => shape.order.indexes().is_none(),
         _ => false,
     };
     unwatched && check != CheckImages::Settling
@@ -834,7 +834,7 @@ fn stands_as_part(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckIm
 fn needs_row(shape: &TableShape<'_>, change: &RowChange<'_>) -> bool {
     match change {
         RowChange::Merge { .. } | RowChange::MergeJson { .. } => true,
-        RowChange::AddCopy { .. } | RowChange::RemoveCopy { .. } => true,
+        RowChange::AddOne { .. } | RowChange::RemoveOne { .. } => true,
         // A part implies a row, so the INSERT is a duplicate unless a look-up shows otherwise.
         RowChange::Insert { .. } => true,
         // The log lacks the values that identify the index entries to remove.
@@ -949,14 +949,14 @@ fn base_of<'a>(
 
 fn copies_in(keyless: bool, content: Content<'_>) -> u64 {
     match content {
-        Content::Row(image) if keyless => copies_of(image),
+        Content::Row(image) if keyless => multiplicity(image),
         Content::Gone if keyless => 0,
         _ => 1,
     }
 }
 
 /// Number of copies of a keyless row, as a lane stores it.
-pub(crate) fn copies_of(image: &[u8]) -> u64 {
+pub(crate) fn multiplicity(image: &[u8]) -> u64 {
     match image.first_chunk() {
         Some(bytes) => u64::from_le_bytes(*bytes),
         None => panic!("a count of copies of {} bytes", image.len()),

@@ -17,7 +17,7 @@ use crate::disk::{Disk, remove_folder};
 use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
-use crate::lane::{Lane, Standing, TableShape, append_read, copies_of};
+use crate::lane::{Lane, Standing, TableShape, append_read, multiplicity};
 use crate::order::{Orders, Slice};
 use crate::parts::Parts;
 use crate::reader::TableReader;
@@ -370,7 +370,7 @@ impl Layers {
             Below::Unknown => Ok(found),
             Below::Live | Below::Gone if shape.order.is_keyless() => {
                 let copies = match found {
-                    Below::Live => copies_of(&image[start..]),
+                    Below::Live => multiplicity(&image[start..]),
                     _ => 0,
                 };
                 image.truncate(start);

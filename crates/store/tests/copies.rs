@@ -65,7 +65,7 @@ impl World {
         let hash = key_hash(def.id.0, &key);
         let lane = self.store.lane_of(hash);
         let mut held = layers.active.lane_mut(lane).unwrap();
-        let change = if more { RowChange::AddCopy { later: true } } else { RowChange::RemoveCopy { later: true } };
+        let change = if more { RowChange::AddOne { later: true } } else { RowChange::RemoveOne { later: true } };
         held.apply(lane, &shape.lend(), hash, &key, change, self.sequence + 1, oldest, check, &layers)?;
         held.tidy([def.id].into_iter(), oldest);
         let count = self.rows.entry(key.clone()).or_default();

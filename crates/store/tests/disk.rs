@@ -132,7 +132,7 @@ impl World {
         self.apply(
             "n",
             &row,
-            if more { RowChange::AddCopy { later: LATER } } else { RowChange::RemoveCopy { later: LATER } },
+            if more { RowChange::AddOne { later: LATER } } else { RowChange::RemoveOne { later: LATER } },
         );
         let now = if more { entry + 1 } else { entry - 1 };
         if now == 0 {

@@ -239,7 +239,7 @@ impl World {
         let old = self.now.get(&key).cloned();
         let copies = old.as_ref().map_or(0, |old| old.2);
         if self.is_keyless() {
-            self.apply(&key, RowChange::AddCopy { later: LATER });
+            self.apply(&key, RowChange::AddOne { later: LATER });
             self.now.insert(key, (values.clone(), image, copies + 1));
             return;
         }
@@ -299,7 +299,7 @@ impl World {
     fn remove(&mut self, at: usize, how: u8) {
         let Some((key, was, old, copies)) = self.nth(at) else { return };
         if self.is_keyless() {
-            self.apply(&key, RowChange::RemoveCopy { later: LATER });
+            self.apply(&key, RowChange::RemoveOne { later: LATER });
             match copies {
                 1 => self.now.remove(&key),
                 _ => self.now.insert(key, (was, old, copies - 1)),

@@ -198,13 +198,13 @@ fn keyless_rows_are_counted() {
         let result = lane.apply(lane_index, &shape, hash, &row, change, sequence, 0, CheckImages::All, &layers);
         result.map_err(|e| e.kind)
     };
-    assert_eq!(step(RowChange::RemoveCopy { later: false }, 1, &mut world), Err(RowErrorKind::NotFound));
+    assert_eq!(step(RowChange::RemoveOne { later: false }, 1, &mut world), Err(RowErrorKind::NotFound));
     for sequence in 1..=3 {
-        step(RowChange::AddCopy { later: false }, sequence, &mut world).unwrap();
+        step(RowChange::AddOne { later: false }, sequence, &mut world).unwrap();
     }
     world.store.visibility().advance(SequenceNumber(3), |_| {});
     let three = Snapshot::pin(&world.store);
-    step(RowChange::RemoveCopy { later: false }, 4, &mut world).unwrap();
+    step(RowChange::RemoveOne { later: false }, 4, &mut world).unwrap();
     world.store.visibility().advance(SequenceNumber(4), |_| {});
     let count = |snapshot: &Snapshot| {
         let mut counts = Vec::new();

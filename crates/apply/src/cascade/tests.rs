@@ -101,7 +101,7 @@ impl World {
         let table = self.table(&format!("c{child}"));
         let key = key_of(&table, image);
         let change =
-            if table.key.is_whole_image() { RowChange::AddCopy { later: false } } else { RowChange::Insert { image } };
+            if table.key.is_whole_image() { RowChange::AddOne { later: false } } else { RowChange::Insert { image } };
         self.with(|cascade| cascade.put(&table, &key, change).unwrap());
         self.rows[child].push(image.to_vec());
     }

@@ -131,7 +131,7 @@ impl Scheduler {
         }
         let mut before = 0;
         for op in ops {
-            if !matches!(op.kind, OpKind::AddCopy | OpKind::RemoveCopy) {
+            if !matches!(op.kind, OpKind::AddOne | OpKind::RemoveOne) {
                 continue;
             }
             if self.keyless.len() >= KEYLESS_MAX && !self.keyless.contains_key(&op.hash) {

@@ -204,7 +204,7 @@ impl Extractor {
         if keys.keyless {
             // Inserts are independent of each other. A deletion names its row only by values, so it claims all rows.
             claims.missing_keys = true;
-            claims.object(keys.identity, if op.kind == OpKind::AddCopy { Mode::Shared } else { Mode::Exclusive });
+            claims.object(keys.identity, if op.kind == OpKind::AddOne { Mode::Shared } else { Mode::Exclusive });
         } else {
             self.identity(decoded, shape, op, keys, claims);
         }
@@ -241,7 +241,7 @@ impl Extractor {
             claims.value(value(keys.identity, &self.new_key), Mode::Exclusive);
             return;
         }
-        let goes = matches!(op.kind, OpKind::Delete | OpKind::MoveFrom | OpKind::RemoveCopy);
+        let goes = matches!(op.kind, OpKind::Delete | OpKind::MoveFrom | OpKind::RemoveOne);
         claims.unknown_values = true;
         claims.object(keys.identity, if goes { Mode::Exclusive } else { Mode::Shared });
         claims.value(value(keys.identity, bytes), Mode::Exclusive);
@@ -347,14 +347,14 @@ impl Extractor {
         columns: &[usize],
         plan: Option<&SortKeyPlan>,
     ) -> Touched {
-        use OpKind::{AddCopy, Delete, Insert, Merge, MergeJson, MoveFrom, MoveTo, MoveToJson, RemoveCopy, Update};
+        use OpKind::{AddOne, Delete, Insert, Merge, MergeJson, MoveFrom, MoveTo, MoveToJson, RemoveOne, Update};
         let whole = |image: &Image| image.here && columns.iter().all(|column| is_present(image, *column));
         let any = |image: &Image| image.here && columns.iter().any(|column| is_present(image, *column));
         let (has_old, has_new) = (whole(&self.before), whole(&self.after));
         let Some(plan) = plan.filter(|_| !columns.is_empty()) else {
             return match op.kind {
-                Insert | AddCopy => Touched::Unknown(Mode::Shared),
-                Delete | RemoveCopy | MoveFrom => Touched::Unknown(Mode::Exclusive),
+                Insert | AddOne => Touched::Unknown(Mode::Shared),
+                Delete | RemoveOne | MoveFrom => Touched::Unknown(Mode::Exclusive),
                 // The columns of an expression are unknown.
                 _ if columns.is_empty() || any(&self.after) && !self.is_unchanged(decoded, op, columns) => {
                     Touched::Unknown(Mode::Exclusive)
@@ -363,8 +363,8 @@ impl Extractor {
             };
         };
         let (with_old, with_new) = match op.kind {
-            Insert | AddCopy if has_new => (false, true),
-            Delete | RemoveCopy if has_old => (true, false),
+            Insert | AddOne if has_new => (false, true),
+            Delete | RemoveOne if has_old => (true, false),
             // Columns that the after image lacks stay with the row.
             MoveFrom if has_old => (true, false),
             MoveTo | MoveToJson if has_new => (false, true),

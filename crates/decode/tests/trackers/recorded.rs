@@ -67,7 +67,7 @@ fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
             rows += 1;
             if def.identity == Identity::WholeImage {
                 // Inserts are independent of each other; sources let such transactions overlap.
-                let comes = op.kind == OpKind::AddCopy;
+                let comes = op.kind == OpKind::AddOne;
                 let (came, went) = last_keyless.entry(def.id).or_default();
                 let earlier = if comes { *went } else { (*came).max(*went) };
                 needed = needed.max(if earlier < number { earlier } else { 0 });
