@@ -50,7 +50,7 @@ fn busy(server: &Server, round: u64) {
 }
 
 /// From the log, what must be replayed before a copy without a lock is exact.
-fn settles_at(log: &str) -> Option<GtidSet> {
+fn consistent_at(log: &str) -> Option<GtidSet> {
     let (_, rest) = log.rsplit_once("rows can be read once GTIDs ")?;
     rest.split_once(" are replayed")?.0.parse().ok()
 }
@@ -86,7 +86,7 @@ fn a_copy_without_a_lock_is_exact_when_it_has_settled() {
         replica.wait_until("most rows", |status| rows(status) > (TABLES - 1) * ROWS);
         half_read.store(true, SeqCst);
     });
-    let goal = wait_for("the copy's end", || settles_at(&replica.log()), || replica.log());
+    let goal = wait_for("the copy's end", || consistent_at(&replica.log()), || replica.log());
     let refused = |data: &str| {
         slipstream(&["dump", "--data", data, "bank.t0"]).expect(1, &["without a lock", "are replayed"]);
         slipstream(&["verify", "--data", data, "--source", &server.url("repl")]).expect(1, &["without a lock"]);

@@ -27,7 +27,7 @@ pub struct InFlight {
     /// Layers of the store when the piece was sequenced; their active generation takes its rows.
     pub(crate) layers: PinnedLayers,
     /// True if the initial copy was taken without a lock and this piece begins before its rows are exact.
-    pub(crate) settling: bool,
+    pub(crate) not_yet_consistent: bool,
     /// Set for changes of a copied table: a fault fails the copy, and no event is counted.
     pub(crate) copied: Option<Arc<CopyTrack>>,
     /// Ledger page that counts its events.
@@ -48,7 +48,7 @@ impl InFlight {
             barrier,
             workers,
             layers,
-            settling: false,
+            not_yet_consistent: false,
             copied: None,
             page: Page::default(),
             carried_out: AtomicU64::new(0),

@@ -93,7 +93,7 @@ pub struct SequenceStage {
     /// A sequenced piece whose statement rewrites a table, which must be done before it is handed on.
     rewriting: Option<(SequencedPiece, RewriteBoundary)>,
     /// True if the last sequenced piece begins before the rows of a copy without a lock are exact.
-    settling: bool,
+    not_yet_consistent: bool,
 }
 
 impl SequenceStage {
@@ -118,7 +118,7 @@ impl SequenceStage {
             unfinished: false,
             rewrites: Arc::default(),
             rewriting: None,
-            settling: false,
+            not_yet_consistent: false,
         }
     }
 
@@ -156,7 +156,7 @@ impl SequenceStage {
         if self.target.before(coming, &self.sequencer) && ended() {
             return None;
         }
-        self.settling = self.target.settles_after(self.sequencer.executed());
+        self.not_yet_consistent = self.target.settles_after(self.sequencer.executed());
         let sequencer = &self.sequencer;
         let serial = coming.piece.kind == PieceKind::Serial || coming.needs_serial;
         // Only a serial piece can hold a statement that rewrites a table, so other pieces are spared the clones.
@@ -219,7 +219,7 @@ impl SequenceStage {
             self.end = Some(bytes.position(bytes.end));
         }
         let mut flight = InFlight::new(sequenced, index, self.workers, self.target.pin());
-        (flight.settling, flight.page) = (self.settling, page);
+        (flight.not_yet_consistent, flight.page) = (self.not_yet_consistent, page);
         Arc::new(flight)
     }
 

@@ -14,6 +14,6 @@ pub fn class_of(error: &StoreError) -> StopClass {
         | StoreError::Io { .. }
         | StoreError::IndexNotReady { .. }
         | StoreError::SnapshotTooOld
-        | StoreError::Settling { .. } => StopClass::Io,
+        | StoreError::NotYetConsistent { .. } => StopClass::Io,
     }
 }

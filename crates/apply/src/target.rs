@@ -24,15 +24,15 @@ pub struct LanesTarget {
     /// None if nothing is cut.
     sealer: Option<Sealer>,
     /// After a copy without a lock: the GTID set that replay must reach before stored rows are compared with the log.
-    settles_at: Option<GtidSet>,
+    consistent_at: Option<GtidSet>,
 }
 
 impl Target {
     /// Creates a target over this store. Without a sealer nothing is cut.
     #[must_use]
     pub fn lanes(store: &Arc<Store>, sealer: Option<Sealer>) -> Target {
-        let settles_at = store.settles_at().cloned();
-        Target::Lanes(LanesTarget { store: Arc::clone(store), sealer, settles_at })
+        let consistent_at = store.consistent_at().cloned();
+        Target::Lanes(LanesTarget { store: Arc::clone(store), sealer, consistent_at })
     }
 
     /// Creates a sequencer that continues after the state of the store.
@@ -95,14 +95,14 @@ impl Target {
         }
     }
 
-    /// True if stored rows may still differ from the log after `executed`: see `settles_at`.
+    /// True if stored rows may still differ from the log after `executed`: see `consistent_at`.
     pub(crate) fn settles_after(&mut self, executed: &GtidSet) -> bool {
         let Target::Lanes(lanes) = self;
-        let settling = lanes.settles_at.as_ref().is_some_and(|until| !until.is_subset_of(executed));
-        if !settling {
-            lanes.settles_at = None;
+        let not_yet_consistent = lanes.consistent_at.as_ref().is_some_and(|until| !until.is_subset_of(executed));
+        if !not_yet_consistent {
+            lanes.consistent_at = None;
         }
-        settling
+        not_yet_consistent
     }
 
     /// Ledger page for pieces handed on now.

@@ -122,7 +122,7 @@ impl Worker {
             return false;
         }
         self.follows = flight.copied.is_none();
-        self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_images };
         self.carried_out = 0;
         self.apply_lanes(flight);
         if let Some((state, passed)) = &flight.barrier {
@@ -297,7 +297,7 @@ impl Worker {
     /// Prepares for a piece that this worker applies alone (`transactions`). False when replay ended.
     pub(crate) fn begin_alone(&mut self, flight: &InFlight) -> bool {
         self.follows = flight.copied.is_none();
-        self.check = if flight.settling { CheckImages::Settling } else { self.options.check_images };
+        self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_images };
         self.carried_out = 0;
         !self.shutdown.gives_up()
     }
@@ -397,9 +397,9 @@ impl Worker {
         let mut lane = lane_of(layers, lane_index);
         let change = match op.kind {
             OpKind::MoveFrom => {
-                if self.check == CheckImages::Settling {
+                if self.check == CheckImages::NotYetConsistent {
                     // The stored row may be newer than the log here, in columns that were not logged.
-                    return Err(RowError { kind: RowErrorKind::Unsettled });
+                    return Err(RowError { kind: RowErrorKind::NotYetConsistent });
                 }
                 let (table, key) = (table_shape(shape), decoded.bytes(op.key));
                 if !lane.newest(lane_index, &table, op.hash, key, layers, &mut self.moved)? {
@@ -520,7 +520,7 @@ fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<&'a [u8
 fn class_of_row(error: &RowError) -> StopClass {
     match &error.kind {
         RowErrorKind::Store(error) => class_of(error),
-        RowErrorKind::NotSupported(_) | RowErrorKind::Unsettled => StopClass::NotSupported,
+        RowErrorKind::NotSupported(_) | RowErrorKind::NotYetConsistent => StopClass::NotSupported,
         RowErrorKind::Defect(_) => StopClass::Defect,
         _ => StopClass::DataDiffers,
     }

@@ -30,7 +30,7 @@ fn described(folder: &Path) -> String {
     writeln!(out, "sequence {}\nexecuted {}", recovered.sequence, recovered.executed).unwrap();
     writeln!(out, "position {:?}\nrows {:?}", recovered.position, recovered.rows).unwrap();
     // Taken away, so that rows are shown that are no state of the source.
-    writeln!(out, "settles_at {:?}", recovered.settles_at.take().map(|set| set.to_string())).unwrap();
+    writeln!(out, "settles_at {:?}", recovered.consistent_at.take().map(|set| set.to_string())).unwrap();
     writeln!(out, "ledger {}", recovered.ledger).unwrap();
     for (xid, held) in recovered.prepared.iter() {
         let (gtid, events) = (held.gtid.map(|gtid| gtid.to_string()), hash(&held.events));

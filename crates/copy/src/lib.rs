@@ -41,7 +41,7 @@
 //!
 //! First `gtid_executed` is read (L, the plan's set), then the definitions, then each range in a short transaction of
 //! its own. Finally, once all commits that a range may have seen must be in it, `gtid_executed` is read again (H,
-//! [`CopyReport::settled_at`]). Everything in L is in the rows, and everything in the rows is in H.
+//! [`CopyReport::consistent_at`]). Everything in L is in the rows, and everything in the rows is in H.
 //!
 //! The log from L to H is then replayed over the rows by key and without checks: a row change puts its after image
 //! whatever is there, a delete removes a row that may not exist, a key change does both. For each key the last event in
@@ -128,7 +128,7 @@ pub struct CopyReport {
     /// Time spent reading.
     pub elapsed: Duration,
     /// For a copy without a lock: the GTIDs up to which replay makes the rows exact. None if they are exact already.
-    pub settled_at: Option<GtidSet>,
+    pub consistent_at: Option<GtidSet>,
     /// Tables that were not copied ([`Unsettled::LeaveOut`]). The sink was not told that they are done, whatever rows
     /// of them it was given.
     pub unsettled: Vec<UnsettledTable>,

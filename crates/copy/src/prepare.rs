@@ -155,7 +155,7 @@ impl SourceCopy {
             state: RunState::default(),
         };
         run.run(sessions.readers)?;
-        let settled_at = match options.lock {
+        let consistent_at = match options.lock {
             CopyLock::Auto | CopyLock::Table => None,
             CopyLock::None => Some(settled(&run, stop)?),
         };
@@ -164,7 +164,7 @@ impl SourceCopy {
         let tables = plan.tables.len() - unsettled.len();
         unsettled.extend(plan.unsettled);
         Ok(CopyReport {
-            settled_at,
+            consistent_at,
             unsettled,
             tables,
             rows: totals.rows,

@@ -745,7 +745,7 @@ fn without_a_lock_replay_makes_the_rows_exact() {
         stop.store(true, Ordering::Relaxed);
         copied.unwrap()
     });
-    let (low, high) = (&copied.plan.executed, copied.report.settled_at.as_ref().unwrap());
+    let (low, high) = (&copied.plan.executed, copied.report.consistent_at.as_ref().unwrap());
     assert!(low.is_subset_of(high) && high.subtract(low).count() > 20, "{low} {high}");
     assert_eq!((copied.plan.lock_us, copied.plan.lock_tries), (0, 0));
     let replayed = support::replay_over(&server, &copied, high, Replay::Blind);
@@ -915,7 +915,7 @@ fn writers_that_wait_for_rows_all_the_time_do_not_prevent_a_copy() {
     let copied = beside_row_waits(&server, 8, || copy_all(&source, &impatient)).unwrap();
     assert_eq!((copied.plan.lock, copied.plan.lock_us), (CopyLock::None, 0), "{}", copied.plan);
     assert!(copied.plan.notes.iter().any(|note| note.contains("within 3 s")), "{}", copied.plan);
-    let high = copied.report.settled_at.as_ref().unwrap();
+    let high = copied.report.consistent_at.as_ref().unwrap();
     let replayed = support::replay_over(&server, &copied, high, Replay::Blind);
     for (name, (_, wanted)) in support::replayed(&server, high) {
         assert!(replayed[&name] == wanted, "{name:?}");

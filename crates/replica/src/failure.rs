@@ -18,7 +18,9 @@ pub fn store_failure(error: &StoreError) -> Failure {
         StoreError::RowMissing { .. } => Exit::DataDiffers,
         StoreError::Defect { .. } => Exit::Defect,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
-        StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::Settling { .. } => Exit::Error,
+        StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::NotYetConsistent { .. } => {
+            Exit::Error
+        }
     };
     let failure = Failure::new(exit, error.to_string());
     if matches!(error, StoreError::DiskFull { .. }) { failure.with_hint(FREE_SPACE) } else { failure }

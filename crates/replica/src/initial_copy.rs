@@ -252,17 +252,17 @@ pub(crate) fn run(
         Ok(report) => report,
         Err(error) => return Err(CopyFailure::Copy(error)),
     };
-    let settles_at = report.settled_at.as_ref();
+    let consistent_at = report.consistent_at.as_ref();
     let catalog = report.unsettled.iter().fold(catalog, |catalog, UnsettledTable { db, table, why }| {
         let text =
             format!("`{db}`.`{table}` is left out of the initial copy, and will be copied once replay runs: {why}");
         log::write(Code::TableLeftOut, "Copy", &text);
         catalog.with_quarantined(&(db.clone(), table.clone()), why).0
     });
-    let finished = writer.finish(&executed, settles_at, &catalog);
+    let finished = writer.finish(&executed, consistent_at, &catalog);
     finished.map_err(|error| CopyFailure::Own(store_failure(&error)))?;
     log::write(Code::InitialCopyDone, "Copy", &report.to_string());
-    if let Some(until) = settles_at {
+    if let Some(until) = consistent_at {
         let text = format!("copied without a lock: rows can be read once GTIDs {} are replayed", shown_set(until));
         log::write(Code::CopyNotConsistentYet, "Copy", &text);
     }

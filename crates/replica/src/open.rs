@@ -111,7 +111,7 @@ impl Opening<'_> {
             position: None,
             rows: std::collections::BTreeMap::new(),
             ledger: String::new(),
-            settles_at: None,
+            consistent_at: None,
             prepared: base::PreparedSet::default(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;

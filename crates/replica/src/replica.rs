@@ -104,8 +104,8 @@ impl Replica {
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
         let bytes = if config.snapshot_memory == 0 { memory.snapshot_bytes } else { config.snapshot_memory };
         store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
-        let settling = store.readable();
-        if let Err(error) = &settling {
+        let not_yet_consistent = store.readable();
+        if let Err(error) = &not_yet_consistent {
             log::write(Code::CopyFoundNotConsistent, "Copy", &error.to_string());
         }
         let pipeline = Pipeline::start(
@@ -151,7 +151,7 @@ impl Replica {
             recovered_sequence,
             began,
             recovery_said: AtomicBool::new(!had_something),
-            settled_said: AtomicBool::new(settling.is_ok()),
+            settled_said: AtomicBool::new(not_yet_consistent.is_ok()),
             copy_config: config.copy,
             folder: folder.clone(),
             copy_buffer_bytes: memory.generation_bytes / (4 * config.copy.connections.max(1) as u64),

@@ -326,7 +326,7 @@ impl TableCopy<'_> {
             let held = copier.hold(self.stop)?;
             let advanced = self.advance(copier, side, &mut follower, &held, &track);
             // Not caught up in time: release replay, then return the error or try again.
-            if advanced.is_err() || !settled(&track, asked + HELD_MAX) {
+            if advanced.is_err() || !is_consistent(&track, asked + HELD_MAX) {
                 copier.release(self.stop)?;
                 advanced?;
                 continue;
@@ -408,7 +408,7 @@ impl TableCopy<'_> {
 }
 
 /// Waits until all changes passed on are applied; false at `until`.
-fn settled(track: &CopyTrack, until: Instant) -> bool {
+fn is_consistent(track: &CopyTrack, until: Instant) -> bool {
     while !track.is_idle() {
         if Instant::now() >= until {
             return false;

@@ -221,12 +221,17 @@ impl<'a> CopyWriter<'a> {
     }
 
     /// Ends the copy with one cut at `executed` and these tables, from which the store then continues. With
-    /// `settles_at`, after a copy without a lock, the rows are exact once replay has reached that set. Rows of tables
+    /// `consistent_at`, after a copy without a lock, the rows are exact once replay has reached that set. Rows of tables
     /// that are not in the catalog are ignored, and dropped by compaction.
     ///
     /// # Errors
     /// When the tree cannot be written.
-    pub fn finish(self, executed: &GtidSet, settles_at: Option<&GtidSet>, catalog: &Catalog) -> Result<(), StoreError> {
+    pub fn finish(
+        self,
+        executed: &GtidSet,
+        consistent_at: Option<&GtidSet>,
+        catalog: &Catalog,
+    ) -> Result<(), StoreError> {
         let known: BTreeSet<u32> = catalog.tables().map(|table| table.id.0).collect();
         let buffers = std::mem::take(&mut *self.buffers.lock().unwrap_or_else(PoisonError::into_inner));
         for (_, buffer) in buffers.into_iter().filter(|(id, _)| known.contains(id)) {
@@ -240,7 +245,7 @@ impl<'a> CopyWriter<'a> {
         let mut run = self.disk.begin()?;
         // Rows of a copy without a lock do not belong to a single moment, and replay would later replace them without
         // knowing their entries: indexes are filled once the rows are exact.
-        let settling = settles_at.is_some_and(|set| !set.is_subset_of(executed));
+        let not_yet_consistent = consistent_at.is_some_and(|set| !set.is_subset_of(executed));
         let none = PreparedSet::default();
         run.records(CutFacts {
             sequence: 0,
@@ -248,7 +253,7 @@ impl<'a> CopyWriter<'a> {
             position: None,
             rows,
             ledger: "",
-            settles_at: settles_at.filter(|_| settling),
+            consistent_at: consistent_at.filter(|_| not_yet_consistent),
             catalog: Some(catalog),
             prepared: &none,
             prepared_before: &none,

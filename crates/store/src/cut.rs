@@ -500,7 +500,7 @@ pub(crate) struct CutTo<'a> {
     /// Tables being copied, which are not in any catalog yet.
     pub copied: &'a [Arc<TableDef>],
     /// GTIDs that must be executed before the rows are exact.
-    pub settles_at: Option<&'a GtidSet>,
+    pub consistent_at: Option<&'a GtidSet>,
     /// True if the catalog differs from that of the last cut.
     pub with_catalog: bool,
     /// XA transactions prepared at the last cut.
@@ -544,7 +544,7 @@ pub(crate) fn write<'a>(
         position: point.position.as_ref().map(|(file, offset)| (file.as_str(), *offset)),
         rows,
         ledger: &point.ledger,
-        settles_at: to.settles_at.filter(|set| !set.is_subset_of(&point.executed)),
+        consistent_at: to.consistent_at.filter(|set| !set.is_subset_of(&point.executed)),
         catalog: to.with_catalog.then_some(&point.catalog),
         prepared: &point.prepared,
         prepared_before: to.prepared,

@@ -33,14 +33,14 @@ const FORMAT: u32 = 2;
 /// Oldest readable format: it has no secondary indexes, which are then filled.
 const FORMAT_OLDEST: u32 = 1;
 /// As the newest format, with a copy that has not settled: a program that does not know about settling must refuse it.
-const FORMAT_SETTLING: u32 = 3;
+const FORMAT_NOT_YET_CONSISTENT: u32 = 3;
 
 /// Number of runs in level 0 at which cuts wait: the count is one byte on disk (invariant 6), and readers look into
 /// every run.
 pub const L0_RUNS_MAX: usize = 24;
 
 const _: () = assert!(L0_RUNS_MAX <= u8::MAX as usize);
-const _: () = assert!(FORMAT_OLDEST <= FORMAT && FORMAT < FORMAT_SETTLING);
+const _: () = assert!(FORMAT_OLDEST <= FORMAT && FORMAT < FORMAT_NOT_YET_CONSISTENT);
 
 const FILE_BYTES: u64 = 64 << 20;
 /// Dead bytes below this do not justify a rewrite.
@@ -74,7 +74,7 @@ pub struct Recovered {
     /// The ledger, as [`CutPoint::ledger`](crate::CutPoint::ledger) had it.
     pub ledger: String,
     /// After a copy without a lock: GTIDs that replay must reach before the rows are exact.
-    pub settles_at: Option<GtidSet>,
+    pub consistent_at: Option<GtidSet>,
     /// XA transactions prepared at the cut.
     pub prepared: PreparedSet,
 }
@@ -99,7 +99,7 @@ struct CutRecord {
     ledger: String,
     // Absent in formats 1 and 2, where rows are always exact.
     #[serde(rename = "settles_at", default, skip_serializing_if = "Option::is_none")]
-    settles_at: Option<String>,
+    consistent_at: Option<String>,
     #[serde(rename = "prepared")]
     prepared: Vec<PreparedRecord>,
 }
@@ -110,7 +110,7 @@ impl CutRecord {
             fields.entry("prepared").or_insert_with(|| serde_json::Value::Array(Vec::new()));
         }
         let record: CutRecord = serde_json::from_value(record)?;
-        if record.format == FORMAT_SETTLING && record.settles_at.is_none() {
+        if record.format == FORMAT_NOT_YET_CONSISTENT && record.consistent_at.is_none() {
             return Err(serde::de::Error::missing_field("settles_at"));
         }
         Ok(record)
@@ -310,7 +310,7 @@ impl Disk {
         let record = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
         let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let found = u32::try_from(found).unwrap_or(u32::MAX);
-        if !(FORMAT_OLDEST..=FORMAT_SETTLING).contains(&found) {
+        if !(FORMAT_OLDEST..=FORMAT_NOT_YET_CONSISTENT).contains(&found) {
             return Err(StoreError::Version { folder: self.folder.to_path_buf(), found, expected: FORMAT });
         }
         let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
@@ -326,7 +326,7 @@ impl Disk {
             position: record.relay_file.map(|file| (file, record.relay_offset)),
             rows: record.rows,
             ledger: record.ledger,
-            settles_at: match record.settles_at {
+            consistent_at: match record.consistent_at {
                 Some(set) => Some(set.parse().map_err(|error| damaged("cut", &error))?),
                 None => None,
             },
@@ -526,7 +526,7 @@ impl Disk {
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
-    pub fn settle(&self, oldest_read: u64) -> Result<(), StoreError> {
+    pub fn compact_until_idle(&self, oldest_read: u64) -> Result<(), StoreError> {
         loop {
             let near = self.compact_near(oldest_read, false)?;
             let middle = self.compact_middle(oldest_read, false)?;
@@ -719,7 +719,7 @@ pub(crate) struct CutFacts<'a> {
     pub position: Option<(&'a str, u64)>,
     pub rows: BTreeMap<u32, i64>,
     pub ledger: &'a str,
-    pub settles_at: Option<&'a GtidSet>,
+    pub consistent_at: Option<&'a GtidSet>,
     /// Written only if it differs from the last cut's.
     pub catalog: Option<&'a Catalog>,
     pub prepared: &'a PreparedSet,
@@ -747,14 +747,14 @@ impl Run<'_> {
             self.put(&entry::record_key(CATALOG_RECORD), &text)?;
         }
         let record = CutRecord {
-            format: if facts.settles_at.is_some() { FORMAT_SETTLING } else { FORMAT },
+            format: if facts.consistent_at.is_some() { FORMAT_NOT_YET_CONSISTENT } else { FORMAT },
             sequence: facts.sequence,
             gtid_executed: facts.executed.to_string(),
             relay_file: facts.position.map(|(file, _)| file.to_owned()),
             relay_offset: facts.position.map_or(0, |(_, offset)| offset),
             rows: facts.rows,
             ledger: facts.ledger.to_owned(),
-            settles_at: facts.settles_at.map(ToString::to_string),
+            consistent_at: facts.consistent_at.map(ToString::to_string),
             prepared: prepared_records(facts.prepared),
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
@@ -855,7 +855,7 @@ mod tests {
 
     use super::*;
 
-    fn settling() -> Value {
+    fn not_yet_consistent() -> Value {
         json!({"format": 3, "sequence": 7, "gtid_executed": "", "relay_file": null, "relay_offset": 0, "rows": {"1": 2},
             "ledger": "{}", "settles_at": "", "prepared": [{"xid": "x", "gtid": null, "number": 5, "bytes": 9}]})
     }
@@ -872,24 +872,24 @@ mod tests {
 
     #[test]
     fn a_cut_record_that_lost_a_key_is_refused_by_its_name() {
-        let whole = settling();
-        let record = CutRecord::from_json(whole.clone(), FORMAT_SETTLING).unwrap();
+        let whole = not_yet_consistent();
+        let record = CutRecord::from_json(whole.clone(), FORMAT_NOT_YET_CONSISTENT).unwrap();
         assert_eq!(serde_json::to_value(&record).unwrap(), whole, "stored names changed");
         for place in ["", "/prepared/0"] {
             for key in keys(whole.pointer(place).unwrap()) {
                 let lossy = without(whole.clone(), place, &key);
-                let error = CutRecord::from_json(lossy, FORMAT_SETTLING).err().expect(&key).to_string();
+                let error = CutRecord::from_json(lossy, FORMAT_NOT_YET_CONSISTENT).err().expect(&key).to_string();
                 assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
             }
         }
         let mut renamed = whole;
         renamed["settled_at"] = Value::Null;
-        assert!(CutRecord::from_json(renamed, FORMAT_SETTLING).is_err(), "a name that is not known");
+        assert!(CutRecord::from_json(renamed, FORMAT_NOT_YET_CONSISTENT).is_err(), "a name that is not known");
     }
 
     #[test]
     fn a_cut_record_of_format_1_has_no_prepared_transactions() {
-        let mut old = without(without(settling(), "", "prepared"), "", "settles_at");
+        let mut old = without(without(not_yet_consistent(), "", "prepared"), "", "settles_at");
         old["format"] = json!(FORMAT_OLDEST);
         assert!(CutRecord::from_json(old.clone(), FORMAT_OLDEST).unwrap().prepared.is_empty());
         old["format"] = json!(FORMAT);

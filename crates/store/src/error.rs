@@ -61,7 +61,7 @@ pub enum StoreError {
         "the copy was taken without a lock (--copy-lock=none): its rows are exact, and can be read, once {missing} more \
           transactions are replayed, up to GTIDs {until}"
     )]
-    Settling {
+    NotYetConsistent {
         /// GTIDs that must be executed.
         until: String,
         /// Number of those transactions that are still missing.

@@ -30,7 +30,7 @@ impl Store {
         let state = self.cut_state();
         let states = Arc::clone(&self.visibility().layers().indexes);
         // Until the copy without a lock has settled, changes do not know which entries the old rows had.
-        let Some(catalog) = state.catalog.as_ref().filter(|_| state.settled) else { return Ok(false) };
+        let Some(catalog) = state.catalog.as_ref().filter(|_| state.is_consistent) else { return Ok(false) };
         let Some(filling) = states.to_fill(catalog) else { return Ok(false) };
         // `IndexStates::at_cut` keeps a fill only while the catalog of the cut has its index.
         let unknown = || StoreError::defect("an index is being filled that the newest cut does not know");

@@ -88,7 +88,7 @@ pub enum CheckImages {
     /// From the start to the end of a copy without a lock: a row is written or removed whatever is stored. It is looked
     /// up all the same, to keep row counts correct. A partial image of a missing row is skipped: a deletion or a whole
     /// row follows for this key before the copy settles.
-    Settling,
+    NotYetConsistent,
 }
 
 impl CheckImages {
@@ -183,7 +183,7 @@ pub enum RowErrorKind {
     /// The stored image does not match the table's definition.
     Damaged,
     /// A key change whose after image lacks columns, before a copy without a lock has settled.
-    Unsettled,
+    NotYetConsistent,
     /// ER_COULD_NOT_APPLY_JSON_DIFF: the diff does not match the stored document.
     JsonDiff(values::ValueError),
     /// The change is not supported here; the text says why.
@@ -202,7 +202,7 @@ pub enum RowErrorKind {
     RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
     RowErrorKind::NotSupported(reason) => format!("not supported: {reason}"),
-    RowErrorKind::Unsettled => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
+    RowErrorKind::NotYetConsistent => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
         the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
     RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
     RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
@@ -362,7 +362,7 @@ impl Lane {
         let found = rows.find(hash, key);
         // Sampled by the key's hash, which needs no counter: the same rows are sampled every time.
         let compare = match check {
-            CheckImages::Off | CheckImages::Settling => false,
+            CheckImages::Off | CheckImages::NotYetConsistent => false,
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
@@ -439,9 +439,9 @@ impl Lane {
                 Some(self.scratch.as_slice())
             }
             RowChange::Merge { before, present, image, .. } => {
-                // Under `Settling` a missing row is no error; the variant's documentation says why.
+                // Under `NotYetConsistent` a missing row is no error; the variant's documentation says why.
                 let Old::Live(stored) = old else {
-                    return if check == CheckImages::Settling { Ok(()) } else { fail(RowErrorKind::NotFound) };
+                    return if check == CheckImages::NotYetConsistent { Ok(()) } else { fail(RowErrorKind::NotFound) };
                 };
                 check_old(shape, &old, before, compare, check)?;
                 self.scratch.clear();
@@ -500,7 +500,7 @@ impl Lane {
             _ => Base::Same,
         };
         // An INSERT over an existing row, or an UPDATE of a missing one, passes only without a check or under
-        // `Settling`. It counts by its effect, not by its name.
+        // `NotYetConsistent`. It counts by its effect, not by its name.
         entry.balance += match change {
             RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
             RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
@@ -809,7 +809,7 @@ fn store_error(error: StoreError) -> RowError {
 #[inline]
 fn reads(check: CheckImages, hash: u64) -> bool {
     match check {
-        CheckImages::Off | CheckImages::Settling => false,
+        CheckImages::Off | CheckImages::NotYetConsistent => false,
         CheckImages::Sample => hash & 0x3ff == 0,
         CheckImages::All => true,
     }
@@ -826,7 +826,7 @@ fn stands_as_part(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckIm
         RowChange::AddOne { later: true } | RowChange::RemoveOne { later: true } => shape.order.indexes().is_none(),
         _ => false,
     };
-    unwatched && check != CheckImages::Settling
+    unwatched && check != CheckImages::NotYetConsistent
 }
 
 /// True if the change cannot be applied without the old row.
@@ -851,7 +851,7 @@ fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: 
         change if needs_row(shape, change) => return Some(Depth::Disk),
         _ => {}
     }
-    if reads || check == CheckImages::Settling {
+    if reads || check == CheckImages::NotYetConsistent {
         return Some(Depth::Disk);
     }
     // A look in memory is cheap (invariant 20).

@@ -91,10 +91,10 @@ pub struct Store {
     recovered_ledger: String,
     /// Tables being copied, which are not in any catalog yet.
     copied: Mutex<BTreeMap<TableId, Arc<TableDef>>>,
-    /// See [`Recovered::settles_at`]; kept after it is reached.
-    settles_at: Option<GtidSet>,
-    /// True once `settles_at` was seen to be reached.
-    settled: AtomicBool,
+    /// See [`Recovered::consistent_at`]; kept after it is reached.
+    consistent_at: Option<GtidSet>,
+    /// True once `consistent_at` was seen to be reached.
+    is_consistent: AtomicBool,
     recovered_prepared: PreparedSet,
     segments: Arc<SegmentPool>,
     readers: reader::Readers,
@@ -107,7 +107,7 @@ struct LastCut {
     rows: BTreeMap<u32, i64>,
     catalog: Option<Catalog>,
     /// True if its rows are exact, that is, no copy without a lock is still settling.
-    settled: bool,
+    is_consistent: bool,
     prepared: PreparedSet,
 }
 
@@ -213,7 +213,7 @@ impl Store {
             disk.dead().set_alive(&recovered.catalog);
         }
         let recovered_ledger = recovered.as_ref().map(|recovered| recovered.ledger.clone()).unwrap_or_default();
-        let settles_at = recovered.as_ref().and_then(|recovered| recovered.settles_at.clone());
+        let consistent_at = recovered.as_ref().and_then(|recovered| recovered.consistent_at.clone());
         let recovered_prepared =
             recovered.as_ref().map(|recovered| Arc::clone(&recovered.prepared)).unwrap_or_default();
         let (watermark, last_cut) = match recovered {
@@ -227,7 +227,7 @@ impl Store {
                     sequence: recovered.sequence,
                     rows: recovered.rows,
                     catalog: Some(recovered.catalog),
-                    settled: settles_at.is_none(),
+                    is_consistent: consistent_at.is_none(),
                     prepared: recovered.prepared,
                 },
             ),
@@ -238,7 +238,7 @@ impl Store {
                     sequence: 0,
                     rows: BTreeMap::new(),
                     catalog: None,
-                    settled: true,
+                    is_consistent: true,
                 },
             ),
         };
@@ -251,8 +251,8 @@ impl Store {
             last_cut: Mutex::new(last_cut),
             recovered_ledger,
             copied: Mutex::new(BTreeMap::new()),
-            settled: AtomicBool::new(settles_at.is_none()),
-            settles_at,
+            is_consistent: AtomicBool::new(consistent_at.is_none()),
+            consistent_at,
             recovered_prepared,
             segments,
             readers: reader::Readers::default(),
@@ -263,25 +263,25 @@ impl Store {
     /// After a copy without a lock: GTIDs that replay must reach before the rows are exact. Keeps its value once they
     /// are reached.
     #[must_use]
-    pub fn settles_at(&self) -> Option<&GtidSet> {
-        self.settles_at.as_ref()
+    pub fn consistent_at(&self) -> Option<&GtidSet> {
+        self.consistent_at.as_ref()
     }
 
     /// Whether the visible state is one that the source had. Callers must check this before they show rows.
     ///
     /// # Errors
-    /// [`StoreError::Settling`] after a copy without a lock, until the watermark covers the copy's end.
+    /// [`StoreError::NotYetConsistent`] after a copy without a lock, until the watermark covers the copy's end.
     pub fn readable(&self) -> Result<(), StoreError> {
-        if self.settled.load(Ordering::Relaxed) {
+        if self.is_consistent.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let Some(until) = &self.settles_at else { return Ok(()) };
+        let Some(until) = &self.consistent_at else { return Ok(()) };
         let missing = until.subtract(&self.visibility.executed());
         if missing.is_empty() {
-            self.settled.store(true, Ordering::Relaxed);
+            self.is_consistent.store(true, Ordering::Relaxed);
             return Ok(());
         }
-        Err(StoreError::Settling { until: until.to_string().replace('\n', ""), missing: missing.count() })
+        Err(StoreError::NotYetConsistent { until: until.to_string().replace('\n', ""), missing: missing.count() })
     }
 
     pub(crate) fn readers(&self) -> &reader::Readers {
@@ -389,8 +389,9 @@ impl Store {
         let scratch = self.scratch.as_deref();
         // Only cuts, fills and new copies change the index states, all of them under `last_cut`, which is held here.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
-        let (settles_at, prepared) = (self.settles_at.as_ref(), &state.prepared);
-        let to = cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, settles_at, with_catalog, prepared };
+        let (consistent_at, prepared) = (self.consistent_at.as_ref(), &state.prepared);
+        let to =
+            cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, consistent_at, with_catalog, prepared };
         let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
         // Held until the layers are replaced: otherwise compaction could publish a newer view, and this one would
         // replace it.
@@ -401,9 +402,9 @@ impl Store {
         drop(version_lock);
         // The cut is durable, so compaction may drop the tables that it no longer knows (invariant 2).
         disk.dead().set_alive(&point.catalog);
-        let settled = settles_at.is_none_or(|set| set.is_subset_of(&point.executed));
+        let is_consistent = consistent_at.is_none_or(|set| set.is_subset_of(&point.executed));
         let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
-        *state = LastCut { sequence: point.sequence, rows, catalog, settled, prepared };
+        *state = LastCut { sequence: point.sequence, rows, catalog, is_consistent, prepared };
         Ok(report)
     }
 
@@ -534,9 +535,9 @@ impl Store {
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
-    pub fn settle(&self) -> Result<(), StoreError> {
+    pub fn compact_until_idle(&self) -> Result<(), StoreError> {
         let Some(disk) = &self.disk else { return Ok(()) };
-        disk.settle(disk.oldest_read())?;
+        disk.compact_until_idle(disk.oldest_read())?;
         self.take_over(disk);
         Ok(())
     }

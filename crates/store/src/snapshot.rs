@@ -92,8 +92,8 @@ pub struct Visibility {
 pub struct Snapshot {
     view: Arc<View<Content>>,
     store: Arc<crate::Store>,
-    /// Set if its rows are not exact ([`crate::StoreError::Settling`]).
-    settling: Option<(String, u64)>,
+    /// Set if its rows are not exact ([`crate::StoreError::NotYetConsistent`]).
+    not_yet_consistent: Option<(String, u64)>,
 }
 
 /// The store's layers, pinned for a piece on its way through the workers. While it lives, the tree can be read as of
@@ -399,18 +399,18 @@ impl Snapshot {
     #[must_use]
     pub fn pin(store: &Arc<crate::Store>) -> Snapshot {
         // Checked before pinning: rows that are exact now are exact at any later watermark.
-        let settling = match store.readable() {
-            Err(crate::StoreError::Settling { until, missing }) => Some((until, missing)),
+        let not_yet_consistent = match store.readable() {
+            Err(crate::StoreError::NotYetConsistent { until, missing }) => Some((until, missing)),
             _ => None,
         };
-        Snapshot { view: store.visibility().published.load(), store: Arc::clone(store), settling }
+        Snapshot { view: store.visibility().published.load(), store: Arc::clone(store), not_yet_consistent }
     }
 
     /// The layers it reads. Do not hold on to them: the snapshot may be given up to free them. Rows read through them
     /// are valid only if a later [`check`](Self::check) succeeds.
     pub(crate) fn layers(&self) -> Result<Arc<Layers>, crate::StoreError> {
-        if let Some((until, missing)) = &self.settling {
-            return Err(crate::StoreError::Settling { until: until.clone(), missing: *missing });
+        if let Some((until, missing)) = &self.not_yet_consistent {
+            return Err(crate::StoreError::NotYetConsistent { until: until.clone(), missing: *missing });
         }
         self.check()?;
         self.view.content.layers.load_full().ok_or(crate::StoreError::SnapshotTooOld)

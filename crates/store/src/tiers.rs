@@ -152,7 +152,7 @@ mod tests {
             }
         }
 
-        fn settle(&mut self, eager: bool) {
+        fn compact_until_idle(&mut self, eager: bool) {
             while let Some(step) = any(&self.shape(), eager) {
                 self.take(step);
             }
@@ -180,7 +180,7 @@ mod tests {
             let cuts = 4_000;
             for _ in 0..cuts {
                 tree.levels[0].insert(0, 1);
-                tree.settle(false);
+                tree.compact_until_idle(false);
                 assert!(tree.runs() <= 3 * MERGE_RUNS, "{:?}", tree.levels);
             }
             let total: u64 = tree.levels.iter().flatten().sum();
@@ -273,14 +273,14 @@ mod tests {
         tree.levels[6].push(100);
         for _ in 0..20 {
             tree.levels[0].insert(0, 1);
-            tree.settle(false);
+            tree.compact_until_idle(false);
         }
         assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![4], &vec![16], &vec![100]));
-        tree.settle(true);
+        tree.compact_until_idle(true);
         // A few bytes do not justify rewriting everything.
         assert_eq!((&tree.levels[2], &tree.levels[4], &tree.levels[6]), (&vec![4], &vec![], &vec![116]));
         tree.levels[0] = vec![1, 1];
-        tree.settle(true);
+        tree.compact_until_idle(true);
         assert_eq!((&tree.levels[0], &tree.levels[2], &tree.levels[6]), (&vec![], &vec![2, 4], &vec![116]));
     }
 
@@ -288,7 +288,7 @@ mod tests {
     fn what_the_leveled_strategy_left_is_taken_up() {
         // One run in each level, as older programs left them.
         let mut tree = Tree { levels: std::array::from_fn(|n| vec![1 << n]), written: 0 };
-        tree.settle(false);
+        tree.compact_until_idle(false);
         assert_eq!(tree.levels.iter().flatten().sum::<u64>(), 127);
         assert!(
             tree.levels[1].is_empty() && tree.levels[3].is_empty() && tree.levels[5].is_empty(),

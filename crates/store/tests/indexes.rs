@@ -319,14 +319,14 @@ impl World {
         (self.open, self.spilled) = (false, false);
     }
 
-    fn settle(&mut self) {
+    fn compact_until_idle(&mut self) {
         if self.open {
             self.commit();
         }
     }
 
     fn ddl(&mut self, sql: &str) {
-        self.settle();
+        self.compact_until_idle();
         // Some DDL has no effect or is refused, for example for a duplicate name.
         let Ok(outcome) = self.catalog.apply(&context(), sql.as_bytes()) else { return };
         if outcome.catalog.is_same(&self.catalog) {
@@ -356,7 +356,7 @@ impl World {
     }
 
     fn seal(&mut self) -> Arc<store::Generation> {
-        self.settle();
+        self.compact_until_idle();
         let point = CutPoint {
             executed: self.store.visibility().executed(),
             ..CutPoint::at(self.sequence, self.catalog.clone())
@@ -365,7 +365,7 @@ impl World {
     }
 
     fn cut(&mut self) {
-        self.settle();
+        self.compact_until_idle();
         if self.sequence == self.store.last_cut() {
             return;
         }
@@ -572,7 +572,7 @@ proptest! {
                 Step::Spill if world.spilled => world.spill(),
                 Step::Spill => world.begin_huge(),
                 Step::Pin if pinned.len() < 4 => {
-                    world.settle();
+                    world.compact_until_idle();
                     pinned.push((Snapshot::pin(&world.store), world.now.clone()));
                 }
                 Step::Unpin if !pinned.is_empty() => {
@@ -596,18 +596,18 @@ proptest! {
                     }
                 }
                 Step::Truncate => {
-                    world.settle();
+                    world.compact_until_idle();
                     world.now.clear();
                     world.ddl("TRUNCATE TABLE t");
                 }
                 Step::Check(seed) => {
-                    world.settle();
+                    world.compact_until_idle();
                     check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, seed);
                 }
                 Step::Crash | Step::Pin | Step::Unpin => {}
             }
         }
-        world.settle();
+        world.compact_until_idle();
         check_orders(&world.store, &Snapshot::pin(&world.store), &world.now, 2);
         for (snapshot, rows) in pinned.drain(..) {
             check_orders(&world.store, &snapshot, &rows, 3);
@@ -712,7 +712,7 @@ proptest! {
                     is_switched = true;
                 }
                 _ => {
-                    world.settle();
+                    world.compact_until_idle();
                     world.catalog = if is_switched { switched.clone() } else { reserved.clone() };
                     world.cut();
                     if is_switched {

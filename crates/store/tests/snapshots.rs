@@ -326,7 +326,7 @@ fn a_snapshot_taken_before_the_rows_are_exact_cannot_be_read() {
         position: None,
         rows: BTreeMap::new(),
         ledger: String::new(),
-        settles_at: Some(goal.clone()),
+        consistent_at: Some(goal.clone()),
         prepared: base::PreparedSet::default(),
     };
     let store = Arc::new(Store::behind(2, start));
@@ -334,7 +334,7 @@ fn a_snapshot_taken_before_the_rows_are_exact_cannot_be_read() {
     let read = |snapshot: &Snapshot| store.scan::<()>(snapshot, &def, |_| ControlFlow::Continue(())).map(|_| ());
     let early = Snapshot::pin(&store);
     let error = read(&early).unwrap_err();
-    assert!(matches!(error, store::StoreError::Settling { missing: 3, .. }), "{error}");
+    assert!(matches!(error, store::StoreError::NotYetConsistent { missing: 3, .. }), "{error}");
     store.visibility().advance(SequenceNumber(3), |executed| {
         let (uuid, tag, run) = goal.intervals().next().unwrap();
         (run.first..=run.last).for_each(|gno| executed.add(base::Gtid { uuid, tag, gno }));

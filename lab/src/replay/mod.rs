@@ -149,7 +149,7 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
         if run.pipeline.store.disk().is_some() {
             // Compaction left over from the load is not part of the measurement.
             let started = Instant::now();
-            run.pipeline.store.settle()?;
+            run.pipeline.store.compact_until_idle()?;
             loaded.to_settled_s = Some(started.elapsed().as_secs_f64());
         }
         report.load = Some(loaded);

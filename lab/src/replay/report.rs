@@ -283,8 +283,8 @@ impl fmt::Display for ReplayReport {
         if let Some(load) = &self.load {
             write!(f, "load      {load}")?;
             match (load.to_durable_cut_s, load.to_settled_s) {
-                (Some(cut), Some(settled)) => {
-                    writeln!(f, ", {cut:.3} s more to a cut, {settled:.3} s to compaction's end")?
+                (Some(cut), Some(is_consistent)) => {
+                    writeln!(f, ", {cut:.3} s more to a cut, {is_consistent:.3} s to compaction's end")?
                 }
                 _ => writeln!(f)?,
             }

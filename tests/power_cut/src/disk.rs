@@ -94,7 +94,7 @@ impl PowerCut {
     /// Traces a process. Every process that may change the folder must be traced, including readers that tidy up. One
     /// at a time: the previous one has ended or was killed, and what it left that is not durable stays so.
     pub fn trace(&self, command: &mut Command) {
-        self.settle();
+        self.compact_until_idle();
         command.env("LD_PRELOAD", shim_library()).env(ROOT_VARIABLE, &self.disk).env(SHADOW_VARIABLE, &self.shadow);
         command.env(SKIP_VARIABLE, &self.skip).env(PLAN_VARIABLE, &self.plan);
     }
@@ -125,7 +125,7 @@ impl PowerCut {
     }
 
     fn cut_with(&self, seed: Option<u64>) -> Cut {
-        self.settle();
+        self.compact_until_idle();
         let records = journal::read(&self.shadow).unwrap();
         let model = Model::of(&records);
         assert!(model.processes > 0, "no process was traced: was the shim loaded?");
@@ -189,7 +189,7 @@ impl PowerCut {
 
     /// Completes the journal: a kill may have come between a change and its second record. Finds out what became of it
     /// and writes that record.
-    fn settle(&self) {
+    fn compact_until_idle(&self) {
         let records = journal::read(&self.shadow).unwrap();
         let model = Model::of(&records);
         // A record truncated by the kill is removed: the next process appends.

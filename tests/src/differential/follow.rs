@@ -88,10 +88,10 @@ impl<'a> Follower<'a> {
         let (server, replica) = (self.server, self.replica.as_mut().ok_or("no replica")?);
         self.comparisons += 1;
         caught(|| {
-            let settled =
+            let is_consistent =
                 |status: &serde_json::Value| status["replay"]["quarantined"].as_array().is_none_or(Vec::is_empty);
             replica.catch_up(server);
-            replica.wait_until("copies of single tables", settled);
+            replica.wait_until("copies of single tables", is_consistent);
             assert_equal_at_rest(server, replica.data(), DATABASES);
             compare::verify_equal(server, replica.data(), DATABASES);
         })

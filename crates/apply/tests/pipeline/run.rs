@@ -46,7 +46,7 @@ impl Setup {
 
     pub fn store(&self) -> Arc<Store> {
         let start = Recovered {
-            settles_at: None,
+            consistent_at: None,
             sequence: 0,
             executed: self.executed.clone(),
             catalog: Catalog::new(0),
