@@ -516,8 +516,8 @@ impl Lane {
         };
         let version = Version { sequence, content, definition };
         // Last use of the borrowed old image; `append` needs the rows mutably.
-        let keep_graves = self.bottom;
-        let slot = entry.rows.append(found, hash, key, version, oldest_needed, keep_graves);
+        let reclaims_deleted = self.bottom;
+        let slot = entry.rows.append(found, hash, key, version, oldest_needed, reclaims_deleted);
         if base != Base::Same {
             entry.bases.set(slot, base);
         }
