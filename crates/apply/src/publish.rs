@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::{Gtid, GtidSet, LogPosition, SequenceNumber, Waiters};
+use base::{CountedCondvar, Gtid, GtidSet, LogPosition, SequenceNumber};
 use decode::{SequencedPiece, Stop, StopClass};
 use observe::{LagMeter, LagSample, RateMeter, Work, now_us};
 use store::WatermarkHold;
@@ -89,10 +89,10 @@ pub struct PublisherStatus {
 pub struct Publisher {
     watermark: Watermark,
     state: Mutex<State>,
-    moved: Waiters,
+    moved: CountedCondvar,
     /// Separate from `moved`, because the cutter waits for one particular piece: waking it for every piece before
     /// that one would cost a system call each.
-    passed: Waiters,
+    passed: CountedCondvar,
     lag: Arc<LagMeter>,
     rates: Arc<RateMeter>,
     /// Source clock minus ours, in µs; added to our clock when lag is measured.
@@ -134,8 +134,8 @@ impl Publisher {
                 applied_awaited: false,
                 passed_awaited: None,
             }),
-            moved: Waiters::new(),
-            passed: Waiters::new(),
+            moved: CountedCondvar::new(),
+            passed: CountedCondvar::new(),
             lag,
             rates,
             clock_difference_us,

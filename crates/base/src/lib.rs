@@ -2,7 +2,7 @@
 //!
 //! In: text and bytes that name transactions, tables and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
 //! `LogPosition`, `SequenceNumber`, `ReplicationFilters`), the project's limits, and the means by which threads hand
-//! over work and wake each other ([`queue`], [`Waiters`]). Never here: I/O, MySQL event formats, threads (except for
+//! over work and wake each other ([`queue`], [`CountedCondvar`]). Never here: I/O, MySQL event formats, threads (except for
 //! starting one on the CPUs allowed to it, [`ThreadAffinity`]).
 // Denied, not forbidden, because `allocator` calls libc.
 #![deny(unsafe_code)]
@@ -12,6 +12,7 @@ pub mod affinity;
 pub mod allocator;
 mod buffer;
 mod countdown;
+mod counted_condvar;
 pub mod filters;
 mod gtid;
 mod gtid_set;
@@ -24,11 +25,11 @@ pub mod priority;
 pub mod queue;
 mod sync;
 pub mod units;
-mod waiters;
 
 pub use affinity::ThreadAffinity;
 pub use buffer::{Buffer, BufferPool};
 pub use countdown::Countdown;
+pub use counted_condvar::CountedCondvar;
 pub use filters::ReplicationFilters;
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};
@@ -36,4 +37,3 @@ pub use integers::to_usize;
 pub use lanes::{key_hash, lane_of};
 pub use position::{LogPosition, SequenceNumber};
 pub use prepared::{Prepared, PreparedSet};
-pub use waiters::Waiters;

@@ -15,15 +15,15 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::counted_condvar::CountedCondvar;
 use crate::sync::{Mutex, MutexGuard};
-use crate::waiters::Waiters;
 
 struct Shared<T> {
     state: Mutex<State<T>>,
     /// Where receivers wait for items.
-    arrived: Waiters,
+    arrived: CountedCondvar,
     /// Where senders wait for room.
-    freed: Waiters,
+    freed: CountedCondvar,
     capacity: usize,
     batch: usize,
 }
@@ -62,8 +62,8 @@ pub fn queue<T>(capacity: usize, batch: usize) -> (Sender<T>, Receiver<T>) {
     let capacity = capacity.max(1);
     let shared = Arc::new(Shared {
         state: Mutex::new(State { items: VecDeque::with_capacity(capacity), senders: 1, receivers: 1, poked: false }),
-        arrived: Waiters::new(),
-        freed: Waiters::new(),
+        arrived: CountedCondvar::new(),
+        freed: CountedCondvar::new(),
         capacity,
         batch: batch.clamp(1, capacity),
     });

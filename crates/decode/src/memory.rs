@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use base::Waiters;
+use base::CountedCondvar;
 
 /// Limits the bytes between split and publish.
 pub struct MemoryGate {
     limit: u64,
     state: Mutex<State>,
-    freed: Waiters,
+    freed: CountedCondvar,
     before_waiting: OnceLock<Box<dyn Fn() + Send + Sync>>,
     waits: AtomicU64,
     peak: AtomicU64,
@@ -38,7 +38,7 @@ impl MemoryGate {
         Arc::new(MemoryGate {
             limit,
             state: Mutex::default(),
-            freed: Waiters::new(),
+            freed: CountedCondvar::new(),
             before_waiting: OnceLock::new(),
             waits: AtomicU64::new(0),
             peak: AtomicU64::new(0),

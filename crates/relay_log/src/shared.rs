@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use base::limits::READ_CHUNK_BYTES;
-use base::{BufferPool, GtidSet, Waiters};
+use base::{BufferPool, CountedCondvar, GtidSet};
 
 use crate::disk::Disk;
 use crate::hot::Hot;
@@ -241,10 +241,10 @@ pub struct RelayShared {
     /// Locked before `state`, or alone.
     state_file: Mutex<Option<StateFile>>,
     /// Readers that wait for bytes.
-    pub(crate) read_waiters: Waiters,
+    pub(crate) read_waiters: CountedCondvar,
     pub(crate) sync_condvar: Condvar,
     /// Threads that wait for a sync: to acknowledge, or to read on.
-    pub(crate) synced_waiters: Waiters,
+    pub(crate) synced_waiters: CountedCondvar,
     /// The writer waits here for a purge.
     pub(crate) space_condvar: Condvar,
 }
@@ -287,9 +287,9 @@ impl RelayShared {
             state: Mutex::new(shared),
             index: Mutex::new(()),
             state_file: Mutex::new(state_file),
-            read_waiters: Waiters::new(),
+            read_waiters: CountedCondvar::new(),
             sync_condvar: Condvar::new(),
-            synced_waiters: Waiters::new(),
+            synced_waiters: CountedCondvar::new(),
             space_condvar: Condvar::new(),
         }
     }

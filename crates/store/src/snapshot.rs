@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use base::{GtidSet, SequenceNumber, Waiters};
+use base::{CountedCondvar, GtidSet, SequenceNumber};
 use catalog::{Catalog, TableDef};
 
 use crate::executed::{Executed, NewGtids};
@@ -83,7 +83,7 @@ impl Default for SnapshotLimits {
 pub struct Visibility {
     published: Published<Content>,
     state: Mutex<State>,
-    moved: Waiters,
+    moved: CountedCondvar,
     held_bytes: AtomicU64,
 }
 
@@ -144,7 +144,7 @@ impl Visibility {
         Visibility {
             published: Published::new(state.view()),
             state: Mutex::new(state),
-            moved: Waiters::new(),
+            moved: CountedCondvar::new(),
             held_bytes: AtomicU64::new(0),
         }
     }

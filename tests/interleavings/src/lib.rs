@@ -22,6 +22,8 @@ mod copy_track;
 #[path = "../../../crates/base/src/countdown.rs"]
 #[allow(missing_docs)]
 mod countdown;
+#[path = "../../../crates/base/src/counted_condvar.rs"]
+mod counted_condvar;
 #[path = "../../../crates/apply/src/transactions/low_water_mark.rs"]
 mod low_water_mark;
 #[path = "../../../crates/store/src/published.rs"]
@@ -30,8 +32,6 @@ mod published;
 mod queue;
 #[path = "../../../crates/apply/src/shutdown.rs"]
 mod shutdown;
-#[path = "../../../crates/base/src/waiters.rs"]
-mod waiters;
 
 pub use models::{
     copy_that_expires, last_of_several, low_water_mark, low_water_mark_waiters, marks_after_raising, pins_in_two_steps,

@@ -12,11 +12,11 @@ use loom::thread;
 use crate::copy_stop_signal;
 use crate::copy_track::CopyTrack;
 use crate::countdown::Countdown;
+use crate::counted_condvar::CountedCondvar;
 use crate::low_water_mark::{LowWaterMark, Waited};
 use crate::published::{Published, Replaced, View};
 use crate::queue::{Receiver, Sender, queue};
 use crate::shutdown::Shutdown;
-use crate::waiters::Waiters;
 
 /// As workers finish a piece (`apply`, `Worker::finish`) and connections a table (`copy`, `Run::range_done`). Exactly
 /// one is the last, and it sees what each of them counted, even for a part added later.
@@ -213,9 +213,9 @@ pub fn copy_that_expires() {
 
 /// Two threads wait, each for a ticket of its own; whoever brings one wakes one.
 pub fn waiters_one_by_one() {
-    let shared = Arc::new((Mutex::new(0u32), Waiters::new()));
+    let shared = Arc::new((Mutex::new(0u32), CountedCondvar::new()));
     let (waiting, bringing) = (Arc::clone(&shared), Arc::clone(&shared));
-    let take = |(tickets, waiters): &(Mutex<u32>, Waiters)| {
+    let take = |(tickets, waiters): &(Mutex<u32>, CountedCondvar)| {
         let Ok(mut tickets) = tickets.lock() else { return };
         while *tickets == 0 {
             tickets = waiters.wait(tickets);

@@ -13,7 +13,7 @@ use crate::sync::{Condvar, MutexGuard};
 
 /// Condition variable with a count of sleeping waiters. All methods expect guards of one and the same mutex.
 #[derive(Debug, Default)]
-pub struct Waiters {
+pub struct CountedCondvar {
     condvar: Condvar,
     // Both counts change under the lock only.
     /// Waiters that nobody has woken.
@@ -22,26 +22,26 @@ pub struct Waiters {
     woken: AtomicUsize,
 }
 
-impl Waiters {
+impl CountedCondvar {
     /// Creates a condition variable without waiters.
     #[must_use]
-    pub fn new() -> Waiters {
-        Waiters::default()
+    pub fn new() -> CountedCondvar {
+        CountedCondvar::default()
     }
 
     /// Waits until woken. Wake-ups may be spurious: the caller checks its condition again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.begins();
+        self.enter();
         let guard = self.condvar.wait(guard).unwrap_or_else(PoisonError::into_inner);
-        self.ends();
+        self.leave();
         guard
     }
 
     /// Like [`wait`](Self::wait), but returns after `timeout` at the latest.
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
-        self.begins();
+        self.enter();
         let guard = self.condvar.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0;
-        self.ends();
+        self.leave();
         guard
     }
 
@@ -75,13 +75,13 @@ impl Waiters {
         }
     }
 
-    fn begins(&self) {
+    fn enter(&self) {
         self.asleep.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A waiter that times out may consume another's wake-up count; that other one then decrements `asleep`, so both
     /// sums stay correct.
-    fn ends(&self) {
+    fn leave(&self) {
         let of = if self.woken.load(Ordering::Relaxed) > 0 { &self.woken } else { &self.asleep };
         of.fetch_sub(1, Ordering::Relaxed);
     }
