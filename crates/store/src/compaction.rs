@@ -12,7 +12,7 @@ use catalog::{Catalog, Index, IndexSet, TableDef};
 use lsm_tree::compaction::filter::{Context, Factory};
 use lsm_tree::compaction::{CompactionFilter, ItemAccessor, Verdict};
 
-use crate::entry;
+use crate::key_codec;
 
 /// Decides which rows and entries are dead.
 #[derive(Default)]
@@ -54,8 +54,8 @@ impl Known {
     }
 
     pub(crate) fn is_dead_key(&self, key: &[u8]) -> bool {
-        let Some(table) = entry::table_of(key) else { return false };
-        self.is_dead(table) || entry::index_of(key).is_some_and(|index| self.is_dead_index(table, index))
+        let Some(table) = key_codec::table_of(key) else { return false };
+        self.is_dead(table) || key_codec::index_of(key).is_some_and(|index| self.is_dead_index(table, index))
     }
 
     /// Whether any id of the range (inclusive) is not dead.
@@ -65,9 +65,9 @@ impl Known {
 
     /// Whether all entries between two keys are dead.
     pub(crate) fn all_dead(&self, first: &[u8], last: &[u8]) -> bool {
-        match (entry::table_of(first), entry::table_of(last)) {
+        match (key_codec::table_of(first), key_codec::table_of(last)) {
             (Some(table), Some(same)) if table == same && !self.is_dead(table) => {
-                let (first, last) = (entry::index_of(first), entry::index_of(last));
+                let (first, last) = (key_codec::index_of(first), key_codec::index_of(last));
                 first.zip(last).is_some_and(|(first, last)| (first..=last).all(|id| self.is_dead_index(table, id)))
             }
             (Some(first), Some(last)) => !self.any_alive(first, last),
@@ -164,7 +164,7 @@ mod tests {
         let known = Known { alive: [3, 7].into_iter().collect(), next: 9, indexes };
         let dead: Vec<u32> = (0..12).filter(|id| known.is_dead(*id)).collect();
         assert_eq!(dead, [0, 1, 2, 4, 5, 6, 8]);
-        assert!(!known.is_dead(entry::RECORDS));
+        assert!(!known.is_dead(key_codec::RECORDS));
         let entry = |index: u16| [&7u32.to_be_bytes()[..], &index.to_be_bytes(), &[1]].concat();
         let dead: Vec<u16> = (0..9).filter(|index| known.is_dead_key(&entry(*index))).collect();
         assert_eq!(dead, [1, 3, 4, 6]);

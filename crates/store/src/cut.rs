@@ -14,16 +14,16 @@ use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, ConversionBuffers, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::ascending::Ascending;
-use crate::beneath::{Base, BaseKind};
+use crate::delta::Parts;
 use crate::disk::{CutFacts, Disk, Run};
-use crate::entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
-use crate::entry::{self, long_head_of};
 use crate::error::StoreError;
+use crate::index_before::{Base, BaseKind};
+use crate::index_entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::index_state::{Extent, IndexStates};
+use crate::key_codec::{self, long_head_of};
 use crate::lane::{Lane, OwnedShape, TableShape, multiplicity};
 use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, TreeAt, append_found, tables_of};
-use crate::parts::Parts;
-use crate::table::{Content, WARM_AT_ONCE};
+use crate::version_chain::{Content, WARM_AT_ONCE};
 
 /// Statistics of a cut.
 #[derive(Clone, Debug, Default)]
@@ -97,8 +97,8 @@ impl SortedTable {
         for (lane, guard) in (0u16..).zip(generation.lanes()) {
             guard.each_held(table, sequence, |place, held| {
                 key.clear();
-                entry::append_row_key(order, table, held.key, &mut key);
-                let rest = &key[entry::PREFIX_LEN..];
+                key_codec::append_row_key(order, table, held.key, &mut key);
+                let rest = &key[key_codec::PREFIX_LEN..];
                 let key_at = if rest.len() > HEAD_LEN { sorted.keep_key(rest, expected) } else { Some(0) };
                 let key_len = u16::try_from(rest.len()).ok().filter(|len| *len <= TREE_KEY_LEN_MAX);
                 let (Some(key_at), Some(key_len)) = (key_at, key_len) else {
@@ -144,7 +144,7 @@ const KEY_AT_SHIFT: usize = 3;
 /// lsm-tree accepts keys of 64 KiB, including table and index ids.
 const TREE_KEY_LEN_MAX: u16 = u16::MAX - 6;
 
-const _: () = assert!(TREE_KEY_LEN_MAX as usize + entry::PREFIX_LEN == u16::MAX as usize);
+const _: () = assert!(TREE_KEY_LEN_MAX as usize + key_codec::PREFIX_LEN == u16::MAX as usize);
 const _: () = assert!(KEY_BLOCK_BYTES.is_multiple_of(1 << KEY_AT_SHIFT) && KEY_BLOCK_BYTES > u16::MAX as usize);
 const _: () = assert!(crate::LANES_MAX <= u16::MAX as usize, "a place holds its lane in 16 bits");
 
@@ -186,7 +186,7 @@ impl Stream<'_> {
                     return Err(error);
                 }
                 Ok(match entries.peek() {
-                    Some(Ok((key, _))) => key.get(entry::PREFIX_LEN..),
+                    Some(Ok((key, _))) => key.get(key_codec::PREFIX_LEN..),
                     _ => None,
                 })
             }
@@ -238,7 +238,7 @@ impl Stream<'_> {
                     Content::Gone => Ok(Value::Gone),
                     Content::Row(image) => {
                         let keyless = guard.is_keyless(*table);
-                        entry::append_value(keyless, held.definition, held.key, image, held.copies, out);
+                        key_codec::append_value(keyless, held.definition, held.key, image, held.copies, out);
                         Ok(Value::Row)
                     }
                     Content::Part(part) => {
@@ -248,9 +248,9 @@ impl Stream<'_> {
                 }
             }
             Stream::Spill { entries, .. } => match entries.peek() {
-                Some(Ok((_, value))) if entry::is_gone(value) => Ok(Value::Gone),
+                Some(Ok((_, value))) if key_codec::is_gone(value) => Ok(Value::Gone),
                 Some(Ok((_, value))) => {
-                    out.extend_from_slice(entry::plain(value));
+                    out.extend_from_slice(key_codec::plain(value));
                     Ok(Value::Row)
                 }
                 Some(Err(_)) | None => Err(StoreError::defect("a row of a spill is asked for that was not peeked at")),
@@ -267,7 +267,7 @@ impl Stream<'_> {
                 let guard = lanes.get(usize::from(place.lane))?;
                 let held = guard.held_at(table, place.place)?;
                 let keyless = guard.is_keyless(table);
-                let own_len = entry::own_len(keyless, held.key);
+                let own_len = key_codec::own_len(keyless, held.key);
                 if keyless && matches!(held.content, Content::Gone) && held.base == Base::Same {
                     // The deleted row is the row below: the image is the identity.
                     indexes.append_all(held.key, keys).ok()?;
@@ -277,11 +277,11 @@ impl Stream<'_> {
             }
             Stream::Spill { entries, keyless } => match entries.peek() {
                 Some(Ok((key, value))) => {
-                    let Some(base) = entry::base_of(value) else {
+                    let Some(base) = key_codec::base_of(value) else {
                         // The table had no index then. Indexes added since have the row's own key in their entries all
                         // the same.
-                        let row = entry::parse_row(key, value);
-                        return Some((BaseKind::Same, row.map_or(0, |row| entry::own_len(*keyless, row.key))));
+                        let row = key_codec::parse_row(key, value);
+                        return Some((BaseKind::Same, row.map_or(0, |row| key_codec::own_len(*keyless, row.key))));
                     };
                     keys.extend_from_slice(base.keys);
                     Some((base.base, base.own_len))
@@ -353,7 +353,7 @@ impl<'a> Whole<'a> {
         self.image.clear();
         if shape.order.is_keyless() {
             let copies = match found {
-                Some(Value::Row) => entry::multiplicity(value).ok_or_else(self.damaged)?,
+                Some(Value::Row) => key_codec::multiplicity(value).ok_or_else(self.damaged)?,
                 Some(Value::Gone) => 0,
                 Some(Value::Part) | None => {
                     let there = (self.under)(&shape, tree_key, &self.key, &mut self.image)?;
@@ -366,12 +366,12 @@ impl<'a> Whole<'a> {
             if copies == 0 {
                 return Ok(Value::Gone);
             }
-            entry::append_value(true, self.table.version, &self.key, &[], copies, value);
+            key_codec::append_value(true, self.table.version, &self.key, &[], copies, value);
             return Ok(Value::Row);
         }
         let there = match found {
             Some(Value::Row) => {
-                let row = entry::parse_row(tree_key, value).ok_or_else(self.damaged)?;
+                let row = key_codec::parse_row(tree_key, value).ok_or_else(self.damaged)?;
                 let read = shape.versions.read(row.definition, row.image, &mut made.buffers);
                 self.image.extend_from_slice(read.map_err(|_| (self.damaged)())?);
                 true
@@ -384,7 +384,7 @@ impl<'a> Whole<'a> {
         }
         self.above.complete(shape.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
         value.clear();
-        entry::append_value(false, self.table.version, &self.key, &self.image, 1, value);
+        key_codec::append_value(false, self.table.version, &self.key, &self.image, 1, value);
         Ok(Value::Row)
     }
 }
@@ -399,20 +399,20 @@ fn merge(
     mut each: impl FnMut(&CutRow<'_>) -> Result<(), StoreError>,
 ) -> Result<u64, StoreError> {
     let damaged = whole.damaged;
-    let (mut key, mut value) = (entry::table_prefix(table).to_vec(), Vec::new());
+    let (mut key, mut value) = (key_codec::table_prefix(table).to_vec(), Vec::new());
     let (mut base_keys, mut older_keys) = (Vec::new(), Vec::new());
     let mut count = 0;
     loop {
         // A linear scan for the smallest key is enough: there is one stream per layer. The first stream that has it is
         // the newest, and the streams before it do not have this key.
         let mut first: Option<usize> = None;
-        key.truncate(entry::PREFIX_LEN);
+        key.truncate(key_codec::PREFIX_LEN);
         for (index, stream) in streams.iter_mut().enumerate() {
             let Some(next) = stream.key()? else { continue };
-            let so_far = &key[entry::PREFIX_LEN..];
+            let so_far = &key[key_codec::PREFIX_LEN..];
             if first.is_none() || next.cmp(so_far) == Ordering::Less {
                 first = Some(index);
-                key.truncate(entry::PREFIX_LEN);
+                key.truncate(key_codec::PREFIX_LEN);
                 key.extend_from_slice(next);
             }
         }
@@ -420,7 +420,7 @@ fn merge(
         let mut found = None;
         let (mut base, mut own_len) = (BaseKind::Same, 0);
         for stream in streams.iter_mut().skip(first) {
-            if stream.key()? != key.get(entry::PREFIX_LEN..) {
+            if stream.key()? != key.get(key_codec::PREFIX_LEN..) {
                 continue;
             }
             // The newest entry wins. A part does not end the search: the row continues in an older layer.
@@ -484,8 +484,8 @@ fn spill_stream(spill: &Spill, table: TableId, keyless: bool) -> Stream<'_> {
 }
 
 /// First key of a table's rows, and the first key after them.
-pub(crate) fn table_bounds(table: TableId) -> ([u8; entry::PREFIX_LEN], [u8; entry::PREFIX_LEN]) {
-    let from = entry::table_prefix(table);
+pub(crate) fn table_bounds(table: TableId) -> ([u8; key_codec::PREFIX_LEN], [u8; key_codec::PREFIX_LEN]) {
+    let from = key_codec::table_prefix(table);
     let mut to = from;
     to[5] = 1;
     (from, to)
@@ -620,15 +620,15 @@ pub(crate) fn spill(
         let rows = merge(table.id, indexes, &mut streams, Whole::new(table, &mut under, &damaged), |row| {
             value.clear();
             if let Some(entries) = &mut entries {
-                let base = entry::SpillBase {
+                let base = key_codec::SpillBase {
                     base: row.base,
                     keys: if row.base == BaseKind::Keys { row.base_keys } else { &[] },
                     own_len: row.own_len,
                 };
-                entry::append_base(&base, &mut value);
+                key_codec::append_base(&base, &mut value);
                 entries.row(row, &damaged)?;
             }
-            value.extend_from_slice(row.value.unwrap_or(&entry::GONE_VALUE));
+            value.extend_from_slice(row.value.unwrap_or(&key_codec::GONE_VALUE));
             run.put(row.key, &value)
         })?;
         any |= rows > 0;
@@ -649,15 +649,16 @@ pub(crate) fn spill(
 pub(crate) fn each_row<B>(
     tree: &TreeAt,
     table: TableId,
-    mut each: impl FnMut(entry::StoredRow<'_>) -> Result<ControlFlow<B>, StoreError>,
+    mut each: impl FnMut(key_codec::StoredRow<'_>) -> Result<ControlFlow<B>, StoreError>,
 ) -> Result<ControlFlow<B>, StoreError> {
     let (from, to) = table_bounds(table);
     for item in tree.range(&from, &to) {
         let (key, value) = item?;
-        if entry::is_gone(&value) {
+        if key_codec::is_gone(&value) {
             continue;
         }
-        let row = entry::parse_row(&key, &value).ok_or_else(|| tree.disk.damaged("a row that is not one of ours"))?;
+        let row =
+            key_codec::parse_row(&key, &value).ok_or_else(|| tree.disk.damaged("a row that is not one of ours"))?;
         if let ControlFlow::Break(end) = each(row)? {
             return Ok(ControlFlow::Break(end));
         }

@@ -21,9 +21,9 @@ use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTab
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::DeadRows;
-use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
+use crate::key_codec;
 use crate::tiers::{self, Level, Step};
 use crate::tree_range::TreeRange;
 use crate::tree_view::TreeView;
@@ -303,7 +303,7 @@ impl Disk {
     /// When the records are damaged, or have another format version.
     pub fn recover(&self) -> Result<Option<Recovered>, StoreError> {
         let view = self.newest();
-        let Some(text) = self.get_in(&view, &entry::record_key(CUT_RECORD))? else { return Ok(None) };
+        let Some(text) = self.get_in(&view, &key_codec::record_key(CUT_RECORD))? else { return Ok(None) };
         let damaged = |what: &str, error: &dyn std::fmt::Display| {
             StoreError::damaged(&self.folder, format!("the {what} record of the newest cut: {error}"))
         };
@@ -314,7 +314,7 @@ impl Disk {
             return Err(StoreError::Version { folder: self.folder.to_path_buf(), found, expected: FORMAT });
         }
         let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
-        let catalog = self.get_in(&view, &entry::record_key(CATALOG_RECORD))?;
+        let catalog = self.get_in(&view, &key_codec::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
         let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
         let indexes = self.index_states(&catalog)?;
@@ -363,7 +363,7 @@ impl Disk {
 
     /// What the tree holds of each secondary index of this catalog.
     pub(crate) fn index_states(&self, catalog: &Catalog) -> Result<IndexStates, StoreError> {
-        let text = self.get_in(&self.newest(), &entry::record_key(INDEXES_RECORD))?;
+        let text = self.get_in(&self.newest(), &key_codec::record_key(INDEXES_RECORD))?;
         IndexStates::from_json(text.as_deref(), catalog)
             .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
     }
@@ -371,9 +371,9 @@ impl Disk {
     /// An interrupted table copy leaves rows under an id that no catalog has. Skips such ids, so that no later table
     /// gets one.
     fn past_copies(&self, catalog: Catalog) -> Result<Catalog, StoreError> {
-        let records = entry::RECORDS.to_be_bytes();
+        let records = key_codec::RECORDS.to_be_bytes();
         let highest = self.range_in(&self.newest(), &[], &records).next_back().transpose()?;
-        let id = highest.as_ref().and_then(|(key, _)| entry::table_of(key));
+        let id = highest.as_ref().and_then(|(key, _)| key_codec::table_of(key));
         Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
     }
 
@@ -744,7 +744,7 @@ impl Run<'_> {
     pub(crate) fn records(&mut self, facts: CutFacts<'_>) -> Result<(), StoreError> {
         if let Some(catalog) = facts.catalog {
             let text = catalog.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
-            self.put(&entry::record_key(CATALOG_RECORD), &text)?;
+            self.put(&key_codec::record_key(CATALOG_RECORD), &text)?;
         }
         let record = CutRecord {
             format: if facts.consistent_at.is_some() { FORMAT_NOT_YET_CONSISTENT } else { FORMAT },
@@ -758,7 +758,7 @@ impl Run<'_> {
             prepared: prepared_records(facts.prepared),
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
-        self.put(&entry::record_key(CUT_RECORD), &text)?;
+        self.put(&key_codec::record_key(CUT_RECORD), &text)?;
         // In order of number, which is the order of their keys.
         let mut changed = BTreeMap::new();
         changed.extend(facts.prepared_before.values().map(|old| (old.number, (old, false))));
@@ -779,7 +779,7 @@ impl Run<'_> {
     /// Appends the record of indexes, whose key sorts after all other records.
     pub(crate) fn index_states(&mut self, states: &IndexStates) -> Result<(), StoreError> {
         let text = states.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
-        self.put(&entry::record_key(INDEXES_RECORD), &text)
+        self.put(&key_codec::record_key(INDEXES_RECORD), &text)
     }
 
     /// Adds the run to the tree, durably and atomically. The caller holds `version_lock` and publishes the new number.
@@ -809,7 +809,7 @@ fn prepared_parts(bytes: usize) -> usize {
 
 /// These keys sort between the cut's record and that of indexes.
 fn prepared_key(number: u64, part: usize) -> Vec<u8> {
-    entry::record_key(&format!("held-xa/{number:020}/{part:06}"))
+    key_codec::record_key(&format!("held-xa/{number:020}/{part:06}"))
 }
 
 /// Removes a folder with everything in it; a missing folder is no error.

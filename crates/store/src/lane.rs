@@ -9,12 +9,12 @@ use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, Tabl
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
 use crate::arena::{Cursor, RecordRef, SegmentPool};
-use crate::beneath::{Base, Bases};
+use crate::delta::{self, Parts};
 use crate::error::StoreError;
+use crate::index_before::{Base, Bases};
 use crate::layers::{Below, Depth, Layer, Layers};
-use crate::parts::{self, Parts};
 use crate::scan::ScanBuffer;
-use crate::table::{Content, KeyContent, LaneTable, Version, WARM_AT_ONCE, Written};
+use crate::version_chain::{Content, KeyContent, LaneTable, Version, WARM_AT_ONCE, Written};
 
 /// What a lane must know about a table.
 #[derive(Clone, Copy)]
@@ -431,9 +431,9 @@ impl Lane {
                 match &found {
                     Some(found) => {
                         let (older, out) = (rows.image(found), &mut self.scratch);
-                        parts::append_both(shape.layout, older, present, image, out).map_err(damaged)?;
+                        delta::append_both(shape.layout, older, present, image, out).map_err(damaged)?;
                     }
-                    None => parts::append(present, image, &mut self.scratch),
+                    None => delta::append(present, image, &mut self.scratch),
                 }
                 entry.has_parts = true;
                 Some(self.scratch.as_slice())
@@ -465,7 +465,7 @@ impl Lane {
             }
             RowChange::AddOne { .. } | RowChange::RemoveOne { .. } if later && matches!(old, Old::Unknown) => {
                 // As for `Merge`: the newest difference replaces the older one, so it must include it.
-                let before = found.as_ref().map_or(0, |found| parts::difference(rows.image(found)));
+                let before = found.as_ref().map_or(0, |found| delta::difference(rows.image(found)));
                 let one = if matches!(change, RowChange::AddOne { .. }) { 1 } else { -1 };
                 (is_part, entry.has_parts, entry.keyless) = (true, true, true);
                 self.scratch.clear();
@@ -784,7 +784,7 @@ impl Lane {
         entry.rows.slots(sequence, from, count, |hash, key, content, definition| match content {
             Content::Row(image) if entry.keyless => out.push(hash, key, &[], multiplicity(image), definition),
             Content::Row(image) => out.push(hash, key, image, 1, definition),
-            Content::Part(part) if entry.keyless => out.push_difference(hash, key, parts::difference(part), definition),
+            Content::Part(part) if entry.keyless => out.push_difference(hash, key, delta::difference(part), definition),
             // The scan of a layer below returns its row.
             Content::Part(_) | Content::Gone => {}
         })

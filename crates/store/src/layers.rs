@@ -13,17 +13,17 @@ use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, TableId};
 
 use crate::arena::SegmentPool;
+use crate::delta::Parts;
 use crate::disk::{Disk, remove_folder};
-use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
+use crate::key_codec;
 use crate::lane::{Lane, Standing, TableShape, append_read, multiplicity};
-use crate::order::{Orders, Slice};
-use crate::parts::Parts;
 use crate::reader::TableReader;
-use crate::table::Content;
+use crate::sorted_slices::{Orders, Slice};
 use crate::tree_range::{TreeEntry, TreeRange};
 use crate::tree_view::TreeView;
+use crate::version_chain::Content;
 use crate::waits::LaneWaits;
 
 /// A transaction boundary, and the state up to it.
@@ -396,7 +396,7 @@ impl Layers {
         sequence: u64,
     ) -> Result<bool, StoreError> {
         let mut tree_key = Vec::new();
-        entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
+        key_codec::append_row_key(shape.order, shape.id, key, &mut tree_key);
         for layer in self.from(from) {
             match layer {
                 Layer::Memory(generation) => match generation.lane(lane).get(shape.id, hash, key, sequence) {
@@ -406,7 +406,7 @@ impl Layers {
                 },
                 Layer::Spill(spill) if spill.sequence <= sequence => {
                     if let Some(value) = spill.tree.get(&tree_key)? {
-                        return Ok(!entry::is_gone(&value));
+                        return Ok(!key_codec::is_gone(&value));
                     }
                 }
                 Layer::Spill(_) => {}
@@ -466,8 +466,8 @@ impl Layers {
 /// Looks a row up in a tree. Gone: it is marked as deleted (spills store an entry for that); Unknown: the tree has no
 /// entry.
 fn look_up(tree: &TreeAt, shape: &TableShape<'_>, key: &[u8], image: &mut Vec<u8>) -> Result<Below, StoreError> {
-    let mut tree_key = Vec::with_capacity(entry::PREFIX_LEN + 2 * key.len() + 16);
-    entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
+    let mut tree_key = Vec::with_capacity(key_codec::PREFIX_LEN + 2 * key.len() + 16);
+    key_codec::append_row_key(shape.order, shape.id, key, &mut tree_key);
     let Some(value) = tree.get(&tree_key)? else { return Ok(Below::Unknown) };
     append_found(&tree.disk, shape, key, &tree_key, &value, image)
 }
@@ -481,7 +481,7 @@ pub(crate) fn append_found(
     value: &[u8],
     image: &mut Vec<u8>,
 ) -> Result<Below, StoreError> {
-    if entry::is_gone(value) {
+    if key_codec::is_gone(value) {
         return Ok(Below::Gone);
     }
     let row = stored_row(disk, tree_key, value, key)?;
@@ -501,8 +501,8 @@ pub(crate) fn stored_row<'a>(
     tree_key: &'a [u8],
     value: &'a [u8],
     key: &[u8],
-) -> Result<entry::StoredRow<'a>, StoreError> {
-    match entry::parse_row(tree_key, value) {
+) -> Result<key_codec::StoredRow<'a>, StoreError> {
+    match key_codec::parse_row(tree_key, value) {
         Some(row) if row.key == key => Ok(row),
         Some(_) => Err(disk.damaged("two rows of a table without a key have the same 128-bit hash")),
         None => Err(disk.damaged("a row that is not one of ours")),
@@ -543,7 +543,7 @@ pub(crate) fn is_shadowed(
             }
             Layer::Spill(spill) if spill.sequence <= sequence => {
                 if tree_key.is_empty() {
-                    entry::append_row_key(shape.order, shape.id, key, &mut tree_key);
+                    key_codec::append_row_key(shape.order, shape.id, key, &mut tree_key);
                 }
                 if spill.tree.contains(&tree_key)? {
                     return Ok(true);

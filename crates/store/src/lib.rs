@@ -18,36 +18,36 @@
 
 mod arena;
 mod ascending;
-mod beneath;
+mod bulk_load;
 mod compaction;
-mod copy;
 mod cut;
+mod delta;
 mod disk;
-mod entries;
-mod entry;
 mod error;
 mod executed;
-mod fill;
 mod hold;
+mod index_before;
+mod index_build;
+mod index_entries;
 mod index_state;
+mod key_codec;
 mod lane;
 mod layers;
-mod order;
-mod parts;
 mod point;
 mod published;
 mod range;
 mod reader;
 mod scan;
 mod snapshot;
+mod sorted_slices;
 mod sync;
-mod table;
 mod tiers;
 mod tree_range;
 mod tree_view;
+mod version_chain;
 mod waits;
 
-pub use copy::CopyWriter;
+pub use bulk_load::CopyWriter;
 pub use cut::CutReport;
 pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, LevelStats, Recovered};
 pub use error::StoreError;
@@ -330,10 +330,10 @@ impl Store {
         self.cut_state().sequence
     }
 
-    fn scratch_for_check(&self) -> Option<entries::Scratch> {
+    fn scratch_for_check(&self) -> Option<index_entries::Scratch> {
         let (folder, disk) = (self.scratch.as_ref()?.join("check"), self.disk.as_ref()?);
-        let bytes_max = entries::gathered_bytes_max(0);
-        Some(entries::Scratch { folder, kept: disk.kept().clone(), bytes_max })
+        let bytes_max = index_entries::gathered_bytes_max(0);
+        Some(index_entries::Scratch { folder, kept: disk.kept().clone(), bytes_max })
     }
 
     fn cut_state(&self) -> std::sync::MutexGuard<'_, LastCut> {

@@ -6,11 +6,11 @@
 use catalog::{ConversionBuffers, TableDef};
 use values::{RowView, ValueError};
 
-use crate::entry;
+use crate::delta::Parts;
 use crate::error::StoreError;
+use crate::key_codec;
 use crate::lane::Standing;
 use crate::layers::{Generation, Layer, Layers, TreeAt, stored_row};
-use crate::parts::Parts;
 use crate::reader::TableReader;
 use crate::{Row, Snapshot, Store};
 
@@ -170,10 +170,10 @@ fn in_memory(
 
 fn on_disk(tree: &TreeAt, table: &TableReader, key: &[u8], row: &mut RowBuf) -> Result<Found, StoreError> {
     if row.tree_key.is_empty() {
-        entry::append_row_key(table.order(), table.id(), key, &mut row.tree_key);
+        key_codec::append_row_key(table.order(), table.id(), key, &mut row.tree_key);
     }
     let Some(value) = tree.get(&row.tree_key)? else { return Ok(Found::Nothing) };
-    if entry::is_gone(&value) {
+    if key_codec::is_gone(&value) {
         return Ok(Found::Gone);
     }
     let stored = stored_row(&tree.disk, &row.tree_key, &value, key)?;

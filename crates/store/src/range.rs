@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use catalog::ConversionBuffers;
 
-use crate::entry;
+use crate::delta;
 use crate::error::StoreError;
+use crate::key_codec;
 use crate::lane::Standing;
 use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
-use crate::order::{Slice, append_key};
-use crate::parts;
 use crate::point::RowBuf;
 use crate::reader::{KeyRange, ReadOrder, TableReader};
+use crate::sorted_slices::{Slice, append_key};
 use crate::tree_range::{TreeEntry, TreeRange};
 use crate::{Snapshot, Store};
 
@@ -199,11 +199,11 @@ impl Store {
         }
         let mut sources = Vec::with_capacity(layers.below.len() + 4);
         memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
-        let prefix = entry::index_prefix(table.id(), index);
+        let prefix = key_codec::index_prefix(table.id(), index);
         let first = [prefix.as_slice(), &range.from].concat();
         let last = match &range.to {
             Some(to) => [prefix.as_slice(), to].concat(),
-            None => entry::index_end(table.id(), index).to_vec(),
+            None => key_codec::index_end(table.id(), index).to_vec(),
         };
         let mut tree = |tree: &TreeAt, layer: usize| {
             if first < last && !range.is_empty {
@@ -252,15 +252,15 @@ impl Store {
         if !layers.indexes.is_complete(table.id().0, index) {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
-        let mut expected = crate::entries::Sorter::new(self.scratch_for_check());
+        let mut expected = crate::index_entries::Sorter::new(self.scratch_for_check());
         let (from, to) = crate::cut::table_bounds(table.id());
         let (mut key, mut buffers) = (Vec::new(), ConversionBuffers::default());
         for item in tree.range(&from, &to) {
             let (row_key, value) = item?;
             let damaged = || disk.damaged("a row that is not one of ours");
-            let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;
+            let row = key_codec::parse_row(&row_key, &value).ok_or_else(damaged)?;
             key.clear();
-            key.extend_from_slice(&entry::index_prefix(table.id(), index));
+            key.extend_from_slice(&key_codec::index_prefix(table.id(), index));
             let image = table.versions().read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
             if !append_key(table.order(), index, row.key, image, &mut key).map_err(|_| damaged())? {
                 return Err(damaged());
@@ -268,7 +268,7 @@ impl Store {
             expected.push(&key, None)?;
         }
         let mut check = IndexCheck::default();
-        let (from, to) = (entry::index_prefix(table.id(), index), entry::index_end(table.id(), index));
+        let (from, to) = (key_codec::index_prefix(table.id(), index), key_codec::index_end(table.id(), index));
         let mut entries = tree.range(&from, &to).peekable();
         let mut take = |upto: Option<&[u8]>| -> Result<bool, StoreError> {
             loop {
@@ -340,7 +340,7 @@ impl Source {
                     let next = if end == End::Front { entries.next() } else { entries.next_back() };
                     *slot = next.transpose()?;
                 }
-                Ok(slot.as_ref().or(other.as_ref()).and_then(|(key, _)| key.get(entry::PREFIX_LEN..)))
+                Ok(slot.as_ref().or(other.as_ref()).and_then(|(key, _)| key.get(key_codec::PREFIX_LEN..)))
             }
         }
     }
@@ -517,7 +517,7 @@ impl Range<'_> {
             Some(Standing::Row(found, definition)) => (found.key, found.image, found.count, definition, Found::Row),
             Some(Standing::Part { key, part, definition }) if self.table.order().is_keyless() => {
                 // Copies were removed, so a layer below has the row and returns it.
-                let Ok(count) = u64::try_from(parts::difference(part)) else { return Ok(Found::Nothing) };
+                let Ok(count) = u64::try_from(delta::difference(part)) else { return Ok(Found::Nothing) };
                 (key, key, count, definition, Found::Difference)
             }
             _ => return Ok(Found::Nothing),
@@ -548,9 +548,9 @@ impl Range<'_> {
             (None, Some(tree)) => tree,
             _ => return Err(StoreError::defect("a row on disk is looked for in a layer that is in memory")),
         };
-        let own = entry::own_of(key, value).ok_or_else(damaged)?;
+        let own = key_codec::own_of(key, value).ok_or_else(damaged)?;
         let mut row_key = std::mem::take(&mut row.tree_key);
-        row_key.extend_from_slice(&entry::table_prefix(self.table.id()));
+        row_key.extend_from_slice(&key_codec::table_prefix(self.table.id()));
         if !self.table.order().is_keyless() {
             self.table.order().append(own, &mut row_key);
         }
@@ -565,10 +565,10 @@ impl Range<'_> {
     }
 
     fn set_stored(&self, key: &[u8], value: &[u8], row: &mut RowBuf) -> Result<Found, StoreError> {
-        if entry::is_gone(value) {
+        if key_codec::is_gone(value) {
             return Ok(Found::Nothing);
         }
-        let stored = entry::parse_row(key, value);
+        let stored = key_codec::parse_row(key, value);
         let stored = stored.ok_or_else(|| self.view.damaged("an entry that is not one of ours"))?;
         row.key.extend_from_slice(stored.key);
         self.set_image(stored.definition, stored.image, stored.copies, row)?;

@@ -9,11 +9,11 @@ use catalog::{ConversionBuffers, TableDef, TableId};
 use values::{OFFSET_NULL, RowLayout, ValueError};
 
 use crate::cut;
-use crate::entry;
+use crate::delta::Parts;
 use crate::error::StoreError;
+use crate::key_codec;
 use crate::lane::{OwnedShape, TableShape};
 use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
-use crate::parts::Parts;
 use crate::reader::TableReader;
 use crate::tree_range::TreeEntry;
 use crate::{PinnedLayers, Row, Snapshot, Store};
@@ -224,7 +224,7 @@ impl Reader<'_> {
         &self,
         tree: &TreeAt,
         layer: usize,
-        row: entry::StoredRow<'_>,
+        row: key_codec::StoredRow<'_>,
         scratch: &mut Scratch,
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
@@ -402,10 +402,10 @@ impl Scan<'_> {
             At::Tree { layer, tree, mut entries } => loop {
                 let Some(item) = entries.next() else { break At::Layer(layer + 1) };
                 let (key, value) = item?;
-                if entry::is_gone(&value) {
+                if key_codec::is_gone(&value) {
                     continue;
                 }
-                let row = entry::parse_row(&key, &value);
+                let row = key_codec::parse_row(&key, &value);
                 let row = row.ok_or_else(|| tree.disk.damaged("a row that is not one of ours"))?;
                 let flow = reader.stored(&tree, layer, row, scratch, &mut |row: Row<'_>| take(batch, row))?;
                 if flow.is_break() {

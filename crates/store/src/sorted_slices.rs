@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use catalog::{ConversionBuffers, KeyOrder};
 
 use crate::arena::Cursor;
-use crate::entry;
 use crate::error::StoreError;
+use crate::key_codec;
 use crate::layers::Generation;
 use crate::reader::TableReader;
 
@@ -52,7 +52,7 @@ pub(crate) fn append_key(
             return Ok(false);
         }
     }
-    entry::append_own(order.is_keyless(), key, out);
+    key_codec::append_own(order.is_keyless(), key, out);
     Ok(true)
 }
 
@@ -82,7 +82,7 @@ impl Slice {
     fn push(&mut self, key: &[u8], lane: u32, slot: u32) {
         let (key_at, key_len) = (crate::short(self.keys.len()), crate::short(key.len()));
         self.keys.extend_from_slice(key);
-        self.entries.push(Entry { head: entry::head_of(key), key_at, key_len, slot, lane });
+        self.entries.push(Entry { head: key_codec::head_of(key), key_at, key_len, slot, lane });
     }
 
     fn sort(&mut self) {
@@ -109,7 +109,7 @@ impl Slice {
 
     /// Number of entries below a key.
     pub(crate) fn below(&self, key: &[u8]) -> usize {
-        let head = entry::head_of(key);
+        let head = key_codec::head_of(key);
         self.entries.partition_point(|entry| entry.head < head || entry.head == head && self.key_of(entry) < key)
     }
 

@@ -17,7 +17,7 @@
 
 use catalog::{KeyOrder, TableId};
 
-use crate::beneath::BaseKind;
+use crate::index_before::BaseKind;
 
 /// Table id of the records, which are not rows; sorts after all tables.
 pub(crate) const RECORDS: u32 = u32::MAX;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
 
 use crate::disk::Disk;
-use crate::entries::Sorter;
-use crate::entry;
 use crate::error::StoreError;
+use crate::index_entries::Sorter;
 use crate::index_state::Filling;
+use crate::key_codec;
 use crate::layers::TreeAt;
 use crate::{Store, cut};
 
@@ -39,7 +39,7 @@ impl Store {
         let mut run = disk.begin()?;
         let (entries, filling, is_last) = step(disk, table, &indexes, filling, bytes)?;
         entries.finish(|key, own_len| match own_len {
-            Some(len) => run.put(key, &entry::index_value(len)),
+            Some(len) => run.put(key, &key_codec::index_value(len)),
             None => Err(StoreError::defect("a fill removes an entry")),
         })?;
         let filled = states.filled(filling, is_last);
@@ -76,14 +76,14 @@ fn step(
     for item in disk.range_in(&disk.newest(), &from, &to) {
         let (row_key, value) = item?;
         let damaged = || disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
-        let row = entry::parse_row(&row_key, &value).ok_or_else(damaged)?;
-        let own_len = entry::own_len(order.is_keyless(), row.key);
+        let row = key_codec::parse_row(&row_key, &value).ok_or_else(damaged)?;
+        let own_len = key_codec::own_len(order.is_keyless(), row.key);
         let own = row_key.len().checked_sub(own_len).and_then(|at| row_key.get(at..)).ok_or_else(damaged)?;
         sort_key.clear();
         let image = versions.read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
         indexes.append(index, image, &mut sort_key).map_err(|_| damaged())?;
         key.clear();
-        entry::append_index_key(table.id, index.id(), &sort_key, own, &mut key);
+        key_codec::append_index_key(table.id, index.id(), &sort_key, own, &mut key);
         entries.push(&key, Some(own_len))?;
         if entries.held() >= bytes {
             filling.done = row_key.to_vec();

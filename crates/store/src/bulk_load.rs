@@ -12,9 +12,9 @@ use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
 use crate::Store;
 use crate::disk::{CutFacts, Disk, L0_RUNS_MAX};
-use crate::entry;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
+use crate::key_codec;
 
 /// Limit on level-0 runs of a copy during replay, whose cuts need room there too.
 const L0_RUNS_BESIDE: usize = L0_RUNS_MAX / 2;
@@ -94,22 +94,22 @@ impl<'a> CopyWriter<'a> {
         let mut own = Vec::new();
         for (key, image) in rows {
             let start = buffer.bytes.len();
-            entry::append_row_key(&order, table.id, key, &mut buffer.bytes);
+            key_codec::append_row_key(&order, table.id, key, &mut buffer.bytes);
             let value_at = buffer.bytes.len();
-            entry::append_value(keyless, table.version, key, image, 1, &mut buffer.bytes);
+            key_codec::append_value(keyless, table.version, key, image, 1, &mut buffer.bytes);
             let end = buffer.bytes.len();
             buffer.entries.push((start, value_at, end));
             count += 1;
             let Some(indexes) = order.indexes().filter(|_| self.entries) else { continue };
             own.clear();
-            entry::append_own(keyless, key, &mut own);
+            key_codec::append_own(keyless, key, &mut own);
             for index in indexes.indexes() {
                 let start = buffer.bytes.len();
-                buffer.bytes.extend_from_slice(&entry::index_prefix(table.id, index.id()));
+                buffer.bytes.extend_from_slice(&key_codec::index_prefix(table.id, index.id()));
                 indexes.append(index, image, &mut buffer.bytes).map_err(damaged)?;
                 buffer.bytes.extend_from_slice(&own);
                 let value_at = buffer.bytes.len();
-                buffer.bytes.extend_from_slice(&entry::index_value(own.len()));
+                buffer.bytes.extend_from_slice(&key_codec::index_value(own.len()));
                 let end = buffer.bytes.len();
                 buffer.entries.push((start, value_at, end));
             }
@@ -151,7 +151,7 @@ impl<'a> CopyWriter<'a> {
         while let Some(entry) = entries.get(at) {
             let same = entries[at..].iter().take_while(|other| key(other) == key(entry)).count();
             let value = &bytes[entry.1..entry.2];
-            if entry::index_of(key(entry)).is_some_and(|index| index > 0) {
+            if key_codec::index_of(key(entry)).is_some_and(|index| index > 0) {
                 // Equal rows of a table without a key share their index entries.
                 run.put(key(entry), value)?;
                 at += same;
@@ -162,10 +162,10 @@ impl<'a> CopyWriter<'a> {
             // Equal rows of a table without a key are counted, including those in earlier runs. No other thread writes
             // this table, because one connection copies it.
             let earlier =
-                if entry::is_keyless(value) { self.disk.get_in(&self.disk.newest(), key(entry))? } else { None };
+                if key_codec::is_keyless(value) { self.disk.get_in(&self.disk.newest(), key(entry))? } else { None };
             let earlier = match earlier {
                 Some(value) => {
-                    entry::multiplicity(&value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?
+                    key_codec::multiplicity(&value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?
                 }
                 None => 0,
             };
@@ -173,7 +173,7 @@ impl<'a> CopyWriter<'a> {
             merged.clear();
             if copies == 1 {
                 run.put(key(entry), value)?;
-            } else if alike && entry::with_copies(value, copies, &mut merged) {
+            } else if alike && key_codec::with_copies(value, copies, &mut merged) {
                 run.put(key(entry), &merged)?;
             } else {
                 return Err(self.disk.damaged("two rows of the copy have the same key"));

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use base::to_usize;
 use catalog::{ConversionBuffers, IndexSet, RowVersions, TableDef, TableId};
 
-use crate::beneath::{BaseKind, entry_change};
 use crate::disk::{Disk, Kept, Run, remove_folder};
-use crate::entry;
 use crate::error::StoreError;
+use crate::index_before::{BaseKind, entry_change};
 use crate::index_state::Extent;
+use crate::key_codec;
 
 /// Limits on the memory for gathered entries. Between them it is a quarter of the size of the generations being cut.
 const GATHERED_BYTES_MIN: u64 = 4 << 20;
@@ -104,7 +104,7 @@ impl TableEntries {
         }
         let image = match row.value {
             Some(value) => {
-                let stored = entry::parse_row(row.key, value).ok_or_else(damaged)?;
+                let stored = key_codec::parse_row(row.key, value).ok_or_else(damaged)?;
                 let read = self.versions.read(stored.definition, stored.image, &mut self.buffers);
                 Some(read.map_err(|_| damaged())?)
             }
@@ -121,7 +121,7 @@ impl TableEntries {
             for (sort_key, comes) in [(change.goes, false), (change.comes, true)] {
                 let Some(sort_key) = sort_key else { continue };
                 self.key.clear();
-                entry::append_index_key(self.table, index.id(), sort_key, own, &mut self.key);
+                key_codec::append_index_key(self.table, index.id(), sort_key, own, &mut self.key);
                 self.sorter.push(&self.key, comes.then_some(own.len()))?;
             }
         }
@@ -135,7 +135,7 @@ impl TableEntries {
         self.sorter.finish(|key, own_len| {
             count += 1;
             match own_len {
-                Some(len) => run.put(key, &entry::index_value(len)),
+                Some(len) => run.put(key, &key_codec::index_value(len)),
                 None if removes => run.remove(key),
                 None => Ok(()),
             }
@@ -181,7 +181,7 @@ impl Sorter {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(&stored_len(own_len)?.to_le_bytes());
-        self.places.push((entry::head_of(key.get(4..).unwrap_or(&[])), at, key.len()));
+        self.places.push((key_codec::head_of(key.get(4..).unwrap_or(&[])), at, key.len()));
         if self.scratch.as_ref().is_some_and(|scratch| self.held() > scratch.bytes_max) {
             self.flush()?;
         }
