@@ -231,7 +231,11 @@ fn decode<D: DecodePiece>(
     loop {
         let piece = match input.try_recv() {
             Received::Item(piece) => piece,
-            Received::Ended => return,
+            Received::Ended => {
+                // Another decoder may wait for the epoch that a piece sent just now leads to.
+                output.flush();
+                return;
+            }
             Received::Nothing => {
                 output.flush();
                 match input.recv() {
