@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use base::{Gtid, Tag, Uuid};
+use base::{Gtid, Random, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
 use catalog::{Catalog, StatementContext, TableDef};
@@ -298,7 +298,7 @@ impl Source {
         let warehouses = options.warehouses as usize;
         let districts = warehouses * DISTRICTS as usize;
         Ok(Source {
-            random: Random(options.seed),
+            random: Random::new(options.seed),
             tables: Tables(tables),
             writer: BinlogWriter::new(1, ChecksumAlgorithm::Crc32, 0),
             file: None,
@@ -400,7 +400,7 @@ impl Source {
     /// The specification's mix of writing transactions: 45 New-Order, 43 Payment, 4 Delivery.
     fn run(&mut self) -> anyhow::Result<()> {
         for _ in 0..self.options.transactions {
-            let w = self.random.below(self.warehouses.len() as u64) as usize;
+            let w = self.random.below(self.warehouses.len());
             let d = self.random.below(DISTRICTS as u64) as usize;
             match self.random.below(92) {
                 0..45 => self.new_order(w, d)?,
@@ -412,7 +412,7 @@ impl Source {
     }
 
     fn new_order(&mut self, w: usize, d: usize) -> anyhow::Result<()> {
-        let customer = self.random.below(self.options.customers.into()) as i64;
+        let customer = i64::from(self.random.below(self.options.customers));
         let mut changes = Vec::new();
         let before = self.district(w, d);
         let Some(district) = self.districts.get_mut(w * DISTRICTS as usize + d) else { return Ok(()) };
@@ -422,7 +422,7 @@ impl Source {
         let entered = self.seconds();
         let mut order = Order { id, customer, entered, items: Vec::new() };
         for _ in 0..LINES {
-            order.items.push(self.random.below(self.options.items.into()) as i64);
+            order.items.push(i64::from(self.random.below(self.options.items)));
         }
         changes.push(self.insert(Name::Orders, &orders_row(w, d, &order, Value::Null)));
         changes.push(self.insert(Name::NewOrder, &new_order_row(w, d, id)));
@@ -445,7 +445,7 @@ impl Source {
     }
 
     fn payment(&mut self, w: usize, d: usize) -> anyhow::Result<()> {
-        let c = self.random.below(self.options.customers.into()) as usize;
+        let c = self.random.below(self.options.customers) as usize;
         let amount = 100 + self.random.below(500_000) as i64;
         let before = (self.warehouse(w), self.district(w, d), self.customer(w, d, c));
         if let Some(ytd) = self.warehouses.get_mut(w) {
@@ -618,21 +618,8 @@ fn put_rows(writer: &mut BinlogWriter, table: &Table, kind: RowsKind, images: &[
 
 /// Text that is always the same for a column and a row.
 fn text(column: u64, row: u64, len: usize) -> String {
-    let mut random = Random((column << 40) ^ row);
+    let mut random = Random::new((column << 40) ^ row);
     (0..len).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
-}
-
-/// SplitMix64: the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound.max(1)
-    }
 }
 
 #[cfg(test)]

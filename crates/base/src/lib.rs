@@ -23,6 +23,7 @@ mod position;
 mod prepared;
 pub mod priority;
 pub mod queue;
+mod random;
 mod sync;
 pub mod units;
 
@@ -37,3 +38,4 @@ pub use integers::to_usize;
 pub use lanes::{key_hash, lane_of};
 pub use position::{LogPosition, SequenceNumber};
 pub use prepared::{Prepared, PreparedSet};
+pub use random::Random;

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use base::Random;
 use catalog::TableDef;
 use store::{KeyRange, ReadOrder, RowBuf, Snapshot, Store, StoreError, TableReader};
 use values::{OFFSET_NULL, RowLayout};
@@ -67,11 +68,11 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
         let ControlFlow::Continue(()) = flow else { break };
     }
     let scanned_rows_per_s = rows as f64 / started.elapsed().as_secs_f64();
-    let (mut sum, mut random, mut key_reads_per_s, mut row) = (0u128, SEED, 0.0, RowBuf::default());
+    let (mut sum, mut random, mut key_reads_per_s, mut row) = (0u128, Random::new(SEED), 0.0, RowBuf::default());
     if !sample.keys.is_empty() {
         let started = Instant::now();
         for _ in 0..key_reads {
-            let at = next(&mut random) as usize % sample.keys.len();
+            let at = random.below(sample.keys.len());
             let Some((table, key)) = sample.keys.get(at) else { continue };
             if !snapshot.get(&snapshot.reader(table), key, &mut row)? {
                 anyhow::bail!("a row of {}.{} that a full read found is not found by its key", table.db, table.name);
@@ -86,7 +87,7 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
         let ranges = key_reads / READS_PER_RANGE;
         let started = Instant::now();
         for _ in 0..ranges {
-            let Some((reader, order, from)) = bounds.get(next(&mut random) as usize % bounds.len()) else { continue };
+            let Some((reader, order, from)) = bounds.get(random.below(bounds.len())) else { continue };
             let mut range = snapshot.range(reader, *order, from)?;
             for _ in 0..ROWS_PER_RANGE {
                 if !range.next_into(&mut row)? {
@@ -134,13 +135,4 @@ fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::R
         bounds.push((Arc::clone(reader), *order, KeyRange::all().from_including(&bound)));
     }
     Ok(bounds)
-}
-
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -6,24 +6,16 @@ pub(crate) const C_LAST_LOAD: u64 = 157;
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// SplitMix64: one word of state, and every seed is a good one.
+/// Numbers of one stream of a seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(base::Random);
 
 impl Random {
     /// Streams of one seed are independent: each terminal and each warehouse has one.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        let mut random = Random(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-        random.next();
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
+        let mut random = base::Random::new(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        random.any();
+        Random(random)
     }
 
     /// A whole number in `low..=high`.
@@ -31,7 +23,7 @@ impl Random {
         debug_assert!(low <= high);
         let span = u128::from(high - low) + 1;
         // The bias of multiply-and-shift is span / 2^64.
-        low + ((u128::from(self.next()) * span) >> 64) as u64
+        low + ((u128::from(self.0.any()) * span) >> 64) as u64
     }
 
     /// True in `percent` of 100 cases.
