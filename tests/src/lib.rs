@@ -10,24 +10,20 @@ pub mod definitions;
 pub mod differential;
 pub mod proxy;
 pub mod replica;
-pub mod server;
 pub mod shop;
 pub mod small_disk;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use compare::{assert_equal, assert_equal_at_rest, verify_equal};
 pub use definitions::assert_same_definitions;
 pub use proxy::Proxy;
-pub use replica::{Ran, Replica, slipstream, slipstream_with};
-pub use server::Server;
+pub use replica::{Replica, slipstream, slipstream_with};
 pub use shop::under_load;
 pub use small_disk::SmallDisk;
+pub use testkit::scratch::folder;
+pub use testkit::{Ran, Server, repository, run_with_input, scratch};
 
 /// Deadline of every wait: generous, for busy machines.
 pub const DEADLINE: Duration = Duration::from_secs(120);
@@ -42,12 +38,6 @@ pub fn soak() -> bool {
 #[must_use]
 pub fn length<T>(short: T, long: T) -> T {
     if soak() { long } else { short }
-}
-
-/// The repository's root.
-#[must_use]
-pub fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 /// The program under test.
@@ -71,40 +61,6 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>, state: impl 
     }
 }
 
-/// This process's folder for everything. Its path is short, since unix sockets are in it. Removed with all servers and
-/// replicas when this process ends, even by kill -9: a janitor waits for the end of a pipe that only this process holds
-/// open.
-pub fn scratch() -> &'static Path {
-    static SCRATCH: OnceLock<(PathBuf, Mutex<Child>)> = OnceLock::new();
-    let (path, _) = SCRATCH.get_or_init(|| {
-        let path = PathBuf::from(format!("/tmp/slw-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("run")).unwrap();
-        (path.clone(), Mutex::new(janitor(&path)))
-    });
-    path
-}
-
-/// Ends leftovers: replicas whose command line names the folder, then the folder's servers.
-const JANITOR: &str = r#"cat >/dev/null
-[ ! -e "$1/keep" ] || exit 0
-for p in /proc/[0-9]*; do
-    if [ "$(basename "$(readlink "$p/exe")" | cut -d' ' -f1)" = slipstream ] && tr '\0' ' ' <"$p/cmdline" | grep -qF -- "$1/"; then
-        kill -9 "${p#/proc/}"
-    fi
-done
-SLIPSTREAM_TESTBED_RUN=$1/run "$2/testbed/mysql" destroy --all
-SLIPSTREAM_TESTBED_RUN=$1/run "$2/testbed/mariadb" destroy --all
-rm -rf "$1""#;
-
-fn janitor(path: &Path) -> Child {
-    use std::os::unix::process::CommandExt as _;
-    let mut command = Command::new("sh");
-    command.args(["-c", JANITOR, "janitor"]).arg(path).arg(repository());
-    // In a process group of its own: an interrupt at the terminal must not end it before it is done.
-    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap()
-}
-
 /// The last of the CPUs this process may run on, and all of them, in the kernel's list format.
 pub fn allowed_cpus() -> (String, String) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -126,12 +82,6 @@ fn cpus_allowed(status: &str) -> Option<String> {
     status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
 }
 
-/// A new folder name in `scratch`.
-pub fn folder(name: &str) -> PathBuf {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    scratch().join(format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
-}
-
 /// Copies a folder, except for sockets.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
@@ -144,19 +94,6 @@ pub fn copy_folder(from: &Path, to: &Path) {
             _ => {}
         }
     }
-}
-
-/// Runs a program to its end with this text on stdin.
-pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_owned();
-    let feeder = std::thread::spawn(move || {
-        let _ = stdin.write_all(input.as_bytes());
-    });
-    let output = child.wait_with_output().unwrap();
-    feeder.join().unwrap();
-    Ran::from(output)
 }
 
 /// Number generator for loads that must be the same every time (xorshift64*).

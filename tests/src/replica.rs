@@ -3,54 +3,16 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{Server, binary, wait_for};
+use testkit::process::code_of;
 
-/// Result of a program. Death by signal N is code 128 + N.
-#[derive(Debug, Clone)]
-pub struct Ran {
-    /// Exit code.
-    pub code: i32,
-    /// Text on stdout.
-    pub out: String,
-    /// Text on stderr.
-    pub err: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Ran {
-        Ran {
-            code: code_of(output.status),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-}
-
-impl Ran {
-    /// Checks the exit code, that each text is in stdout or stderr, and that nothing panicked.
-    #[track_caller]
-    pub fn expect(&self, code: i32, texts: &[&str]) -> &Ran {
-        let all = format!("{}{}", self.out, self.err);
-        assert_eq!(self.code, code, "exit code; it said:\n{all}");
-        for text in texts {
-            assert!(all.to_lowercase().contains(&text.to_lowercase()), "no {text:?} in:\n{all}");
-        }
-        assert!(!all.contains("panicked"), "{all}");
-        self
-    }
-}
-
-fn code_of(status: ExitStatus) -> i32 {
-    use std::os::unix::process::ExitStatusExt as _;
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
-}
+use crate::{Ran, Server, binary, wait_for};
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());

@@ -58,7 +58,7 @@ fn follows(server: &Server, replica: &mut Replica) -> bool {
 /// Runs a form's statements at the server, in database `ddl` and under a table name of its own. Comments are sent too.
 fn run(server: &Server, number: usize, form: &Form, parts: &[&str]) -> Result<(), String> {
     let sql = parts.join("\n;\n").replace("{t}", &format!("f{number:03}"));
-    let ran = server.client(&["--comments"], &format!("USE ddl; {sql}"));
+    let ran = server.client(&["--comments"], format!("USE ddl; {sql}"));
     ran.map(drop).map_err(|error| format!("{}: {error}\n{sql}\n", form.name))
 }
 

@@ -142,7 +142,7 @@ fn no_binary_log() {
 
 #[test]
 fn mariadb_is_refused_after_its_native_password_login() {
-    let Some(server) = Server::mariadb("maria") else { return };
+    let Some(server) = Server::mariadb("maria", &[]) else { return };
     server.sql("CREATE USER native@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('repl'); GRANT ALL ON *.* TO native@'%'");
     for mode in ["--ssl-mode=DISABLED", "--ssl-mode=PREFERRED"] {
         check(&server, "native", &[mode]).expect(4, &["MariaDB", "8.0 to 9.7"]);

@@ -116,7 +116,7 @@ fn load_data_in_statement_format() {
     let xml = folder("xml").display().to_string();
     std::fs::write(&xml, "<row><id>5000</id><v>of XML</v></row>").unwrap();
     let load =
-        |sql: &str| server.client(&["--local-infile=1"], &format!("SET SESSION binlog_format = STATEMENT; {sql}"));
+        |sql: &str| server.client(&["--local-infile=1"], format!("SET SESSION binlog_format = STATEMENT; {sql}"));
     let mut replica = Replica::follow(&server, &folder("load"), &["--cut-interval=200ms"]);
     load(&format!("USE d; LOAD DATA LOCAL INFILE '{rows}' INTO TABLE t (id, @v) SET v = CONCAT(@v, RAND())")).unwrap();
     // One that names its database, one in a payload, one of XA.

@@ -1,16 +1,28 @@
 //! Throw-away servers, created and run by testbed/mysql and testbed/mariadb.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use base::GtidSet;
+use client::{ConnectOptions, Connection};
 
 use crate::{Ran, repository, run_with_input, scratch};
 
 /// Options of a server that does not wait for its disk.
 const UNSYNCED: [&str; 2] = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"];
+
+/// True if tests may use real servers and MySQL's programs (`SLIPSTREAM_TEST_SERVER=1`); otherwise says that this one
+/// is skipped.
+#[must_use]
+pub fn servers() -> bool {
+    let on = std::env::var("SLIPSTREAM_TEST_SERVER").as_deref() == Ok("1");
+    if !on {
+        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
+    }
+    on
+}
 
 /// A server, destroyed with its data on drop.
 pub struct Server {
@@ -20,6 +32,13 @@ pub struct Server {
 }
 
 impl Server {
+    /// Starts a MySQL server as [`start_unsynced`](Self::start_unsynced) does; None, with a message, if this run may
+    /// not use [`servers`].
+    #[must_use]
+    pub fn or_skip(name: &str, options: &[&str]) -> Option<Server> {
+        servers().then(|| Server::start_unsynced(name, options))
+    }
+
     /// Starts a MySQL server with these mysqld options.
     #[must_use]
     pub fn start(name: &str, options: &[&str]) -> Server {
@@ -39,10 +58,12 @@ impl Server {
         Server::start(name, &[&UNSYNCED[..], options].concat())
     }
 
-    /// Starts a MariaDB server; None, with a message, if none is installed.
+    /// Starts a MariaDB server, not synced; None, with a message, if none is installed.
     #[must_use]
-    pub fn mariadb(name: &str) -> Option<Server> {
-        Server::start_with("mariadb", name, &[], None).map_err(|error| eprintln!("skipped: no MariaDB: {error}")).ok()
+    pub fn mariadb(name: &str, options: &[&str]) -> Option<Server> {
+        Server::start_with("mariadb", name, &[&UNSYNCED[..], options].concat(), None)
+            .map_err(|error| eprintln!("skipped: no MariaDB: {error}"))
+            .ok()
     }
 
     fn start_with(script: &'static str, name: &str, options: &[&str], zone: Option<&str>) -> Result<Server, String> {
@@ -70,7 +91,7 @@ impl Server {
     }
 
     fn command(&self, verb: &str) -> Command {
-        let mut command = Command::new(repository().join("testbed").join(self.script));
+        let mut command = testbed(self.script);
         command.args([verb, &self.name]).env("SLIPSTREAM_TESTBED_RUN", scratch().join("run"));
         command
     }
@@ -99,17 +120,36 @@ impl Server {
     ///
     /// # Errors
     /// The client's message.
-    pub fn client(&self, options: &[&str], sql: &str) -> Result<String, String> {
+    pub fn client(&self, options: &[&str], sql: impl AsRef<[u8]>) -> Result<String, String> {
         let fixed =
             ["--batch", "--raw", "--skip-column-names", "--default-character-set=utf8mb4", "--max-allowed-packet=1G"];
         let ran = run_with_input(self.command("sql").args(fixed).args(options), sql);
         if ran.code == 0 { Ok(ran.out) } else { Err(ran.err) }
     }
 
+    /// How [`Connection`] logs in as `root`, or as a user whose password is its name, as `repl` is.
+    #[must_use]
+    pub fn login(&self, user: &str) -> ConnectOptions {
+        let password = (user != "root").then(|| user.to_owned());
+        ConnectOptions { port: self.port, user: user.to_owned(), password, ..ConnectOptions::default() }
+    }
+
+    /// A connection as root.
+    #[must_use]
+    pub fn connect(&self) -> Connection {
+        Connection::connect(&self.login("root")).unwrap()
+    }
+
     /// `mysql://USER@127.0.0.1:PORT`; the password of `repl` comes from MYSQL_PWD.
     #[must_use]
     pub fn url(&self, user: &str) -> String {
         format!("mysql://{user}@127.0.0.1:{}", self.port)
+    }
+
+    /// Name among the testbed's servers.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// TCP port.
@@ -169,4 +209,13 @@ impl Drop for Server {
         }
         let _ = self.command("destroy").output();
     }
+}
+
+/// Runs MySQL's mysqlbinlog on a file, without a server.
+pub fn mysqlbinlog(options: &[&str], file: &Path) -> Ran {
+    Ran::from(testbed("mysql").args(["run", "mysqlbinlog"]).args(options).arg(file).output().unwrap())
+}
+
+fn testbed(script: &str) -> Command {
+    Command::new(repository().join("testbed").join(script))
 }
