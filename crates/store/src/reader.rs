@@ -8,17 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use catalog::{Index, IndexSet, KeyOrder, NotKept, RowVersions, TableDef, TableId};
 use values::{ColumnType, RowLayout, ValueError};
 
-use crate::lane::TableShape;
+use crate::lane::{OwnedShape, TableShape};
 
 /// A table prepared for reading, once per definition, which must be the one in the catalog of the snapshot being read.
 #[derive(Debug, Clone)]
 pub struct TableReader {
-    id: TableId,
-    order: KeyOrder,
-    definition: u32,
-    versions: Arc<RowVersions>,
-    layout: Arc<RowLayout>,
-    types: Arc<[ColumnType]>,
+    shape: Arc<OwnedShape>,
     name: Arc<str>,
 }
 
@@ -72,48 +67,39 @@ impl TableReader {
     /// Prepares a table for reading under this definition.
     #[must_use]
     pub fn new(table: &TableDef) -> TableReader {
-        let types = table.column_types();
-        TableReader {
-            id: table.id,
-            order: KeyOrder::of(table),
-            definition: table.version,
-            versions: Arc::new(RowVersions::of(table)),
-            layout: Arc::new(RowLayout::new(&types)),
-            types: types.into(),
-            name: table.full_name().into(),
-        }
+        TableReader { shape: Arc::new(OwnedShape::of(table)), name: table.full_name().into() }
     }
 
     /// Id of the table.
     #[must_use]
     pub fn id(&self) -> TableId {
-        self.id
+        self.shape().id
     }
 
     pub(crate) fn order(&self) -> &KeyOrder {
-        &self.order
+        self.shape().order
     }
 
     /// Version of the definition.
     pub(crate) fn definition(&self) -> u32 {
-        self.definition
+        self.shape().definition
     }
 
     /// Conversion of rows of earlier definitions.
     pub(crate) fn versions(&self) -> &RowVersions {
-        &self.versions
+        self.shape().versions
     }
 
     /// Offsets of the columns in a row of this definition.
     #[must_use]
     pub fn layout(&self) -> &RowLayout {
-        &self.layout
+        self.shape().layout
     }
 
     /// Type of each column.
     #[must_use]
     pub fn column_types(&self) -> &[ColumnType] {
-        &self.types
+        self.shape().types
     }
 
     /// Database and table name.
@@ -121,26 +107,20 @@ impl TableReader {
         &self.name
     }
 
-    /// The shape to pass to row look-ups.
-    pub(crate) fn shape(&self) -> TableShape<'_> {
-        TableShape {
-            id: self.id,
-            layout: &self.layout,
-            types: &self.types,
-            order: &self.order,
-            definition: self.definition,
-            versions: &self.versions,
-        }
+    /// What a lane must know about the table.
+    #[must_use]
+    pub fn shape(&self) -> TableShape<'_> {
+        self.shape.lend()
     }
 
     /// The secondary indexes that are kept.
     #[must_use]
     pub fn indexes(&self) -> &[Index] {
-        self.order.indexes().map_or(&[], |set| set.indexes())
+        self.order().indexes().map_or(&[], |set| set.indexes())
     }
 
     fn index(&self, id: u16) -> Option<&Index> {
-        self.order.indexes().map(Arc::as_ref).and_then(|set: &IndexSet| set.index(id))
+        self.order().indexes().map(Arc::as_ref).and_then(|set: &IndexSet| set.index(id))
     }
 
     /// The order that a key of the table provides.
@@ -160,7 +140,7 @@ impl TableReader {
     #[must_use]
     pub fn is_ordered(&self, order: ReadOrder) -> bool {
         match order {
-            ReadOrder::Identity => self.order.is_ordered(),
+            ReadOrder::Identity => self.order().is_ordered(),
             ReadOrder::Index(id) => self.index(id).is_some_and(|index| index.plan().is_ordered()),
         }
     }
@@ -179,7 +159,7 @@ impl TableReader {
     ) -> Result<Vec<u8>, ValueError> {
         let mut out = Vec::new();
         match order {
-            ReadOrder::Identity => self.order.append_values(values, &mut out)?,
+            ReadOrder::Identity => self.order().append_values(values, &mut out)?,
             ReadOrder::Index(id) => {
                 let index = self.index(id).ok_or(ValueError::Invalid { what: "an index that is not kept" })?;
                 index.plan().append(values, &mut out)?;
