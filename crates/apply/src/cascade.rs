@@ -10,13 +10,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::key_hash;
-use catalog::{Catalog, ForeignKey, IndexKind, Key, KeyOrder, ReferenceAction, RowKey, RowVersions, TableDef, TableId};
+use catalog::{Catalog, ForeignKey, IndexKind, Key, ReferenceAction, RowKey, TableDef, TableId};
 use store::{
     BeforeImage, CheckImages, KeyRange, Layers, ReadOrder, RowChange, RowError, RowErrorKind, Store, StoreError,
-    TableReader, TableShape,
+    TableReader,
 };
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
-use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
+use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, type_code};
 
 use crate::worker::lane_of;
 
@@ -26,43 +26,23 @@ const DEPTH_MAX: u32 = 15;
 /// A table with what is needed to read and change its rows.
 struct Table {
     def: Arc<TableDef>,
-    types: Vec<ColumnType>,
-    layout: RowLayout,
-    order: KeyOrder,
-    versions: RowVersions,
     key: RowKey,
     reader: TableReader,
 }
 
 impl Table {
     fn new(def: &Arc<TableDef>) -> Table {
-        let types = def.column_types();
-        Table {
-            layout: RowLayout::new(&types),
-            types,
-            order: KeyOrder::of(def),
-            versions: RowVersions::of(def),
-            key: RowKey::new(def),
-            reader: TableReader::new(def),
-            def: Arc::clone(def),
-        }
+        Table { key: RowKey::new(def), reader: TableReader::new(def), def: Arc::clone(def) }
     }
 
-    fn shape(&self) -> TableShape<'_> {
-        TableShape {
-            id: self.def.id,
-            layout: &self.layout,
-            types: &self.types,
-            order: &self.order,
-            definition: self.def.version,
-            versions: &self.versions,
-        }
+    fn types(&self) -> &[ColumnType] {
+        self.reader.column_types()
     }
 
     /// Returns the stored bytes of some columns of a full image; None for NULL.
     fn values(&self, image: &[u8], columns: &[usize]) -> Result<Vec<Option<Vec<u8>>>, RowError> {
         let mut offsets = Vec::new();
-        self.layout.walk_offsets(image, &mut offsets).map_err(|_| damaged())?;
+        self.reader.layout().walk_offsets(image, &mut offsets).map_err(|_| damaged())?;
         let of = |column: &usize| match offsets.get(*column) {
             Some(&(start, len)) if start < OFFSET_ABSENT => {
                 image.get(start as usize..(start + len) as usize).map(|bytes| Some(bytes.to_vec())).ok_or_else(damaged)
@@ -75,14 +55,14 @@ impl Table {
 
     /// Returns the image with these columns replaced.
     fn with(&self, image: &[u8], columns: &[usize], values: &[Option<Vec<u8>>]) -> Result<Vec<u8>, RowError> {
-        let all: Vec<usize> = (0..self.types.len()).collect();
+        let all: Vec<usize> = (0..self.types().len()).collect();
         let mut row = self.values(image, &all)?;
         for (column, value) in columns.iter().zip(values) {
             if let Some(place) = row.get_mut(*column) {
                 place.clone_from(value);
             }
         }
-        let mut out = vec![0; self.types.len().div_ceil(8)];
+        let mut out = vec![0; self.types().len().div_ceil(8)];
         for (column, value) in row.into_iter().enumerate() {
             match value {
                 Some(bytes) => out.extend_from_slice(&bytes),
@@ -127,7 +107,7 @@ impl<'a> Wanted<'a> {
     ) -> Result<Wanted<'a>, RowError> {
         let plan = |table: &Table, columns: &[usize]| {
             let of = |column: &usize| {
-                let ty = table.types.get(*column)?.clone();
+                let ty = table.types().get(*column)?.clone();
                 Some(SortKeyColumn { ty, nullable: false, descending: false, prefix_len: None })
             };
             let columns: Option<Vec<SortKeyColumn>> = columns.iter().map(of).collect();
@@ -140,7 +120,7 @@ impl<'a> Wanted<'a> {
         let mut sort_key = Vec::new();
         of_parent.append(was.iter().map(Option::as_deref), &mut sort_key).map_err(|_| damaged())?;
         let alike = parent_columns.iter().zip(&foreign.columns).all(|(of_parent, of_child)| {
-            match (parent.types.get(*of_parent), child.types.get(*of_child)) {
+            match (parent.types().get(*of_parent), child.types().get(*of_child)) {
                 (Some(of_parent), Some(of_child)) => is_stored_alike(of_parent, of_child),
                 _ => false,
             }
@@ -151,7 +131,7 @@ impl<'a> Wanted<'a> {
 
     /// True if this image of a child row references the values.
     fn is(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>, sort_key: &mut Vec<u8>) -> Result<bool, RowError> {
-        self.child.layout.walk_offsets(image, offsets).map_err(|_| damaged())?;
+        self.child.reader.layout().walk_offsets(image, offsets).map_err(|_| damaged())?;
         sort_key.clear();
         for (position, column) in self.foreign.columns.iter().enumerate() {
             let place = offsets.get(*column).filter(|place| place.0 < OFFSET_ABSENT);
@@ -366,7 +346,7 @@ impl Cascade<'_> {
         let hash = key_hash(table.def.id.0, key);
         let index = self.store.lane_of(hash);
         let mut lane = lane_of(self.layers, index);
-        let (shape, layers) = (table.shape(), self.layers);
+        let (shape, layers) = (table.reader.shape(), self.layers);
         lane.apply(index, &shape, hash, key, change, self.sequence, self.oldest_needed, self.check, layers)
     }
 }
@@ -386,7 +366,7 @@ fn converted(
     let places = parent_columns.iter().zip(&foreign.columns).zip(values);
     places
         .map(|((of_parent, of_child), value)| {
-            let (from, to) = (parent.types.get(*of_parent)?.prefix_len(), child.types.get(*of_child)?.prefix_len());
+            let (from, to) = (parent.types().get(*of_parent)?.prefix_len(), child.types().get(*of_child)?.prefix_len());
             let bytes = value.as_ref()?.get(from..)?;
             let mut stored: Vec<u8> = bytes.len().to_le_bytes().into_iter().take(to).collect();
             stored.extend_from_slice(bytes);
