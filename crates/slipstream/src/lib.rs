@@ -7,6 +7,8 @@
 
 mod cli;
 mod control;
+#[cfg(test)]
+mod interface;
 mod log_file;
 pub mod option_file;
 mod options;
