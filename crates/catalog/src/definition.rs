@@ -61,6 +61,7 @@ impl DefinitionKind {
 
 /// A statement with the session settings it ran under.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recorded {
     /// Text of the statement. For users and grants it may contain password hashes.
     #[serde(rename = "text")]
@@ -91,6 +92,7 @@ pub struct Recorded {
 
 /// One object other than a table or database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Definition {
     /// Kind of the object.
     #[serde(rename = "kind")]

@@ -13,6 +13,7 @@ use crate::table::TableDef;
 
 /// Origin of a column's value in a row written under the previous layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum ColumnSource {
     /// Stored bytes, or NULL, of the previous layout's column at this position.
     #[serde(rename = "Kept")]
@@ -64,6 +65,7 @@ pub enum ColumnSource {
 
 /// A layout that stored rows may still have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OlderLayout {
     /// First version of the definition with this layout.
     #[serde(rename = "since")]

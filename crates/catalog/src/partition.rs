@@ -23,6 +23,7 @@ use crate::table::{Identity, TableDef, code};
 
 /// A parsed PARTITION BY clause, with later changes to the partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Partitioning {
     /// How rows are assigned to partitions.
     #[serde(rename = "rule")]
@@ -34,6 +35,7 @@ pub struct Partitioning {
 
 /// How the partition of a row is determined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum PartitionRule {
     /// RANGE (expression).
     #[serde(rename = "Range")]
@@ -90,6 +92,7 @@ pub enum PartitionExpression {
 
 /// One partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Partition {
     /// Its name.
     #[serde(rename = "name")]

@@ -130,6 +130,7 @@ pub struct Column {
 
 /// Effect of ZEROFILL and of FLOAT(M,D) on the text of a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NumberDisplay {
     /// Characters to which the number is padded with leading zeros; 0 for no padding.
     #[serde(rename = "zerofill_width")]
@@ -244,6 +245,7 @@ pub enum IndexKind {
 
 /// One column of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyPart {
     /// Position in [`TableDef::columns`].
     #[serde(rename = "column")]

@@ -99,10 +99,28 @@ fn a_catalog_that_lost_a_key_is_refused_by_its_name() {
 
 #[test]
 fn a_name_that_is_not_known_is_refused() {
-    for key in ["quarantined", "definitions"] {
-        let mut renamed = stored();
-        renamed.as_object_mut().unwrap().insert(format!("{key}2"), Value::Array(Vec::new()));
-        let error = Catalog::from_json(&serde_json::to_vec(&renamed).unwrap()).unwrap_err().to_string();
-        assert!(error.contains(&format!("`{key}2`")), "{error}");
+    let whole = stored();
+    let mut places = Vec::new();
+    objects(&whole, "", &mut places);
+    let mut tried = 0;
+    for place in places {
+        let mut newer = whole.clone();
+        let fields = newer.pointer_mut(&place).unwrap().as_object_mut().unwrap();
+        // A variant of an enum is an object with one key, its name.
+        let is_variant =
+            fields.len() == 1 && fields.keys().all(|key| key.starts_with(|c: char| c.is_ascii_uppercase()));
+        if is_variant {
+            let (name, value) = fields.iter().next().map(|(name, value)| (name.clone(), value.clone())).unwrap();
+            fields.remove(&name);
+            fields.insert("Newer".to_owned(), value);
+        } else {
+            fields.insert("newer".to_owned(), Value::Null);
+        }
+        let error = Catalog::from_json(&serde_json::to_vec(&newer).unwrap());
+        let error = error.expect_err(&format!("{place} with a name of a newer program")).to_string();
+        let name = if is_variant { "`Newer`" } else { "`newer`" };
+        assert!(error.contains(name) && error.contains("use that release"), "{place}: {error}");
+        tried += 1;
     }
+    assert!(tried > 80, "{tried} places tried");
 }

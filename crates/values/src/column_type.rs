@@ -51,6 +51,7 @@ use type_code as t;
 
 /// Type of one column.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ColumnType {
     /// One of `type_code`; for CHAR, ENUM and SET the real type.
     #[serde(rename = "code")]

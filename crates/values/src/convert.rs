@@ -43,6 +43,7 @@ pub struct ConvertOptions {
 /// TIMESTAMP columns, even in columns whose type does not change. In strict mode they were errors at the source
 /// (`check_date`, sql-common/my_time.cc; seen on 9.7). The zero date itself is always accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DateRules {
     /// `sql_mode` lacks ALLOW_INVALID_DATES: the day must exist in its month.
     #[serde(rename = "day_must_exist")]
