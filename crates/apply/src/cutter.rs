@@ -530,7 +530,7 @@ fn as_applied(mut snapshot: LedgerSnapshot) -> LedgerSnapshot {
 }
 
 fn ledger_text(snapshot: &LedgerSnapshot) -> String {
-    serde_json::to_string(snapshot).unwrap_or_default()
+    snapshot.to_record().unwrap_or_default()
 }
 
 /// Text for a row that does not balance although nothing is in flight.

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use base::{LogPosition, ReplicationFilters, ThreadAffinity};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use decode::{DecodeOptions, MemoryGate, SharedCatalog, SkipList, SplitOptions, StatementWrites, Stop};
-use observe::{LagMeter, Ledger, RateMeter};
+use observe::{LagMeter, Ledger, LedgerSnapshot, RateMeter};
 use store::Store;
 
 use crate::beside::{self, TableCopier};
@@ -369,13 +369,16 @@ impl Shared {
         match store.recovered_ledger() {
             // An empty store: no cut holds a ledger.
             "" => {}
-            text => match serde_json::from_str(text) {
+            text => match LedgerSnapshot::from_record(text) {
                 Ok(earlier) => ledger.restore(&earlier),
                 Err(error) => threads.break_off(Stop {
                     class: decode::StopClass::Corrupt,
                     position: LogPosition { file: Arc::from(""), offset: 0 },
                     gtid: None,
-                    reason: format!("the newest cut's ledger cannot be read: {error}"),
+                    reason: format!(
+                        "the newest cut's ledger cannot be read: {error}; if a newer release wrote this folder, use that \
+                         release"
+                    ),
                 }),
             },
         }

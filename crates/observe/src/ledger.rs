@@ -335,7 +335,44 @@ pub struct LedgerRow {
     pub counts: LedgerCounts,
 }
 
-/// The ledger at one moment. Serialises to the form in `status --json` and on disk.
+/// A row as a cut's record holds it: with every key of [`LedgerRow`] and no other, so that no count is lost or
+/// half read. A category added later gets a default of its own here.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordRow {
+    #[serde(rename = "event_type")]
+    event_type: u8,
+    #[serde(rename = "name")]
+    name: String,
+    #[serde(rename = "seen")]
+    seen: u64,
+    #[serde(rename = "applied")]
+    applied: u64,
+    #[serde(rename = "control")]
+    control: u64,
+    #[serde(rename = "recorded")]
+    recorded: u64,
+    #[serde(rename = "filtered")]
+    filtered: u64,
+    #[serde(rename = "already_executed")]
+    already_executed: u64,
+    #[serde(rename = "superseded_by_copy")]
+    superseded_by_copy: u64,
+    #[serde(rename = "skipped_by_operator")]
+    skipped_by_operator: u64,
+    #[serde(rename = "refused")]
+    refused: u64,
+}
+
+/// A ledger as a cut's record holds it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    #[serde(rename = "rows")]
+    rows: Vec<RecordRow>,
+}
+
+/// The ledger at one moment. Serialises to the form in `status --json`, which readers of other versions read leniently.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSnapshot {
     /// One row per event type seen, ordered by type code.
@@ -344,6 +381,51 @@ pub struct LedgerSnapshot {
 }
 
 impl LedgerSnapshot {
+    /// The text that a cut's record holds.
+    ///
+    /// # Errors
+    /// Those of `serde_json`; none occurs.
+    pub fn to_record(&self) -> Result<String, serde_json::Error> {
+        let rows = self.rows.iter().map(|LedgerRow { event_type, name, counts }| RecordRow {
+            event_type: *event_type,
+            name: name.clone(),
+            seen: counts.seen,
+            applied: counts.applied,
+            control: counts.control,
+            recorded: counts.recorded,
+            filtered: counts.filtered,
+            already_executed: counts.already_executed,
+            superseded_by_copy: counts.superseded_by_copy,
+            skipped_by_operator: counts.skipped_by_operator,
+            refused: counts.refused,
+        });
+        serde_json::to_string(&Record { rows: rows.collect() })
+    }
+
+    /// Reads what [`LedgerSnapshot::to_record`] wrote.
+    ///
+    /// # Errors
+    /// A key is missing, or there is one that this program does not know.
+    pub fn from_record(text: &str) -> Result<LedgerSnapshot, serde_json::Error> {
+        let record: Record = serde_json::from_str(text)?;
+        let rows = record.rows.into_iter().map(|row| LedgerRow {
+            event_type: row.event_type,
+            name: row.name,
+            counts: LedgerCounts {
+                seen: row.seen,
+                applied: row.applied,
+                control: row.control,
+                recorded: row.recorded,
+                filtered: row.filtered,
+                already_executed: row.already_executed,
+                superseded_by_copy: row.superseded_by_copy,
+                skipped_by_operator: row.skipped_by_operator,
+                refused: row.refused,
+            },
+        });
+        Ok(LedgerSnapshot { rows: rows.collect() })
+    }
+
     /// True if every event seen is accounted for, type by type. False while events are in flight.
     #[must_use]
     pub fn balanced(&self) -> bool {
@@ -454,17 +536,39 @@ mod tests {
     }
 
     #[test]
-    fn kept_across_a_restart_as_json() {
+    fn kept_across_a_restart_in_a_record() {
         let ledger = Ledger::new();
         add(&ledger, Page::Left, 30, Category::Seen, 7);
         add(&ledger, Page::Left, 30, Category::Filtered, 7);
-        let text = serde_json::to_string(&ledger.snapshot(name)).unwrap();
-        let earlier: LedgerSnapshot = serde_json::from_str(&text).unwrap();
+        let text = ledger.snapshot(name).to_record().unwrap();
+        assert_eq!(text, serde_json::to_string(&ledger.snapshot(name)).unwrap(), "documented as one form");
+        let earlier = LedgerSnapshot::from_record(&text).unwrap();
         let next = Ledger::new();
         next.restore(&earlier);
         add(&next, Page::Left, 30, Category::Seen, 1);
         assert_eq!(next.snapshot(name).totals().seen, 8);
         assert_eq!(next.snapshot(name).totals().filtered, 7);
+    }
+
+    #[test]
+    fn a_record_that_lost_a_key_or_has_an_unknown_one_is_refused_by_its_name() {
+        let ledger = Ledger::new();
+        add(&ledger, Page::Left, 30, Category::Seen, 7);
+        let whole: serde_json::Value = serde_json::from_str(&ledger.snapshot(name).to_record().unwrap()).unwrap();
+        let keys: Vec<String> = whole["rows"][0].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(keys.len(), 2 + CATEGORIES);
+        let refused = |record: &serde_json::Value| LedgerSnapshot::from_record(&record.to_string()).unwrap_err();
+        for key in &keys {
+            let mut lossy = whole.clone();
+            lossy["rows"][0].as_object_mut().unwrap().remove(key);
+            assert!(refused(&lossy).to_string().contains(&format!("missing field `{key}`")), "{key}");
+        }
+        let mut newer = whole.clone();
+        newer["rows"][0]["newer"] = 1.into();
+        assert!(refused(&newer).to_string().contains("unknown field `newer`"));
+        let mut newer = whole;
+        newer["newer"] = 1.into();
+        assert!(refused(&newer).to_string().contains("unknown field `newer`"));
     }
 
     #[test]
