@@ -1,8 +1,9 @@
 //! Status report: everything that `slipstream status` shows, in one value. The running replica sends it over its
 //! socket, `--json` prints it, and the text form is rendered from it.
 //!
-//! In: values that the replica collects. Out: JSON, exchanged with older and newer programs, so fields have pinned
-//! names and defaults. Never here: measuring.
+//! In: values that the replica collects. Out: JSON, exchanged with older and newer programs: names are pinned, unknown
+//! keys are ignored, unknown states are `unknown`, and absent keys have defaults, except those whose default would be a
+//! false statement. Never here: measuring.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,9 @@ pub enum ConnectionState {
     /// The source is a log file or an index of log files.
     #[serde(rename = "files")]
     Files,
+    /// A state of a newer program, read from its report.
+    #[serde(rename = "unknown", other)]
+    Unknown,
 }
 
 impl ConnectionState {
@@ -37,6 +41,7 @@ impl ConnectionState {
             ConnectionState::Stopped => "No",
             ConnectionState::Connecting => "Connecting",
             ConnectionState::Connected | ConnectionState::Files => "Yes",
+            ConnectionState::Unknown => "Unknown",
         }
     }
 }
@@ -69,6 +74,9 @@ pub enum ReplayState {
     /// Stopped by an error; see the last error.
     #[serde(rename = "failed")]
     Failed,
+    /// A state of a newer program, read from its report.
+    #[serde(rename = "unknown", other)]
+    Unknown,
 }
 
 impl ReplayState {
@@ -78,6 +86,7 @@ impl ReplayState {
         match self {
             ReplayState::Recovering | ReplayState::Running | ReplayState::CaughtUp | ReplayState::Stopping => "Yes",
             ReplayState::Stopped | ReplayState::Copying | ReplayState::Paused | ReplayState::Failed => "No",
+            ReplayState::Unknown => "Unknown",
         }
     }
 
@@ -93,49 +102,48 @@ impl ReplayState {
             ReplayState::Paused => "paused by operator",
             ReplayState::Stopping => "stopping at a transaction boundary",
             ReplayState::Failed => "stopped by an error",
+            ReplayState::Unknown => "in a state that only a newer release knows",
         }
     }
 }
 
 /// The source and the connection to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SourceReport {
     /// URI as configured, without the password.
-    #[serde(rename = "uri")]
+    #[serde(rename = "uri", default)]
     pub uri: String,
     /// State of the connection.
     #[serde(rename = "state")]
     pub state: ConnectionState,
     /// Server version of the source; empty before the first connection.
-    #[serde(rename = "server_version")]
+    #[serde(rename = "server_version", default)]
     pub server_version: String,
     /// server_id of the source.
-    #[serde(rename = "server_id")]
+    #[serde(rename = "server_id", default)]
     pub server_id: u32,
     /// server_uuid of the source.
-    #[serde(rename = "server_uuid")]
+    #[serde(rename = "server_uuid", default)]
     pub server_uuid: String,
     /// TLS version and cipher; None on an unencrypted connection.
-    #[serde(rename = "tls")]
+    #[serde(rename = "tls", default)]
     pub tls: Option<String>,
     /// True if the source waits for our acknowledgements.
-    #[serde(rename = "semi_sync")]
+    #[serde(rename = "semi_sync", default)]
     pub semi_sync: bool,
     /// Since when it has been connected, or trying to connect; UTC.
-    #[serde(rename = "since")]
+    #[serde(rename = "since", default)]
     pub since: Option<String>,
     /// Number of reconnects since the start.
-    #[serde(rename = "reconnects")]
+    #[serde(rename = "reconnects", default)]
     pub reconnects: u64,
     /// When the last event or heartbeat arrived; UTC.
-    #[serde(rename = "last_received")]
+    #[serde(rename = "last_received", default)]
     pub last_received: Option<String>,
 }
 
 /// GTID sets in MySQL's text form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct GtidReport {
     /// GTIDs in the relay log; MySQL's Retrieved_Gtid_Set.
     #[serde(rename = "retrieved")]
@@ -144,7 +152,7 @@ pub struct GtidReport {
     #[serde(rename = "executed")]
     pub executed: String,
     /// GTIDs named in `slipstream skip` that have not occurred yet.
-    #[serde(rename = "to_skip")]
+    #[serde(rename = "to_skip", default)]
     pub to_skip: String,
 }
 
@@ -338,40 +346,38 @@ pub struct DiskReport {
 
 /// Replay and the tables it maintains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ReplayReport {
     /// State of replay.
     #[serde(rename = "state")]
     pub state: ReplayState,
     /// What replay waits for, if anything.
-    #[serde(rename = "detail")]
+    #[serde(rename = "detail", default)]
     pub detail: String,
     /// Number of transactions that one thread applied because they need rows of several lanes.
-    #[serde(rename = "barriers")]
+    #[serde(rename = "barriers", default)]
     pub barriers: u64,
     /// Number of tables in the store.
-    #[serde(rename = "tables")]
+    #[serde(rename = "tables", default)]
     pub tables: u64,
     /// Number of rows in the store.
-    #[serde(rename = "rows")]
+    #[serde(rename = "rows", default)]
     pub rows: u64,
     /// Progress of the table copy that runs next to replay; empty if there is none.
-    #[serde(rename = "table_copy")]
+    #[serde(rename = "table_copy", default)]
     pub table_copy: String,
     /// Number of tables copied again since the start.
-    #[serde(rename = "tables_copied")]
+    #[serde(rename = "tables_copied", default)]
     pub tables_copied: u64,
     /// How many of those because a statement could not be interpreted.
-    #[serde(rename = "tables_copied_by_itself")]
+    #[serde(rename = "tables_copied_by_itself", default)]
     pub tables_copied_by_itself: u64,
     /// Tables that cannot be read until they are copied, each with the reason.
-    #[serde(rename = "quarantined")]
+    #[serde(rename = "quarantined", default)]
     pub quarantined: Vec<String>,
 }
 
 /// The whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct StatusReport {
     /// Version of Slipstream.
     #[serde(rename = "version")]
@@ -383,19 +389,19 @@ pub struct StatusReport {
     #[serde(rename = "running")]
     pub running: bool,
     /// Process id of the replica.
-    #[serde(rename = "pid")]
+    #[serde(rename = "pid", default)]
     pub pid: Option<u32>,
     /// Time since its start, µs.
-    #[serde(rename = "uptime_us")]
+    #[serde(rename = "uptime_us", default)]
     pub uptime_us: u64,
     /// Path of the data folder.
-    #[serde(rename = "data")]
+    #[serde(rename = "data", default)]
     pub data: String,
     /// server_id of this replica.
-    #[serde(rename = "server_id")]
+    #[serde(rename = "server_id", default)]
     pub server_id: u32,
     /// server_uuid of this replica.
-    #[serde(rename = "server_uuid")]
+    #[serde(rename = "server_uuid", default)]
     pub server_uuid: String,
     /// The source and the connection to it.
     #[serde(rename = "source")]
@@ -407,37 +413,37 @@ pub struct StatusReport {
     #[serde(rename = "gtid")]
     pub gtid: GtidReport,
     /// Positions in the logs.
-    #[serde(rename = "position")]
+    #[serde(rename = "position", default)]
     pub position: PositionReport,
     /// Lag, current and by percentiles.
-    #[serde(rename = "lag")]
+    #[serde(rename = "lag", default)]
     pub lag: LagReport,
     /// Work that has been received but is not yet visible.
-    #[serde(rename = "backlog")]
+    #[serde(rename = "backlog", default)]
     pub backlog: Backlog,
     /// Work per second, and in total.
-    #[serde(rename = "rates")]
+    #[serde(rename = "rates", default)]
     pub rates: RatesReport,
     /// The last error, if any.
-    #[serde(rename = "last_error")]
+    #[serde(rename = "last_error", default)]
     pub last_error: Option<ErrorReport>,
     /// Fate of every event.
     #[serde(rename = "ledger")]
     pub ledger: LedgerSnapshot,
     /// The store on disk.
-    #[serde(rename = "store")]
+    #[serde(rename = "store", default)]
     pub store: StoreReport,
     /// Memory in bytes.
-    #[serde(rename = "memory")]
+    #[serde(rename = "memory", default)]
     pub memory: MemoryReport,
     /// Disk space in bytes.
-    #[serde(rename = "disk")]
+    #[serde(rename = "disk", default)]
     pub disk: DiskReport,
     /// CPU time of the process, including threads that have ended, µs.
-    #[serde(rename = "cpu_us")]
+    #[serde(rename = "cpu_us", default)]
     pub cpu_us: u64,
     /// CPU time per stage.
-    #[serde(rename = "threads")]
+    #[serde(rename = "threads", default)]
     pub threads: Vec<ThreadCpu>,
 }
 
@@ -468,6 +474,7 @@ impl StatusReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn unknown_lag_is_never_fresh() {
@@ -484,8 +491,47 @@ mod tests {
         report.lag.clock_difference_us = Some(-12);
         let back: StatusReport = serde_json::from_str(&report.to_json()).unwrap();
         assert_eq!(back, report);
-        let sparse: StatusReport = serde_json::from_str("{\"running\":true}").unwrap();
-        assert!(sparse.running && sparse.pid.is_none());
+        let sparse = json!({"version": "0.1.0", "at": "now", "running": true, "source": {"state": "connected"},
+            "replay": {"state": "running"}, "gtid": {"retrieved": "", "executed": ""}, "ledger": {"rows": []}});
+        let older: StatusReport = serde_json::from_value(sparse.clone()).unwrap();
+        assert!(older.running && older.pid.is_none());
+        for (object, key) in REQUIRED {
+            let mut lossy = sparse.clone();
+            lossy.pointer_mut(object).unwrap().as_object_mut().unwrap().remove(*key);
+            let error = serde_json::from_value::<StatusReport>(lossy).unwrap_err().to_string();
+            assert!(error.contains(&format!("missing field `{key}`")), "{object}/{key}: {error}");
+        }
+    }
+
+    /// Keys whose default would be a false statement, with the objects that have them.
+    const REQUIRED: &[(&str, &str)] = &[
+        ("", "version"),
+        ("", "at"),
+        ("", "running"),
+        ("", "source"),
+        ("", "replay"),
+        ("", "gtid"),
+        ("", "ledger"),
+        ("/source", "state"),
+        ("/replay", "state"),
+        ("/gtid", "retrieved"),
+        ("/gtid", "executed"),
+        ("/ledger", "rows"),
+    ];
+
+    #[test]
+    fn a_newer_report_is_read_as_far_as_it_is_known() {
+        let mut newer = serde_json::to_value(StatusReport { running: true, ..StatusReport::default() }).unwrap();
+        newer["newer"] = json!({"key": 1});
+        newer["source"]["newer"] = json!(1);
+        newer["source"]["state"] = json!("hibernating");
+        newer["replay"]["state"] = json!("rewinding");
+        newer["ledger"]["rows"] = json!([{"event_type": 2, "name": "Query", "seen": 1, "newer": 1}]);
+        let report: StatusReport = serde_json::from_value(newer).unwrap();
+        assert!(report.running);
+        assert_eq!((report.source.state, report.replay.state), (ConnectionState::Unknown, ReplayState::Unknown));
+        assert_eq!(report.ledger.totals().seen, 1);
+        assert!(report.to_text().contains("in a state that only a newer release knows"), "{}", report.to_text());
     }
 
     #[test]

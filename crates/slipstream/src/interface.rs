@@ -271,8 +271,9 @@ fn status_lines() -> Vec<String> {
     let mut keys = BTreeSet::new();
     key_lines(&json(&full_report()), &or_null, "", &mut keys);
     let name = |state: serde_json::Result<Value>| state.unwrap().as_str().unwrap().to_owned();
-    let source = all_of!(ConnectionState: Stopped, Connecting, Connected, Files);
-    let replay = all_of!(ReplayState: Stopped, Copying, Recovering, Running, CaughtUp, Paused, Stopping, Failed);
+    let source = all_of!(ConnectionState: Stopped, Connecting, Connected, Files, Unknown);
+    let replay =
+        all_of!(ReplayState: Stopped, Copying, Recovering, Running, CaughtUp, Paused, Stopping, Failed, Unknown);
     keys.extend(source.iter().map(|state| format!("source.state is {}", name(serde_json::to_value(state)))));
     keys.extend(replay.iter().map(|state| format!("replay.state is {}", name(serde_json::to_value(state)))));
     keys.into_iter().map(|line| format!("status {}", line.trim_start())).collect()
