@@ -210,26 +210,10 @@ pub(crate) fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<O
 mod tests {
     use super::*;
     use crate::settings::Settings;
-    use clap::CommandFactory as _;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         let arguments = std::iter::once("slipstream").chain(line.split_whitespace()).map(OsString::from);
         Cli::try_parse_from(normalised(arguments))
-    }
-
-    #[test]
-    fn the_definition_is_sound_and_every_option_documented() {
-        let mut command = Cli::command();
-        command.build();
-        command.clone().debug_assert();
-        fn walk(command: &clap::Command) {
-            assert!(command.get_about().is_some(), "{} has no text", command.get_name());
-            for argument in command.get_arguments() {
-                assert!(argument.get_help().is_some(), "{}: {} has no text", command.get_name(), argument.get_id());
-            }
-            command.get_subcommands().for_each(walk);
-        }
-        walk(&command);
     }
 
     #[test]
