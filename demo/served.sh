@@ -95,5 +95,5 @@ awk -v n="$(lag transactions)" -v a="$(lag p50_us)" -v b="$(lag p99_us)" -v c="$
     printf "lag of %d transactions: p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms, max %.2f ms\n", n, a / 1e3, b / 1e3, c / 1e3, d / 1e3 }'
 awk -v s="$(cpu_s "$source_pid")" -v r="$(cpu_s "$replica_pid")" -v m="$(printf '%s' "$status" | number memory - rss_peak_bytes)" 'BEGIN {
     printf "CPU: source %.2f s, replica %.2f s; replica peak %.0f MB\n", s, r, m / 1e6 }'
-printf '%s cores, load %s; slipstream lab source %s\n' "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)" "${*:-as fast as it goes}"
+printf '%s cores, load %s; slipstream lab source %s\n' "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)" "${*:-as fast as possible}"
 finish

@@ -30,7 +30,7 @@ pub enum Pace {
 impl fmt::Display for Pace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Pace::Unbound => f.write_str("as fast as it goes"),
+            Pace::Unbound => f.write_str("as fast as possible"),
             Pace::Factor(factor) => write!(f, "{factor} times the source's pace"),
             Pace::Transactions(per_second) => write!(f, "{per_second} transactions/s"),
             Pace::Bytes(per_second) => write!(f, "{per_second} bytes/s"),
