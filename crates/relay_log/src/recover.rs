@@ -53,8 +53,9 @@ pub(crate) struct Scan {
     /// Damaged files that the store had passed.
     pub dropped: Option<DropReport>,
     pub clean: bool,
-    /// Highest number ever given to a file of this log, as far as is known. Numbers are not reused, so that an old
-    /// position never gets a new meaning.
+    /// Highest number ever given to a file of this log, as far as is known. An emptied log continues after it, so that
+    /// an old position gets no new meaning. A log that was truncated continues after its last file and so reuses
+    /// numbers.
     pub last_used: u64,
     pub state: Option<State>,
     pub index_rebuilt: bool,
