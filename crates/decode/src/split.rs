@@ -212,13 +212,17 @@ impl Splitter {
             let used = self.walk.from;
             self.forget(used);
             walked?;
-            let left = joined.len() - used;
-            if used > 0 && left <= taken {
-                return Ok(Some(taken - left));
+            if used > 0 {
+                // The events of the remainder were walked before, so a cut lies in `data` or at its start.
+                let Some(from) = taken.checked_sub(joined.len() - used) else {
+                    let position = LogPosition { file: Arc::clone(&self.file), offset: self.base };
+                    let what = "split cut a piece in bytes that it had walked before";
+                    return Err(Box::new(Stop::of_defect(position, self.walk.begun.gtid, what)));
+                };
+                return Ok(Some(from));
             }
-            // Nothing was handed on: a cut cannot lie in the remainder, whose events were walked before. So this is
-            // the only reference, and the buffer is taken back without a copy.
-            self.carry = Arc::try_unwrap(joined).map_or_else(|shared| rest(&shared, used).to_vec(), Buffer::into_vec);
+            // Nothing was handed on, so this is the only reference, and the buffer is taken back without a copy.
+            self.carry = Arc::try_unwrap(joined).map_or_else(|shared| shared.to_vec(), Buffer::into_vec);
         }
         Ok(Some(taken))
     }
