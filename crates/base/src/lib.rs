@@ -13,6 +13,7 @@ pub mod allocator;
 mod buffer;
 mod countdown;
 mod counted_condvar;
+pub mod fail_points;
 pub mod filters;
 mod gtid;
 mod gtid_set;

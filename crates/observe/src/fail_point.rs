@@ -1,16 +1,12 @@
 //! Fail points, for tests only: the process kills itself (SIGKILL) in a named phase.
 //!
-//! In: the variable SLIPSTREAM_FAILPOINT, `die_at=PHASE:NUMBER` or `die_at=PHASE:NUMBER+MICROSECONDS`, possibly among
-//! other fail points separated by `;`. Kills when the phase is entered for the NUMBER-th time, or that long after. Out:
-//! nothing, or the end. Never here: more than one look at the environment; a call per row. Without the variable, a
-//! phase costs one load.
+//! In: the fail point `die_at`, `PHASE:NUMBER` or `PHASE:NUMBER+MICROSECONDS`. Kills when the phase is entered for the
+//! NUMBER-th time, or that long after. Out: nothing, or the end. Never here: more than one look at the environment; a
+//! call per row. Without the fail point, a phase costs one load.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Environment variable with fail points, `name=value` separated by `;`.
-pub const VARIABLE: &str = "SLIPSTREAM_FAILPOINT";
 
 /// Phase of the program at which it can be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +67,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn parse(text: &str) -> Option<Plan> {
-        let value = text.split(';').find_map(|point| point.trim().strip_prefix("die_at="))?;
+    fn parse(value: &str) -> Option<Plan> {
         let (phase, when) = value.split_once(':')?;
         let (number, after_us) = when.split_once('+').unwrap_or((when, "0"));
         Some(Plan {
@@ -92,7 +87,7 @@ impl Plan {
 /// Announces that the program enters a phase. May not return.
 pub fn enter(phase: Phase) {
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
-    let plan = PLAN.get_or_init(|| Plan::parse(&std::env::var(VARIABLE).ok()?));
+    let plan = PLAN.get_or_init(|| Plan::parse(&base::fail_points::value("die_at")?));
     if let Some(plan) = plan.as_ref().filter(|plan| plan.is_due(phase)) {
         die(plan);
     }
@@ -123,15 +118,15 @@ mod tests {
 
     #[test]
     fn only_the_entry_that_is_named_is_due() {
-        let plan = Plan::parse("relay_sync_delay_ms=5;die_at=purge:2+300").unwrap();
+        let plan = Plan::parse("purge:2+300").unwrap();
         assert_eq!(plan.after, Duration::from_micros(300));
         let due: Vec<bool> = [Phase::Purge, Phase::Cut, Phase::Purge, Phase::Purge]
             .into_iter()
             .map(|phase| plan.is_due(phase))
             .collect();
         assert_eq!(due, [false, false, true, false]);
-        assert_eq!(Plan::parse("die_at=ddl:1").unwrap().after, Duration::ZERO);
-        for no_plan in ["", "other=1", "die_at=", "die_at=lunch:1", "die_at=cut", "die_at=cut:x", "die_at=cut:1+x"] {
+        assert_eq!(Plan::parse("ddl:1").unwrap().after, Duration::ZERO);
+        for no_plan in ["", ":", "lunch:1", "cut", "cut:x", "cut:1+x"] {
             assert!(Plan::parse(no_plan).is_none(), "{no_plan}");
         }
     }

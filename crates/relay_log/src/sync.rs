@@ -18,9 +18,6 @@ use crate::{RelayError, RelayPosition, SyncPolicy};
 /// Minimum interval between writes of the state file: each write costs a sync of its own.
 const STATE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Environment variable with fail points, `name=value` separated by `;`. Here: `relay_sync_delay_ms`.
-const FAILPOINT: &str = "SLIPSTREAM_FAILPOINT";
-
 /// Durability of the log, usable from any thread.
 #[derive(Debug)]
 pub struct RelaySync {
@@ -125,7 +122,7 @@ impl Syncer {
         let now = Instant::now();
         Syncer {
             shared,
-            delay: failpoint_delay(),
+            delay: fail_point_delay(),
             last_sync: now,
             last_state_write: now,
             state_interval: STATE_INTERVAL,
@@ -297,8 +294,8 @@ impl SyncStep {
     }
 }
 
-fn failpoint_delay() -> Duration {
-    let Ok(text) = std::env::var(FAILPOINT) else { return Duration::ZERO };
-    let ms = text.split(';').find_map(|point| point.trim().strip_prefix("relay_sync_delay_ms=")?.parse().ok());
+/// The fail point `relay_sync_delay_ms`.
+fn fail_point_delay() -> Duration {
+    let ms = base::fail_points::value("relay_sync_delay_ms").and_then(|ms| ms.parse().ok());
     Duration::from_millis(ms.unwrap_or(0))
 }
