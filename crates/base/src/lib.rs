@@ -8,11 +8,6 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-pub mod affinity;
-pub mod allocator;
-mod buffer;
-mod countdown;
-mod counted_condvar;
 pub mod fail_points;
 pub mod filters;
 mod gtid;
@@ -22,16 +17,11 @@ mod lanes;
 pub mod limits;
 mod position;
 mod prepared;
-pub mod priority;
-pub mod queue;
 mod random;
 mod sync;
+mod threads;
 pub mod units;
 
-pub use affinity::ThreadAffinity;
-pub use buffer::{Buffer, BufferPool};
-pub use countdown::Countdown;
-pub use counted_condvar::CountedCondvar;
 pub use filters::ReplicationFilters;
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};
@@ -40,3 +30,6 @@ pub use lanes::{key_hash, lane_of};
 pub use position::{LogPosition, SequenceNumber};
 pub use prepared::{Prepared, PreparedSet};
 pub use random::Random;
+pub use threads::{
+    Buffer, BufferPool, Countdown, CountedCondvar, ThreadAffinity, affinity, allocator, priority, queue,
+};

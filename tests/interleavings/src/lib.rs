@@ -19,16 +19,16 @@ pub mod sync;
 mod copy_stop_signal;
 #[path = "../../../crates/apply/src/copy_track.rs"]
 mod copy_track;
-#[path = "../../../crates/base/src/countdown.rs"]
+#[path = "../../../crates/base/src/threads/countdown.rs"]
 #[allow(missing_docs)]
 mod countdown;
-#[path = "../../../crates/base/src/counted_condvar.rs"]
+#[path = "../../../crates/base/src/threads/counted_condvar.rs"]
 mod counted_condvar;
 #[path = "../../../crates/apply/src/transactions/low_water_mark.rs"]
 mod low_water_mark;
 #[path = "../../../crates/store/src/published.rs"]
 mod published;
-#[path = "../../../crates/base/src/queue.rs"]
+#[path = "../../../crates/base/src/threads/queue.rs"]
 mod queue;
 #[path = "../../../crates/apply/src/shutdown.rs"]
 mod shutdown;

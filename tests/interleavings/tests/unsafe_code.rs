@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Hooks called by the C library, and the call that returns the allocator's memory.
-const PLACES: [&str; 2] = ["tests/power_cut/shim/src/hooks.rs", "crates/base/src/allocator.rs"];
+const PLACES: [&str; 2] = ["tests/power_cut/shim/src/hooks.rs", "crates/base/src/threads/allocator.rs"];
 /// Not our source: build output and fuzzing results.
 const LEFT_OUT: [&str; 4] = ["target", "corpus", "artifacts", ".git"];
 /// The keyword, not spelled out, because this file is scanned too.

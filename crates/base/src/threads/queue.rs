@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::counted_condvar::CountedCondvar;
+use super::counted_condvar::CountedCondvar;
 use crate::sync::{Mutex, MutexGuard};
 
 struct Shared<T> {
