@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use base::{LogPosition, ReplicationFilters, ThreadAffinity};
+use base::{LogPosition, ThreadAffinity};
+use catalog::ReplicationFilters;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use decode::{DecodeOptions, MemoryGate, SharedCatalog, SkipList, SplitOptions, StatementWrites, Stop};
 use observe::{LagMeter, Ledger, LedgerSnapshot, RateMeter};

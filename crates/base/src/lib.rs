@@ -1,15 +1,14 @@
 //! Identities, limits and thread primitives that every stage shares.
 //!
-//! In: text and bytes that name transactions, tables and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
-//! `LogPosition`, `SequenceNumber`, `ReplicationFilters`), the project's limits, and the means by which threads hand
-//! over work and wake each other ([`queue`], [`CountedCondvar`]). Never here: I/O, MySQL event formats, threads (except for
-//! starting one on the CPUs allowed to it, [`ThreadAffinity`]).
+//! In: text and bytes that name transactions and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
+//! `LogPosition`, `SequenceNumber`), the project's limits, and the means by which threads hand over work and wake each
+//! other ([`queue`], [`CountedCondvar`]). Never here: I/O, MySQL event formats, threads (except for starting one on the
+//! CPUs allowed to it, [`ThreadAffinity`]).
 // Denied, not forbidden, because `allocator` calls libc.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod fail_points;
-pub mod filters;
 mod gtid;
 mod gtid_set;
 mod integers;
@@ -22,7 +21,6 @@ mod sync;
 mod threads;
 pub mod units;
 
-pub use filters::ReplicationFilters;
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};
 pub use integers::to_usize;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::ReplicationFilters;
+use crate::filters::ReplicationFilters;
 
 /// Which of the source's databases and tables are replicated, under which names, and how the source compares names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

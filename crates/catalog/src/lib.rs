@@ -19,6 +19,7 @@ mod default_value;
 mod define;
 mod definition;
 mod error;
+mod filters;
 mod identity;
 mod index_set;
 mod key_order;
@@ -41,6 +42,7 @@ pub use catalog::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite
 pub use context::{SourceNames, StatementContext};
 pub use definition::{Definition, DefinitionKind, Recorded};
 pub use error::DdlError;
+pub use filters::ReplicationFilters;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};
 pub use key_order::KeyOrder;
 pub use layout::{ColumnSource, ConversionBuffers, OlderLayout, RowConversion, RowVersions};

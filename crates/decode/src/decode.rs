@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, LogPosition, Prepared, ReplicationFilters, to_usize};
+use base::{Gtid, LogPosition, Prepared, to_usize};
 use binlog::{
     BeginLoadQuery, ChecksumAlgorithm, EventHeader, ExecuteLoadQuery, FormatDescription, GtidEvent,
     PayloadDecompressor, QueryEvent, QueryKind, TableMapEvent, TransactionPayload, XaPrepare, check_event_type,
     event_body, event_type, verify_checksum,
 };
-use catalog::{Catalog, Identity, NamedTable, TableDef, TableId};
+use catalog::{Catalog, Identity, NamedTable, ReplicationFilters, TableDef, TableId};
 use observe::Category;
 
 use crate::piece::{

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters};
-use catalog::{Catalog, DdlEffect, NamedTable, TableDef, Written};
+use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet};
+use catalog::{Catalog, DdlEffect, NamedTable, ReplicationFilters, TableDef, Written};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::memory::MemoryGate;

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
-use base::{Gtid, GtidSet, Prepared, PreparedSet, ReplicationFilters, SequenceNumber};
+use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
 use catalog::sql_mode;
 use catalog::{
-    Catalog, DdlEffect, Filtered, Named, NamedTable, Quarantined, Rewrite, SourceNames, StatementContext, TableDef,
-    TableId, Written,
+    Catalog, DdlEffect, Filtered, Named, NamedTable, Quarantined, ReplicationFilters, Rewrite, SourceNames,
+    StatementContext, TableDef, TableId, Written,
 };
 use values::collation::UTF8MB4_0900_AI_CI;
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::filters::ReplicationFilters;
 use base::{GtidSet, ThreadAffinity};
+use catalog::ReplicationFilters;
 use client::SslMode;
 use relay_log::SyncPolicy;
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use base::{ReplicationFilters, Uuid};
+use base::Uuid;
+use catalog::ReplicationFilters;
 use observe::{ConnectionState, ReplayState, StatusReport};
 
 use crate::exit::{Exit, Failure};

@@ -133,7 +133,7 @@ fn compare_options(options: &VerifyRequest) -> compare::VerifyOptions {
 fn verify_engine(
     engine: &compare::Engine<'_>,
     source: &client::ConnectOptions,
-    filters: &Arc<base::ReplicationFilters>,
+    filters: &Arc<catalog::ReplicationFilters>,
     options: &VerifyRequest,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::GtidSet;
-use base::filters::ReplicationFilters;
+use catalog::ReplicationFilters;
 use relay_log::SyncPolicy;
 use replica::Failure;
 use replica::access::Access;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::ReplicationFilters;
+use catalog::ReplicationFilters;
 
 /// Tables by their names here; without names all replicated tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

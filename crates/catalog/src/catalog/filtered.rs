@@ -4,7 +4,7 @@
 //! instead. Never here: a statement's own effect; rows.
 //!
 //! MySQL decides about a statement as a whole: by the session's default database, then by the tables it changes
-//! (`base::filters`). That decision is adopted here. MySQL does not check whether the rows of the tables concerned are
+//! ([`ReplicationFilters`](crate::ReplicationFilters)). That decision is adopted here. MySQL does not check whether the rows of the tables concerned are
 //! replicated, so its replica may end up with a table that nothing keeps current, or stop at the next row. Here a table
 //! is in the catalog only while its rows are replicated. Therefore:
 //!
@@ -242,7 +242,7 @@ impl Inner {
 mod tests {
     use std::sync::Arc;
 
-    use base::ReplicationFilters;
+    use crate::ReplicationFilters;
 
     use super::*;
     use crate::catalog::DdlEffect;

@@ -2,7 +2,7 @@
 //! name.
 //!
 //! In: names as the log or the source has them. Out: the name on this replica, and whether it is replicated. Never
-//! here: statement text (`catalog::FilteredStatement` reads it), a decision per row.
+//! here: statement text (the parser reads it), a decision per row.
 //!
 //! Evaluation order is MySQL's (manual, "How Servers Evaluate Replication Filtering Rules"; `sql/rpl_filter.cc`),
 //! checked on 9.7.4:
@@ -17,17 +17,6 @@
 //! Names are compared as the source's `lower_case_table_names` demands.
 
 use std::fmt;
-
-/// Option names, in the order of evaluation.
-pub const FILTER_OPTIONS: [&str; 7] = [
-    "replicate-rewrite-db",
-    "replicate-do-db",
-    "replicate-ignore-db",
-    "replicate-do-table",
-    "replicate-ignore-table",
-    "replicate-wild-do-table",
-    "replicate-wild-ignore-table",
-];
 
 /// Most characters of a rule. Names have 64, so a longer rule can match nothing and is refused.
 const RULE_CHARS_MAX: usize = 1024;
