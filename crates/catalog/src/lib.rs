@@ -10,7 +10,6 @@
 mod alter;
 mod alter_algorithm;
 mod alter_effect;
-mod catalog;
 mod charset;
 mod column_type;
 mod context;
@@ -37,8 +36,8 @@ mod syntax;
 mod table;
 mod targets;
 mod type_syntax;
+mod versioned;
 
-pub use catalog::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite, Written};
 pub use context::{SourceNames, StatementContext};
 pub use definition::{Definition, DefinitionKind, Recorded};
 pub use error::DdlError;
@@ -56,3 +55,4 @@ pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,
 };
+pub use versioned::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite, Written};

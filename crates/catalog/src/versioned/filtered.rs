@@ -245,8 +245,8 @@ mod tests {
     use crate::ReplicationFilters;
 
     use super::*;
-    use crate::catalog::DdlEffect;
     use crate::context::SourceNames;
+    use crate::versioned::DdlEffect;
 
     /// Executes statements as replay does.
     struct Replica {

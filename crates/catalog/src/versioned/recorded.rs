@@ -109,7 +109,7 @@ fn folded(lower_case_table_names: u8, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Written;
+    use crate::versioned::Written;
 
     fn shown(catalog: &Catalog) -> String {
         let one = |one: &Arc<Definition>| {
