@@ -1,7 +1,7 @@
 //! Parser of ALTER TABLE, CREATE INDEX and DROP INDEX.
 //!
 //! In: a parser positioned after the statement's first words. Out: the actions, in order. Never here: their effect
-//! (`alter_effect`).
+//! (`effect`).
 
 use crate::create::{self, Element};
 use crate::error::Problem;
@@ -11,6 +11,15 @@ use crate::partition;
 use crate::syntax::{
     AlterAction, CharsetSpec, KeyKind, PartitionAction, Position, Statement, TableName, TableOptions, TableSpec,
 };
+
+mod algorithm;
+mod effect;
+mod partitions_effect;
+mod rows_effect;
+
+pub(crate) use effect::{alter, rename_parents};
+pub(crate) use partitions_effect::PartitionsEffect;
+pub(crate) use rows_effect::RowsEffect;
 
 /// Called after CREATE, at `[UNIQUE|FULLTEXT|SPATIAL] INDEX`.
 pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem> {

@@ -8,8 +8,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod alter;
-mod alter_algorithm;
-mod alter_effect;
 mod charset;
 mod column_type;
 mod context;

@@ -265,7 +265,7 @@ pub(crate) enum AlterAction {
     /// Table options, only those that a definition contains.
     Options(TableOptions),
     Partitions(PartitionAction),
-    /// ALGORITHM=COPY, and clauses that the server can only execute by copying. See `alter_algorithm`.
+    /// ALGORITHM=COPY, and clauses that the server can only execute by copying. See `alter::algorithm`.
     Copies,
     /// ALGORITHM=INPLACE or INSTANT and LOCK=NONE: the server refuses the statement rather than copy the table.
     InPlace,

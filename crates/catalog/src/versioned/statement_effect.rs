@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::alter_effect::{self, PartitionsEffect, RowsEffect};
+use crate::alter::{self, PartitionsEffect, RowsEffect};
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
@@ -360,7 +360,7 @@ impl<'a> Change<'a> {
             Err(_) => return Problem::unsupported("a change to a table of the server's own"),
         };
         let db = old.db.clone();
-        let altered = self.scoped(&db, |scope| alter_effect::alter(&old, actions, scope))?;
+        let altered = self.scoped(&db, |scope| alter::alter(&old, actions, scope))?;
         let mut new = altered.table;
         if !altered.renamed_columns.is_empty() {
             self.rename_in_children(&old, &altered.renamed_columns);
@@ -482,7 +482,7 @@ impl<'a> Change<'a> {
         for child in children {
             let mut changed = TableDef::clone(&child);
             for key in changed.foreign_keys.iter_mut().filter(|key| refers(&self.inner, key)) {
-                alter_effect::rename_parents(&mut key.parent_columns, renamed);
+                alter::rename_parents(&mut key.parent_columns, renamed);
             }
             changed.version = changed.version.saturating_add(1);
             self.replace(&child, changed);

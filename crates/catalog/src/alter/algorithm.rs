@@ -1,7 +1,7 @@
 //! Whether the source executed an ALTER TABLE by copying the table row by row (ALGORITHM=COPY).
 //!
 //! In: the old and the new definition, the actions, the session's modes. Out: yes or no. Never here: the consequence
-//! for a column (`alter_effect`). A copy stores even the values of columns that the statement does not name again,
+//! for a column (`rows_effect`). A copy stores even the values of columns that the statement does not name again,
 //! under the session's `sql_mode`.
 //!
 //! Mirrors the conditions that keep `mysql_alter_table` from working in place: `Field::is_equal` and its overrides
@@ -12,11 +12,12 @@
 use values::ColumnType;
 use values::sort_key::{SortKeyColumn, SortKeyPlan, implemented};
 
-use crate::alter_effect::is_strict;
 use crate::charset::{self, Collation};
 use crate::define::Scope;
 use crate::syntax::{AlterAction, KeyKind, KeySpec, PartitionAction, TableOptions};
 use crate::table::{Column, ColumnDefault, GeneratedKind, IndexKind, Key, TableDef, code};
+
+use super::rows_effect::is_strict;
 
 /// Longest VARCHAR, bytes, whose length prefix is one byte.
 const SHORT_VARCHAR_MAX: u16 = 255;

@@ -9,23 +9,19 @@
 use values::ColumnType;
 use values::convert::{Conversion, ConvertOptions, DateRules};
 
-use crate::alter_algorithm;
 use crate::charset::{self, Collation};
 use crate::column_type::{self, blob_length_bytes};
-use crate::default_value;
 use crate::define::{self, Scope};
 use crate::error::Problem;
-use crate::layout::{ColumnSource, OlderLayout};
-use crate::partition::{self, PartitionChoice, Partitioning};
-use crate::sql_mode;
 use crate::syntax::{
     AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
 };
-use crate::table::{Column, ColumnDefault, GeneratedKind, Identity, OmittedValue, TableDef, code, same_name};
+use crate::table::{Column, ColumnDefault, TableDef, code, same_name};
 
-/// Most older layouts that a table's rows may have; beyond it, all rows are rewritten.
-const OLDER_LAYOUTS_MAX: usize = 32;
+use super::algorithm;
+use super::partitions_effect::{PartitionsEffect, partition_effect};
+use super::rows_effect::{RowsEffect, date_rules, rows_effect};
 
 /// Result of an ALTER TABLE.
 pub(crate) struct Altered {
@@ -39,27 +35,6 @@ pub(crate) struct Altered {
     /// New columns whose values may differ from before although their type is the same: dates that became zero.
     pub(crate) revalued: Vec<usize>,
     pub(crate) partitions: Option<PartitionsEffect>,
-}
-
-/// Which rows a change of partitions moves or deletes.
-pub(crate) enum PartitionsEffect {
-    /// All rows are deleted.
-    AllEmptied,
-    /// Rows of these partitions are deleted.
-    Emptied(PartitionChoice),
-    /// Rows of one partition are exchanged with those of another table.
-    Exchanged(PartitionChoice, TableName),
-}
-
-/// Effect on the stored rows.
-pub(crate) enum RowsEffect {
-    /// Row images remain valid as they are.
-    Unchanged,
-    /// Rows stay as they are and are converted when read. This layout, that of the old definition, describes their
-    /// images.
-    ReadAnew(OlderLayout),
-    /// Rows are rewritten under a new table id, with each column's values from these sources.
-    Rewritten(Vec<ColumnSource>),
 }
 
 /// A column of the new definition.
@@ -112,7 +87,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     define::settle_keys(&mut table);
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
     let partitions = partition_effect(old, &mut table, actions, scope)?;
-    let copies = alter_algorithm::copies(old, &table, &origins, actions, scope);
+    let copies = algorithm::copies(old, &table, &origins, actions, scope);
     // Only a copy stores every value again, and so applies the session's rules for dates.
     let dates = if copies { date_rules(scope) } else { DateRules::default() };
     let (rows, revalued) = rows_effect(old, &table, &origins, (copies, dates), scope);
@@ -467,92 +442,6 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// Applies the partition action; MySQL accepts one per statement.
-fn partition_effect(
-    old: &TableDef,
-    table: &mut TableDef,
-    actions: &[AlterAction],
-    scope: &Scope<'_>,
-) -> Result<Option<PartitionsEffect>, Problem> {
-    let action = actions.iter().find_map(|action| match action {
-        AlterAction::Partitions(action) => Some(action),
-        _ => None,
-    });
-    let Some(action) = action else { return Ok(None) };
-    match action {
-        PartitionAction::By(text) => {
-            table.partition_by = Some(text.clone());
-            table.partitioning = partition::parse(scope.context, text);
-            return Ok(None);
-        }
-        PartitionAction::Remove => {
-            (table.partition_by, table.partitioning) = (None, None);
-            return Ok(None);
-        }
-        PartitionAction::Truncate(None) if table.partition_by.is_some() => {
-            return Ok(Some(PartitionsEffect::AllEmptied));
-        }
-        _ => {}
-    }
-    // Every other action depends on the current partitions.
-    let Some(now) = &mut table.partitioning else {
-        let what = format!("a change of the partitions of {}, whose PARTITION BY is not understood", old.full_name());
-        return Problem::unsupported(what);
-    };
-    let choice = |now: &Partitioning, names: &[String]| -> Result<PartitionChoice, Problem> {
-        Ok(PartitionChoice { partitioning: now.clone(), chosen: now.positions(names)? })
-    };
-    Ok(match action {
-        PartitionAction::Add(partitions) => {
-            now.partitions.extend(partitions.iter().cloned());
-            None
-        }
-        PartitionAction::AddNumbered(count) => {
-            now.add_numbered(*count);
-            None
-        }
-        PartitionAction::Renumber => {
-            now.partitions.clear();
-            now.add_numbered(1);
-            None
-        }
-        PartitionAction::Coalesce(count) => {
-            // COALESCE removes the last partitions; at least one remains.
-            let left = now.partitions.len().saturating_sub(usize::try_from(*count).unwrap_or(usize::MAX));
-            now.partitions.truncate(left.max(1));
-            None
-        }
-        PartitionAction::Reorganize { partitions, into } => {
-            let positions = now.positions(partitions)?;
-            let first = positions.iter().min().copied().unwrap_or(0);
-            let mut position = 0;
-            now.partitions.retain(|_| {
-                position += 1;
-                !positions.contains(&(position - 1))
-            });
-            // The new partitions take the place of the first one that they replace.
-            now.partitions.splice(first..first, into.iter().cloned());
-            None
-        }
-        PartitionAction::Drop(names) => {
-            let choice = choice(now, names)?;
-            let mut position = 0;
-            now.partitions.retain(|_| {
-                position += 1;
-                !choice.chosen.contains(&(position - 1))
-            });
-            Some(PartitionsEffect::Emptied(choice))
-        }
-        PartitionAction::Truncate(names) => {
-            Some(PartitionsEffect::Emptied(choice(now, names.as_deref().unwrap_or_default())?))
-        }
-        PartitionAction::Exchange { partition, with } => {
-            Some(PartitionsEffect::Exchanged(choice(now, std::slice::from_ref(partition))?, with.clone()))
-        }
-        PartitionAction::By(_) | PartitionAction::Remove => None,
-    })
-}
-
 /// Renames the parent columns of a foreign key after columns of the parent were renamed.
 pub(crate) fn rename_parents(columns: &mut [String], renamed: &[(String, String)]) {
     for column in columns {
@@ -640,270 +529,4 @@ fn converted_default(old: &ColumnType, new: &ColumnType, image: &[u8]) -> Column
         Ok(()) => ColumnDefault::Image(out),
         Err(_) => ColumnDefault::Expression("a default in another character set".to_owned()),
     }
-}
-
-/// Effect on the rows, and [`Altered::revalued`]. `copies` is true if the source copies the table.
-fn rows_effect(
-    old: &TableDef,
-    new: &TableDef,
-    origins: &[Option<usize>],
-    (copies, dates): (bool, DateRules),
-    scope: &Scope<'_>,
-) -> (RowsEffect, Vec<usize>) {
-    let mut sources: Vec<ColumnSource> = Vec::with_capacity(origins.len());
-    // Names of columns whose values change and from which generated columns may have been computed.
-    let mut changed: Vec<&str> = Vec::new();
-    // Columns whose dates may become zero: name, index of the old column, options.
-    let mut dated: Vec<(&str, usize, ConvertOptions)> = Vec::new();
-    for (column, origin) in new.columns.iter().zip(origins) {
-        let source = match origin.and_then(|at| Some((at, old.columns.get(at)?))) {
-            Some((at, before)) => {
-                let source = from_old(at, before, column, (copies, dates), scope);
-                if let ColumnSource::Converted { options, null: None, .. } = &source
-                    && before.ty == column.ty
-                    && before.name == column.name
-                {
-                    dated.push((&column.name, at, *options));
-                } else if column.generated.is_none() && !keeps_value(&source, before, column) {
-                    changed.extend([before.name.as_str(), column.name.as_str()]);
-                }
-                source
-            }
-            None => added(column, scope),
-        };
-        sources.push(source);
-    }
-    // In column order, because a generated column may read another one to its left.
-    for ((column, source), origin) in new.columns.iter().zip(&mut sources).zip(origins) {
-        if column.generated.is_some() && origin.is_some() && changed.iter().any(|name| may_read(column, name)) {
-            let what = format!("the generated column `{}` over columns of another type", column.name);
-            *source = ColumnSource::Unknown { what, column: None };
-            changed.push(&column.name);
-            continue;
-        }
-        let read = |(name, at, options): &(&str, usize, ConvertOptions)| {
-            (*name != column.name && may_read(column, name)).then_some((*at, *options))
-        };
-        let same: Vec<_> = dated.iter().filter_map(read).collect();
-        if let (Some(_), Some(at), false) = (column.generated, *origin, same.is_empty()) {
-            let what = format!("the generated column `{}` over a date that became zero", column.name);
-            *source = ColumnSource::KeptWhile { column: at, same, what };
-        }
-    }
-    let in_place = |(at, source): (usize, &ColumnSource)| *source == ColumnSource::Kept(at);
-    let same_layout = old.columns.len() == new.columns.len() && sources.iter().enumerate().all(in_place);
-    let same_identity = same_identity(old, new, origins);
-    let types_differ = old.columns.iter().zip(&new.columns).any(|(old, new)| old.ty != new.ty);
-    // Any difference of types rules out unchanged rows, because entries of secondary indexes are made from images read
-    // under the definition.
-    let unchanged = same_layout && !types_differ && (same_identity || old.identity == new.identity);
-    if unchanged && same_order(old, new) {
-        return (RowsEffect::Unchanged, Vec::new());
-    }
-    let loss = |(source, column): (&ColumnSource, &Column)| loss_of(source, column, old);
-    let losses: Vec<Loss> = sources.iter().zip(&new.columns).map(loss).collect();
-    let revalued: Vec<usize> = (0..losses.len()).filter(|at| losses.get(*at) == Some(&Loss::Dates)).collect();
-    let same_keys = match &new.identity {
-        Identity::Columns(columns) => columns.iter().all(|column| !revalued.contains(column)),
-        Identity::WholeImage => false,
-    };
-    let keyed = old.identity != Identity::WholeImage && same_keys;
-    // Rows are converted lazily if their stored keys stay valid and no conversion can fail or merge rows.
-    let can_wait = !losses.contains(&Loss::Values);
-    if keyed && same_identity && can_wait && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
-        let layout = OlderLayout { since: old.layout_since, types: old.column_types(), to_next: sources };
-        return (RowsEffect::ReadAnew(layout), revalued);
-    }
-    (RowsEffect::Rewritten(sources), revalued)
-}
-
-/// True if a generated column's expression may read the column of this name, which is the case if its text contains the
-/// name.
-fn may_read(column: &Column, name: &str) -> bool {
-    let text = column.expression.to_lowercase();
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    text.is_empty() || !plain || text.contains(&name.to_lowercase())
-}
-
-/// True if the key has the same directions and prefixes, so that rows keep their order where [`same_identity`] holds.
-/// Rows without a key have no order.
-fn same_order(old: &TableDef, new: &TableDef) -> bool {
-    let parts = |table: &TableDef| -> Vec<(bool, Option<u32>)> {
-        let key = table.identity_key();
-        key.map(|key| key.parts.iter().map(|part| (part.descending, part.prefix_len)).collect()).unwrap_or_default()
-    };
-    parts(old) == parts(new)
-}
-
-/// What conversion of a column's values may lose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loss {
-    Nothing,
-    /// Dates that the session does not accept become zero. This raises no error, and no row becomes equal to another.
-    Dates,
-    /// Anything else, so rows must be rewritten immediately to show it.
-    Values,
-}
-
-fn loss_of(source: &ColumnSource, column: &Column, old: &TableDef) -> Loss {
-    match source {
-        ColumnSource::Kept(_) | ColumnSource::Constant(_) | ColumnSource::Null => Loss::Nothing,
-        ColumnSource::Converted { column: at, options, null: None } => {
-            let before = old.columns.get(*at);
-            match before.map(|before| Conversion::new(&before.ty, &column.ty, *options)) {
-                Some(Ok(conversion)) if conversion.is_lossless() => Loss::Nothing,
-                Some(Ok(conversion)) if conversion.is_lossless_but_for_dates() => Loss::Dates,
-                _ => Loss::Values,
-            }
-        }
-        ColumnSource::Converted { null: Some(_), .. }
-        | ColumnSource::KeptWhile { .. }
-        | ColumnSource::Unknown { .. } => Loss::Values,
-    }
-}
-
-/// True if values computed from a column stay the same.
-fn keeps_value(source: &ColumnSource, before: &Column, column: &Column) -> bool {
-    // In strict mode a value that does not fit is an error, and the statement would not have been logged.
-    let fits = |options: &ConvertOptions| match (integer_bytes(&before.ty), integer_bytes(&column.ty)) {
-        (Some(old), Some(new)) if before.ty.unsigned == column.ty.unsigned => options.strict || old <= new,
-        (Some(old), Some(new)) => options.strict || before.ty.unsigned && old < new,
-        _ => false,
-    };
-    match source {
-        ColumnSource::Kept(_) => before.ty.collation == column.ty.collation,
-        ColumnSource::Converted { null: None, options, .. } => {
-            fits(options)
-                || (before.ty.code == column.ty.code
-                    && before.ty.collation == column.ty.collation
-                    && before.ty.code == code::VARCHAR
-                    && before.ty.meta <= column.ty.meta)
-        }
-        _ => false,
-    }
-}
-
-fn integer_bytes(ty: &ColumnType) -> Option<usize> {
-    ty.is_integer().then(|| ty.fixed_len())?
-}
-
-fn from_old(
-    at: usize,
-    before: &Column,
-    column: &Column,
-    (copies, dates): (bool, DateRules),
-    scope: &Scope<'_>,
-) -> ColumnSource {
-    let computed_alike =
-        before.generated == column.generated && before.ty == column.ty && before.expression == column.expression;
-    // A value that was computed as NULL and stored as the type's zero outside strict mode now becomes NULL.
-    let may_be_null_again = !before.nullable && column.nullable;
-    if column.generated.is_some() && (!computed_alike || may_be_null_again) {
-        let what = format!("the values of the generated column `{}`", column.name);
-        return ColumnSource::Unknown { what, column: None };
-    }
-    let options = convert_options(before, dates, scope);
-    let null = match before.nullable && !column.nullable {
-        // NULL becomes the time of the statement, whatever the mode (`do_copy_timestamp`, sql/field_conv.cc).
-        true if column.ty.code == code::TIMESTAMP2 => match statement_time(column, scope) {
-            Some(image) => Some(image),
-            None => {
-                let what = format!("the time in place of NULL in `{}`", column.name);
-                return ColumnSource::Unknown { what, column: None };
-            }
-        },
-        // Becomes the error value, not the first member as in a row that omits the column (`Field::reset`; seen on
-        // 9.7).
-        true if !options.strict && column.ty.code == code::ENUM => Some(vec![0; usize::from(column.ty.meta)]),
-        // The server does not check the rows of a virtual column, whatever the mode: NULL reads as the type's zero
-        // (seen on 9.7.4 with CHANGE … VIRTUAL NOT NULL).
-        true if !options.strict || column.generated == Some(GeneratedKind::Virtual) => {
-            default_value::implicit(&column.ty)
-        }
-        _ => None,
-    };
-    let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
-    // An ALTER in place keeps member numbers, whatever their new names.
-    let numbers = !copies && before.ty.code == column.ty.code && matches!(column.ty.code, code::ENUM | code::SET);
-    if (same || numbers) && null.is_none() {
-        return ColumnSource::Kept(at);
-    }
-    ColumnSource::Converted { column: at, options, null }
-}
-
-/// True if `sql_mode` makes a value that does not fit an error.
-pub(crate) fn is_strict(scope: &Scope<'_>) -> bool {
-    scope.context.sql_mode & (sql_mode::STRICT_TRANS_TABLES | sql_mode::STRICT_ALL_TABLES) != 0
-}
-
-/// Which dates a statement that copies its table rejects.
-fn date_rules(scope: &Scope<'_>) -> DateRules {
-    let mode = scope.context.sql_mode;
-    DateRules {
-        day_must_exist: mode & sql_mode::ALLOW_INVALID_DATES == 0,
-        no_zero_in_date: mode & sql_mode::NO_ZERO_IN_DATE != 0,
-    }
-}
-
-fn convert_options(before: &Column, dates: DateRules, scope: &Scope<'_>) -> ConvertOptions {
-    let mode = |bits: u64| scope.context.sql_mode & bits != 0;
-    ConvertOptions {
-        strict: is_strict(scope),
-        truncate_fraction: mode(sql_mode::TIME_TRUNCATE_FRACTIONAL),
-        pad_char: mode(sql_mode::PAD_CHAR_TO_FULL_LENGTH),
-        offset_seconds: scope.context.time_zone.as_deref().and_then(default_value::offset_seconds),
-        zerofill_width: before.display.zerofill_width,
-        dates,
-    }
-}
-
-/// Time of the statement as a value of the column; None if it is unknown.
-fn statement_time(column: &Column, scope: &Scope<'_>) -> Option<Vec<u8>> {
-    let zone = scope.context.time_zone.as_deref().and_then(default_value::offset_seconds);
-    scope.context.timestamp_us.and_then(|now| default_value::now(&column.ty, now, zone))
-}
-
-/// Value of an added column in existing rows.
-fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
-    let unknown = |what: &str| ColumnSource::Unknown { what: format!("{what} `{}`", column.name), column: None };
-    if column.auto_increment {
-        return unknown("the numbers of the added AUTO_INCREMENT column");
-    }
-    match column.generated {
-        Some(GeneratedKind::Stored | GeneratedKind::Virtual) => {
-            return unknown("the values of the added generated column");
-        }
-        None => {}
-    }
-    if column.default == ColumnDefault::CurrentTimestamp {
-        return match statement_time(column, scope) {
-            Some(image) => ColumnSource::Constant(image),
-            None => unknown("the time in the added column"),
-        };
-    }
-    match column.omitted_value() {
-        OmittedValue::Null => ColumnSource::Null,
-        OmittedValue::Image(bytes) => ColumnSource::Constant(bytes),
-        OmittedValue::Unknown => unknown("the default of the added column"),
-    }
-}
-
-/// True if stored key bytes, their hash and their order stay the same (invariant 4).
-fn same_identity(old: &TableDef, new: &TableDef, origins: &[Option<usize>]) -> bool {
-    let (Identity::Columns(before), Identity::Columns(after)) = (&old.identity, &new.identity) else { return false };
-    let origin = |column: usize| origins.get(column).copied().flatten();
-    let kept = |(before, after): (&usize, &usize)| {
-        let alike = match (old.columns.get(*before), new.columns.get(*after)) {
-            (Some(before), Some(after)) => before.ty == after.ty && before.nullable == after.nullable,
-            _ => false,
-        };
-        alike && origin(*after) == Some(*before)
-    };
-    if before.len() != after.len() || !before.iter().zip(after).all(kept) || !same_order(old, new) {
-        return false;
-    }
-    // Key bytes are stored in table order.
-    let mut in_order = after.clone();
-    in_order.sort_unstable();
-    in_order.iter().map(|column| origin(*column)).is_sorted()
 }
