@@ -26,7 +26,6 @@ mod mask;
 mod named;
 mod parser;
 mod partition;
-mod partition_hash;
 mod row_key;
 pub mod sql_mode;
 mod statement;
