@@ -1,7 +1,7 @@
 //! Resolution of a parsed type to the type that a Table_map event carries.
 //!
 //! In: a [`TypeSpec`] and the defaults that apply to it. Out: the [`ColumnType`] that the source's Table_map event has
-//! for such a column, including collation and members. Never here: nullability and defaults (`define`).
+//! for such a column, including collation and members. Never here: nullability and defaults (`table_build`).
 
 use std::sync::Arc;
 

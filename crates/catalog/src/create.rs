@@ -1,7 +1,7 @@
 //! Parser of CREATE TABLE: columns, keys, options.
 //!
 //! In: a parser positioned after `CREATE TABLE`. Out: a [`CreateTable`] as written. Never here: lengths, character sets
-//! or identities (`column_type`, `define` resolve them).
+//! or identities (`column_type`, `table_build` resolve them).
 
 use crate::error::Problem;
 use crate::lexer::Tok;

@@ -1,7 +1,7 @@
 //! MySQL's order of keys, and the choice of the key that identifies a row.
 //!
 //! In: a table's columns and keys. Out: keys sorted as the source sorts them, the [`Identity`]. Never here: names
-//! (`define`). Mirrors `sort_keys` (sql/sql_table.cc) and the choice of a key when PRIMARY is missing
+//! (`table_build`). Mirrors `sort_keys` (sql/sql_table.cc) and the choice of a key when PRIMARY is missing
 //! (sql/dd_table_share.cc). Both were checked on a 9.7 server with `binlog_row_image=MINIMAL`, whose before images
 //! contain exactly the columns chosen there.
 

@@ -13,8 +13,6 @@ mod column_type;
 mod context;
 mod create;
 mod default_value;
-mod define;
-mod definition;
 mod error;
 mod filters;
 mod identity;
@@ -29,14 +27,15 @@ mod partition;
 mod row_key;
 pub mod sql_mode;
 mod statement;
+mod stored_objects;
 mod syntax;
 mod table;
+mod table_build;
 mod targets;
 mod type_syntax;
 mod versioned;
 
 pub use context::{SourceNames, StatementContext};
-pub use definition::{Definition, DefinitionKind, Recorded};
 pub use error::DdlError;
 pub use filters::ReplicationFilters;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};
@@ -48,6 +47,7 @@ pub use partition::{
     BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
 };
 pub use row_key::{KeyPlace, RowKey};
+pub use stored_objects::{Definition, DefinitionKind, Recorded};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,

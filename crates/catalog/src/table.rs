@@ -1,6 +1,6 @@
 //! A table's definition, as used by the decoder, the store and readers.
 //!
-//! In: nothing; `define` builds definitions from statements. Out: columns with the types in the source's Table_map
+//! In: nothing; `table_build` builds definitions from statements. Out: columns with the types in the source's Table_map
 //! events, keys in MySQL's order, the identity of a row. Never here: text of statements, rows.
 
 use std::fmt::Write as _;

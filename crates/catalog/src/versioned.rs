@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::context::StatementContext;
-use crate::definition::{Definition, Definitions};
 use crate::error::{DdlError, Problem};
 use crate::index_set;
 use crate::layout::ColumnSource;
 use crate::partition::PartitionChoice;
 use crate::statement;
+use crate::stored_objects::{Definition, Definitions};
 use crate::syntax::Statement;
 use crate::table::{ForeignKey, TableDef, TableId};
 

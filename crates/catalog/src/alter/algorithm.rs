@@ -13,9 +13,9 @@ use values::ColumnType;
 use values::sort_key::{SortKeyColumn, SortKeyPlan, implemented};
 
 use crate::charset::{self, Collation};
-use crate::define::Scope;
 use crate::syntax::{AlterAction, KeyKind, KeySpec, PartitionAction, TableOptions};
 use crate::table::{Column, ColumnDefault, GeneratedKind, IndexKind, Key, TableDef, code};
+use crate::table_build::Scope;
 
 use super::rows_effect::is_strict;
 

@@ -11,13 +11,13 @@ use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use crate::charset::{self, Collation};
 use crate::column_type::{self, blob_length_bytes};
-use crate::define::{self, Scope};
 use crate::error::Problem;
 use crate::syntax::{
     AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
 };
 use crate::table::{Column, ColumnDefault, TableDef, code, same_name};
+use crate::table_build::{self, Scope};
 
 use super::algorithm;
 use super::partitions_effect::{PartitionsEffect, partition_effect};
@@ -42,7 +42,7 @@ struct Draft {
     column: Column,
     /// Index of the old column that it was; None for an added one.
     origin: Option<usize>,
-    /// True if the column has no DEFAULT and satisfies [`define::is_silent_timestamp`].
+    /// True if the column has no DEFAULT and satisfies [`table_build::is_silent_timestamp`].
     silent: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
         _ => None,
     });
     let Edit { mut table, columns, renamed, .. } = edit;
-    define::settle_keys(&mut table);
+    table_build::settle_keys(&mut table);
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
     let partitions = partition_effect(old, &mut table, actions, scope)?;
     let copies = algorithm::copies(old, &table, &origins, actions, scope);
@@ -224,9 +224,9 @@ impl<'a> Edit<'a> {
             }
         }
         if self.anew {
-            define::read_default_anew(&mut column);
+            table_build::read_default_anew(&mut column);
         }
-        let silent = column.default == ColumnDefault::None && define::is_silent_timestamp(&column);
+        let silent = column.default == ColumnDefault::None && table_build::is_silent_timestamp(&column);
         Ok(Draft { column, origin: Some(origin), silent })
     }
 
@@ -239,13 +239,13 @@ impl<'a> Edit<'a> {
         {
             column.ty.meta = text_class(before, &column.ty)?;
         }
-        let silent = spec.default.is_none() && define::is_silent_timestamp(&column);
+        let silent = spec.default.is_none() && table_build::is_silent_timestamp(&column);
         Ok(Draft { column, origin: Some(origin), silent })
     }
 
     fn defined(&self, spec: &ColumnSpec) -> Result<Column, Problem> {
         let default = self.table_default()?;
-        let Some(to) = self.convert else { return define::column(spec, default, self.scope) };
+        let Some(to) = self.convert else { return table_build::column(spec, default, self.scope) };
         // CONVERT TO also applies to new and changed columns, whatever character set they name. Binary columns stay
         // binary.
         let named = column_type::resolve_charset(&spec.ty.charset, default, self.scope.utf8mb4_default)?;
@@ -253,7 +253,7 @@ impl<'a> Edit<'a> {
         if named.id != charset::BINARY {
             spec.ty.charset = CharsetSpec::default();
         }
-        define::column(&spec, to, self.scope)
+        table_build::column(&spec, to, self.scope)
     }
 
     fn set_default(&mut self, name: &str, default: Option<&DefaultSpec>) -> Result<(), Problem> {
@@ -261,7 +261,7 @@ impl<'a> Edit<'a> {
             return no_column(self.old, name);
         };
         let scale = draft.column.display.decimals.map(u64::from);
-        draft.column.default = define::default_of(&draft.column.ty, default, scale, self.scope);
+        draft.column.default = table_build::default_of(&draft.column.ty, default, scale, self.scope);
         Ok(())
     }
 
@@ -283,7 +283,7 @@ impl<'a> Edit<'a> {
                     self.keys.extend(keys);
                     for spec in columns {
                         let column = self.defined(spec)?;
-                        let silent = spec.default.is_none() && define::is_silent_timestamp(&column);
+                        let silent = spec.default.is_none() && table_build::is_silent_timestamp(&column);
                         self.place(Draft { column, origin: None, silent }, position.as_ref())?;
                     }
                 }
@@ -373,7 +373,7 @@ impl<'a> Edit<'a> {
         let now = |old: usize| self.columns.iter().position(|draft| draft.origin == Some(old));
         self.table.columns = self.columns.iter().map(|draft| draft.column.clone()).collect();
         let silent: Vec<bool> = self.columns.iter().map(|draft| draft.silent).collect();
-        define::promote_first_timestamp(&mut self.table.columns, &silent, self.scope);
+        table_build::promote_first_timestamp(&mut self.table.columns, &silent, self.scope);
         let table = &mut self.table;
         for key in &mut table.keys {
             key.parts.retain_mut(|part| match now(part.column) {
@@ -385,7 +385,7 @@ impl<'a> Edit<'a> {
             });
             for part in &mut key.parts {
                 if let (Some(column), Some(prefix)) = (table.columns.get(part.column), part.prefix_len) {
-                    part.prefix_len = define::prefix_of(column, Some(prefix));
+                    part.prefix_len = table_build::prefix_of(column, Some(prefix));
                 }
             }
         }
@@ -435,9 +435,9 @@ impl<'a> Edit<'a> {
             }
         }
         for key in new {
-            define::add_key(table, key, self.scope)?;
+            table_build::add_key(table, key, self.scope)?;
         }
-        define::settle_engine(table);
+        table_build::settle_engine(table);
         Ok(())
     }
 }

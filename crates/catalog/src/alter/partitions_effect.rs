@@ -3,11 +3,11 @@
 //! In: a definition and the parsed actions. Out: its partitions after them, and which rows move or are deleted. Never
 //! here: the partition of a row (`partition`).
 
-use crate::define::Scope;
 use crate::error::Problem;
 use crate::partition::{self, PartitionChoice, Partitioning};
 use crate::syntax::{AlterAction, PartitionAction, TableName};
 use crate::table::TableDef;
+use crate::table_build::Scope;
 
 /// Which rows a change of partitions moves or deletes.
 pub(crate) enum PartitionsEffect {

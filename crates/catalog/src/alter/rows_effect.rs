@@ -7,10 +7,10 @@ use values::ColumnType;
 use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use crate::default_value;
-use crate::define::Scope;
 use crate::layout::{ColumnSource, OlderLayout};
 use crate::sql_mode;
 use crate::table::{Column, ColumnDefault, GeneratedKind, Identity, OmittedValue, TableDef, code};
+use crate::table_build::Scope;
 
 /// Most older layouts that a table's rows may have; beyond it, all rows are rewritten.
 const OLDER_LAYOUTS_MAX: usize = 32;

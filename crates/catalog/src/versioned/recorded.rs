@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::context::StatementContext;
-use crate::definition::{Change as DefinitionChange, Definition, DefinitionKind, Recorded};
+use crate::stored_objects::{Change as DefinitionChange, Definition, DefinitionKind, Recorded};
 use crate::syntax::{AlterAction, Statement, TableName};
 
 use super::{Catalog, Inner};
@@ -39,7 +39,8 @@ impl Catalog {
 impl Inner {
     pub(super) fn keep_definitions(&mut self, list: Vec<Definition>) {
         let lower = self.lower_case_table_names;
-        self.definitions = Arc::new(crate::definition::Definitions::from_list(list, move |name| folded(lower, name)));
+        self.definitions =
+            Arc::new(crate::stored_objects::Definitions::from_list(list, move |name| folded(lower, name)));
     }
 
     fn record(&mut self, context: &StatementContext, sql: &[u8], change: DefinitionChange) {

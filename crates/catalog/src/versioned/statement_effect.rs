@@ -10,12 +10,12 @@ use crate::alter::{self, PartitionsEffect, RowsEffect};
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
-use crate::define::{self, Scope};
 use crate::error::Problem;
 use crate::index_set;
 use crate::layout::ColumnSource;
 use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
 use crate::table::{ForeignKey, TableDef, TableId, same_name};
+use crate::table_build::{self, Scope};
 
 use super::{Database, DdlEffect, Inner, Rewrite, is_system};
 
@@ -194,7 +194,7 @@ impl<'a> Change<'a> {
         let name = self.inner.stored(&create.name.name);
         let id = self.fresh_id()?;
         let table = match &create.body {
-            CreateBody::Define(spec) => self.scoped(&db, |scope| define::table(id, &name, spec, scope))?,
+            CreateBody::Define(spec) => self.scoped(&db, |scope| table_build::table(id, &name, spec, scope))?,
             CreateBody::Like(source) => match self.expect(source)? {
                 Err(_) => return Problem::unsupported("CREATE TABLE … LIKE a table of the server's own"),
                 Ok(source) => like(&source, id, db, name),
@@ -272,7 +272,7 @@ impl<'a> Change<'a> {
         let mut renamed = TableDef::clone(table);
         let old_name = std::mem::replace(&mut renamed.name, name);
         let old_db = std::mem::replace(&mut renamed.db, db);
-        define::rename_generated_foreign_names(&mut renamed, &old_name);
+        table_build::rename_generated_foreign_names(&mut renamed, &old_name);
         renamed.version = renamed.version.saturating_add(1);
         let (old_db, old_name) = (self.inner.folded(&old_db), self.inner.folded(&old_name));
         let follows = |inner: &Inner, key: &ForeignKey| {
@@ -412,7 +412,7 @@ impl<'a> Change<'a> {
                 continue;
             };
             let mut new = TableDef::clone(&old);
-            new.columns.iter_mut().for_each(define::read_default_anew);
+            new.columns.iter_mut().for_each(table_build::read_default_anew);
             if new != *old {
                 new.version = old.version.saturating_add(1);
                 self.replace(&old, new);
@@ -505,7 +505,7 @@ fn fresh(table: &TableDef, id: TableId) -> TableDef {
 fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
     let mut table = TableDef { db, name, foreign_keys: Vec::new(), ..fresh(source, id) };
     table.keys.iter_mut().for_each(|key| key.generated = false);
-    table.columns.iter_mut().for_each(define::read_default_anew);
+    table.columns.iter_mut().for_each(table_build::read_default_anew);
     table
 }
 
