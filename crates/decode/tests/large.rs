@@ -3,52 +3,36 @@
 
 use std::sync::Arc;
 
+use base::Uuid;
 use base::limits::{LARGE_SLICE_BYTES, TRANSACTION_SLICE_BYTES};
-use base::{Gtid, Tag, Uuid};
 use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
+use binlog::{ChecksumAlgorithm, RowsKind};
 use decode::{MemoryGate, Splitter};
+use testkit::log::{Author, INT, Table};
 
 const EVENT_BYTES: usize = 8192;
 
 /// Returns the lengths of the pieces of a transaction of about this many bytes, and whether each is unfinished.
 fn pieces(bytes: usize, says_its_length: bool) -> Vec<(usize, bool)> {
-    let gtid = GtidEvent::new(Some(Gtid { uuid: Uuid([4; 16]), tag: Tag::EMPTY, gno: 1 }), 0, 1);
-    let events = |writer: &mut BinlogWriter| {
+    let mut author = Author::at(Uuid([4; 16]), ChecksumAlgorithm::None, 4);
+    let table = Table::new(9, "t", &[INT]);
+    let write = |writer: &mut BinlogWriter| {
         writer.statement(b"d", b"BEGIN");
-        writer.table_map(&TableMapEvent {
-            table_id: 9,
-            flags: 1,
-            db: b"d",
-            table: b"t",
-            column_types: &[3],
-            metadata: &[],
-            null_bitmap: &[0],
-            optional: &[],
-        });
+        table.map(writer);
         for _ in 0..bytes / EVENT_BYTES {
-            writer.rows(&RowsEvent {
-                kind: RowsKind::Write,
-                table_id: 9,
-                flags: 0,
-                partition: None,
-                column_count: 1,
-                before_columns: &[],
-                after_columns: &[1],
-                rows: &[0; EVENT_BYTES],
-            });
+            table.rows_of(writer, RowsKind::Write, [&[], &[true]], 0, &[0; EVENT_BYTES]);
         }
         writer.xid(1);
     };
-    let mut writer = BinlogWriter::new(1, ChecksumAlgorithm::None, 4);
+    let gtid = author.gtid();
     if says_its_length {
-        writer.transaction(&gtid, events);
+        author.writer.transaction(&gtid, write);
     } else {
-        writer.gtid(&gtid);
-        events(&mut writer);
+        author.writer.gtid(&gtid);
+        write(&mut author.writer);
     }
     let (mut found, mut splitter) = (Vec::new(), Splitter::new(MemoryGate::new(1 << 30)));
-    let whole = writer.take();
+    let whole = author.writer.take();
     let mut offset = 4;
     for chunk in whole.chunks(300_000) {
         let data = Arc::new(chunk.to_vec().into());

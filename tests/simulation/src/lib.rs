@@ -12,11 +12,6 @@
 //! cut would have left. [`seed::run`] leads a seed through its lives.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-pub mod check;
-/// Random histories and their serial model, shared with the pipeline's own tests.
-#[path = "../../../crates/apply/tests/pipeline/kit.rs"]
-#[allow(missing_docs, dead_code, clippy::should_implement_trait)]
-pub mod kit;
 pub mod life;
 pub mod replica;
 pub mod seed;

@@ -6,12 +6,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use base::Random;
 use binlog::ChecksumAlgorithm;
 use observe::LedgerSnapshot;
 use store::Snapshot;
+use testkit::history::{Flavour, History};
+use testkit::visible::{self, Seen};
 
-use crate::check::{self, Seen};
-use crate::kit::{Flavour, History, Random};
 use crate::replica::{Fault, Planted, Replica, Sizes};
 use crate::source::Source;
 
@@ -67,12 +68,12 @@ pub const EXIT_WRONG: i32 = 1;
 /// The history of a seed.
 #[must_use]
 pub fn history(seed: u64) -> (History, ChecksumAlgorithm) {
-    let mut random = Random(seed ^ 0x5eed);
+    let mut random = Random::new(seed ^ 0x5eed);
     let mut flavour = Flavour::of(&mut random);
     flavour.duplicates = false;
     flavour.transactions = 30 + random.below(90);
     let checksum = if random.one_in(5) { ChecksumAlgorithm::None } else { ChecksumAlgorithm::Crc32 };
-    (History::with(Random(seed), flavour), checksum)
+    (History::with(Random::new(seed), flavour), checksum)
 }
 
 /// A running life.
@@ -97,12 +98,12 @@ const STEPS: usize = 15;
 #[must_use]
 pub fn live(folder: &Path, seed: u64, number: u64, known: Known, fate: Fate, planted: Planted) -> i32 {
     let (history, checksum) = history(seed);
-    let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(number));
+    let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
     let mut sizes = Sizes::random(&mut random);
     if planted == Planted::EarlyPublish {
         sizes.workers = sizes.workers.max(2);
     }
-    let mut source = Source::new(&history, Random(seed), checksum);
+    let mut source = Source::new(&history, Random::new(seed), checksum);
     source.committed = known.committed;
     let result = Replica::open(folder, sizes, planted).and_then(|replica| {
         // The last life must reach its end.
@@ -196,7 +197,7 @@ impl Life {
 
     /// Takes one step of one stage.
     fn step(&mut self) -> Result<(), Fault> {
-        let mut dice = self.random.below(self.weights.iter().sum());
+        let mut dice = self.random.below(self.weights.iter().sum::<usize>());
         let chosen = self.weights.iter().position(|weight| {
             let here = dice < *weight;
             dice = dice.wrapping_sub(*weight);
@@ -266,7 +267,7 @@ impl Life {
             2 => self.look()?,
             _ if !self.pinned.is_empty() => {
                 let snapshot = &self.pinned[self.random.below(self.pinned.len())];
-                let looked = check::snapshot(&self.replica.store, snapshot, &self.history.states);
+                let looked = visible::compare(&self.replica.store, snapshot, &self.history.states);
                 if let Err(text) = looked {
                     return Err(Fault::Wrong(format!("a pinned snapshot, {text}")));
                 }
@@ -310,7 +311,7 @@ impl Life {
     /// Checks that the visible state is a prefix, no shorter than before and no longer than what the source committed.
     fn look(&mut self) -> Result<(), Fault> {
         let snapshot = Snapshot::pin(&self.replica.store);
-        let looked = check::snapshot(&self.replica.store, &snapshot, &self.history.states).map_err(Fault::Wrong)?;
+        let looked = visible::compare(&self.replica.store, &snapshot, &self.history.states).map_err(Fault::Wrong)?;
         if let Seen::Equal(at) = looked {
             if (at as u64) < self.known.visible {
                 return Err(Fault::Wrong(format!("the watermark went back from {} to {at}", self.known.visible)));

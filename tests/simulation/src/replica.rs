@@ -16,7 +16,7 @@ use apply::stages::{
     class_of, pair,
 };
 use apply::{ApplyOptions, CutOptions, lanes_for};
-use base::{GtidSet, LogPosition};
+use base::{GtidSet, LogPosition, Random};
 use catalog::Catalog;
 use decode::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, SharedCatalog, SplitOptions, Splitter, Stop, StopClass,
@@ -28,7 +28,6 @@ use relay_log::{
 };
 use store::{CheckImages, CutPoint, Disk, DiskOptions, Generation, Store, StoreError};
 
-use crate::kit::Random;
 use crate::source::{Sent, Source, Stream};
 
 /// Why a replica cannot continue.
@@ -262,7 +261,7 @@ impl Replica {
     ///
     /// # Errors
     /// The relay log cannot be truncated to a whole transaction.
-    pub fn connect(&mut self, source: &Source, history: &crate::kit::History) -> Result<(), Fault> {
+    pub fn connect(&mut self, source: &Source, history: &testkit::history::History) -> Result<(), Fault> {
         self.intake.abort_partial().map_err(|error| Fault::of_relay(&error))?;
         self.stream = Some(source.connect(self.intake.writer().retrieved(), history));
         Ok(())

@@ -6,9 +6,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use base::Random;
 use power_cut::PowerCut;
 
-use crate::kit::Random;
 use crate::life::{EXIT_DAMAGED, EXIT_DISK, EXIT_WELL, Fate, Known};
 
 /// A planted fault.
@@ -106,7 +106,7 @@ pub fn run(program: &Path, seed: u64, faulty: &Faulty) -> Result<Tally, String> 
         seed,
         faulty,
         power: PowerCut::new(folder.path()),
-        random: Random(seed ^ 0xd15c),
+        random: Random::new(seed ^ 0xd15c),
         known: Known::default(),
         tally: Tally::default(),
         story: Vec::new(),
@@ -204,7 +204,7 @@ impl Run<'_> {
         }
         // The power may fail after any end, except where the model would have nothing to say.
         let choice = self.random.below(if killed { 4 } else { 8 });
-        let seed = self.random.next();
+        let seed = self.random.any();
         if self.power.processes() > 0 && choice < 3 {
             let cut = if choice == 0 { self.power.cut_strictly() } else { self.power.cut(seed) };
             self.tally.power_cuts += 1;

@@ -5,13 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use base::GtidSet;
+use base::{GtidSet, Random};
 use binlog::writer::BinlogWriter;
-use binlog::{
-    ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, TransactionPayload, event_body, event_type,
-};
-
-use crate::kit::{History, Random};
+use binlog::{ChecksumAlgorithm, FormatDescription};
+use testkit::history::History;
+use testkit::log::{count_events, split};
 
 /// One file of the source's log.
 struct LogFile {
@@ -66,16 +64,8 @@ impl Source {
             let mut transactions = Vec::new();
             let end = (next + 1 + random.below(60)).min(history.transactions.len());
             for (index, transaction) in history.transactions.iter().enumerate().take(end).skip(next) {
-                let mut gtid = GtidEvent::new(transaction.gtid, 0, 1);
-                gtid.immediate_commit_timestamp_us = 1_700_000_000_000_000;
-                let events =
-                    |writer: &mut BinlogWriter| transaction.events.iter().for_each(|event| event.write(writer));
-                if transaction.compressed {
-                    writer.compressed_transaction(&gtid, events).unwrap();
-                } else {
-                    writer.transaction(&gtid, events);
-                }
-                transactions.push((index, split(&writer.take())));
+                transaction.write(&mut writer);
+                transactions.push((index, split(&writer.take()).into_iter().map(<[u8]>::to_vec).collect()));
             }
             files.push(LogFile { name, format, transactions, checksum });
             next = end;
@@ -134,27 +124,9 @@ impl Source {
         let mut counts = BTreeMap::new();
         for file in &self.files {
             for event in file.transactions.iter().flat_map(|(_, events)| events) {
-                let header = EventHeader::parse(event).unwrap();
-                *counts.entry(header.event_type).or_insert(0) += 1;
-                if header.event_type == event_type::TRANSACTION_PAYLOAD {
-                    let body = event_body(event, file.checksum).unwrap();
-                    let mut inner = TransactionPayload::parse(body).unwrap().events(1 << 30).unwrap();
-                    while let Some((inner, _)) = inner.next().unwrap() {
-                        *counts.entry(inner.event_type).or_insert(0) += 1;
-                    }
-                }
+                count_events(event, file.checksum, &mut counts);
             }
         }
         counts
     }
-}
-
-fn split(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut events = Vec::new();
-    while !bytes.is_empty() {
-        let (event, rest) = bytes.split_at(EventHeader::parse(bytes).unwrap().event_len as usize);
-        events.push(event.to_vec());
-        bytes = rest;
-    }
-    events
 }

@@ -1,12 +1,19 @@
-//! What tests of several crates need: real servers, a scratch folder, programs run to their end, repeatable numbers.
+//! What tests of several crates need: real servers, a scratch folder, programs run to their end, repeatable numbers,
+//! logs written by hand or at random.
 //!
-//! In: names and options. Out: servers that end when their value is dropped, or when this process ends, however it ends.
-//! Never here: an assertion about the product, a dependency of the product on this crate.
+//! In: names, options, seeds. Out: servers that end when their value is dropped, or when this process ends, however it
+//! ends; logs, and what they mean. Never here: an assertion about the product, a dependency of the product on this crate.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod history;
+pub mod log;
 pub mod process;
 pub mod scratch;
 pub mod server;
+#[cfg(feature = "decode")]
+pub mod stamps;
+#[cfg(feature = "store")]
+pub mod visible;
 
 use std::path::Path;
 
@@ -19,4 +26,11 @@ pub use server::{Server, servers};
 #[must_use]
 pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// Seeds that a test tries; `SLIPSTREAM_SEEDS` multiplies their number for a long run.
+#[must_use]
+pub fn seeds(few: u64) -> std::ops::Range<u64> {
+    let times = std::env::var("SLIPSTREAM_SEEDS").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
+    0..few * times
 }

@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
-use base::{GtidSet, LogPosition};
+use base::{GtidSet, LogPosition, Random};
 use binlog::EventHeader;
 use catalog::Catalog;
 use decode::{SkipList, SplitOptions};
 use relay_log::{Intake, RelayFiles, RelayLog, RelayOptions, TailItem};
 use store::{Disk, DiskOptions, Snapshot, Store};
+use testkit::history::{Flavour, History};
+use testkit::seeds;
 
-use crate::kit::{Flavour, History, Random};
-use crate::run::{Setup, check_watermark, follow, seeds};
+use crate::run::{Setup, check_watermark, follow};
 
 fn write_relay_log(history: &History, folder: &Path) {
     let mut options = RelayOptions::new(folder);
@@ -118,10 +119,10 @@ fn every_life_goes_on_from_a_cut_and_the_last_ends_equal() {
             duplicates: false,
             huge: true,
         };
-        let mut history = History::with(Random(seed), flavour);
+        let mut history = History::with(Random::new(seed), flavour);
         // Without checksums nothing is known about a log that was not closed cleanly.
         history.always_checksums = true;
-        let mut random = Random(seed ^ 0x5151);
+        let mut random = Random::new(seed ^ 0x5151);
         let folder = tempfile::tempdir().unwrap();
         write_relay_log(&history, &folder.path().join("relay"));
         let mut lives = 0;
@@ -153,7 +154,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
     let mut tail = files.reader_at(&recovery.start);
     let cuts = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&cuts);
-    let setup = Setup::random(&mut Random(1));
+    let setup = Setup::random(&mut Random::new(1));
     let pipeline = Pipeline::start_with(
         Box::new(move |timeout| tail.next(timeout)),
         PipelineOptions {
@@ -209,7 +210,7 @@ fn generations_are_smaller_while_a_snapshot_holds_one() {
         duplicates: false,
         huge: false,
     };
-    let mut history = History::with(Random(7), flavour);
+    let mut history = History::with(Random::new(7), flavour);
     history.always_checksums = true;
     let (free, beside) = (cuts_of(&history, false), cuts_of(&history, true));
     println!("{free} cuts, {beside} beside a snapshot");

@@ -1,13 +1,15 @@
 //! Faults stop replay: everything before is visible, nothing after, and the ledger balances. If the operator skips
 //! the transaction, replay continues.
 
-use base::{Gtid, GtidSet};
+use base::{Gtid, GtidSet, Random};
 use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, event_type, row_flags};
 use decode::StopClass;
 use relay_log::boundary::BoundaryTracker;
+use testkit::history::{Event, History, Shape, Value, image, shapes};
+use testkit::log::bits;
+use testkit::seeds;
 
-use crate::kit::{Event, History, Random, Shape, Value, bitmap, image, shapes};
-use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow, quiet, seeds};
+use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow, quiet};
 
 const TABLE: &str = "planted";
 
@@ -33,8 +35,8 @@ fn rows(kind: RowsKind, before: &[bool], after: &[bool], images: Vec<u8>) -> Eve
         kind,
         id: 5,
         columns: 4,
-        before: if kind.has_before() { bitmap(before) } else { vec![] },
-        after: if kind.has_after() { bitmap(after) } else { vec![] },
+        before: if kind.has_before() { bits(before) } else { vec![] },
+        after: if kind.has_after() { bits(after) } else { vec![] },
         rows: images,
         flags: row_flags::STMT_END,
     }
@@ -153,7 +155,7 @@ fn planted(seed: u64, events: &[Event], random: &mut Random) -> (History, Gtid, 
 fn everything_before_a_failure_is_visible_and_nothing_after() {
     for (number, (name, events, class)) in faults().into_iter().enumerate() {
         for seed in seeds(3) {
-            let mut random = Random(seed * 100 + number as u64);
+            let mut random = Random::new(seed * 100 + number as u64);
             let (history, gtid, at) = planted(seed * 31 + number as u64, &events, &mut random);
             let setup = Setup::random(&mut random);
             let files = history.files();
@@ -192,7 +194,7 @@ fn an_unknown_event_that_is_ignorable_passes() {
     let map = map_of(TABLE, shape());
     let events = [query("BEGIN"), later(), map, insert(1), later(), insert(2), query("ROLLBACK")];
     for seed in seeds(3) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (history, _, _) = planted(seed * 13, &events, &mut random);
         let mut setup = Setup::random(&mut random);
         setup.sizes.slice_bytes = 16 << 20;
@@ -222,7 +224,7 @@ fn rollbacks_in_the_log_leave_nothing() {
     ];
     for (number, events) in transactions.iter().enumerate() {
         for seed in seeds(3) {
-            let mut random = Random(seed * 100 + number as u64);
+            let mut random = Random::new(seed * 100 + number as u64);
             let (history, _, _) = planted(seed * 17 + number as u64, events, &mut random);
             let mut setup = Setup::random(&mut random);
             setup.sizes.slice_bytes = 16 << 20;
@@ -234,7 +236,7 @@ fn rollbacks_in_the_log_leave_nothing() {
 /// A huge transaction is left out as a whole, whichever decoder has which slice.
 #[test]
 fn a_transaction_in_slices_is_left_out_whole() {
-    let flavour = crate::kit::Flavour {
+    let flavour = testkit::history::Flavour {
         transactions: 40,
         compressed: false,
         partial_images: true,
@@ -243,8 +245,8 @@ fn a_transaction_in_slices_is_left_out_whole() {
         huge: true,
     };
     for seed in seeds(3) {
-        let mut random = Random(seed);
-        let mut history = History::with(Random(seed), flavour);
+        let mut random = Random::new(seed);
+        let mut history = History::with(Random::new(seed), flavour);
         history.plant(8, vec![query(&shape().sql("d", TABLE))], Some("d.planted"));
         let many = (0..60).map(|id| rows(RowsKind::Write, &[], &[true; 4], full(&[row(id, "long enough")]))).collect();
         let gtid = history.plant(20, bracket(many), None);
@@ -284,7 +286,7 @@ fn transactions_before(files: &[(String, Vec<u8>)], file: usize, byte: usize) ->
 #[test]
 fn a_flipped_byte_stops_replay_at_a_prefix() {
     for seed in seeds(40) {
-        let mut random = Random(seed + 7);
+        let mut random = Random::new(seed + 7);
         let mut history = History::generate(seed);
         history.always_checksums = true;
         let mut files = history.files();
@@ -306,7 +308,7 @@ fn a_flipped_byte_stops_replay_at_a_prefix() {
 #[test]
 fn a_broken_log_without_checksums_never_panics_or_hangs() {
     for seed in seeds(30) {
-        let mut random = Random(seed + 70);
+        let mut random = Random::new(seed + 70);
         let history = History::generate(seed);
         let mut files = history.files();
         for _ in 0..1 + random.below(4) {
@@ -314,7 +316,7 @@ fn a_broken_log_without_checksums_never_panics_or_hangs() {
             let bytes = &mut files[file].1;
             let at = random.below(bytes.len());
             match random.below(3) {
-                0 => bytes[at] = random.next() as u8,
+                0 => bytes[at] = random.any() as u8,
                 1 => bytes.truncate(at.max(1)),
                 _ => {
                     let from = random.below(bytes.len());
@@ -341,10 +343,10 @@ fn a_broken_log_without_checksums_never_panics_or_hangs() {
 /// over).
 #[test]
 fn a_barrier_before_a_failure_is_applied() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut history = History::with(
-        Random(2),
-        crate::kit::Flavour {
+        Random::new(2),
+        testkit::history::Flavour {
             transactions: 80,
             compressed: false,
             partial_images: true,
@@ -401,7 +403,7 @@ fn cascades_that_are_not_logged_are_looked_for() {
     let child = "CREATE TABLE child (id INT PRIMARY KEY, p INT, \
                  FOREIGN KEY (p) REFERENCES planted (id) ON DELETE CASCADE ON UPDATE SET NULL)";
     for (number, events) in logged.into_iter().chain(unlogged).enumerate() {
-        let mut random = Random(number as u64);
+        let mut random = Random::new(number as u64);
         let mut history = History::generate(number as u64 + 50);
         history.plant(8, vec![query(&shape().sql("d", TABLE))], Some("d.planted"));
         history.plant(9, vec![query(child)], Some("d.child"));

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use apply::{Front, FrontOptions, LogSource, Threads};
 use base::queue::Received;
-use base::{GtidSet, SequenceNumber, ThreadAffinity};
+use base::{GtidSet, Random, SequenceNumber, ThreadAffinity};
 use catalog::Catalog;
 use decode::{DecodeOptions, Sequencer, SplitOptions};
+use testkit::history::History;
+use testkit::seeds;
 
-use crate::kit::{History, Random};
-use crate::run::{chunks, closing, quiet, seeds};
+use crate::run::{chunks, closing, quiet};
 
 fn decode_options() -> DecodeOptions {
     DecodeOptions { lanes: 4, ..DecodeOptions::default() }
@@ -29,7 +30,7 @@ fn start(source: LogSource, random: &mut Random, threads: &std::sync::Arc<Thread
 #[test]
 fn the_front_half_brings_every_transaction_without_a_store() {
     for seed in seeds(10) {
-        let (history, mut random) = (History::generate(seed), Random(seed));
+        let (history, mut random) = (History::generate(seed), Random::new(seed));
         let threads = Threads::new(ThreadAffinity::default());
         let front = start(closing(chunks(history.files(), &mut random)), &mut random, &threads);
         let mut sequencer = Sequencer::new(decode_options(), Catalog::new(0), GtidSet::new(), SequenceNumber::ZERO);
@@ -57,7 +58,7 @@ fn the_front_half_brings_every_transaction_without_a_store() {
 
 #[test]
 fn a_front_half_nobody_takes_from_any_more_ends_its_threads() {
-    let (history, mut random) = (History::generate(1), Random(1));
+    let (history, mut random) = (History::generate(1), Random::new(1));
     let threads = Threads::new(ThreadAffinity::default());
     let front = start(quiet(chunks(history.files(), &mut random)), &mut random, &threads);
     assert!(matches!(front.pieces.recv_timeout(Duration::from_secs(60)), Received::Item(_)));

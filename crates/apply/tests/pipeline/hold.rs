@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apply::LogSource;
-use base::GtidSet;
+use base::{GtidSet, Random};
 use relay_log::TailItem;
+use testkit::history::History;
+use testkit::seeds;
 
-use crate::kit::{History, Random};
-use crate::run::{Setup, check_watermark, chunks, follow, seeds};
+use crate::run::{Setup, check_watermark, chunks, follow};
 
 /// A source that returns nothing until it is told to.
 fn on_word(items: Vec<TailItem>) -> (LogSource, Arc<AtomicBool>) {
@@ -29,7 +30,7 @@ fn on_word(items: Vec<TailItem>) -> (LogSource, Arc<AtomicBool>) {
 fn held_advanced_exactly_released() {
     for seed in seeds(8) {
         let history = History::generate(seed);
-        let mut random = Random(seed + 3);
+        let mut random = Random::new(seed + 3);
         let setup = Setup::random(&mut random);
         let (source, word) = on_word(chunks(history.files(), &mut random));
         let pipeline = setup.start(source);
@@ -74,9 +75,9 @@ fn held_advanced_exactly_released() {
 #[test]
 fn advance_behind_a_failure_ends_early() {
     let mut history = History::generate(4);
-    let events = vec![crate::kit::Event::Query { db: "d".into(), sql: "CALL planted()".into() }];
+    let events = vec![testkit::history::Event::Query { db: "d".into(), sql: "CALL planted()".into() }];
     history.plant(30, events, None);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let setup = Setup::random(&mut random);
     let (source, word) = on_word(chunks(history.files(), &mut random));
     let pipeline = setup.start(source);

@@ -1,16 +1,18 @@
 //! Parallel replay equals serial replay, at the end and at every watermark in between, and the checks notice when it
 //! does not.
 
+use base::Random;
 use binlog::RowsKind;
+use testkit::history::{Event, Flavour, History};
+use testkit::seeds;
 
-use crate::kit::{Event, Flavour, History, Random};
-use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow, seeds};
+use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow};
 
 #[test]
 fn equals_the_serial_model_at_every_watermark() {
     for seed in seeds(30) {
         let history = History::generate(seed);
-        let mut random = Random(seed ^ 0xabcd);
+        let mut random = Random::new(seed ^ 0xabcd);
         for _ in 0..2 {
             let setup = Setup::random(&mut random);
             if let Err(error) = check(&history, &setup, &mut random) {
@@ -32,10 +34,10 @@ fn a_log_read_twice_is_applied_once() {
         let first = count_events(&history.files());
         let last = history.states.last().unwrap().clone();
         for transaction in &once {
-            history.transactions.push(crate::kit::Transaction { duplicate: true, ..transaction.clone() });
+            history.transactions.push(testkit::history::Transaction { duplicate: true, ..transaction.clone() });
             history.states.push(last.clone());
         }
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let setup = Setup::random(&mut random);
         let outcome = check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         let left_out = outcome.ledger.totals().already_executed;
@@ -50,7 +52,7 @@ fn a_log_read_twice_is_applied_once() {
 #[test]
 fn transactions_executed_before_are_left_out() {
     let history = History::generate(3);
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let mut setup = Setup::random(&mut random);
     setup.executed = history.states.last().unwrap().executed.clone();
     let files = history.files();
@@ -71,14 +73,14 @@ fn transactions_executed_before_are_left_out() {
 fn anonymous_transactions() {
     let flavour =
         Flavour { transactions: 60, compressed: true, partial_images: true, ddl: true, duplicates: false, huge: true };
-    let mut history = History::with(Random(5), flavour);
+    let mut history = History::with(Random::new(5), flavour);
     for transaction in &mut history.transactions {
         transaction.gtid = None;
     }
     for state in &mut history.states {
         state.executed = base::GtidSet::new();
     }
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     let setup = Setup::random(&mut random);
     check(&history, &setup, &mut random).unwrap();
 }
@@ -92,7 +94,7 @@ fn plain(seed: u64) -> History {
         duplicates: false,
         huge: false,
     };
-    History::with(Random(seed), flavour)
+    History::with(Random::new(seed), flavour)
 }
 
 /// Finds a transaction with rows of this kind; returns its number and the event's.
@@ -108,7 +110,7 @@ fn find(history: &History, wanted: RowsKind) -> (usize, usize) {
 
 /// Runs a history whose log was tampered with; the check must fail.
 fn must_be_noticed(what: &str, history: &History) {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut setup = Setup::random(&mut random);
     // Otherwise the row checks notice first.
     setup.check = store::CheckImages::Off;
@@ -118,7 +120,7 @@ fn must_be_noticed(what: &str, history: &History) {
 #[test]
 fn planted_faults_are_noticed() {
     let good = || plain(11);
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     check(&good(), &Setup::random(&mut random), &mut random).unwrap();
 
     let mut lost = good();
@@ -154,7 +156,7 @@ fn planted_faults_are_noticed() {
 fn an_event_lost_between_split_and_apply_is_noticed() {
     let history = plain(12);
     let files = history.files();
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let setup = Setup::random(&mut random);
     let (_, _, outcome) = follow(setup.start(closing(chunks(files.clone(), &mut random))), &history.states).unwrap();
     let mut expected = count_events(&files);

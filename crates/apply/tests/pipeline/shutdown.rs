@@ -4,11 +4,13 @@
 use std::time::{Duration, Instant};
 
 use apply::LogSource;
+use base::Random;
 use decode::StopClass;
 use relay_log::RelayError;
+use testkit::history::History;
+use testkit::seeds;
 
-use crate::kit::{History, Random};
-use crate::run::{Setup, check_watermark, chunks, closing, quiet, seeds};
+use crate::run::{Setup, check_watermark, chunks, closing, quiet};
 
 /// The limit promised to the operator.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -17,7 +19,7 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 fn stops_at_a_transaction_boundary_at_any_moment() {
     for seed in seeds(25) {
         let history = History::generate(seed);
-        let mut random = Random(seed + 11);
+        let mut random = Random::new(seed + 11);
         let setup = Setup::random(&mut random);
         let items = chunks(history.files(), &mut random);
         let pipeline = setup.start(if random.one_in(2) { quiet(items) } else { closing(items) });
@@ -49,7 +51,7 @@ fn stops_at_a_transaction_boundary_at_any_moment() {
 #[test]
 fn pause_holds_the_workers_and_resume_goes_on() {
     let history = History::generate(8);
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let setup = Setup::random(&mut random);
     let pipeline = setup.start(quiet(chunks(history.files(), &mut random)));
     pipeline.pause();
@@ -70,7 +72,7 @@ fn pause_holds_the_workers_and_resume_goes_on() {
 fn a_source_that_fails_or_panics_ends_replay() {
     for fails in [false, true] {
         let history = History::generate(6);
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         let setup = Setup::random(&mut random);
         let mut items = chunks(history.files(), &mut random).into_iter();
         let mut left = items.len() / 2;
@@ -101,7 +103,7 @@ fn a_source_that_fails_or_panics_ends_replay() {
 #[test]
 fn replay_that_nobody_holds_ends() {
     let history = History::generate(7);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let pipeline = Setup::random(&mut random).start(quiet(chunks(history.files(), &mut random)));
     let gate = std::sync::Arc::clone(&pipeline.gate);
     drop(pipeline);

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use base::Gtid;
+use base::{Gtid, Random};
 use catalog::Catalog;
 use decode::{
     DecodeOptions, Decoder, MemoryGate, Piece, PieceKind, Sequencer, SharedCatalog, SkipReason, SplitOptions, Splitter,
     Stop,
 };
-
-use crate::kit::{Flavour, History, Random};
-use crate::run::seeds;
+use testkit::history::{Flavour, History};
+use testkit::seeds;
 
 /// A transaction as sequenced, with its slices joined.
 #[derive(Debug, PartialEq, Eq, Clone)]
@@ -110,7 +109,7 @@ fn the_same_transactions_whatever_the_chunks() {
             let expected = written.duplicate.then_some(SkipReason::AlreadyExecuted);
             assert_eq!(seen.skipped, expected, "seed {seed}, transaction {n}");
         }
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let small = SplitOptions { piece_bytes: 1_000, slice_bytes: 600 };
         for most in [1, 3, 50, 1_000, 100_000] {
             let sizes = if random.one_in(2) { small } else { SplitOptions::default() };
@@ -133,7 +132,7 @@ fn a_huge_transaction_travels_in_slices() {
         duplicates: false,
         huge: true,
     };
-    let files = History::with(Random(3), flavour).files();
+    let files = History::with(Random::new(3), flavour).files();
     let sizes = SplitOptions { piece_bytes: 500, slice_bytes: 1_000 };
     let stepped = step(&files, sizes, || 777);
     let whole = step(&files, SplitOptions::default(), || 777);

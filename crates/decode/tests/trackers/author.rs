@@ -5,38 +5,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Gtid, GtidSet, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{
-    ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent, row_flags,
-};
-
-/// splitmix64, the same on every machine.
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-}
+use base::{Random, Uuid};
+use testkit::log::{self, Author, Row, VARCHAR, delete, insert, update, varchar};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Value {
     Null,
     Int(i32),
     Text(String),
+}
+
+impl Value {
+    fn stored(&self) -> log::Stored {
+        match self {
+            Value::Null => log::NULL,
+            Value::Int(n) => log::int(*n),
+            Value::Text(text) => varchar(text),
+        }
+    }
 }
 
 /// Comparison of a column in a key.
@@ -212,6 +198,23 @@ impl Table {
         format!("CREATE TABLE `{}` ({})", self.name, parts.join(", "))
     }
 
+    fn types(&self) -> Vec<log::Type> {
+        self.columns.iter().map(|column| if column.text.is_some() { VARCHAR } else { log::INT }).collect()
+    }
+
+    /// Returns a change as the log has it, with FULL, MINIMAL or NOBLOB images.
+    fn logged(&self, change: &Change, image: usize) -> log::Change {
+        let row = |row: &[Value]| -> Row { row.iter().map(Value::stored).collect() };
+        let change = match change {
+            Change::Insert(new) => insert(self.name, &row(new)),
+            Change::Update(old, new) => update(self.name, &row(old), &row(new)),
+            Change::Delete(old) => delete(self.name, &row(old)),
+        };
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        // No column is a BLOB.
+        if image == 1 { change.minimal(self.keys.first().map_or(&all, |key| &key.columns)) } else { change }
+    }
+
     /// Returns a key's value as its collation compares it; None if it contains NULL.
     fn key_value(&self, unique: &Unique, row: &[Value]) -> Option<Vec<Value>> {
         unique.columns.iter().map(|column| self.compared(*column, &row[*column], unique.prefix)).collect()
@@ -310,7 +313,7 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn generate(seed: u64, transactions: usize) -> History {
         let tables = tables();
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let partial = random.one_in(2);
         let rows = vec![Vec::new(); tables.len()];
         let mut history = History { tables, transactions: Vec::new(), rows, random, partial };
@@ -521,131 +524,39 @@ impl History {
         }
     }
 
-    /// Returns the numbers that a source writes: (last_committed, sequence_number) in their file.
-    pub(crate) fn clock(&self, at: usize) -> (i64, i64) {
-        let first = (0..=at).rev().find(|place| self.transactions[*place].new_file).unwrap_or(0);
-        let parent = self.transactions[at].commit_parent as i64 - first as i64;
-        (parent.max(0), (at - first) as i64 + 1)
-    }
-
     /// Returns the files without their magic numbers. `left_out` selects transactions to omit.
     pub(crate) fn files(&self, blind: Blind, left_out: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
-        let mut files: Vec<BinlogWriter> = Vec::new();
+        let mut author = Author::new(Uuid([7; 16]));
+        for table in &self.tables {
+            author.know(table.name, &table.types());
+        }
+        let mut files = Vec::new();
         for (at, transaction) in self.transactions.iter().enumerate() {
-            if transaction.new_file {
-                let format = FormatDescription::new("8.0.40", ChecksumAlgorithm::Crc32);
-                let mut writer = BinlogWriter::start_file(1, 1_700_000_000, &format);
-                writer.previous_gtids(&GtidSet::new());
-                files.push(writer);
+            author.last = at as u64;
+            if transaction.new_file && at > 0 {
+                files.push(author.end_file().split_off(4));
             }
             if left_out(at) {
                 continue;
             }
-            let writer = files.last_mut().unwrap();
-            let (last_committed, sequence_number) = self.clock(at);
-            let gtid = Gtid { uuid: Uuid([7; 16]), tag: Tag::EMPTY, gno: at as u64 + 1 };
-            let gtid = GtidEvent::new(Some(gtid), last_committed, sequence_number);
-            let statement = matches!(transaction.events.as_slice(), [Event::Statement(_)]);
-            let write = |writer: &mut BinlogWriter| self.write(writer, transaction, blind);
-            if transaction.compressed && !statement {
-                writer.compressed_transaction(&gtid, write).unwrap();
-            } else {
-                writer.transaction(&gtid, write);
+            (author.session, author.compressed) = (transaction.session, transaction.compressed);
+            let parent = transaction.commit_parent as u64;
+            if let [Event::Statement(sql)] = transaction.events.as_slice() {
+                match sql.strip_prefix('\u{0}') {
+                    Some(at) => {
+                        author.sql_after(parent, &self.tables[at.parse::<usize>().unwrap()].sql(&self.tables, blind))
+                    }
+                    None => author.sql_after(parent, sql),
+                };
+                continue;
             }
-        }
-        files.iter_mut().map(|writer| writer.take()[4..].to_vec()).collect()
-    }
-
-    fn write(&self, writer: &mut BinlogWriter, transaction: &Transaction, blind: Blind) {
-        let query = |writer: &mut BinlogWriter, sql: &str| {
-            writer.query(&QueryEvent {
-                thread_id: transaction.session,
-                exec_time: 0,
-                error_code: 0,
-                db: b"d",
-                status: binlog::QueryStatus::default(),
-                sql: sql.as_bytes(),
+            let changes = transaction.events.iter().filter_map(|event| match event {
+                Event::Row(at, change) => Some(self.tables[*at].logged(change, transaction.image)),
+                Event::Statement(_) => None,
             });
-        };
-        if let [Event::Statement(sql)] = transaction.events.as_slice() {
-            match sql.strip_prefix('\u{0}') {
-                Some(at) => query(writer, &self.tables[at.parse::<usize>().unwrap()].sql(&self.tables, blind)),
-                None => query(writer, sql),
-            }
-            return;
+            author.rows_after(parent, &changes.collect::<Vec<_>>());
         }
-        query(writer, "BEGIN");
-        for event in &transaction.events {
-            if let Event::Row(at, change) = event {
-                self.write_row(writer, *at, change, transaction.image);
-            }
-        }
-        writer.xid(1);
+        files.push(author.events());
+        files
     }
-
-    fn write_row(&self, writer: &mut BinlogWriter, at: usize, change: &Change, image: usize) {
-        let table = &self.tables[at];
-        let types: Vec<u8> = table.columns.iter().map(|c| if c.text.is_some() { 15 } else { 3 }).collect();
-        let metadata: Vec<u8> =
-            table.columns.iter().flat_map(|c| if c.text.is_some() { vec![80, 0] } else { vec![] }).collect();
-        let count = table.columns.len();
-        writer.table_map(&TableMapEvent {
-            table_id: 100 + at as u64,
-            flags: 1,
-            db: b"d",
-            table: table.name.as_bytes(),
-            column_types: &types,
-            metadata: &metadata,
-            null_bitmap: &bitmap(&table.columns.iter().map(|c| c.nullable).collect::<Vec<_>>()),
-            optional: &[],
-        });
-        let in_key = |column: usize| table.keys.first().is_none_or(|key| key.columns.contains(&column));
-        let (mut before, mut after) = (vec![true; count], vec![true; count]);
-        if image == 1 {
-            before = (0..count).map(in_key).collect();
-            if let Change::Update(old, new) = change {
-                after = (0..count).map(|column| old[column] != new[column]).collect();
-            }
-        }
-        let (kind, rows) = match change {
-            Change::Insert(row) => (RowsKind::Write, row_image(row, &after)),
-            Change::Update(old, new) => (RowsKind::Update, [row_image(old, &before), row_image(new, &after)].concat()),
-            Change::Delete(row) => (RowsKind::Delete, row_image(row, &before)),
-        };
-        let (before, after) = (bitmap(&before), bitmap(&after));
-        writer.rows(&RowsEvent {
-            kind,
-            table_id: 100 + at as u64,
-            flags: row_flags::STMT_END,
-            partition: None,
-            column_count: count,
-            before_columns: if kind.has_before() { &before } else { &[] },
-            after_columns: if kind.has_after() { &after } else { &[] },
-            rows: &rows,
-        });
-    }
-}
-
-fn bitmap(present: &[bool]) -> Vec<u8> {
-    let mut bits = vec![0u8; present.len().div_ceil(8)];
-    for (column, _) in present.iter().enumerate().filter(|(_, p)| **p) {
-        bits[column / 8] |= 1 << (column % 8);
-    }
-    bits
-}
-
-fn row_image(row: &[Value], present: &[bool]) -> Vec<u8> {
-    let there: Vec<&Value> = row.iter().zip(present).filter(|(_, present)| **present).map(|(value, _)| value).collect();
-    let mut image = bitmap(&there.iter().map(|value| **value == Value::Null).collect::<Vec<_>>());
-    for value in there {
-        match value {
-            Value::Null => {}
-            Value::Int(n) => image.extend(n.to_le_bytes()),
-            Value::Text(text) => {
-                image.push(text.len() as u8);
-                image.extend(text.bytes());
-            }
-        }
-    }
-    image
 }

@@ -6,4 +6,3 @@ mod author;
 mod oracle;
 mod recorded;
 mod rules;
-mod stamps;

@@ -1,9 +1,10 @@
 //! The oracle: checks every pair of transactions by brute force.
 
 use decode::trackers::{DISTANCE_MAX, Rules, Stamp, TrackerKind, TrackerOptions};
+use testkit::seeds;
+use testkit::stamps::stamps;
 
 use crate::author::{Blind, History};
-use crate::stamps::stamps;
 
 const KINDS: [TrackerKind; 5] = [
     TrackerKind::Source,
@@ -12,11 +13,6 @@ const KINDS: [TrackerKind; 5] = [
     TrackerKind::WritesetSession,
     TrackerKind::Database,
 ];
-
-fn seeds(few: u64) -> std::ops::Range<u64> {
-    let times = std::env::var("SLIPSTREAM_SEEDS").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
-    0..few * times
-}
 
 /// Returns the first conflicting pair stamped as independent; `number` maps a stamp to its transaction.
 fn wrong_pair(history: &History, stamps: &[Stamp], number: impl Fn(usize) -> usize) -> Option<String> {

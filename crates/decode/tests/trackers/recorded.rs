@@ -5,14 +5,14 @@
 //! any collation.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base::SequenceNumber;
 use catalog::{Identity, TableId};
 use decode::OpKind;
 use decode::trackers::{Extractor, Facts, Rules, Tracker, TrackerKind, TrackerOptions};
-
-use crate::stamps::pieces_until;
+use testkit::log::recorded_logs;
+use testkit::stamps::pieces;
 
 /// Longest log read at once, in bytes.
 const LOG_BYTES_MAX: u64 = 1 << 30;
@@ -51,7 +51,7 @@ fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
     let mut last_of: HashMap<(TableId, Vec<u8>), u64> = HashMap::new();
     let mut last_keyless: HashMap<TableId, (u64, u64)> = HashMap::new();
     let (mut new_file, mut transactions, mut rows) = (false, 0u64, 0u64);
-    let stopped = pieces_until(files, usize::MAX, |piece, before| {
+    let stopped = pieces(files, |piece, before| {
         let after = piece.catalogs.last().map(|(_, catalog)| catalog);
         let decoded = &piece.decoded;
         let mut facts = Facts::with_claims(decoded, &mut extractor, before, after);
@@ -101,12 +101,8 @@ fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
 
 #[test]
 fn logs_of_every_kind() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/logs");
-    let mut names: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.retain(|name| name.extension().is_some_and(|extension| extension == "binlog"));
-    names.sort();
     let mut all = 0;
-    for path in names {
+    for path in recorded_logs() {
         let Some(bytes) = read(&path) else { continue };
         all += check(&path.file_name().unwrap().to_string_lossy(), &[bytes]).0;
     }
@@ -114,7 +110,7 @@ fn logs_of_every_kind() {
 }
 
 #[test]
-fn recorded_logs() {
+fn named_logs() {
     let Ok(paths) = std::env::var("SLIPSTREAM_TEST_LOGS") else {
         eprintln!("skipped: SLIPSTREAM_TEST_LOGS names no logs");
         return;

@@ -1,202 +1,35 @@
 //! One test for each rule of a replica-side dependency builder (`c01` to `c18`), and for the edge cases of rows in a
 //! tracker (`d18` and so on); the numbers are those of docs/invariants.md.
 
-use base::{Gtid, GtidSet, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{
-    ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent, XaPrepare, XaXid, row_flags,
-};
+use base::Uuid;
+use binlog::{XaPrepare, XaXid, row_flags};
 use decode::trackers::{Rules, TrackerKind, TrackerOptions};
-
-use crate::stamps::stamps;
-
-/// Stored bytes of a value; None for NULL.
-type Stored = Option<Vec<u8>>;
-
-fn int(n: i32) -> Stored {
-    Some(n.to_le_bytes().to_vec())
-}
-
-fn text(s: &str) -> Stored {
-    Some([&[s.len() as u8], s.as_bytes()].concat())
-}
-
-fn double(n: f64) -> Stored {
-    Some(n.to_le_bytes().to_vec())
-}
-
-const NULL: Stored = None;
-/// Type codes with their metadata.
-const INT: (u8, &[u8]) = (3, &[]);
-const TEXT: (u8, &[u8]) = (15, &[80, 0]);
-const DOUBLE: (u8, &[u8]) = (5, &[8]);
-const JSON: (u8, &[u8]) = (245, &[4]);
-
-#[derive(Clone)]
-struct Map {
-    name: &'static str,
-    types: Vec<(u8, &'static [u8])>,
-}
+use testkit::log::{
+    Author, Change, DOUBLE, INT, JSON, NULL, Stored, VARCHAR, delete, double, insert, int, update, varchar,
+};
+use testkit::stamps::stamps;
 
 /// A log written by hand, with the clock of a serial source.
-struct Script {
-    writer: BinlogWriter,
-    number: i64,
-    tables: Vec<Map>,
-    flags: u16,
-}
-
-/// One row change: table, old row, new row; if `present` is set, with these columns only.
-struct Change {
-    table: &'static str,
-    old: Option<Vec<Stored>>,
-    new: Option<Vec<Stored>>,
-    before: Option<Vec<bool>>,
-    after: Option<Vec<bool>>,
-    partial: bool,
-}
-
-fn insert(table: &'static str, row: &[Stored]) -> Change {
-    Change { table, old: None, new: Some(row.to_vec()), before: None, after: None, partial: false }
-}
-
-fn update(table: &'static str, old: &[Stored], new: &[Stored]) -> Change {
-    Change { old: Some(old.to_vec()), ..insert(table, new) }
-}
-
-fn delete(table: &'static str, row: &[Stored]) -> Change {
-    Change { table, old: Some(row.to_vec()), new: None, before: None, after: None, partial: false }
-}
-
-impl Change {
-    /// Reduces the images to binlog_row_image=MINIMAL: the first column of the old row, the changed columns of the
-    /// new one.
-    fn minimal(mut self) -> Change {
-        let count = self.old.as_ref().map_or(0, Vec::len);
-        self.before = Some((0..count).map(|column| column == 0).collect());
-        if let (Some(old), Some(new)) = (&self.old, &self.new) {
-            self.after = Some(old.iter().zip(new).map(|(old, new)| old != new).collect());
-        }
-        self
-    }
-}
-
-fn bits(all: impl Iterator<Item = bool>) -> Vec<u8> {
-    let all: Vec<bool> = all.collect();
-    let mut bits = vec![0u8; all.len().div_ceil(8)];
-    for at in (0..all.len()).filter(|at| all[*at]) {
-        bits[at / 8] |= 1 << (at % 8);
-    }
-    bits
-}
-
-fn image(row: &[Stored], present: &[bool]) -> Vec<u8> {
-    let there = || row.iter().zip(present).filter(|(_, present)| **present).map(|(value, _)| value);
-    let mut image = bits(there().map(Option::is_none));
-    there().flatten().for_each(|value| image.extend(value));
-    image
-}
-
-impl Script {
-    fn new() -> Script {
-        let format = FormatDescription::new("9.7.4", ChecksumAlgorithm::Crc32);
-        let mut writer = BinlogWriter::start_file(1, 1_700_000_000, &format);
-        writer.previous_gtids(&GtidSet::new());
-        let mut script = Script { writer, number: 0, tables: Vec::new(), flags: row_flags::STMT_END };
-        script.sql("CREATE DATABASE d");
-        script
-    }
-
-    fn gtid(&mut self) -> GtidEvent {
-        self.number += 1;
-        let gtid = Gtid { uuid: Uuid([5; 16]), tag: Tag::EMPTY, gno: self.number as u64 };
-        GtidEvent::new(Some(gtid), self.number - 1, self.number)
-    }
-
-    /// Writes a statement; returns its number.
-    fn sql(&mut self, sql: &str) -> u64 {
-        let gtid = self.gtid();
-        self.writer.transaction(&gtid, |w| w.statement(b"d", sql.as_bytes()));
-        self.number as u64
-    }
-
-    fn table(&mut self, name: &'static str, types: &[(u8, &'static [u8])], columns: &str) -> u64 {
-        self.tables.push(Map { name, types: types.to_vec() });
-        self.sql(&format!("CREATE TABLE `{name}` ({columns})"))
-    }
-
-    fn write(&mut self, change: &Change) {
-        write(&mut self.writer, &self.tables, change, self.flags);
-    }
-
-    /// Writes a transaction; returns its number.
-    fn rows(&mut self, changes: &[Change]) -> u64 {
-        let gtid = self.gtid();
-        self.writer.gtid(&gtid);
-        self.writer.statement(b"d", b"BEGIN");
-        changes.iter().for_each(|change| self.write(change));
-        self.writer.xid(1);
-        self.number as u64
-    }
-
-    fn parents(mut self, kind: TrackerKind, rules: Rules) -> Parents {
-        let file = self.writer.take()[4..].to_vec();
-        let options = TrackerOptions { kind, rules, ..TrackerOptions::default() };
-        let (stamps, _) = stamps(&[file], options, |_| {});
-        Parents(stamps.into_iter().map(|stamp| stamp.last_committed).collect())
-    }
-
-    fn own(self) -> Parents {
-        self.parents(TrackerKind::Writeset, Rules::Own)
-    }
-}
-
-fn write(writer: &mut BinlogWriter, tables: &[Map], change: &Change, flags: u16) {
-    let at = tables.iter().position(|map| map.name == change.table).unwrap();
-    let map = &tables[at];
-    let types: Vec<u8> = map.types.iter().map(|(code, _)| *code).collect();
-    let metadata: Vec<u8> = map.types.iter().flat_map(|(_, metadata)| metadata.to_vec()).collect();
-    let all = vec![true; types.len()];
-    let (before, after) = (change.before.as_ref().unwrap_or(&all), change.after.as_ref().unwrap_or(&all));
-    writer.table_map(&TableMapEvent {
-        table_id: 100 + at as u64,
-        flags: 1,
-        db: b"d",
-        table: map.name.as_bytes(),
-        column_types: &types,
-        metadata: &metadata,
-        null_bitmap: &vec![0; types.len().div_ceil(8)],
-        optional: &[],
-    });
-    let kind = match (&change.old, &change.new) {
-        (None, _) => RowsKind::Write,
-        (Some(_), None) => RowsKind::Delete,
-        (Some(_), Some(_)) if change.partial => RowsKind::PartialUpdate,
-        (Some(_), Some(_)) => RowsKind::Update,
-    };
-    let mut rows = change.old.as_ref().map_or_else(Vec::new, |old| image(old, before));
-    if change.partial {
-        // The only JSON column is logged as differences.
-        rows.extend([1, 1]);
-    }
-    rows.extend(change.new.as_ref().map_or_else(Vec::new, |new| image(new, after)));
-    let (before, after) = (bits(before.iter().copied()), bits(after.iter().copied()));
-    writer.rows(&RowsEvent {
-        kind,
-        table_id: 100 + at as u64,
-        flags,
-        partition: None,
-        column_count: types.len(),
-        before_columns: if kind.has_before() { &before } else { &[] },
-        after_columns: if kind.has_after() { &after } else { &[] },
-        rows: &rows,
-    });
+fn new_script() -> Author {
+    let mut script = Author::new(Uuid([5; 16]));
+    script.sql("CREATE DATABASE d");
+    script
 }
 
 /// last_committed of each transaction.
 struct Parents(Vec<u64>);
 
 impl Parents {
+    fn own(script: Author) -> Parents {
+        Parents::of(script, TrackerKind::Writeset, Rules::Own)
+    }
+
+    fn of(script: Author, kind: TrackerKind, rules: Rules) -> Parents {
+        let options = TrackerOptions { kind, rules, ..TrackerOptions::default() };
+        let (stamps, _) = stamps(&[script.events()], options, |_| {});
+        Parents(stamps.into_iter().map(|stamp| stamp.last_committed).collect())
+    }
+
     #[track_caller]
     fn waits(&self, later: u64, earlier: u64) {
         let parent = self.0[later as usize - 1];
@@ -218,7 +51,7 @@ fn user(id: i32, u: i32) -> [Stored; 3] {
 
 #[test]
 fn c01_a_key_is_table_index_and_value_and_an_update_has_two() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     script.table("s", &[INT; 3], USERS);
     let first = script.rows(&[insert("t", &user(1, 2))]);
@@ -227,7 +60,7 @@ fn c01_a_key_is_table_index_and_value_and_an_update_has_two() {
     let moves = script.rows(&[update("t", &user(2, 1), &user(2, 9))]);
     let takes_old = script.rows(&[insert("t", &user(3, 1))]);
     let takes_new = script.rows(&[update("t", &user(2, 9), &user(2, 7)), insert("t", &user(4, 9))]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.is_free_of(other_table, first);
     parents.is_free_of(other_key, first);
     parents.waits(moves, other_key);
@@ -238,13 +71,13 @@ fn c01_a_key_is_table_index_and_value_and_an_update_has_two() {
 
 #[test]
 fn c02_rows_before_and_behind_a_change_of_keys_never_overlap() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     let before = script.rows(&[insert("t", &user(1, 2))]);
     let alter = script.sql("ALTER TABLE t DROP INDEX u, ADD UNIQUE INDEX u (v)");
     let behind = script.rows(&[insert("t", &[int(5), int(2), int(6)])]);
     let same_value = script.rows(&[insert("t", &[int(6), int(2), int(7)])]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(alter, before);
     parents.waits(behind, alter);
     // `u` is a different key now.
@@ -258,13 +91,13 @@ fn names(collation: &str) -> String {
 #[test]
 fn c03_equal_under_the_collation_is_equal() {
     for (collation, pads) in [("utf8mb4_0900_ai_ci", false), ("utf8mb4_general_ci", true)] {
-        let mut script = Script::new();
-        script.table("t", &[INT, TEXT], &names(collation));
-        let first = script.rows(&[delete("t", &[int(1), text("a")])]);
-        let upper = script.rows(&[insert("t", &[int(2), text("A")])]);
-        let padded = script.rows(&[insert("t", &[int(3), text("a ")])]);
-        let other = script.rows(&[insert("t", &[int(4), text("b")])]);
-        let parents = script.own();
+        let mut script = new_script();
+        script.table("t", &[INT, VARCHAR], &names(collation));
+        let first = script.rows(&[delete("t", &[int(1), varchar("a")])]);
+        let upper = script.rows(&[insert("t", &[int(2), varchar("A")])]);
+        let padded = script.rows(&[insert("t", &[int(3), varchar("a ")])]);
+        let other = script.rows(&[insert("t", &[int(4), varchar("b")])]);
+        let parents = Parents::own(script);
         parents.waits(upper, first);
         match pads {
             true => parents.waits(padded, upper),
@@ -273,14 +106,14 @@ fn c03_equal_under_the_collation_is_equal() {
         parents.is_free_of(other, first);
     }
     // No weights are known: freeing a value claims the key exclusively, taking one shares it.
-    let mut script = Script::new();
-    script.table("t", &[INT, TEXT], &names("utf8mb4_hungarian_ci"));
-    let one = script.rows(&[insert("t", &[int(1), text("x")])]);
-    let two = script.rows(&[insert("t", &[int(2), text("y")])]);
-    let freed = script.rows(&[delete("t", &[int(9), text("z")])]);
-    let taken = script.rows(&[insert("t", &[int(3), text("Z")])]);
-    let elsewhere = script.rows(&[update("t", &[int(8), text("w")], &[int(8), text("w")])]);
-    let parents = script.own();
+    let mut script = new_script();
+    script.table("t", &[INT, VARCHAR], &names("utf8mb4_hungarian_ci"));
+    let one = script.rows(&[insert("t", &[int(1), varchar("x")])]);
+    let two = script.rows(&[insert("t", &[int(2), varchar("y")])]);
+    let freed = script.rows(&[delete("t", &[int(9), varchar("z")])]);
+    let taken = script.rows(&[insert("t", &[int(3), varchar("Z")])]);
+    let elsewhere = script.rows(&[update("t", &[int(8), varchar("w")], &[int(8), varchar("w")])]);
+    let parents = Parents::own(script);
     parents.is_free_of(two, one);
     parents.waits(freed, two);
     parents.waits(taken, freed);
@@ -289,38 +122,38 @@ fn c03_equal_under_the_collation_is_equal() {
 
 #[test]
 fn c04_zero_has_no_sign() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT, DOUBLE], "id INT PRIMARY KEY, f DOUBLE UNIQUE");
     let first = script.rows(&[delete("t", &[int(1), double(0.0)])]);
     let negative = script.rows(&[insert("t", &[int(2), double(-0.0)])]);
     let other = script.rows(&[insert("t", &[int(3), double(1.5)])]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(negative, first);
     parents.is_free_of(other, first);
 }
 
 #[test]
 fn c05_null_is_equal_to_nothing_and_still_a_row_of_the_table() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     let first = script.rows(&[insert("t", &[int(1), NULL, int(0)])]);
     let second = script.rows(&[insert("t", &[int(2), NULL, int(0)])]);
     let ddl = script.sql("ALTER TABLE t COMMENT = 'x'");
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.is_free_of(second, first);
     parents.waits(ddl, second);
 }
 
 #[test]
 fn c06_a_prefix_is_of_characters() {
-    let mut script = Script::new();
+    let mut script = new_script();
     let columns = "id INT PRIMARY KEY, name VARCHAR(20) COLLATE utf8mb4_0900_as_cs, UNIQUE (name(2))";
-    script.table("t", &[INT, TEXT], columns);
-    let first = script.rows(&[delete("t", &[int(1), text("éax")])]);
-    let same_prefix = script.rows(&[insert("t", &[int(2), text("éay")])]);
+    script.table("t", &[INT, VARCHAR], columns);
+    let first = script.rows(&[delete("t", &[int(1), varchar("éax")])]);
+    let same_prefix = script.rows(&[insert("t", &[int(2), varchar("éay")])]);
     // The same first two bytes, but a different second character.
-    let other = script.rows(&[insert("t", &[int(3), text("ébx")])]);
-    let parents = script.own();
+    let other = script.rows(&[insert("t", &[int(3), varchar("ébx")])]);
+    let parents = Parents::own(script);
     parents.waits(same_prefix, first);
     parents.is_free_of(other, first);
 }
@@ -329,7 +162,7 @@ fn c06_a_prefix_is_of_characters() {
 #[test]
 fn c07_rows_without_a_key_come_together_and_go_alone() {
     for columns in ["a INT, b INT", "a INT UNIQUE, b INT"] {
-        let mut script = Script::new();
+        let mut script = new_script();
         script.table("t", &[INT; 2], columns);
         script.table("s", &[INT; 3], USERS);
         let first = script.rows(&[insert("t", &[int(1), int(1)])]);
@@ -338,7 +171,7 @@ fn c07_rows_without_a_key_come_together_and_go_alone() {
         let gone = script.rows(&[delete("t", &[int(1), int(1)])]);
         let changed = script.rows(&[update("t", &[int(2), int(2)], &[int(2), int(3)])]);
         let third = script.rows(&[insert("t", &[int(4), int(4)])]);
-        let parents = script.own();
+        let parents = Parents::own(script);
         parents.is_free_of(elsewhere, first);
         parents.is_free_of(second, first);
         parents.waits(gone, second);
@@ -349,20 +182,20 @@ fn c07_rows_without_a_key_come_together_and_go_alone() {
 
 #[test]
 fn c08_values_that_minimal_images_lack() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     // (a) Other columns change: the unique value is irrelevant.
-    let quiet = |id: i32| update("t", &user(id, 5), &[int(id), int(5), int(1)]).minimal();
+    let quiet = |id: i32| update("t", &user(id, 5), &[int(id), int(5), int(1)]).minimal(&[0]);
     let one = script.rows(&[quiet(1)]);
     let two = script.rows(&[quiet(2)]);
     // (b) The log does not show the freed value: nobody may take a value concurrently.
-    let freed = script.rows(&[delete("t", &user(3, 7)).minimal()]);
+    let freed = script.rows(&[delete("t", &user(3, 7)).minimal(&[0])]);
     let quiet_beside = script.rows(&[quiet(4)]);
     let taken = script.rows(&[insert("t", &user(5, 7))]);
     let taken_too = script.rows(&[insert("t", &user(6, 8))]);
-    let moved = script.rows(&[update("t", &user(7, 20), &user(7, 21)).minimal()]);
+    let moved = script.rows(&[update("t", &user(7, 20), &user(7, 21)).minimal(&[0])]);
     let takes_moved = script.rows(&[insert("t", &user(8, 20))]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.is_free_of(two, one);
     parents.is_free_of(quiet_beside, freed);
     parents.waits(taken, freed);
@@ -373,8 +206,8 @@ fn c08_values_that_minimal_images_lack() {
 }
 
 /// Tables `p` and `c`; `pid` of `c` references `p`.
-fn family(action: &str) -> Script {
-    let mut script = Script::new();
+fn family(action: &str) -> Author {
+    let mut script = new_script();
     script.table("p", &[INT; 2], "id INT PRIMARY KEY, v INT");
     let columns = format!("id INT PRIMARY KEY, pid INT, FOREIGN KEY (pid) REFERENCES p (id) {action}");
     script.table("c", &[INT; 2], &columns);
@@ -391,7 +224,7 @@ fn c09_children_share_what_their_parent_changes_alone() {
     let gone = script.rows(&[delete("c", &[int(1), int(1)]), delete("c", &[int(2), int(1)])]);
     let parent_gone = script.rows(&[delete("p", &[int(1), int(5)])]);
     let other_child = script.rows(&[insert("c", &[int(3), NULL])]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(one, parent);
     parents.waits(two, parent);
     parents.is_free_of(two, one);
@@ -405,7 +238,7 @@ fn c09_children_share_what_their_parent_changes_alone() {
     script.rows(&[insert("p", &[int(1), int(0)])]);
     let parent = script.rows(&[insert("p", &[int(2), int(0)])]);
     let child = script.rows(&[insert("c", &[int(1), NULL])]);
-    script.parents(TrackerKind::Writeset, Rules::Stock).waits(child, parent);
+    Parents::of(script, TrackerKind::Writeset, Rules::Stock).waits(child, parent);
 }
 
 #[test]
@@ -415,7 +248,7 @@ fn c09_a_cascade_that_is_not_logged_claims_the_tables_it_reaches() {
         let child = script.rows(&[insert("c", &[int(7), int(3)])]);
         let gone = script.rows(&[delete("p", &[int(1), int(0)])]);
         let other = script.rows(&[insert("c", &[int(8), int(4)])]);
-        let parents = script.own();
+        let parents = Parents::own(script);
         parents.waits(gone, child);
         parents.waits(other, gone);
     }
@@ -429,7 +262,7 @@ fn c10_a_cascade_that_is_logged_claims_its_rows_only() {
     let gone = script.rows(&[delete("c", &[int(1), int(1)]), delete("p", &[int(1), int(0)])]);
     let other = script.rows(&[insert("c", &[int(8), int(4)])]);
     let own_child = script.rows(&[insert("c", &[int(1), int(5)])]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.is_free_of(gone, child);
     parents.is_free_of(other, gone);
     parents.waits(own_child, gone);
@@ -437,7 +270,7 @@ fn c10_a_cascade_that_is_logged_claims_its_rows_only() {
 
 #[test]
 fn c11_generated_columns_are_in_the_image_and_expressions_are_not() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("g", &[INT; 2], "id INT PRIMARY KEY, w INT GENERATED ALWAYS AS (id % 10) VIRTUAL, UNIQUE (w)");
     script.table("x", &[INT; 2], "id INT PRIMARY KEY, v INT, UNIQUE ((v + 1))");
     let first = script.rows(&[delete("g", &[int(1), int(1)])]);
@@ -447,7 +280,7 @@ fn c11_generated_columns_are_in_the_image_and_expressions_are_not() {
     let two = script.rows(&[insert("x", &[int(2), int(2)])]);
     let changed = script.rows(&[update("x", &[int(8), int(8)], &[int(8), int(9)])]);
     let taken = script.rows(&[insert("x", &[int(3), int(8)])]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(same, first);
     parents.is_free_of(other, first);
     parents.is_free_of(two, one);
@@ -466,7 +299,7 @@ fn c13_ddl_claims_what_it_names_and_its_neighbours() {
     let behind = script.rows(&[insert("c", &[int(2), NULL])]);
     let of_parent = script.rows(&[insert("p", &[int(9), int(9)])]);
     let rename = script.sql("RENAME TABLE t TO t2");
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(index, of_c);
     parents.is_free_of(beside, index);
     parents.waits(behind, index);
@@ -475,29 +308,29 @@ fn c13_ddl_claims_what_it_names_and_its_neighbours() {
     parents.is_free_of(rename, of_parent);
     parents.is_free_of(beside, of_t);
     // MySQL's rules block everything after it.
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     let ddl = script.table("s", &[INT; 3], USERS);
     let beside = script.rows(&[insert("t", &user(1, 1))]);
-    script.parents(TrackerKind::Writeset, Rules::Stock).waits(beside, ddl);
+    Parents::of(script, TrackerKind::Writeset, Rules::Stock).waits(beside, ddl);
 }
 
 #[test]
 fn c14_a_prepared_transaction_claims_its_rows_where_it_is_committed() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     let before = script.rows(&[insert("t", &user(1, 1))]);
-    let gtid = script.gtid();
-    script.writer.gtid(&gtid);
-    script.writer.statement(b"d", b"XA START X'61',X'',1");
-    script.write(&update("t", &user(1, 1), &user(1, 2)));
-    script.writer.statement(b"d", b"XA END X'61',X'',1");
-    script.writer.xa_prepare(&XaPrepare { one_phase: false, xid: XaXid::new(1, b"a", b"").unwrap() });
+    script.transaction(|events| {
+        events.sql("XA START X'61',X'',1");
+        events.change(&update("t", &user(1, 1), &user(1, 2)));
+        events.sql("XA END X'61',X'',1");
+        events.writer.xa_prepare(&XaPrepare { one_phase: false, xid: XaXid::new(1, b"a", b"").unwrap() });
+    });
     let between = script.rows(&[insert("t", &user(5, 5))]);
     let commit = script.sql("XA COMMIT X'61',X'',1");
     let behind = script.rows(&[update("t", &user(1, 2), &user(1, 3))]);
     let beside = script.rows(&[insert("t", &user(6, 6))]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.is_free_of(between, before);
     parents.waits(commit, before);
     parents.is_free_of(commit, between);
@@ -508,12 +341,12 @@ fn c14_a_prepared_transaction_claims_its_rows_where_it_is_committed() {
 #[test]
 fn c15_a_statement_of_unknown_effect_is_between_all_others() {
     for rules in [Rules::Own, Rules::Stock] {
-        let mut script = Script::new();
+        let mut script = new_script();
         script.table("t", &[INT; 3], USERS);
         let before = script.rows(&[insert("t", &user(1, 1))]);
         let statement = script.sql("CREATE USER u");
         let behind = script.rows(&[insert("t", &user(2, 2))]);
-        let parents = script.parents(TrackerKind::Writeset, rules);
+        let parents = Parents::of(script, TrackerKind::Writeset, rules);
         parents.waits(statement, before);
         parents.waits(behind, statement);
     }
@@ -521,18 +354,18 @@ fn c15_a_statement_of_unknown_effect_is_between_all_others() {
 
 #[test]
 fn c16_a_partial_update_of_json_is_a_claim_of_its_row() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT, JSON], "id INT PRIMARY KEY, doc JSON");
     let document: Stored = Some([&4u32.to_le_bytes()[..], &[0, 1, 2, 3]].concat());
     let changed: Stored = Some([&3u32.to_le_bytes()[..], &[2, 1, 36]].concat());
     let change = |id| {
         let full = update("t", &[int(id), document.clone()], &[int(id), changed.clone()]);
-        Change { partial: true, ..full.minimal() }
+        Change { partial: true, ..full.minimal(&[0]) }
     };
     let one = script.rows(&[change(1)]);
     let other = script.rows(&[change(2)]);
     let again = script.rows(&[change(1)]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.is_free_of(other, one);
     parents.waits(again, one);
     parents.is_free_of(again, other);
@@ -542,30 +375,30 @@ fn c16_a_partial_update_of_json_is_a_claim_of_its_row() {
 #[test]
 fn c17_the_source_s_clock_is_obeyed_on_demand() {
     let log = || {
-        let mut script = Script::new();
+        let mut script = new_script();
         script.table("t", &[INT; 3], USERS);
         let one = script.rows(&[insert("t", &user(1, 1))]);
         let two = script.rows(&[insert("t", &user(2, 2))]);
         (script, one, two)
     };
     let (script, one, two) = log();
-    script.own().is_free_of(two, one);
+    Parents::own(script).is_free_of(two, one);
     for (kind, rules) in [
         (TrackerKind::Source, Rules::Own),
         (TrackerKind::CommitOrder, Rules::Own),
         (TrackerKind::CommitOrder, Rules::Stock),
     ] {
         let (script, one, two) = log();
-        script.parents(kind, rules).waits(two, one);
+        Parents::of(script, kind, rules).waits(two, one);
     }
     // Writesets can only lower the source's parent.
     let (script, one, two) = log();
-    script.parents(TrackerKind::Writeset, Rules::Stock).is_free_of(two, one);
+    Parents::of(script, TrackerKind::Writeset, Rules::Stock).is_free_of(two, one);
 }
 
 #[test]
 fn d18_keys_swapped_in_one_transaction_and_a_key_deleted_and_inserted_in_two() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     let two = script.rows(&[insert("t", &user(2, 20))]);
     let elsewhere = script.rows(&[insert("t", &user(7, 70))]);
@@ -577,7 +410,7 @@ fn d18_keys_swapped_in_one_transaction_and_a_key_deleted_and_inserted_in_two() {
     let third = script.rows(&[insert("t", &user(3, 30))]);
     let gone = script.rows(&[delete("t", &user(7, 70))]);
     let again = script.rows(&[insert("t", &user(7, 71))]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(swap, two);
     parents.is_free_of(swap, elsewhere);
     parents.waits(third, swap);
@@ -598,7 +431,7 @@ fn d19_a_cascade_over_three_tables_and_into_itself() {
     let other = script.rows(&[insert("g", &[int(2), NULL])]);
     let leaf = script.rows(&[insert("s", &[int(2), int(1)])]);
     let root_gone = script.rows(&[delete("s", &[int(9), NULL])]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(gone, grandchild);
     parents.waits(other, gone);
     parents.is_free_of(leaf, gone);
@@ -607,14 +440,14 @@ fn d19_a_cascade_over_three_tables_and_into_itself() {
 
 #[test]
 fn d20_truncate_is_between_the_rows_of_its_table() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     script.table("s", &[INT; 3], USERS);
     let before = script.rows(&[insert("t", &user(1, 1))]);
     let truncate = script.sql("TRUNCATE TABLE t");
     let beside = script.rows(&[insert("s", &user(1, 1))]);
     let again = script.rows(&[insert("t", &user(2, 2))]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.waits(truncate, before);
     parents.is_free_of(beside, truncate);
     parents.waits(again, truncate);
@@ -622,20 +455,19 @@ fn d20_truncate_is_between_the_rows_of_its_table() {
 
 #[test]
 fn d23_create_select_claims_its_table_and_rows() {
-    let mut script = Script::new();
+    let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     let beside = script.rows(&[insert("t", &user(1, 1))]);
-    let gtid = script.gtid();
-    script.tables.push(Map { name: "n", types: vec![INT; 3] });
-    script.writer.gtid(&gtid);
-    script.writer.statement(b"d", b"BEGIN");
-    script.writer.statement(b"d", format!("CREATE TABLE n ({USERS}) START TRANSACTION").as_bytes());
-    script.write(&insert("n", &user(1, 1)));
-    script.writer.xid(1);
-    let create = script.number as u64;
+    script.know("n", &[INT; 3]);
+    let create = script.transaction(|events| {
+        events.sql("BEGIN");
+        events.sql(&format!("CREATE TABLE n ({USERS}) START TRANSACTION"));
+        events.change(&insert("n", &user(1, 1)));
+        events.writer.xid(1);
+    });
     let behind = script.rows(&[insert("n", &user(2, 2))]);
     let other = script.rows(&[insert("t", &user(2, 2))]);
-    let parents = script.own();
+    let parents = Parents::own(script);
     parents.is_free_of(create, beside);
     parents.waits(behind, create);
     parents.is_free_of(other, create);

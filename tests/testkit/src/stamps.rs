@@ -1,4 +1,6 @@
-//! Runs a log through split, decode, sequence and a tracker, and returns the stamp of each transaction.
+//! Which transaction each one of a log must wait for, according to a tracker.
+//!
+//! In: files of a log. Out: pieces as sequenced, or a tracker's stamps. Never here: threads, a store.
 
 use std::sync::Arc;
 
@@ -10,24 +12,15 @@ use decode::{
     Stop,
 };
 
-/// Calls `each` with every sequenced piece and the catalog before it.
-pub(crate) fn pieces(files: &[Vec<u8>], slice_bytes: usize, each: impl FnMut(&SequencedPiece, &Catalog)) {
-    let stopped = pieces_until(files, slice_bytes, each);
-    assert!(stopped.is_none(), "{stopped:?}");
-}
-
-/// Like [`pieces`]; returns why the log could not be read to its end, if so.
-pub(crate) fn pieces_until(
-    files: &[Vec<u8>],
-    slice_bytes: usize,
-    mut each: impl FnMut(&SequencedPiece, &Catalog),
-) -> Option<Stop> {
+/// Calls `each` with every sequenced piece, a transaction in each, and the catalog before it. Returns why the log could
+/// not be read to its end, if so.
+pub fn pieces(files: &[Vec<u8>], mut each: impl FnMut(&SequencedPiece, &Catalog)) -> Option<Stop> {
     let options = DecodeOptions { lanes: 1, ..DecodeOptions::default() };
     let catalog = Catalog::new(0);
     let shared = SharedCatalog::new(catalog.clone());
     let mut decoder = Decoder::new(options.clone());
     let mut sequencer = Sequencer::new(options, catalog, GtidSet::new(), SequenceNumber::ZERO);
-    let sizes = SplitOptions { piece_bytes: 1, slice_bytes };
+    let sizes = SplitOptions { piece_bytes: 1, slice_bytes: usize::MAX };
     let mut splitter = Splitter::with_options(MemoryGate::new(1 << 30), sizes);
     for (number, bytes) in files.iter().enumerate() {
         let mut split = Vec::new();
@@ -59,7 +52,7 @@ pub(crate) fn pieces_until(
 }
 
 /// Returns the stamps of all transactions; `tamper` may change the tracker's input.
-pub(crate) fn stamps(
+pub fn stamps(
     files: &[Vec<u8>],
     options: TrackerOptions,
     mut tamper: impl FnMut(&mut Facts),
@@ -68,7 +61,7 @@ pub(crate) fn stamps(
     let mut extractor = Extractor::default();
     let mut stamps: Vec<Stamp> = Vec::new();
     let mut new_file = false;
-    pieces(files, usize::MAX, |piece, before| {
+    let stopped = pieces(files, |piece, before| {
         let after = piece.catalogs.last().map(|(_, catalog)| catalog);
         let mut facts = Facts::with_claims(&piece.decoded, &mut extractor, before, after);
         new_file |= facts.new_file;
@@ -82,5 +75,6 @@ pub(crate) fn stamps(
         assert!(stamp.last_committed < stamp.sequence_number, "{stamp:?}");
         stamps.push(stamp);
     });
+    assert!(stopped.is_none(), "{stopped:?}");
     (stamps, tracker.counts())
 }

@@ -2,13 +2,15 @@
 
 use apply::Pipeline;
 use apply::transactions::{CommitOrder, HandOff, TransactionCounts, TransactionOptions, WaitAt};
+use base::Random;
 use decode::trackers::{Rules, TrackerKind, TrackerOptions};
+use testkit::history::{Flavour, History};
+use testkit::seeds;
+use testkit::stamps::stamps;
 
-use crate::kit::{Flavour, History, Random};
-use crate::run::{Setup, check_with, chunks, closing, follow, seeds};
-use crate::stamps::stamps;
+use crate::run::{Setup, check_with, chunks, closing, follow};
 
-pub const KINDS: [TrackerKind; 5] = [
+pub(crate) const KINDS: [TrackerKind; 5] = [
     TrackerKind::Source,
     TrackerKind::CommitOrder,
     TrackerKind::Writeset,
@@ -33,7 +35,7 @@ fn mode(random: &mut Random, kind: TrackerKind) -> TransactionOptions {
 }
 
 /// Stamps the log like a source with writesets, so that its own numbers allow transactions to run concurrently.
-pub fn stamp(history: &mut History) {
+fn stamp(history: &mut History) {
     let files: Vec<Vec<u8>> = history.files().into_iter().map(|(_, bytes)| bytes).collect();
     let options = TrackerOptions { kind: TrackerKind::Writeset, ..TrackerOptions::default() };
     let (stamps, _) = stamps(&files, options, |_| {});
@@ -55,7 +57,7 @@ fn every_mode_equals_the_serial_model_at_every_watermark() {
     for seed in seeds(14) {
         let mut history = History::generate(seed);
         stamp(&mut history);
-        let mut random = Random(seed ^ 0x5eed);
+        let mut random = Random::new(seed ^ 0x5eed);
         for kind in KINDS {
             let (setup, mode) = (setup(&mut random), mode(&mut random, kind));
             let start = |source| Pipeline::start_transactions(source, setup.options(), mode, setup.sizes.slice_bytes);
@@ -78,9 +80,9 @@ fn hot_rows_and_keyless_tables() {
             duplicates: false,
             huge: seed % 3 == 0,
         };
-        let mut history = History::with(Random(seed + 900), flavour);
+        let mut history = History::with(Random::new(seed + 900), flavour);
         stamp(&mut history);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for kind in KINDS {
             let (mut setup, mode) = (setup(&mut random), mode(&mut random, kind));
             setup.workers = 8 + random.below(9);
@@ -93,7 +95,7 @@ fn hot_rows_and_keyless_tables() {
 }
 
 fn counts(history: &History, workers: usize, mode: TransactionOptions) -> TransactionCounts {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let mut setup = Setup::random(&mut random);
     (setup.workers, setup.decoders, setup.memory_bytes) = (workers, 2, 64 << 20);
     let source = closing(chunks(history.files(), &mut random));
@@ -116,7 +118,7 @@ fn transactions_of_one_row_without_a_key_are_kept_in_order_whatever_the_source_s
         duplicates: false,
         huge: false,
     };
-    let mut history = History::with(Random(77), flavour);
+    let mut history = History::with(Random::new(77), flavour);
     stamp(&mut history);
     for at in 12..history.transactions.len() {
         // As if all transactions that change nothing else had overlapped at the source.
@@ -135,7 +137,7 @@ fn transactions_of_one_row_without_a_key_are_kept_in_order_whatever_the_source_s
 fn is_keyless_only(history: &History, at: usize) -> bool {
     let mut any = false;
     let all = history.transactions[at].events.iter().all(|event| match event {
-        crate::kit::Event::Map { shape, .. } => {
+        testkit::history::Event::Map { shape, .. } => {
             any = true;
             shape.key.is_empty()
         }
@@ -158,12 +160,12 @@ fn planted_a_log_that_calls_everything_independent_is_noticed() {
             duplicates: false,
             huge: false,
         };
-        let mut history = History::with(Random(seed + 40), flavour);
+        let mut history = History::with(Random::new(seed + 40), flavour);
         stamp(&mut history);
         for transaction in &mut history.transactions[12..] {
             transaction.clock.0 = transaction.clock.0.min(12);
         }
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut setup = setup(&mut random);
         (setup.workers, setup.decoders) = (8, 2);
         let tracker = TrackerOptions { kind: TrackerKind::CommitOrder, ..TrackerOptions::default() };

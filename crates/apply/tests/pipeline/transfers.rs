@@ -8,17 +8,13 @@ use std::time::{Duration, Instant};
 
 use apply::Pipeline;
 use apply::transactions::{CommitOrder, HandOff, TransactionOptions, WaitAt};
-use base::{Gtid, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{
-    ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent, row_flags,
-};
+use base::{Random, Uuid};
 use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 use store::{Snapshot, Store};
+use testkit::log::{Author, INT, Row, inserts, int, update};
 
-use crate::equivalence::KINDS;
-use crate::kit::Random;
 use crate::run::{Setup, chunks, closing};
+use crate::transactions::KINDS;
 
 const ACCOUNTS: usize = 60;
 const SESSIONS: usize = 6;
@@ -30,108 +26,43 @@ struct Bank {
     transactions: usize,
 }
 
-fn pair(id: usize, value: i32) -> Vec<u8> {
-    [&[0xfc][..], &(id as i32).to_le_bytes(), &value.to_le_bytes()].concat()
-}
-
-fn rows(writer: &mut BinlogWriter, table: &str, kind: RowsKind, rows: &[u8]) {
-    let id = if table == "accounts" { 90 } else { 91 };
-    writer.table_map(&TableMapEvent {
-        table_id: id,
-        flags: 1,
-        db: b"d",
-        table: table.as_bytes(),
-        column_types: &[3, 3],
-        metadata: &[],
-        null_bitmap: &[2],
-        optional: &[],
-    });
-    writer.rows(&RowsEvent {
-        kind,
-        table_id: id,
-        flags: row_flags::STMT_END,
-        partition: None,
-        column_count: 2,
-        before_columns: if kind == RowsKind::Write { &[] } else { &[3] },
-        after_columns: &[3],
-        rows,
-    });
-}
-
-fn query(writer: &mut BinlogWriter, session: usize, sql: &str) {
-    writer.query(&QueryEvent {
-        thread_id: session as u32 + 1,
-        exec_time: 0,
-        error_code: 0,
-        db: b"d",
-        status: binlog::QueryStatus::default(),
-        sql: sql.as_bytes(),
-    });
+fn row(id: usize, value: i32) -> Row {
+    vec![int(id as i32), int(value)]
 }
 
 fn bank(transfers: usize, seed: u64) -> Bank {
-    let mut random = Random(seed);
-    let format = FormatDescription::new("9.7.4", ChecksumAlgorithm::Crc32);
-    let mut writer = BinlogWriter::start_file(1, 1_700_000_000, &format);
-    let mut number = 0;
-    let mut begin = |parent: i64| {
-        number += 1;
-        let gtid = Gtid { uuid: Uuid([9; 16]), tag: Tag::EMPTY, gno: number as u64 };
-        GtidEvent::new(Some(gtid), parent, number)
-    };
-    for (at, sql) in [
-        "CREATE DATABASE d",
-        "CREATE TABLE accounts (id INT PRIMARY KEY, v INT)",
-        "CREATE TABLE sessions (id INT PRIMARY KEY, v INT)",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let gtid = begin(at as i64);
-        writer.transaction(&gtid, |w| query(w, 0, sql));
-    }
-    let gtid = begin(3);
-    writer.transaction(&gtid, |w| {
-        query(w, 0, "BEGIN");
-        let all: Vec<u8> = (0..ACCOUNTS).flat_map(|id| pair(id, START)).collect();
-        rows(w, "accounts", RowsKind::Write, &all);
-        let all: Vec<u8> = (0..SESSIONS).flat_map(|id| pair(id, 0)).collect();
-        rows(w, "sessions", RowsKind::Write, &all);
-        w.xid(1);
-    });
+    let mut random = Random::new(seed);
+    let mut author = Author::new(Uuid([9; 16]));
+    author.sql("CREATE DATABASE d");
+    author.table("accounts", &[INT; 2], "id INT PRIMARY KEY, v INT");
+    author.table("sessions", &[INT; 2], "id INT PRIMARY KEY, v INT");
+    let rows = |table, count, value| inserts(table, (0..count).map(|id| row(id, value)));
+    author.rows(&[rows("accounts", ACCOUNTS, START), rows("sessions", SESSIONS, 0)]);
     let (mut balance, mut counted) = (vec![START; ACCOUNTS], vec![0; SESSIONS]);
     // The last transaction that touched each row, as known to a source with writesets.
-    let (mut of_account, mut of_session) = (vec![4i64; ACCOUNTS], vec![4i64; SESSIONS]);
-    for transfer in 0..transfers {
+    let (mut of_account, mut of_session) = (vec![author.last; ACCOUNTS], vec![author.last; SESSIONS]);
+    for _ in 0..transfers {
         let session = random.below(SESSIONS);
         // One account is hot.
         let from = if random.one_in(5) { 0 } else { random.below(ACCOUNTS) };
         let to = (from + 1 + random.below(ACCOUNTS - 1)) % ACCOUNTS;
-        let amount = random.below(50) as i32;
-        let parent = of_account[from].max(of_account[to]).max(of_session[session]);
-        let gtid = begin(parent);
-        (of_account[from], of_account[to], of_session[session]) =
-            (transfer as i64 + 5, transfer as i64 + 5, transfer as i64 + 5);
-        let moved = [
-            pair(from, balance[from]),
-            pair(from, balance[from] - amount),
-            pair(to, balance[to]),
-            pair(to, balance[to] + amount),
+        let amount = random.below(50);
+        let add = |table, id: usize, value: &mut i32, amount: i32| {
+            *value += amount;
+            update(table, &row(id, *value - amount), &row(id, *value))
+        };
+        let changes = [
+            add("accounts", from, &mut balance[from], -amount),
+            add("sessions", session, &mut counted[session], 1),
+            add("accounts", to, &mut balance[to], amount),
         ];
-        let count = [pair(session, counted[session]), pair(session, counted[session] + 1)].concat();
-        writer.transaction(&gtid, |w| {
-            query(w, session, "BEGIN");
-            rows(w, "accounts", RowsKind::Update, &moved[..2].concat());
-            rows(w, "sessions", RowsKind::Update, &count);
-            rows(w, "accounts", RowsKind::Update, &moved[2..].concat());
-            w.xid(1);
-        });
-        balance[from] -= amount;
-        balance[to] += amount;
-        counted[session] += 1;
+        author.session = session as u32 + 1;
+        let parent = of_account[from].max(of_account[to]).max(of_session[session]);
+        let number = author.rows_after(parent, &changes);
+        (of_account[from], of_account[to], of_session[session]) = (number, number, number);
     }
-    let files = vec![("relay-bin.000001".to_owned(), writer.take()[4..].to_vec())];
-    Bank { files, transactions: transfers + 4 }
+    let transactions = author.last as usize;
+    Bank { files: vec![("relay-bin.000001".to_owned(), author.events())], transactions }
 }
 
 fn values(store: &Arc<Store>, snapshot: &Snapshot, table: &str) -> Vec<i64> {
@@ -181,7 +112,7 @@ fn read(store: &Arc<Store>, stop: &AtomicBool, looks: &AtomicU64) -> Result<(), 
 }
 
 fn run(bank: &Bank, setup: &Setup, start: impl FnOnce(apply::LogSource) -> Pipeline) -> Result<u64, String> {
-    let source = closing(chunks(bank.files.clone(), &mut Random(setup.workers as u64)));
+    let source = closing(chunks(bank.files.clone(), &mut Random::new(setup.workers as u64)));
     let pipeline = start(source);
     let store = Arc::clone(&pipeline.store);
     let (stop, looks) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -213,7 +144,7 @@ fn no_reader_sees_a_torn_or_backward_state() {
     let mut looks = 0;
     for (round, kind) in KINDS.into_iter().enumerate() {
         for commit_order in [CommitOrder::Preserved, CommitOrder::Free] {
-            let mut random = Random(round as u64);
+            let mut random = Random::new(round as u64);
             let mut setup = Setup::random(&mut random);
             (setup.workers, setup.decoders, setup.memory_bytes) = ([1, 2, 5, 8, 16][round], round % 3, 1 << 20);
             let mode = TransactionOptions {
@@ -230,7 +161,7 @@ fn no_reader_sees_a_torn_or_backward_state() {
             let start = |source| Pipeline::start_transactions(source, setup.options(), mode, 16 << 20);
             looks += run(&bank, &setup, start).unwrap_or_else(|e| panic!("{} workers, {mode:?}: {e}", setup.workers));
         }
-        let mut setup = Setup::random(&mut Random(round as u64 + 50));
+        let mut setup = Setup::random(&mut Random::new(round as u64 + 50));
         setup.memory_bytes = 1 << 20;
         looks += run(&bank, &setup, |source| setup.start(source)).unwrap_or_else(|e| panic!("rows: {e}"));
     }
@@ -246,7 +177,7 @@ fn planted_transfers_called_independent_are_noticed() {
         for (_, bytes) in &mut bank.files {
             forget_parents(bytes);
         }
-        let mut setup = Setup::random(&mut Random(seed));
+        let mut setup = Setup::random(&mut Random::new(seed));
         (setup.workers, setup.decoders, setup.memory_bytes) = (8, 2, 1 << 20);
         setup.check = store::CheckImages::Off;
         let tracker = TrackerOptions { kind: TrackerKind::CommitOrder, ..TrackerOptions::default() };

@@ -1,6 +1,6 @@
-//! Checkers: whatever is visible is a prefix of the source's history.
+//! The check that whatever is visible is a prefix of the source's history.
 //!
-//! In: a store, the serial model. Out: whether a snapshot shows exactly the model's state at its watermark. Never here:
+//! In: a store, a history's states. Out: whether a snapshot shows exactly the model's state at its watermark. Never here:
 //! an answer from a store that cannot be read.
 
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use store::{Snapshot, Store, StoreError};
 
-use crate::kit::{State, row_digest};
+use crate::history::{State, row_digest};
 
 /// Result of reading the store.
 pub enum Seen {
@@ -19,7 +19,10 @@ pub enum Seen {
 }
 
 /// Digest of the rows, and the tables, that a snapshot sees.
-fn digest(store: &Arc<Store>, snapshot: &Snapshot) -> Result<(u64, Vec<String>), StoreError> {
+///
+/// # Errors
+/// The store cannot be read.
+pub fn digest(store: &Arc<Store>, snapshot: &Snapshot) -> Result<(u64, Vec<String>), StoreError> {
     let (mut digest, mut tables) = (0u64, Vec::new());
     for def in snapshot.catalog().tables() {
         let name = format!("{}.{}", def.db, def.name);
@@ -38,11 +41,11 @@ fn digest(store: &Arc<Store>, snapshot: &Snapshot) -> Result<(u64, Vec<String>),
     Ok((digest, tables))
 }
 
-/// Compares a snapshot with the model.
+/// Compares a snapshot with the state at its watermark.
 ///
 /// # Errors
 /// The difference.
-pub fn snapshot(store: &Arc<Store>, snapshot: &Snapshot, states: &[State]) -> Result<Seen, String> {
+pub fn compare(store: &Arc<Store>, snapshot: &Snapshot, states: &[State]) -> Result<Seen, String> {
     let at = snapshot.sequence() as usize;
     let Some(state) = states.get(at) else { return Err(format!("watermark {at} of {}", states.len() - 1)) };
     if *snapshot.executed() != state.executed {
