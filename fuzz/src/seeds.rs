@@ -5,7 +5,6 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
-use base::{Gtid, Tag};
 use binlog::reader::{BinlogFile, MAGIC};
 use binlog::writer::BinlogWriter;
 use binlog::{
@@ -13,11 +12,9 @@ use binlog::{
     TransactionPayload, event_type,
 };
 use catalog::{Catalog, StatementContext, TableDef};
+use testkit::log;
 
 use crate::{chunk, join};
-
-#[path = "../../crates/binlog/tests/common/mod.rs"]
-mod logs_of_tests;
 
 /// Writes the seeds of one target if the runner asks for them.
 pub fn write(seeds: impl FnOnce() -> Vec<Vec<u8>>) {
@@ -36,10 +33,9 @@ pub fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
 
 /// Whole files.
 pub fn logs() -> Vec<Vec<u8>> {
-    let own = [ChecksumAlgorithm::None, ChecksumAlgorithm::Crc32].map(logs_of_tests::sample_log);
-    let names = logs_of_tests::recorded_names().into_iter();
-    let recorded = names.filter_map(|name| fs::read(logs_of_tests::recorded(&name)).ok());
-    let old = logs_of_tests::old_logs().into_iter().map(|(_, log, _)| log);
+    let own = [ChecksumAlgorithm::None, ChecksumAlgorithm::Crc32].map(log::sample_log);
+    let recorded = log::recorded_logs().into_iter().filter_map(|file| fs::read(file).ok());
+    let old = log::old_logs().into_iter().map(|(_, log, _)| log);
     own.into_iter().chain(recorded).chain(old).chain([shop_log()]).collect()
 }
 
@@ -133,8 +129,7 @@ pub fn shop_log() -> Vec<u8> {
     let mut gno = 0;
     let mut next = |tag: &[u8]| {
         gno += 1;
-        let tag = Tag::new(tag).unwrap_or(Tag::EMPTY);
-        GtidEvent::new(Some(Gtid { uuid: logs_of_tests::UUID, tag, gno }), gno as i64 - 1, gno as i64)
+        GtidEvent::new(log::gtid(tag, gno), gno as i64 - 1, gno as i64)
     };
     for table in catalog.tables() {
         log.transaction(&next(b""), |w| changes(w, table, &[0xff]));

@@ -1,11 +1,10 @@
 //! Bytes from outside: cut anywhere, flipped anywhere, or random. Errors, never a panic, never a wrong place.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use binlog::reader::{BinlogFile, MAGIC};
 use binlog::{BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, ParsedEvent, TransactionPayload};
 use proptest::prelude::*;
+use testkit::log;
 
 /// Reads as far as it goes; everything that parses is looked into.
 fn devour(bytes: &[u8]) -> Result<usize, BinlogError> {
@@ -55,7 +54,7 @@ fn unpack(payload: &TransactionPayload<'_>) {
 
 #[test]
 fn every_cut_of_a_log_is_seen() {
-    let log = common::sample_log(ChecksumAlgorithm::Crc32);
+    let log = log::sample_log(ChecksumAlgorithm::Crc32);
     let mut ends = vec![];
     let mut file = BinlogFile::new("whole", &log[..]).unwrap();
     while let Some(event) = file.next_event().unwrap() {
@@ -77,7 +76,7 @@ fn every_cut_of_a_log_is_seen() {
 
 #[test]
 fn every_flipped_byte_is_seen() {
-    let log = common::sample_log(ChecksumAlgorithm::Crc32);
+    let log = log::sample_log(ChecksumAlgorithm::Crc32);
     for at in 0..log.len() {
         let mut flipped = log.clone();
         flipped[at] ^= 0x10;
@@ -106,7 +105,7 @@ fn a_log_that_grows_is_read_on() {
             Ok(take)
         }
     }
-    let log = common::sample_log(ChecksumAlgorithm::Crc32);
+    let log = log::sample_log(ChecksumAlgorithm::Crc32);
     let (head, rest) = log.split_at(200);
     let input = std::io::Read::chain(head, Growing(std::cell::Cell::new(rest), 0));
     let mut file = BinlogFile::new("growing", input).unwrap();
@@ -130,7 +129,7 @@ fn files_that_are_no_logs() {
     let error = BinlogFile::open("/nonexistent/binlog.000001").unwrap_err();
     assert_eq!(error.class(), binlog::ErrorClass::Io);
     // A header that claims a gigabyte reserves nothing of it.
-    let mut log = common::sample_log(ChecksumAlgorithm::Crc32);
+    let mut log = log::sample_log(ChecksumAlgorithm::Crc32);
     let header = EventHeader { event_type: 2, event_len: 1 << 30, ..EventHeader::default() };
     log.extend(header.encode());
     let mut file = BinlogFile::new("huge", &log[..]).unwrap();
@@ -149,8 +148,8 @@ fn files_that_are_no_logs() {
 
 #[test]
 fn recorded_logs_cut_and_flipped() {
-    let recorded = common::recorded_names().into_iter().map(|name| std::fs::read(common::recorded(&name)).unwrap());
-    for log in recorded.chain(common::old_logs().into_iter().map(|(_, log, _)| log)) {
+    let recorded = log::recorded_logs().into_iter().map(|log| std::fs::read(log).unwrap());
+    for log in recorded.chain(log::old_logs().into_iter().map(|(_, log, _)| log)) {
         let log = &log[..log.len().min(4000)];
         for at in (0..log.len()).step_by(3) {
             let _ = devour(&log[..at]);
@@ -172,7 +171,7 @@ proptest! {
 
     #[test]
     fn mutated_logs(changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8), cut: usize) {
-        let mut log = common::sample_log(ChecksumAlgorithm::None);
+        let mut log = log::sample_log(ChecksumAlgorithm::None);
         for (at, value) in changes {
             // Behind the format description, whose checksum would end the walk at once.
             let at = 130 + at % (log.len() - 130);

@@ -1,19 +1,17 @@
 //! `mysql_common` reads the same bytes and must see the same: in recorded logs, in our own, and in random events.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
 use binlog::{
     ChecksumAlgorithm, FormatDescription, GtidEvent, IntvarKind, ParsedEvent, QueryEvent, RowsEvent, RowsKind,
     TableMapEvent,
 };
-use common::{recorded, recorded_names};
 use mysql_common::binlog::consts::BinlogVersion;
 use mysql_common::binlog::events::{self, EventData, OptionalMetaExtractor, RowsEventData};
 use mysql_common::binlog::{BinlogFile as OracleFile, EventStreamReader};
 use proptest::prelude::*;
+use testkit::log;
 
 /// Walks a log with both readers; gives how many events were compared.
 fn compare_log(name: &str, bytes: &[u8]) -> usize {
@@ -231,8 +229,9 @@ fn compare_rows(ours: &RowsEvent<'_>, theirs: &RowsEventData<'_>) {
 #[test]
 fn recorded_logs() {
     let mut compared = 0;
-    for name in recorded_names() {
-        let bytes = std::fs::read(recorded(&name)).unwrap();
+    for log in log::recorded_logs() {
+        let name = log.file_stem().unwrap().to_string_lossy();
+        let bytes = std::fs::read(&log).unwrap();
         let mut probe = match BinlogFile::new(&name, &bytes[..]) {
             Ok(file) => file,
             Err(_) => continue,
@@ -259,7 +258,7 @@ fn recorded_logs() {
 #[test]
 fn our_own_log() {
     for checksum in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::None] {
-        assert!(compare_log("own", &common::sample_log(checksum)) > 100);
+        assert!(compare_log("own", &log::sample_log(checksum)) > 100);
     }
 }
 
@@ -370,7 +369,7 @@ proptest! {
 
     #[test]
     fn queries(sql in "[ -~]{0,300}", db in "[a-z]{0,60}", mode: u64, thread_id: u32) {
-        let mut event = common::ddl(b"");
+        let mut event = log::ddl(b"");
         event.sql = sql.as_bytes();
         event.db = db.as_bytes();
         event.thread_id = thread_id;

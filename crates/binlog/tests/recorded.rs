@@ -1,8 +1,6 @@
 //! Recorded logs, and those of old servers: good values, or the right error in the right place.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use binlog::reader::BinlogFile;
@@ -11,7 +9,7 @@ use binlog::{
     BinlogError, ChecksumAlgorithm, ErrorClass, EventHeader, FormatDescription, GtidEvent, ParsedEvent,
     PartialUpdateImage, QueryKind, RowsKind, TransactionPayload, event_type,
 };
-use common::{old_logs, recorded, recorded_names};
+use testkit::log;
 
 /// Parses a whole log; gives how often each event occurs, and the error that ended it.
 fn walk(
@@ -51,7 +49,7 @@ fn walk(
 }
 
 fn read(name: &str) -> Vec<u8> {
-    std::fs::read(recorded(name)).unwrap()
+    std::fs::read(log::recorded(name)).unwrap()
 }
 
 fn expect(name: &str, bytes: &[u8], expected: Option<(ErrorClass, &str)>) {
@@ -67,11 +65,12 @@ fn expect(name: &str, bytes: &[u8], expected: Option<(ErrorClass, &str)>) {
 
 #[test]
 fn every_log_gives_values_or_a_clear_error() {
-    for name in recorded_names() {
+    for log in log::recorded_logs() {
+        let name = log.file_stem().unwrap().to_str().unwrap();
         let refused = (ErrorClass::NotSupported, "MariaDB log (server version \"10.");
-        expect(&name, &read(&name), (name == "mariadb").then_some(refused));
+        expect(name, &read(name), (name == "mariadb").then_some(refused));
     }
-    for (name, bytes, error) in old_logs() {
+    for (name, bytes, error) in log::old_logs() {
         expect(name, &bytes, error.map(|text| (ErrorClass::NotSupported, text)));
     }
 }
@@ -87,7 +86,7 @@ fn a_damaged_log_names_event_and_place() {
     // The status variables claim more bytes than the event has.
     let mut log = BinlogWriter::start_file(1, 2, &FormatDescription::new("9.7.4", ChecksumAlgorithm::None));
     let at = log.position() as usize + EventHeader::LEN + 11;
-    log.query(&common::ddl(b"DROP TABLE item"));
+    log.query(&log::ddl(b"DROP TABLE item"));
     let mut bytes = log.take();
     bytes[at + 1] = 0x7f;
     expect("status", &bytes, Some((ErrorClass::Corrupt, "Query event is cut off inside status")));
@@ -116,14 +115,14 @@ fn tagged_gtid() {
 
 #[test]
 fn our_format_description_is_the_servers() {
-    let file = BinlogFile::open(recorded("types")).unwrap();
+    let file = BinlogFile::open(log::recorded("types")).unwrap();
     let ours = FormatDescription::new("9.7.4", ChecksumAlgorithm::Crc32);
     assert_eq!(file.format().post_header_lens, ours.post_header_lens);
 }
 
 #[test]
 fn compressed_transaction() {
-    let mut file = BinlogFile::open(recorded("compressed")).unwrap();
+    let mut file = BinlogFile::open(log::recorded("compressed")).unwrap();
     let mut seen = 0;
     while let Some(event) = file.next_event().unwrap() {
         if event.header.event_type != event_type::TRANSACTION_PAYLOAD {
@@ -173,7 +172,7 @@ fn partial_json_update() {
 
 #[test]
 fn savepoints_of_an_old_log() {
-    let (name, bytes, _) = old_logs().into_iter().find(|(name, ..)| name.contains("savepoints")).unwrap();
+    let (name, bytes, _) = log::old_logs().into_iter().find(|(name, ..)| name.contains("savepoints")).unwrap();
     for (name, bytes) in [(name, bytes), ("anonymous", read("anonymous"))] {
         let (mut kinds, mut lengths) = (Vec::new(), Vec::new());
         walk(name, &bytes, |_, event| match event {
@@ -191,7 +190,7 @@ fn savepoints_of_an_old_log() {
 
 #[test]
 fn opening_in_the_middle_gives_the_same_events() {
-    let path = recorded("types");
+    let path = log::recorded("types");
     let mut file = BinlogFile::open(&path).unwrap();
     let mut offsets = Vec::new();
     while let Some(event) = file.next_event().unwrap() {

@@ -1,19 +1,18 @@
 //! What the writer writes the reader reads, and so does MySQL's own `mysqlbinlog`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::Command;
 
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, ParsedEvent, QueryKind, event_type};
+use testkit::log;
 
 #[test]
 fn lengths_positions_and_values() {
     for checksum in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::None] {
-        let log = common::sample_log(checksum);
+        let log = log::sample_log(checksum);
         let mut file = BinlogFile::new("own", &log[..]).unwrap();
         assert_eq!(file.format(), &FormatDescription::new("9.7.4", checksum));
         let mut transaction = None;
@@ -35,7 +34,7 @@ fn lengths_positions_and_values() {
                     ends_here(transaction.unwrap());
                 }
                 ParsedEvent::Query(query) => kinds.push(QueryKind::of(query.sql)),
-                ParsedEvent::TableMap(map) => assert_eq!(map, common::item()),
+                ParsedEvent::TableMap(map) => assert_eq!(map, log::item()),
                 _ => {}
             }
         }
@@ -51,8 +50,8 @@ fn transaction_length_at_every_width() {
     for size in [1, 100, 150, 200, 65_300, 65_400, 65_450, 65_500, 1 << 24] {
         let mut writer = BinlogWriter::new(1, ChecksumAlgorithm::Crc32, 4);
         let sql = vec![b'x'; size];
-        writer.transaction(&GtidEvent::new(common::gtid(b"", 1), 0, 1), |w| {
-            w.query(&binlog::QueryEvent { sql: &sql, ..common::ddl(b"") });
+        writer.transaction(&GtidEvent::new(log::gtid(b"", 1), 0, 1), |w| {
+            w.query(&binlog::QueryEvent { sql: &sql, ..log::ddl(b"") });
         });
         let bytes = writer.take();
         let body = binlog::EventHeader::parse(&bytes).unwrap().event_len as usize;
@@ -105,7 +104,7 @@ fn mysqlbinlog_reads_what_we_write() {
     let folder = tempfile::tempdir().unwrap();
     for checksum in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::None] {
         let path = folder.path().join("binlog.000001");
-        std::fs::write(&path, common::sample_log(checksum)).unwrap();
+        std::fs::write(&path, log::sample_log(checksum)).unwrap();
         let output = Command::new(&script)
             .args(["run", "mysqlbinlog", "--verify-binlog-checksum", "-vv"])
             .arg(&path)

@@ -8,7 +8,6 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
@@ -23,6 +22,7 @@ use mysql_common::binlog::jsonb::{JsonContainer, JsonDom, JsonNumber, JsonScalar
 use mysql_common::binlog::row::BinlogRow;
 use mysql_common::binlog::value::BinlogValue;
 use mysql_common::value::Value;
+use testkit::log::{JSON, Table, recorded_logs};
 use values::text::{FloatForm, TextOptions, write_text};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code as t};
 
@@ -455,11 +455,7 @@ fn pairs(name: &str, bytes: &[u8]) -> Vec<Pair> {
 
 /// The recorded logs' events. Nothing else is read, so that a seed draws the same mutations everywhere.
 fn recorded() -> Vec<Pair> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/logs");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "binlog"));
-    files.sort();
-    files.iter().flat_map(|file| pairs(&file.display().to_string(), &std::fs::read(file).unwrap())).collect()
+    recorded_logs().iter().flat_map(|file| pairs(&file.display().to_string(), &std::fs::read(file).unwrap())).collect()
 }
 
 // ---- mutations ----
@@ -561,28 +557,11 @@ fn the_same_values_in_all_logs_and_in_what_mutations_leave_of_them() {
 /// A document that is one double.
 fn double_document(value: f64) -> Pair {
     let mut writer = BinlogWriter::new(1, ChecksumAlgorithm::None, 4);
-    writer.table_map(&TableMapEvent {
-        table_id: 7,
-        flags: 1,
-        db: b"d",
-        table: b"t",
-        column_types: &[t::JSON],
-        metadata: &[4],
-        null_bitmap: &[1],
-        optional: &[],
-    });
+    let table = Table::new(7, "t", &[JSON]);
+    table.map(&mut writer);
     let map = writer.take();
     let row = [&[0, 9, 0, 0, 0, 0x0b][..], &value.to_le_bytes()].concat();
-    writer.rows(&RowsEvent {
-        kind: RowsKind::Write,
-        table_id: 7,
-        flags: 1,
-        partition: None,
-        column_count: 1,
-        before_columns: &[],
-        after_columns: &[1],
-        rows: &row,
-    });
+    table.rows(&mut writer, RowsKind::Write, &row);
     Pair { map, rows: writer.take() }
 }
 
