@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, Rotate, event_type, flags};
+use base::{GtidSet, LogPosition, Tag, Uuid};
+use binlog::{ChecksumAlgorithm, EventHeader, Rotate, event_type, flags};
 use client::{ConnectOptions, Connection, SslMode};
 use relay_log::{AppendMeta, ReadLimit, ReaderOptions, RelayLog, RelayOptions, RelayWriter, SyncPolicy};
 use serve::{Identity, LogFiles, RelaySource, ServeOptions};
 use source::{DumpRequest, DumpStream, start_dump};
+use testkit::log::{Author, dump_head};
 
 const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
 const UUID: Uuid = Uuid([7; 16]);
@@ -24,7 +24,7 @@ fn gtids(last: u64) -> GtidSet {
 
 /// A source, and the relay log that receives from it.
 struct Received {
-    source: BinlogWriter,
+    source: Author,
     writer: RelayWriter,
     /// Each transaction's bytes.
     transactions: Vec<Vec<u8>>,
@@ -41,16 +41,10 @@ impl Received {
             ..RelayOptions::new(folder.path())
         };
         let (mut writer, _) = RelayLog::open(options).unwrap();
-        let mut rotate = BinlogWriter::new(1, CRC, 0);
-        rotate.event(event_type::ROTATE, flags::ARTIFICIAL, |out| {
-            out.extend(4u64.to_le_bytes());
-            out.extend(b"binlog.000042");
-        });
-        let mut format = BinlogWriter::new(1, CRC, 4);
-        format.format_description(&FormatDescription::new("9.7.4", CRC), 0);
-        writer.note_source_headers(&rotate.take(), &format.take()).unwrap();
+        let (rotate, format) = dump_head("binlog.000042", CRC);
+        writer.note_source_headers(&rotate, &format).unwrap();
         Received {
-            source: BinlogWriter::new(1, CRC, 200),
+            source: Author::at(UUID, CRC, 200),
             writer,
             transactions: Vec::new(),
             executed: Arc::default(),
@@ -59,16 +53,15 @@ impl Received {
     }
 
     fn feed(&mut self, rows: usize) {
-        let gno = self.transactions.len() as u64 + 1;
-        let gtid = Gtid { uuid: UUID, tag: Tag::EMPTY, gno };
-        self.source.transaction(&GtidEvent::new(Some(gtid), gno as i64 - 1, gno as i64), |writer| {
-            writer.statement(b"test", b"BEGIN");
-            writer.event(event_type::WRITE_ROWS, 0, |out| out.resize(out.len() + rows, gno as u8));
-            writer.xid(gno);
+        let byte = self.source.last as u8;
+        let gno = self.source.transaction(|events| {
+            events.sql("BEGIN");
+            events.writer.event(event_type::WRITE_ROWS, 0, |out| out.resize(out.len() + rows, byte));
+            events.writer.xid(1);
         });
-        let data = self.source.take();
+        let (gtid, data) = (self.source.gtid_of(gno), self.source.writer.take());
         self.transactions.push(data.clone());
-        let source_position = LogPosition { file: "binlog.000042".into(), offset: self.source.position() };
+        let source_position = LogPosition { file: "binlog.000042".into(), offset: self.source.writer.position() };
         let meta = AppendMeta { ends_transaction: true, gtids: &[gtid], source_position };
         self.writer.append(data, meta).unwrap();
         self.executed.lock().unwrap().add(gtid);

@@ -208,7 +208,7 @@ fn no_cut_off_or_flipped_event_panics() {
 #[test]
 fn recorded_logs_end_between_transactions() {
     let (mut whole, mut transactions) = (0, 0);
-    for path in crate::common::recorded_logs() {
+    for path in testkit::log::recorded_logs() {
         let Ok(mut file) = binlog::reader::BinlogFile::open(&path) else { continue };
         let mut tracker = BoundaryTracker::new(file.format().checksum);
         let result = loop {

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Gtid, GtidSet, LogPosition, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, event_type, flags};
+use binlog::{ChecksumAlgorithm, EventHeader, event_type};
 use relay_log::boundary::BoundaryTracker;
 use relay_log::{
     AppendMeta, Recovery, RelayError, RelayLog, RelayOptions, RelayPosition, RelayReader, RelayWriter, SyncPolicy,
     TailItem,
 };
 use tempfile::TempDir;
+use testkit::log::{Author, dump_head};
 
 pub(crate) const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
 pub(crate) const NONE: ChecksumAlgorithm = ChecksumAlgorithm::None;
@@ -29,77 +28,68 @@ pub(crate) fn options(dir: &Path) -> RelayOptions {
     RelayOptions { sync: SyncPolicy::Never, server_id: 77, ..RelayOptions::new(dir) }
 }
 
+const UUID: Uuid = Uuid([7; 16]);
+
 pub(crate) fn gtid(gno: u64) -> Gtid {
-    Gtid { uuid: Uuid([7; 16]), tag: Tag::EMPTY, gno }
+    Gtid { uuid: UUID, tag: Tag::EMPTY, gno }
 }
 
 pub(crate) fn gtids(last: u64) -> GtidSet {
     let mut set = GtidSet::new();
-    set.add_range(Uuid([7; 16]), Tag::EMPTY, 1, last);
+    set.add_range(UUID, Tag::EMPTY, 1, last);
     set
 }
 
 /// A source: its log is one long stream of events.
 pub(crate) struct Source {
     pub checksum: ChecksumAlgorithm,
-    writer: BinlogWriter,
-    file: Arc<str>,
-    pub last: u64,
+    pub author: Author,
 }
+
+const SOURCE_FILE: &str = "binlog.000042";
 
 impl Source {
     pub(crate) fn new(checksum: ChecksumAlgorithm) -> Source {
-        Source { checksum, writer: BinlogWriter::new(1, checksum, 200), file: "binlog.000042".into(), last: 0 }
+        Source { checksum, author: Author::at(UUID, checksum, 200) }
     }
 
     /// The events that it sends first.
     pub(crate) fn headers(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut rotate = BinlogWriter::new(1, self.checksum, 0);
-        rotate.event(event_type::ROTATE, flags::ARTIFICIAL, |out| {
-            out.extend(4u64.to_le_bytes());
-            out.extend(self.file.as_bytes());
-        });
-        let mut fde = BinlogWriter::new(1, self.checksum, 4);
-        let format = FormatDescription { created: 1_700_000_000, ..FormatDescription::new("9.7.4", self.checksum) };
-        fde.format_description(&format, flags::BINLOG_IN_USE);
-        (rotate.take(), fde.take())
+        dump_head(SOURCE_FILE, self.checksum)
     }
 
     pub(crate) fn position(&self) -> LogPosition {
-        LogPosition { file: Arc::clone(&self.file), offset: self.writer.position() }
+        LogPosition { file: SOURCE_FILE.into(), offset: self.author.writer.position() }
     }
 
     /// The next transaction, with one rows event of this size.
     pub(crate) fn transaction(&mut self, rows: usize) -> Vec<u8> {
-        self.last += 1;
-        let event = GtidEvent::new(Some(gtid(self.last)), self.last as i64 - 1, self.last as i64);
-        let seed = self.last;
-        self.writer.transaction(&event, |writer| {
-            writer.statement(b"test", b"BEGIN");
-            writer.event(event_type::WRITE_ROWS, 0, |out| {
+        let seed = self.author.last + 1;
+        self.author.transaction(|events| {
+            events.sql("BEGIN");
+            events.writer.event(event_type::WRITE_ROWS, 0, |out| {
                 out.extend((0..rows).map(|i| (i as u64).wrapping_mul(seed + 17).to_le_bytes()[1]));
             });
-            writer.xid(seed);
+            events.writer.xid(seed);
         });
-        self.writer.take()
+        self.author.writer.take()
     }
 
     /// The next transaction as a statement, which `mysqlbinlog` can print in full.
     pub(crate) fn plain_transaction(&mut self) -> Vec<u8> {
-        self.last += 1;
-        let event = GtidEvent::new(Some(gtid(self.last)), self.last as i64 - 1, self.last as i64);
-        self.writer.transaction(&event, |writer| {
-            writer.statement(b"test", b"BEGIN");
-            writer.statement(b"test", b"INSERT INTO t VALUES (1)");
-            writer.xid(1);
+        self.author.transaction(|events| {
+            events.sql("BEGIN");
+            events.sql("INSERT INTO t VALUES (1)");
+            events.writer.xid(1);
         });
-        self.writer.take()
+        self.author.writer.take()
     }
 
     /// Writes the next transaction.
     pub(crate) fn feed(&mut self, writer: &mut RelayWriter, rows: usize) -> relay_log::RelayPosition {
         let data = self.transaction(rows);
-        let meta = AppendMeta { ends_transaction: true, gtids: &[gtid(self.last)], source_position: self.position() };
+        let meta =
+            AppendMeta { ends_transaction: true, gtids: &[gtid(self.author.last)], source_position: self.position() };
         writer.append(data, meta).unwrap()
     }
 }
@@ -275,13 +265,4 @@ pub(crate) fn expected(first: u64, last: u64) -> Vec<Option<Gtid>> {
 /// As `gtids`, but 0 gives the empty set.
 pub(crate) fn executed(last: u64) -> GtidSet {
     if last == 0 { GtidSet::new() } else { gtids(last) }
-}
-
-/// The recorded logs of `tests/logs`.
-pub(crate) fn recorded_logs() -> Vec<std::path::PathBuf> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/logs");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "binlog"));
-    files.sort();
-    files
 }

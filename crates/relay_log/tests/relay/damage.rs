@@ -29,11 +29,11 @@ fn fetching(dir: &Path, cut: u64, hint: Option<&LogPosition>) -> RelayOptions {
 /// The source sends everything that is not retrieved, up to transaction `last`.
 fn fetch_again(writer: &mut RelayWriter, last: u64) {
     let mut source = Source::new(CRC);
-    source.last = writer.retrieved().count();
-    assert_eq!(*writer.retrieved(), executed(source.last), "a prefix");
+    source.author.last = writer.retrieved().count();
+    assert_eq!(*writer.retrieved(), executed(source.author.last), "a prefix");
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();
-    while source.last < last {
+    while source.author.last < last {
         source.feed(writer, 120);
     }
 }
@@ -462,7 +462,7 @@ fn damage_under_the_receiver_is_cut_off_through_the_intake() {
     let kept = intake.writer().retrieved().count();
     assert!(kept > 0 && kept < 10, "{kept}");
     assert_eq!(Some(intake.source_position()), intake.writer().source_position());
-    source.last = kept;
+    source.author.last = kept;
     feed(&mut intake, &[rotate, fde].concat());
     for _ in kept..12 {
         feed(&mut intake, &source.transaction(100));

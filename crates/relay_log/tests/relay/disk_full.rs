@@ -29,12 +29,15 @@ fn a_full_disk_leaves_whole_transactions() {
     let mut tail = writer.reader();
     let error = loop {
         let data = source.transaction(70_000);
-        let meta =
-            AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+        let meta = AppendMeta {
+            ends_transaction: true,
+            gtids: &[gtid(source.author.last)],
+            source_position: source.position(),
+        };
         if let Err(error) = writer.append(data, meta) {
             break error;
         }
-        assert!(source.last < 100);
+        assert!(source.author.last < 100);
     };
     assert!(matches!(error, RelayError::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("disk full"), "{error}");
@@ -53,21 +56,21 @@ fn a_full_disk_leaves_whole_transactions() {
     let unmounted = Command::new("umount").arg(dir.path()).output().unwrap();
     assert!(remounted.status.success() && unmounted.status.success());
     let (_, found) = result.unwrap();
-    assert_eq!(found.retrieved, gtids(source.last - 1));
+    assert_eq!(found.retrieved, gtids(source.author.last - 1));
     assert_eq!(found.truncated, None, "the writer has cut it back itself");
-    assert_eq!(again.unwrap(), expected(1, source.last + 4));
+    assert_eq!(again.unwrap(), expected(1, source.author.last + 4));
 }
 
 /// The source sends the missing transactions and five more; returns all that a reader sees.
 fn go_on(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<Option<base::Gtid>>, RelayError> {
     let mut source = Source::new(CRC);
-    source.last = writer.retrieved().count();
-    let last = source.last + 5;
+    source.author.last = writer.retrieved().count();
+    let last = source.author.last + 5;
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde)?;
-    while source.last < last {
+    while source.author.last < last {
         let data = source.transaction(1000);
-        let gtids = [gtid(source.last)];
+        let gtids = [gtid(source.author.last)];
         writer
             .append(data, AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() })?;
     }
@@ -99,7 +102,7 @@ fn a_disk_full_at_any_operation_is_told_as_such_and_it_goes_on_with_space() {
             writer.note_source_headers(&rotate, &fde)?;
             for i in 0..8 {
                 let data = source.transaction(300);
-                let gtids = [gtid(source.last)];
+                let gtids = [gtid(source.author.last)];
                 let end = writer.append(
                     data,
                     AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() },

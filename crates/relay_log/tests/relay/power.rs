@@ -37,7 +37,7 @@ fn child_with_a_torn_transaction() {
     }
     // The stream breaks; the transaction and more arrive again, and none of it is synced.
     writer.abort_partial().unwrap();
-    source.last -= 1;
+    source.author.last -= 1;
     for _ in 0..30 {
         source.feed(&mut writer, 1000);
     }

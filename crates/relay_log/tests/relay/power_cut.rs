@@ -117,7 +117,7 @@ impl Run {
     fn connect(&self, options: RelayOptions) -> Result<(RelayWriter, Source), RelayError> {
         let (mut writer, _) = RelayLog::open(options)?;
         let mut source = Source::new(self.checksum);
-        source.last = writer.retrieved().count();
+        source.author.last = writer.retrieved().count();
         let (rotate, fde) = source.headers();
         writer.note_source_headers(&rotate, &fde)?;
         Ok((writer, source))
@@ -125,14 +125,14 @@ impl Run {
 
     fn append(&mut self, writer: &mut RelayWriter, source: &mut Source) -> Result<RelayPosition, RelayError> {
         let data = source.transaction(300);
-        let gtids = [gtid(source.last)];
+        let gtids = [gtid(source.author.last)];
         writer.append(data, AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() })
     }
 
     fn sync(&mut self, writer: &RelayWriter, source: &Source) -> Result<(), RelayError> {
         writer.sync().request_sync();
         assert!(writer.sync().wait_synced(writer.position(), LONG)?);
-        self.told.synced = source.last;
+        self.told.synced = source.author.last;
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl Run {
             }
         }
         writer.close()?;
-        self.told.synced = source.last;
+        self.told.synced = source.author.last;
         let executed = if self.told.cut == 0 { base::GtidSet::new() } else { gtids(self.told.cut) };
         let (mut writer, mut source) = self.connect(RelayOptions { executed, ..options.clone() })?;
         for _ in 0..3 {
@@ -202,7 +202,7 @@ impl Run {
         writer.truncate_to(&damage, &held)?;
         let (rotate, fde) = source.headers();
         writer.note_source_headers(&rotate, &fde)?;
-        source.last = writer.retrieved().count();
+        source.author.last = writer.retrieved().count();
         for _ in 0..4 {
             self.append(&mut writer, &mut source)?;
         }
@@ -259,7 +259,7 @@ fn check(run: &Run, options: &RelayOptions) -> Result<(), String> {
     }
     drop(writer);
     let (mut writer, mut source) = run.connect(opened).map_err(|e| e.to_string())?;
-    while source.last < kept + 3 {
+    while source.author.last < kept + 3 {
         source.feed(&mut writer, 10);
     }
     let seen = transactions(&mut RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY));

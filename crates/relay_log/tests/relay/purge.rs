@@ -155,8 +155,11 @@ fn a_run(options: RelayOptions) -> (u64, u64) {
         writer.note_source_headers(&rotate, &fde)?;
         for i in 0..12u64 {
             let data = source.transaction(300);
-            let meta =
-                AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+            let meta = AppendMeta {
+                ends_transaction: true,
+                gtids: &[gtid(source.author.last)],
+                source_position: source.position(),
+            };
             let end = writer.append(data, meta)?;
             if i % 4 == 1 {
                 writer.append(vec![0; 40], part(&source))?;
@@ -165,8 +168,8 @@ fn a_run(options: RelayOptions) -> (u64, u64) {
             if i % 3 == 2 {
                 writer.sync().request_sync();
                 writer.sync().wait_synced(end, LONG)?;
-                synced = source.last;
-                cut = source.last;
+                synced = source.author.last;
+                cut = source.author.last;
                 purge(&writer.shared(), end)?;
             }
         }
@@ -196,7 +199,7 @@ fn a_crash_before_any_operation_leaves_a_log_that_goes_on() {
         assert_eq!(listed, numbers(dir.path()), "operation {n}: the index and the folder agree");
         assert_eq!(found.start.next_gtid, (kept > cut).then(|| gtid(cut + 1)));
         let mut source = Source::new(CRC);
-        source.last = kept;
+        source.author.last = kept;
         let (rotate, fde) = source.headers();
         writer.note_source_headers(&rotate, &fde).unwrap();
         source.feed(&mut writer, 10);
@@ -319,7 +322,7 @@ fn the_writer_waits_at_the_limit_until_a_purge() {
     assert!(shared.space().used_bytes < limit);
     writer.close().unwrap();
     let found = RelayFiles::open_read_only(dir.path()).unwrap().1;
-    assert_eq!(found.retrieved, gtids(source.last));
+    assert_eq!(found.retrieved, gtids(source.author.last));
 }
 
 #[test]
@@ -335,8 +338,11 @@ fn a_transaction_above_the_limit_goes_through_alone() {
             let data = source.transaction(60_000);
             let (head, rest) = data.split_at(30_000);
             writer.append(head.to_vec(), part(&source)).unwrap();
-            let meta =
-                AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+            let meta = AppendMeta {
+                ends_transaction: true,
+                gtids: &[gtid(source.author.last)],
+                source_position: source.position(),
+            };
             writer.append(rest.to_vec(), meta).unwrap()
         });
         until_waiting(&shared);

@@ -359,7 +359,7 @@ fn a_log_cut_back_under_readers_tells_those_who_read_too_far() {
         reader.set_limit(ReadLimit::Visible);
     }
     writer.truncate_to(&damage, &GtidSet::new()).unwrap();
-    source.last = 11;
+    source.author.last = 11;
     writer.note_source_headers(&rotate, &fde).unwrap();
     for _ in 0..5 {
         source.feed(&mut writer, 800);

@@ -425,7 +425,7 @@ fn unsynced_rotation_is_cut_back_over_several_files() {
     // The log can be continued from there.
     let kept_before = kept(&found.retrieved);
     let mut again = Source::new(CRC);
-    again.last = kept_before;
+    again.author.last = kept_before;
     let (mut writer, _) = connected(options(dir.path()), &again);
     again.feed(&mut writer, 10);
     writer.close().unwrap();
@@ -446,7 +446,7 @@ fn a_crash_at_every_moment_of_a_run_leaves_a_prefix() {
     for i in 0..25u64 {
         source.feed(&mut writer, 200);
         let mut lost = Source::new(CRC);
-        lost.last = i + 1;
+        lost.author.last = i + 1;
         let data = lost.transaction(500);
         writer.append(data[..100 + i as usize * 10].to_vec(), part(&source)).unwrap();
         let after = copy_folder(dir.path());

@@ -102,7 +102,7 @@ fn a_new_checksum_algorithm_begins_a_new_file() {
     source.checksum = NONE;
     let (rotate, fde) = source.headers();
     let mut plain = Source::new(NONE);
-    plain.last = 1;
+    plain.author.last = 1;
     writer.note_source_headers(&rotate, &fde).unwrap();
     plain.feed(&mut writer, 10);
     // The same headers again are written into the same file.
@@ -167,8 +167,11 @@ fn mysqlbinlog_reads_every_file() {
         let (mut writer, _) = connected(RelayOptions { max_file_bytes: 2000, ..options(dir.path()) }, &source);
         for _ in 0..20 {
             let data = source.plain_transaction();
-            let meta =
-                AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+            let meta = AppendMeta {
+                ends_transaction: true,
+                gtids: &[gtid(source.author.last)],
+                source_position: source.position(),
+            };
             writer.append(data, meta).unwrap();
         }
         let (rotate, fde) = source.headers();
@@ -194,13 +197,16 @@ fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
     let mut held = gtids(500);
     held.add_range(base::Uuid([9; 16]), base::Tag::new(b"copied").unwrap(), 1, 7);
     let mut source = Source::new(CRC);
-    source.last = 500;
+    source.author.last = 500;
     let options = RelayOptions { max_file_bytes: 2000, executed: held.clone(), ..options(dir.path()) };
     let (mut writer, _) = connected(options, &source);
     let feed = |source: &mut Source, writer: &mut relay_log::RelayWriter| {
         let data = source.plain_transaction();
-        let meta =
-            AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+        let meta = AppendMeta {
+            ends_transaction: true,
+            gtids: &[gtid(source.author.last)],
+            source_position: source.position(),
+        };
         writer.append(data, meta).unwrap()
     };
     let ends: Vec<_> = (0..40).map(|_| feed(&mut source, &mut writer)).collect();
@@ -212,10 +218,10 @@ fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(hurt.offset - 1).unwrap();
     let damage = writer.shared().find_damage(cut).unwrap().unwrap();
     writer.truncate_to(&damage, &held).unwrap();
-    source.last = 530;
+    source.author.last = 530;
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();
-    while source.last < 545 {
+    while source.author.last < 545 {
         feed(&mut source, &mut writer);
     }
     writer.close().unwrap();
@@ -273,7 +279,7 @@ fn relay_recorded(path: &std::path::Path, dir: &std::path::Path) -> Option<Vec<u
 fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
     let there = testbed_is_there();
     let mut logs = 0;
-    for path in crate::common::recorded_logs() {
+    for path in testkit::log::recorded_logs() {
         let dir = folder();
         let Some(types) = relay_recorded(&path, dir.path()) else { continue };
         if types.contains(&event_type::FORMAT_DESCRIPTION) {
@@ -300,7 +306,7 @@ fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
 fn the_documented_head_is_what_is_written() {
     let dir = folder();
     let mut source = Source::new(CRC);
-    source.last = 500;
+    source.author.last = 500;
     let (mut writer, _) = connected(RelayOptions { executed: gtids(500), ..options(dir.path()) }, &source);
     source.feed(&mut writer, 10);
     let end = writer.position();

@@ -114,7 +114,7 @@ fn a_store_ahead_of_the_log_begins_at_its_end_and_the_history_stays_exact() {
     let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);
     assert_eq!(transactions(&mut tail), []);
     let mut source = Source::new(CRC);
-    source.last = 30;
+    source.author.last = 30;
     let (rotate, fde) = source.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();
     source.feed(&mut writer, 10);
@@ -139,7 +139,7 @@ fn a_new_log_behind_a_copy_begins_with_its_set() {
     let dir = folder();
     let options = || RelayOptions { executed: gtids(500), ..options(dir.path()) };
     let mut source = Source::new(CRC);
-    source.last = 500;
+    source.author.last = 500;
     let (mut writer, found) = connected(options(), &source);
     assert_eq!((found.retrieved, found.start.position), (gtids(500), RelayPosition::default()));
     assert_eq!(*writer.retrieved(), gtids(500));
@@ -183,7 +183,7 @@ fn a_reader_inside_a_file_goes_on_with_what_arrives() {
         assert_eq!((start.kind, start.position), (StartKind::Hint, *end));
         let mut tail = RelayReader::open_at(writer.shared(), &start, ReaderOptions::REPLAY);
         assert_eq!(tail.position(), *end);
-        let last = source.last;
+        let last = source.author.last;
         source.feed(&mut writer, 50);
         assert_eq!(transactions(&mut tail), expected(n + 1, last + 1));
         assert_eq!(shared.unread_bytes(), 0);
@@ -278,10 +278,10 @@ fn a_start_in_unsynced_bytes_survives_their_loss() {
         let in_log = found.retrieved.count();
         assert!(in_log >= cut.max(synced), "round {round}");
         let mut again = Source::new(CRC);
-        again.last = in_log;
+        again.author.last = in_log;
         let (rotate, fde) = again.headers();
         writer.note_source_headers(&rotate, &fde).unwrap();
-        while again.last < total + 2 {
+        while again.author.last < total + 2 {
             again.feed(&mut writer, 20);
         }
         let mut tail = RelayReader::open_at(writer.shared(), &found.start, ReaderOptions::REPLAY);

@@ -84,7 +84,7 @@ fn a_file_without_checksums_is_trusted_when_the_next_one_is_synced() {
         source.feed(&mut writer, 300);
     }
     let mut next = Source::new(CRC);
-    next.last = source.last;
+    next.author.last = source.author.last;
     let (rotate, fde) = next.headers();
     writer.note_source_headers(&rotate, &fde).unwrap();
     let end = next.feed(&mut writer, 300);

@@ -84,7 +84,7 @@ fn a_small_open_transaction_is_not_shown() {
     let before = seen.files.clone();
     for cut in [60, 1000, 5000] {
         let mut again = Source::new(CRC);
-        again.last = source.last;
+        again.author.last = source.author.last;
         let data = again.transaction(100_000);
         writer.append(data[..cut].to_vec(), part(&source)).unwrap();
         writer.append(data[cut..50_000].to_vec(), part(&source)).unwrap();
@@ -98,7 +98,8 @@ fn a_small_open_transaction_is_not_shown() {
     let data = source.transaction(100_000);
     let hot = seen.hot;
     writer.append(data[..70].to_vec(), part(&source)).unwrap();
-    let meta = AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+    let meta =
+        AppendMeta { ends_transaction: true, gtids: &[gtid(source.author.last)], source_position: source.position() };
     writer.append(data[70..].to_vec(), meta).unwrap();
     seen.drain(&mut tail);
     assert_eq!(seen.hot - hot, 2);
@@ -117,7 +118,7 @@ fn a_huge_open_transaction_is_not_shown_before_it_is_whole() {
         seen.drain(&mut tail);
         let whole = seen.files[&1].len();
         let mut lost = Source::new(CRC);
-        lost.last = 1;
+        lost.author.last = 1;
         let huge = lost.transaction(20 << 20);
         for slice in huge[..18 << 20].chunks(1 << 20) {
             writer.append(slice.to_vec(), part(&source)).unwrap();
@@ -127,8 +128,11 @@ fn a_huge_open_transaction_is_not_shown_before_it_is_whole() {
         writer.abort_partial().unwrap().unwrap();
         // The bytes after the truncation are longer than those removed: the reader must not take them for the rest.
         let data = source.transaction(19 << 20);
-        let meta =
-            AppendMeta { ends_transaction: true, gtids: &[gtid(source.last)], source_position: source.position() };
+        let meta = AppendMeta {
+            ends_transaction: true,
+            gtids: &[gtid(source.author.last)],
+            source_position: source.position(),
+        };
         writer.append(data, meta).unwrap();
         seen.drain(&mut tail);
         assert_eq!(seen.files, on_disk(dir.path()));
@@ -198,7 +202,7 @@ fn writer_and_reader_at_the_same_time() {
             for i in 0..2000usize {
                 if i % 97 == 0 {
                     let mut lost = Source::new(CRC);
-                    lost.last = source.last;
+                    lost.author.last = source.author.last;
                     let data = lost.transaction(5000);
                     writer.append(data[..4000].to_vec(), part(&source)).unwrap();
                     writer.abort_partial().unwrap();
