@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use apply::transactions::{CommitOrder, HandOff, TransactionOptions, WaitAt};
-use base::{Gtid, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, QueryEvent, RowsEvent, RowsKind, TableMapEvent};
+use base::Uuid;
 use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 use lab::ablation::{AblationArgs, Base, ablation};
 use lab::replay::{Grain, Pace, ReplayOptions, ReplayReport, TransactionReport, grain, replay};
 use relay_log::SyncPolicy;
 use store::CheckImages;
+use testkit::log::{Author, INT, Row, insert, inserts, int, update};
 
 const ROWS: usize = 40;
 const UPDATES: usize = 400;
@@ -20,138 +19,62 @@ const UPDATES: usize = 400;
 const LARGE: usize = 1_500;
 
 /// Writes transactions with the numbers of a source that uses writesets.
-struct Author {
-    writer: BinlogWriter,
-    /// Transactions so far, and those in earlier files.
-    number: i64,
-    before: i64,
+struct Writer {
+    author: Author,
     /// Last writer and value of each row of each table.
-    rows: Vec<Vec<(i64, i32)>>,
+    rows: Vec<Vec<(u64, i32)>>,
 }
 
-fn format() -> FormatDescription {
-    FormatDescription::new("9.7.4", ChecksumAlgorithm::Crc32)
+const TABLES: [&str; 2] = ["d.t", "e.t"];
+
+fn row(id: usize, v: i32) -> Row {
+    vec![int(id as i32), int(v)]
 }
 
-fn image(id: usize, v: i32) -> Vec<u8> {
-    [&[0xfc][..], &(id as i32).to_le_bytes(), &v.to_le_bytes()].concat()
-}
-
-fn query(writer: &mut BinlogWriter, session: u32, sql: &str) {
-    let status = binlog::QueryStatus::default();
-    writer.query(&QueryEvent {
-        thread_id: session,
-        exec_time: 0,
-        error_code: 0,
-        db: b"d",
-        status,
-        sql: sql.as_bytes(),
-    });
-}
-
-/// Tables 0 and 1: `d.t`, `e.t`; 2: `d.k`, which has no key.
-fn rows(writer: &mut BinlogWriter, table: usize, kind: RowsKind, rows: &[u8]) {
-    let (db, name): (&[u8], &[u8]) = [(b"d", b"t"), (b"e", b"t"), (b"d", b"k")].map(|(d, t)| (&d[..], &t[..]))[table];
-    writer.table_map(&TableMapEvent {
-        table_id: 90 + table as u64,
-        flags: 1,
-        db,
-        table: name,
-        column_types: &[3, 3],
-        metadata: &[],
-        null_bitmap: if table == 2 { &[3] } else { &[2] },
-        optional: &[],
-    });
-    writer.rows(&RowsEvent {
-        kind,
-        table_id: 90 + table as u64,
-        flags: 1,
-        partition: None,
-        column_count: 2,
-        before_columns: if kind == RowsKind::Write { &[] } else { &[3] },
-        after_columns: &[3],
-        rows,
-    });
-}
-
-impl Author {
-    fn gtid(&mut self, parent: i64) -> GtidEvent {
-        self.number += 1;
-        let gtid = Gtid { uuid: Uuid([3; 16]), tag: Tag::EMPTY, gno: self.number as u64 };
-        let mut event = GtidEvent::new(Some(gtid), (parent - self.before).max(0), self.number - self.before);
-        event.immediate_commit_timestamp_us = 1_763_000_000_000_000 + self.number as u64 * 1_000;
-        event.original_commit_timestamp_us = event.immediate_commit_timestamp_us;
-        event
-    }
-
-    fn statement(&mut self, sql: &str) {
-        let gtid = self.gtid(self.number);
-        self.writer.transaction(&gtid, |w| query(w, 1, sql));
-    }
-
-    /// Updates rows of a table, one event each; the keyless table holds `copies` equal rows.
+impl Writer {
+    /// Updates rows of a table, one event each, and inserts equal rows into the table without a key.
     fn update(&mut self, session: u32, table: usize, ids: &[usize], copies: usize) {
         let parent = ids.iter().map(|id| self.rows[table][*id].0).max().unwrap_or(0);
-        let parent = if copies > 0 { self.number } else { parent };
-        let gtid = self.gtid(parent);
-        let Author { writer, rows: all, number, .. } = self;
-        writer.transaction(&gtid, |w| {
-            query(w, session, "BEGIN");
-            for id in ids {
-                let (last, v) = &mut all[table][*id];
-                rows(w, table, RowsKind::Update, &[image(*id, *v), image(*id, *v + 1)].concat());
-                (*last, *v) = (*number, *v + 1);
-            }
-            for _ in 0..copies {
-                rows(w, 2, RowsKind::Write, &image(1, 1));
-            }
-            w.xid(1);
-        });
-    }
-
-    fn next_file(&mut self) -> Vec<u8> {
-        self.before = self.number;
-        std::mem::replace(&mut self.writer, BinlogWriter::start_file(1, 1_763_000_000, &format())).take()
+        let parent = if copies > 0 { self.author.last } else { parent };
+        let mut changes = Vec::new();
+        for id in ids {
+            let (last, v) = &mut self.rows[table][*id];
+            changes.push(update(TABLES[table], &row(*id, *v), &row(*id, *v + 1)));
+            (*last, *v) = (self.author.last + 1, *v + 1);
+        }
+        changes.extend((0..copies).map(|_| insert("d.k", &row(1, 1))));
+        self.author.session = session;
+        self.author.rows_after(parent, &changes);
     }
 }
 
 /// Writes a load, and a run in two files.
 fn write_logs(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
-    let writer = BinlogWriter::start_file(1, 1_763_000_000, &format());
-    let mut author = Author { writer, number: 0, before: 0, rows: vec![vec![(0, 0); ROWS]; 2] };
-    for sql in [
-        "CREATE DATABASE d",
-        "CREATE DATABASE e",
-        "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
-        "CREATE TABLE e.t (id INT PRIMARY KEY, v INT)",
-        "CREATE TABLE d.k (a INT, b INT)",
-    ] {
-        author.statement(sql);
+    let mut author = Author::new(Uuid([3; 16]));
+    author.sql("CREATE DATABASE d");
+    author.sql("CREATE DATABASE e");
+    for table in TABLES {
+        author.table(table, &[INT; 2], "id INT PRIMARY KEY, v INT");
     }
-    let gtid = author.gtid(5);
-    let all: Vec<u8> = (0..ROWS).flat_map(|id| image(id, 0)).collect();
-    author.writer.transaction(&gtid, |w| {
-        query(w, 1, "BEGIN");
-        rows(w, 0, RowsKind::Write, &all);
-        rows(w, 1, RowsKind::Write, &all);
-        w.xid(1);
-    });
-    let mut files = vec![author.next_file()];
+    author.table("d.k", &[INT; 2], "a INT, b INT");
+    author.rows(&TABLES.map(|table| inserts(table, (0..ROWS).map(|id| row(id, 0)))));
+    let mut files = vec![author.end_file()];
+    let mut writer = Writer { author, rows: vec![vec![(0, 0); ROWS]; 2] };
     for at in 0..UPDATES {
         let (table, id) = (at % 2, (at * 7) % (ROWS - 2));
         // Every third one depends on the one two before it.
         let id = if at % 3 == 0 { 1 } else { id };
-        author.update(at as u32 % 5 + 1, table, &[id], usize::from(at % 20 == 0));
+        writer.update(at as u32 % 5 + 1, table, &[id], usize::from(at % 20 == 0));
         if at == UPDATES / 4 {
             // No other transaction changes the last two rows.
             let ids: Vec<usize> = (0..LARGE).map(|n| ROWS - 1 - n % 2).collect();
-            author.update(9, 0, &ids, 0);
+            writer.update(9, 0, &ids, 0);
         }
         if at == UPDATES / 2 {
-            files.push(author.next_file());
+            files.push(writer.author.end_file());
         }
     }
-    files.push(author.next_file());
+    files.push(writer.author.end_file());
     let paths = files.into_iter().enumerate().map(|(number, bytes)| {
         let path = folder.join(format!("binlog.{:06}", number + 1));
         std::fs::write(&path, bytes).unwrap();

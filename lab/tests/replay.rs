@@ -3,73 +3,34 @@
 
 use std::path::{Path, PathBuf};
 
-use base::{Gtid, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
+use base::Uuid;
 use lab::replay::{OnDisk, Pace, ReplayOptions, ReplayReport, replay};
 use relay_log::SyncPolicy;
 use store::CheckImages;
+use testkit::log::{APART_US, Author, INT, Row, inserts, int, update};
 
 const ROWS: i32 = 200;
 const UPDATES: i32 = 300;
-/// Microseconds between two commits of the recorded source.
-const APART_US: u64 = 1_000;
 
-fn gtid(gno: i64) -> GtidEvent {
-    let mut event = GtidEvent::new(Some(Gtid { uuid: Uuid([3; 16]), tag: Tag::EMPTY, gno: gno as u64 }), gno - 1, gno);
-    event.immediate_commit_timestamp_us = 1_763_000_000_000_000 + gno as u64 * APART_US;
-    event.original_commit_timestamp_us = event.immediate_commit_timestamp_us;
-    event.immediate_server_version = Some(90_704);
-    event
-}
-
-fn image(id: i32, v: i32) -> Vec<u8> {
-    [&[0xfc][..], &id.to_le_bytes(), &v.to_le_bytes()].concat()
-}
-
-fn rows(writer: &mut BinlogWriter, kind: RowsKind, rows: &[u8]) {
-    writer.statement(b"d", b"BEGIN");
-    writer.table_map(&TableMapEvent {
-        table_id: 90,
-        flags: 1,
-        db: b"d",
-        table: b"t",
-        column_types: &[3, 3],
-        metadata: &[],
-        null_bitmap: &[2],
-        optional: &[],
-    });
-    writer.rows(&RowsEvent {
-        kind,
-        table_id: 90,
-        flags: 1,
-        partition: None,
-        column_count: 2,
-        before_columns: if kind == RowsKind::Write { &[] } else { &[3] },
-        after_columns: &[3],
-        rows,
-    });
-    writer.xid(1);
+fn row(id: i32, v: i32) -> Row {
+    vec![int(id), int(v)]
 }
 
 /// Writes `load`, a table and its rows, and `run`, updates of them.
 fn write_logs(folder: &Path) -> (PathBuf, PathBuf) {
-    let format = FormatDescription::new("9.7.4", ChecksumAlgorithm::Crc32);
-    let mut load = BinlogWriter::start_file(1, 1_763_000_000, &format);
-    load.transaction(&gtid(1), |w| w.statement(b"d", b"CREATE DATABASE d"));
-    load.transaction(&gtid(2), |w| w.statement(b"d", b"CREATE TABLE t (id INT PRIMARY KEY, v INT)"));
-    let all: Vec<u8> = (0..ROWS).flat_map(|id| image(id, 0)).collect();
-    load.transaction(&gtid(3), |w| rows(w, RowsKind::Write, &all));
-    let mut run = BinlogWriter::start_file(1, 1_763_000_000, &format);
-    for update in 0..UPDATES {
-        let (id, v) = (update % ROWS, update / ROWS);
-        let change = [image(id, v), image(id, v + 1)].concat();
-        run.transaction(&gtid(i64::from(update) + 4), |w| rows(w, RowsKind::Update, &change));
+    let mut author = Author::new(Uuid([3; 16]));
+    author.sql("CREATE DATABASE d");
+    author.table("t", &[INT; 2], "id INT PRIMARY KEY, v INT");
+    author.rows(&[inserts("t", (0..ROWS).map(|id| row(id, 0)))]);
+    let load = author.end_file();
+    for at in 0..UPDATES {
+        let (id, v) = (at % ROWS, at / ROWS);
+        author.rows(&[update("t", &row(id, v), &row(id, v + 1))]);
     }
-    let (load_path, run_path) = (folder.join("binlog.000001"), folder.join("binlog.000002"));
-    std::fs::write(&load_path, load.take()).unwrap();
-    std::fs::write(&run_path, run.take()).unwrap();
-    (load_path, run_path)
+    let paths = (folder.join("binlog.000001"), folder.join("binlog.000002"));
+    std::fs::write(&paths.0, load).unwrap();
+    std::fs::write(&paths.1, author.end_file()).unwrap();
+    paths
 }
 
 fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {

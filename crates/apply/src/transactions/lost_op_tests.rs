@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use base::{Gtid, Tag, Uuid};
-use binlog::writer::BinlogWriter;
-use binlog::{ChecksumAlgorithm, GtidEvent, RowsEvent, RowsKind, TableMapEvent, event_type, row_flags};
+use base::Uuid;
+use binlog::{ChecksumAlgorithm, event_type, row_flags};
 use catalog::Catalog;
 use crossbeam_channel::bounded;
 use decode::{
@@ -18,6 +17,7 @@ use decode::{
 };
 use observe::{Category, LagMeter, Ledger, RateMeter};
 use store::{Disk, DiskOptions, Store};
+use testkit::log::{Author, Change, INT, inserts, int};
 
 use super::low_water_mark::LowWaterMark;
 use super::queue::{Job, PendingJobs, Task, WorkerQueue};
@@ -37,56 +37,22 @@ const LANES: usize = 4;
 /// Rows of the transaction whose ops are in lanes; the one with the barrier moves half as many.
 const ROWS: i32 = 6;
 
-fn gtid(number: u64) -> Gtid {
-    Gtid { uuid: Uuid([7; 16]), tag: Tag::default(), gno: number }
+fn author() -> Author {
+    Author::at(Uuid([7; 16]), ChecksumAlgorithm::None, 4)
 }
 
 /// Returns a log with two statements, rows of several lanes, and rows whose keys change in images that lack a column.
 fn log() -> Vec<u8> {
-    let mut writer = BinlogWriter::new(1, ChecksumAlgorithm::None, 4);
-    let event = |number| GtidEvent::new(Some(gtid(number)), 0, number.cast_signed());
-    let map = |writer: &mut BinlogWriter| {
-        writer.statement(b"d", b"BEGIN");
-        writer.table_map(&TableMapEvent {
-            table_id: 5,
-            flags: 1,
-            db: b"d",
-            table: b"t",
-            column_types: &[3, 3],
-            metadata: &[],
-            null_bitmap: &[0b10],
-            optional: &[],
-        });
-    };
-    let rows = |writer: &mut BinlogWriter, kind, before: &[u8], after: &[u8], rows: &[u8]| {
-        let flags = row_flags::STMT_END | row_flags::NO_FOREIGN_KEY_CHECKS;
-        let (partition, column_count) = (None, 2);
-        let (before_columns, after_columns) = (before, after);
-        writer.rows(&RowsEvent {
-            kind,
-            table_id: 5,
-            flags,
-            partition,
-            column_count,
-            before_columns,
-            after_columns,
-            rows,
-        });
-        writer.xid(1);
-    };
-    writer.transaction(&event(1), |writer| writer.statement(b"", b"CREATE DATABASE d"));
-    writer.transaction(&event(2), |writer| writer.statement(b"d", b"CREATE TABLE t (id INT PRIMARY KEY, v INT)"));
-    writer.transaction(&event(3), |writer| {
-        map(writer);
-        let image = |id: i32| [&[0][..], &id.to_le_bytes(), &id.to_le_bytes()].concat();
-        rows(writer, RowsKind::Write, &[], &[0b11], &(0..ROWS).flat_map(image).collect::<Vec<_>>());
-    });
-    writer.transaction(&event(4), |writer| {
-        map(writer);
-        let images = |id: i32| [&[0][..], &id.to_le_bytes(), &[0], &(id + 100).to_le_bytes()].concat();
-        rows(writer, RowsKind::Update, &[0b01], &[0b01], &(0..ROWS / 2).flat_map(images).collect::<Vec<_>>());
-    });
-    writer.take()
+    let mut author = author();
+    author.flags |= row_flags::NO_FOREIGN_KEY_CHECKS;
+    author.sql("CREATE DATABASE d");
+    author.table("t", &[INT; 2], "id INT PRIMARY KEY, v INT");
+    let row = |id| vec![int(id), int(id)];
+    author.rows(&[inserts("t", (0..ROWS).map(row))]);
+    let moved = (0..ROWS / 2).map(|id| (Some(row(id)), Some(row(id + 100)))).collect();
+    let key = Some(vec![true, false]);
+    author.rows(&[Change { rows: moved, before: key.clone(), after: key, ..inserts("t", []) }]);
+    author.writer.take()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -230,7 +196,7 @@ fn of_the_barrier(decoded: &mut DecodedPiece) -> Option<&mut Vec<RowOp>> {
 
 fn assert_defect(stop: &Stop, transaction: u64, what: &str) {
     assert_eq!(stop.class, StopClass::Defect, "{what}: {stop}");
-    assert_eq!(stop.gtid, Some(gtid(transaction)), "{what}: {stop}");
+    assert_eq!(stop.gtid, Some(author().gtid_of(transaction)), "{what}: {stop}");
     assert!(stop.position.offset > 4, "{what}: {stop}");
 }
 
