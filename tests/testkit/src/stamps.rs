@@ -6,11 +6,20 @@ use std::sync::Arc;
 
 use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
-use decode::trackers::{Extractor, Facts, Stamp, Tracker, TrackerCounts, TrackerOptions};
+use decode::trackers::{Extractor, Facts, Stamp, Tracker, TrackerCounts, TrackerKind, TrackerOptions};
 use decode::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, SequencedPiece, Sequencer, SharedCatalog, SplitOptions, Splitter,
     Stop,
 };
+
+/// Every kind of tracker.
+pub const KINDS: [TrackerKind; 5] = [
+    TrackerKind::Source,
+    TrackerKind::CommitOrder,
+    TrackerKind::Writeset,
+    TrackerKind::WritesetSession,
+    TrackerKind::Database,
+];
 
 /// Calls `each` with every sequenced piece, a transaction in each, and the catalog before it. Returns why the log could
 /// not be read to its end, if so.

@@ -116,8 +116,8 @@ fn every_life_goes_on_from_a_cut_and_the_last_ends_equal() {
             compressed: seed % 2 == 0,
             partial_images: true,
             ddl: true,
-            duplicates: false,
             huge: true,
+            ..Flavour::PLAIN
         };
         let mut history = History::with(Random::new(seed), flavour);
         // Without checksums nothing is known about a log that was not closed cleanly.
@@ -202,14 +202,7 @@ const GENERATION: u64 = 500_000;
 /// Memory pinned by a snapshot is taken from the generations' share, not added to it.
 #[test]
 fn generations_are_smaller_while_a_snapshot_holds_one() {
-    let flavour = Flavour {
-        transactions: 2000,
-        compressed: false,
-        partial_images: false,
-        ddl: false,
-        duplicates: false,
-        huge: false,
-    };
+    let flavour = Flavour { transactions: 2000, ..Flavour::PLAIN };
     let mut history = History::with(Random::new(7), flavour);
     history.always_checksums = true;
     let (free, beside) = (cuts_of(&history, false), cuts_of(&history, true));

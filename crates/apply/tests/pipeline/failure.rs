@@ -5,8 +5,8 @@ use base::{Gtid, GtidSet, Random};
 use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, event_type, row_flags};
 use decode::StopClass;
 use relay_log::boundary::BoundaryTracker;
-use testkit::history::{Event, History, Shape, Value, image, shapes};
-use testkit::log::bits;
+use testkit::history::{Event, Flavour, History, Shape, shapes};
+use testkit::log::{NULL, Row, big, bits, full_image, image, int, varchar};
 use testkit::seeds;
 
 use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow, quiet};
@@ -18,8 +18,8 @@ fn shape() -> Shape {
     shapes()[0].clone()
 }
 
-fn row(id: i64, text: &str) -> Vec<Value> {
-    vec![Value::Number(id), Value::Bytes(text.into()), Value::Number(1), Value::Null]
+fn row(id: i32, text: &str) -> Row {
+    vec![int(id), varchar(text), big(1), NULL]
 }
 
 fn query(sql: &str) -> Event {
@@ -42,8 +42,8 @@ fn rows(kind: RowsKind, before: &[bool], after: &[bool], images: Vec<u8>) -> Eve
     }
 }
 
-fn full(rows: &[Vec<Value>]) -> Vec<u8> {
-    rows.iter().flat_map(|row| image(&shape(), row, &[true; 4], false)).collect()
+fn full(rows: &[Row]) -> Vec<u8> {
+    rows.iter().flat_map(|row| full_image(row)).collect()
 }
 
 fn bracket(events: Vec<Event>) -> Vec<Event> {
@@ -62,13 +62,13 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
     let mut nullable_key = shape();
     nullable_key.columns[0].nullable = true;
     let mut null_key = row(1, "a");
-    null_key[0] = Value::Null;
+    null_key[0] = NULL;
     let mut cut = full(&[row(1, "a")]);
     cut.truncate(cut.len() - 1);
-    let mut minimal = image(&shape(), &row(1, ""), &key_only, false);
-    minimal.extend(image(&shape(), &row(2, ""), &key_only, false));
-    let mut keyless_before = image(&shape(), &row(1, ""), &[false, true, false, false], false);
-    keyless_before.extend(image(&shape(), &row(2, ""), &[false, true, false, false], false));
+    let mut minimal = image(&row(1, ""), &key_only);
+    minimal.extend(image(&row(2, ""), &key_only));
+    let mut keyless_before = image(&row(1, ""), &[false, true, false, false]);
+    keyless_before.extend(image(&row(2, ""), &[false, true, false, false]));
     let mut wide = insert(full(&[row(1, "a")]));
     if let Event::Rows { columns, .. } = &mut wide {
         *columns = 3;
@@ -190,7 +190,7 @@ fn everything_before_a_failure_is_visible_and_nothing_after() {
 #[test]
 fn an_unknown_event_that_is_ignorable_passes() {
     let later = || Event::Raw(60, binlog::flags::IGNORABLE, vec![1, 2, 3]);
-    let insert = |id| rows(RowsKind::Write, &[], &[true; 4], image(&shape(), &row(id, "a"), &[true; 4], false));
+    let insert = |id| rows(RowsKind::Write, &[], &[true; 4], full_image(&row(id, "a")));
     let map = map_of(TABLE, shape());
     let events = [query("BEGIN"), later(), map, insert(1), later(), insert(2), query("ROLLBACK")];
     for seed in seeds(3) {
@@ -206,7 +206,7 @@ fn an_unknown_event_that_is_ignorable_passes() {
 /// counted once.
 #[test]
 fn rollbacks_in_the_log_leave_nothing() {
-    let insert = |id| rows(RowsKind::Write, &[], &[true; 4], image(&shape(), &row(id, "a"), &[true; 4], false));
+    let insert = |id| rows(RowsKind::Write, &[], &[true; 4], full_image(&row(id, "a")));
     let map = || map_of(TABLE, shape());
     let transactions = [
         vec![query("BEGIN"), map(), insert(1), insert(2), query("ROLLBACK")],
@@ -236,14 +236,7 @@ fn rollbacks_in_the_log_leave_nothing() {
 /// A huge transaction is left out as a whole, whichever decoder has which slice.
 #[test]
 fn a_transaction_in_slices_is_left_out_whole() {
-    let flavour = testkit::history::Flavour {
-        transactions: 40,
-        compressed: false,
-        partial_images: true,
-        ddl: true,
-        duplicates: false,
-        huge: true,
-    };
+    let flavour = Flavour { transactions: 40, partial_images: true, ddl: true, huge: true, ..Flavour::PLAIN };
     for seed in seeds(3) {
         let mut random = Random::new(seed);
         let mut history = History::with(Random::new(seed), flavour);
@@ -344,17 +337,8 @@ fn a_broken_log_without_checksums_never_panics_or_hangs() {
 #[test]
 fn a_barrier_before_a_failure_is_applied() {
     let mut random = Random::new(1);
-    let mut history = History::with(
-        Random::new(2),
-        testkit::history::Flavour {
-            transactions: 80,
-            compressed: false,
-            partial_images: true,
-            ddl: false,
-            duplicates: false,
-            huge: false,
-        },
-    );
+    let mut history =
+        History::with(Random::new(2), Flavour { transactions: 80, partial_images: true, ..Flavour::PLAIN });
     let end = history.transactions.len();
     history.plant(end, vec![query("CALL planted()")], None);
     let mut setup = Setup::random(&mut random);
@@ -381,7 +365,7 @@ fn a_barrier_before_a_failure_is_applied() {
 #[test]
 fn cascades_that_are_not_logged_are_looked_for() {
     let all = [true; 4];
-    let change = |kind, images: &[Vec<Value>], more: u16| {
+    let change = |kind, images: &[Row], more: u16| {
         let mut event = rows(kind, &all, &all, full(images));
         if let Event::Rows { flags, .. } = &mut event {
             *flags |= more;

@@ -71,8 +71,7 @@ fn transactions_executed_before_are_left_out() {
 /// A log without GTIDs is replayed too.
 #[test]
 fn anonymous_transactions() {
-    let flavour =
-        Flavour { transactions: 60, compressed: true, partial_images: true, ddl: true, duplicates: false, huge: true };
+    let flavour = Flavour { compressed: true, partial_images: true, ddl: true, huge: true, ..Flavour::PLAIN };
     let mut history = History::with(Random::new(5), flavour);
     for transaction in &mut history.transactions {
         transaction.gtid = None;
@@ -86,15 +85,7 @@ fn anonymous_transactions() {
 }
 
 fn plain(seed: u64) -> History {
-    let flavour = Flavour {
-        transactions: 60,
-        compressed: false,
-        partial_images: false,
-        ddl: false,
-        duplicates: false,
-        huge: false,
-    };
-    History::with(Random::new(seed), flavour)
+    History::with(Random::new(seed), Flavour::PLAIN)
 }
 
 /// Finds a transaction with rows of this kind; returns its number and the event's.

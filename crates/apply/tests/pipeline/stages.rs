@@ -124,14 +124,7 @@ fn the_same_transactions_whatever_the_chunks() {
 
 #[test]
 fn a_huge_transaction_travels_in_slices() {
-    let flavour = Flavour {
-        transactions: 40,
-        compressed: false,
-        partial_images: false,
-        ddl: true,
-        duplicates: false,
-        huge: true,
-    };
+    let flavour = Flavour { transactions: 40, ddl: true, huge: true, ..Flavour::PLAIN };
     let files = History::with(Random::new(3), flavour).files();
     let sizes = SplitOptions { piece_bytes: 500, slice_bytes: 1_000 };
     let stepped = step(&files, sizes, || 777);

@@ -6,17 +6,9 @@ use base::Random;
 use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 use testkit::history::{Flavour, History};
 use testkit::seeds;
-use testkit::stamps::stamps;
+use testkit::stamps::{KINDS, stamps};
 
 use crate::run::{Setup, check_with, chunks, closing, follow};
-
-pub(crate) const KINDS: [TrackerKind; 5] = [
-    TrackerKind::Source,
-    TrackerKind::CommitOrder,
-    TrackerKind::Writeset,
-    TrackerKind::WritesetSession,
-    TrackerKind::Database,
-];
 
 /// Returns a random mode for a tracker.
 fn mode(random: &mut Random, kind: TrackerKind) -> TransactionOptions {
@@ -72,14 +64,8 @@ fn every_mode_equals_the_serial_model_at_every_watermark() {
 #[test]
 fn hot_rows_and_keyless_tables() {
     for seed in seeds(6) {
-        let flavour = Flavour {
-            transactions: 250,
-            compressed: false,
-            partial_images: seed % 2 == 0,
-            ddl: false,
-            duplicates: false,
-            huge: seed % 3 == 0,
-        };
+        let flavour =
+            Flavour { transactions: 250, partial_images: seed % 2 == 0, huge: seed % 3 == 0, ..Flavour::PLAIN };
         let mut history = History::with(Random::new(seed + 900), flavour);
         stamp(&mut history);
         let mut random = Random::new(seed);
@@ -110,14 +96,7 @@ fn counts(history: &History, workers: usize, mode: TransactionOptions) -> Transa
 /// order.
 #[test]
 fn transactions_of_one_row_without_a_key_are_kept_in_order_whatever_the_source_says() {
-    let flavour = Flavour {
-        transactions: 200,
-        compressed: false,
-        partial_images: false,
-        ddl: false,
-        duplicates: false,
-        huge: false,
-    };
+    let flavour = Flavour { transactions: 200, ..Flavour::PLAIN };
     let mut history = History::with(Random::new(77), flavour);
     stamp(&mut history);
     for at in 12..history.transactions.len() {
@@ -152,14 +131,7 @@ fn is_keyless_only(history: &History, at: usize) -> bool {
 fn planted_a_log_that_calls_everything_independent_is_noticed() {
     let mut noticed = 0;
     for seed in 0..8 {
-        let flavour = Flavour {
-            transactions: 200,
-            compressed: false,
-            partial_images: false,
-            ddl: false,
-            duplicates: false,
-            huge: false,
-        };
+        let flavour = Flavour { transactions: 200, ..Flavour::PLAIN };
         let mut history = History::with(Random::new(seed + 40), flavour);
         stamp(&mut history);
         for transaction in &mut history.transactions[12..] {

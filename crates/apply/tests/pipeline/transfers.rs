@@ -12,9 +12,9 @@ use base::{Random, Uuid};
 use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 use store::{Snapshot, Store};
 use testkit::log::{Author, INT, Row, inserts, int, update};
+use testkit::stamps::KINDS;
 
 use crate::run::{Setup, chunks, closing};
-use crate::transactions::KINDS;
 
 const ACCOUNTS: usize = 60;
 const SESSIONS: usize = 6;

@@ -58,9 +58,9 @@ pub(crate) struct Unique {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Foreign {
-    pub columns: Vec<usize>,
+    pub column: usize,
     pub parent: usize,
-    pub parent_columns: Vec<usize>,
+    pub parent_column: usize,
     /// True for ON DELETE CASCADE done by the engine, unlogged.
     pub cascades: bool,
 }
@@ -131,12 +131,7 @@ pub(crate) fn tables() -> Vec<Table> {
         ),
         table("owned", vec![int("id", false), int("pid", true), int("v", true)], vec![key("PRIMARY", &[0])]),
     ];
-    let foreign = |column, parent_column, cascades| Foreign {
-        columns: vec![column],
-        parent: 8,
-        parent_columns: vec![parent_column],
-        cascades,
-    };
+    let foreign = |column, parent_column, cascades| Foreign { column, parent: 8, parent_column, cascades };
     all[9].foreign = vec![foreign(1, 0, false), foreign(2, 1, false)];
     all[10].foreign = vec![foreign(1, 0, true)];
     all
@@ -189,9 +184,9 @@ impl Table {
             parts.push(format!(
                 "CONSTRAINT `{}_{at}` FOREIGN KEY (`{}`) REFERENCES `{}` (`{}`){}",
                 self.name,
-                self.columns[foreign.columns[0]].name,
+                self.columns[foreign.column].name,
                 parent.name,
-                parent.columns[foreign.parent_columns[0]].name,
+                parent.columns[foreign.parent_column].name,
                 if foreign.cascades { " ON DELETE CASCADE" } else { "" }
             ));
         }
@@ -241,8 +236,8 @@ impl Table {
 pub(crate) enum Thing {
     /// A value of a unique key.
     Key(usize, &'static str, Vec<Value>),
-    /// A value that foreign keys reference: table and columns.
-    Referred(usize, Vec<usize>, Vec<Value>),
+    /// A value that foreign keys reference: table and column.
+    Referred(usize, usize, Value),
     /// A table.
     Table(usize),
 }
@@ -419,7 +414,7 @@ impl History {
                 // Rows that the engine deletes with it are not in the log.
                 for (child, table) in self.tables.iter().enumerate() {
                     for foreign in table.foreign.iter().filter(|foreign| foreign.parent == at && foreign.cascades) {
-                        self.rows[child].retain(|row| row[foreign.columns[0]] != old[foreign.parent_columns[0]]);
+                        self.rows[child].retain(|row| row[foreign.column] != old[foreign.parent_column]);
                     }
                 }
                 Some(Change::Delete(old))
@@ -437,13 +432,13 @@ impl History {
         });
         unique
             && table.foreign.iter().all(|foreign| {
-                let value = table.compared(foreign.columns[0], &row[foreign.columns[0]], None);
+                let value = table.compared(foreign.column, &row[foreign.column], None);
                 value.is_none() || self.parent_has(foreign, &value)
             })
     }
 
     fn parent_has(&self, foreign: &Foreign, value: &Option<Value>) -> bool {
-        let (parent, column) = (&self.tables[foreign.parent], foreign.parent_columns[0]);
+        let (parent, column) = (&self.tables[foreign.parent], foreign.parent_column);
         self.rows[foreign.parent].iter().any(|row| parent.compared(column, &row[column], None) == *value)
     }
 
@@ -451,10 +446,10 @@ impl History {
     fn is_free(&self, at: usize, old: &[Value], new: Option<&[Value]>) -> bool {
         self.tables.iter().enumerate().all(|(child, table)| {
             table.foreign.iter().filter(|foreign| foreign.parent == at).all(|foreign| {
-                let column = foreign.parent_columns[0];
+                let column = foreign.parent_column;
                 let of = |row: &[Value]| self.tables[at].compared(column, &row[column], None);
                 let stays = new.is_some_and(|new| new[column] == old[column]);
-                let own = foreign.columns[0];
+                let own = foreign.column;
                 stays
                     || foreign.cascades && new.is_none()
                     || self.rows[child].iter().all(|row| table.compared(own, &row[own], None) != of(old))
@@ -480,11 +475,11 @@ impl History {
             }
         }
         for foreign in &table.foreign {
-            let of = |row: &Vec<Value>| table.compared(foreign.columns[0], &row[foreign.columns[0]], None);
+            let of = |row: &Vec<Value>| table.compared(foreign.column, &row[foreign.column], None);
             let (old, new) = (old.and_then(of), new.and_then(of));
             if old != new {
                 for value in [old, new].into_iter().flatten() {
-                    let thing = Thing::Referred(foreign.parent, foreign.parent_columns.clone(), vec![value]);
+                    let thing = Thing::Referred(foreign.parent, foreign.parent_column, value);
                     touches.add(thing, false);
                 }
             }
@@ -495,8 +490,7 @@ impl History {
             if foreign.parent != at {
                 continue;
             }
-            let of =
-                |row: &Vec<Value>| table.compared(foreign.parent_columns[0], &row[foreign.parent_columns[0]], None);
+            let of = |row: &Vec<Value>| table.compared(foreign.parent_column, &row[foreign.parent_column], None);
             let (old, new) = (old.and_then(of), new.and_then(of));
             if old == new {
                 continue;
@@ -504,9 +498,9 @@ impl History {
             if foreign.cascades && old.is_some() && new.is_none() {
                 touches.add(Thing::Table(child), true);
             }
-            if seen.insert(foreign.parent_columns.clone()) {
+            if seen.insert(foreign.parent_column) {
                 for value in [old, new].into_iter().flatten() {
-                    touches.add(Thing::Referred(at, foreign.parent_columns.clone(), vec![value]), true);
+                    touches.add(Thing::Referred(at, foreign.parent_column, value), true);
                 }
             }
         }

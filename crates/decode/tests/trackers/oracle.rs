@@ -2,17 +2,9 @@
 
 use decode::trackers::{DISTANCE_MAX, Rules, Stamp, TrackerKind, TrackerOptions};
 use testkit::seeds;
-use testkit::stamps::stamps;
+use testkit::stamps::{KINDS, stamps};
 
 use crate::author::{Blind, History};
-
-const KINDS: [TrackerKind; 5] = [
-    TrackerKind::Source,
-    TrackerKind::CommitOrder,
-    TrackerKind::Writeset,
-    TrackerKind::WritesetSession,
-    TrackerKind::Database,
-];
 
 /// Returns the first conflicting pair stamped as independent; `number` maps a stamp to its transaction.
 fn wrong_pair(history: &History, stamps: &[Stamp], number: impl Fn(usize) -> usize) -> Option<String> {

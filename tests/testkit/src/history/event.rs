@@ -41,7 +41,7 @@ impl Event {
                 id: *id,
                 db: db.clone(),
                 name: table.clone(),
-                types: shape.columns.iter().map(|column| column.kind.in_log()).collect(),
+                types: shape.columns.iter().map(|column| column.ty).collect(),
                 nullable: shape.columns.iter().map(|column| column.nullable).collect(),
             }
             .map(writer),

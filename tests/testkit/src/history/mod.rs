@@ -13,7 +13,7 @@ use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent};
 
 pub use event::Event;
 use model::Model;
-pub use table::{Column, Kind, Shape, Table, Value, image, row_digest, shapes};
+pub use table::{Column, Shape, Table, row_digest, shapes};
 
 /// One transaction of the log.
 #[derive(Clone, Debug)]
@@ -64,6 +64,16 @@ pub struct Flavour {
 }
 
 impl Flavour {
+    /// Row changes only, whole images, nothing compressed.
+    pub const PLAIN: Flavour = Flavour {
+        transactions: 60,
+        compressed: false,
+        partial_images: false,
+        ddl: false,
+        duplicates: false,
+        huge: false,
+    };
+
     pub fn of(random: &mut Random) -> Flavour {
         Flavour {
             transactions: 40 + random.below(160),

@@ -6,12 +6,12 @@ use base::{Gtid, GtidSet, Random, Tag, Uuid};
 use binlog::{RowsKind, TableMapEvent, row_flags};
 
 use super::event::Event;
-use super::table::{Kind, Shape, Table, Value, image, shapes};
+use super::table::{Shape, Table, shapes};
 use super::{Flavour, State};
-use crate::log::bits;
+use crate::log::{BIG, INT, NULL, Row, Stored, TEXT, VARCHAR, big, bits, full_image, image, int, text, varchar};
 
 /// A row before and after a change.
-type Images = (Option<Vec<Value>>, Option<Vec<Value>>);
+type Images = (Option<Row>, Option<Row>);
 
 pub(super) struct Model {
     pub(super) random: Random,
@@ -57,10 +57,16 @@ impl Model {
         Gtid { uuid, tag, gno: self.gnos[source] }
     }
 
-    pub(super) fn create(&mut self, shape: Shape) -> Vec<Event> {
+    /// Makes a table; returns its database and its statement.
+    fn new_table(&mut self, shape: Shape) -> (String, String) {
         let (db, name) = self.fresh_name();
         let sql = shape.sql(&db, &name);
         self.add_table(db.clone(), name, shape);
+        (db, sql)
+    }
+
+    pub(super) fn create(&mut self, shape: Shape) -> Vec<Event> {
+        let (db, sql) = self.new_table(shape);
         vec![Event::Query { db, sql }]
     }
 
@@ -138,12 +144,11 @@ impl Model {
     /// CREATE TABLE … SELECT: a statement, then rows, in one transaction.
     pub(super) fn create_select(&mut self) -> Vec<Event> {
         let shape = self.any_shape();
-        let create = self.create(shape);
-        let mut events = vec![Event::Query { db: "d".into(), sql: "BEGIN".into() }];
-        for event in create {
-            let Event::Query { db, sql } = event else { continue };
-            events.push(Event::Query { db, sql: format!("{sql} START TRANSACTION") });
-        }
+        let (db, sql) = self.new_table(shape);
+        let mut events = vec![
+            Event::Query { db: "d".into(), sql: "BEGIN".into() },
+            Event::Query { db, sql: format!("{sql} START TRANSACTION") },
+        ];
         let at = self.tables.len() - 1;
         let rows = 1 + self.random.below(20);
         self.statement(at, Some(RowsKind::Write), rows, &mut events);
@@ -177,18 +182,9 @@ impl Model {
 
     fn system_rows(&mut self, events: &mut Vec<Event>) {
         let shape = shapes()[0].clone();
-        let row = vec![Value::Number(1), Value::Null, Value::Number(2), Value::Null];
-        let present = vec![true; 4];
-        events.push(Event::Map { id: 8, db: "mysql".into(), table: "something".into(), shape: shape.clone() });
-        events.push(Event::Rows {
-            kind: RowsKind::Write,
-            id: 8,
-            columns: 4,
-            before: vec![],
-            after: bits(&present),
-            rows: image(&shape, &row, &present, false),
-            flags: row_flags::STMT_END,
-        });
+        let all = (Vec::new(), bits(&[true; 4]), full_image(&[int(1), NULL, big(2), NULL]));
+        let rows = rows_event(RowsKind::Write, 8, &shape, all, row_flags::STMT_END);
+        events.extend([Event::Map { id: 8, db: "mysql".into(), table: "something".into(), shape }, rows]);
     }
 
     /// One statement: a table map and its rows, possibly in several events.
@@ -224,13 +220,9 @@ impl Model {
                 if kind.has_before() { columns(&before) } else { vec![] },
                 if kind.has_after() { columns(&after) } else { vec![] },
             );
-            let mut bytes = Vec::new();
-            if let Some(row) = &before_row {
-                bytes.extend(image(&shape, row, &before, unused));
-            }
-            if let Some(row) = &after_row {
-                bytes.extend(image(&shape, row, &after, unused));
-            }
+            let images = [(&before_row, &before), (&after_row, &after)]
+                .map(|(row, present)| row.as_ref().map_or_else(Vec::new, |row| image_with(row, present, unused)));
+            let bytes = images.concat();
             let cut = self.random.one_in(8);
             match &mut open {
                 Some((b, a, all)) if !cut && *b == before_bits && *a == after_bits => all.extend(bytes),
@@ -264,8 +256,8 @@ impl Model {
         shape: &Shape,
         kind: RowsKind,
         mode: usize,
-        before: Option<&[Value]>,
-        after: Option<&[Value]>,
+        before: Option<&[Stored]>,
+        after: Option<&[Stored]>,
     ) -> (Vec<bool>, Vec<bool>) {
         let columns = shape.columns.len();
         let all = vec![true; columns];
@@ -275,7 +267,7 @@ impl Model {
         let mut after_present = all;
         for c in 0..columns {
             let in_key = shape.key.contains(&c);
-            let blob = shape.columns[c].kind == Kind::Text;
+            let blob = shape.columns[c].ty == TEXT;
             match mode {
                 1 => {
                     before_present[c] = keyless || in_key;
@@ -293,13 +285,8 @@ impl Model {
                 _ => {}
             }
         }
-        if kind == RowsKind::Update && !after_present.contains(&true) {
-            // A source does not log an UPDATE that changes nothing; here it is logged, with one column.
-            after_present[0] = true;
-        }
-        if kind == RowsKind::Write && !after_present.contains(&true) {
-            after_present[0] = true;
-        }
+        // A source does not log an UPDATE that changes nothing; here it is logged, with one column.
+        after_present[0] |= !after_present.contains(&true);
         (before_present, after_present)
     }
 
@@ -338,10 +325,10 @@ impl Model {
         }
     }
 
-    fn new_row(&mut self, at: usize) -> Option<Vec<Value>> {
+    fn new_row(&mut self, at: usize) -> Option<Row> {
         for _ in 0..8 {
             let shape = self.tables[at].shape.clone();
-            let row: Vec<Value> = (0..shape.columns.len())
+            let row: Row = (0..shape.columns.len())
                 .map(|c| {
                     if !shape.key.contains(&c) && self.random.one_in(3) { shape.omitted(c) } else { self.value(at, c) }
                 })
@@ -354,24 +341,27 @@ impl Model {
         None
     }
 
-    fn value(&mut self, at: usize, column: usize) -> Value {
+    fn value(&mut self, at: usize, column: usize) -> Stored {
         let shape = &self.tables[at].shape;
-        let (kind, nullable) = (shape.columns[column].kind, shape.columns[column].nullable);
+        let (ty, nullable) = (shape.columns[column].ty, shape.columns[column].nullable);
         let keyless = shape.key.is_empty();
         if nullable && self.random.one_in(5) {
-            return Value::Null;
+            return NULL;
         }
         // Few values, so that keys recur and copies of a keyless row meet.
-        let range = if keyless { 3 } else { 40 };
-        let n = self.random.below(range) as i64;
-        match kind {
-            Kind::Int | Kind::Big => Value::Number(n - 5),
-            Kind::Varchar => Value::Bytes(format!("k{n}").into_bytes()),
-            Kind::Text => Value::Bytes(vec![b'a' + (n % 26) as u8; self.random.below(if keyless { 3 } else { 200 })]),
+        let n = self.random.below(if keyless { 3 } else { 40 });
+        match ty {
+            INT => int(n - 5),
+            BIG => big(i64::from(n) - 5),
+            VARCHAR => varchar(&format!("k{n}")),
+            _ => {
+                let letter = char::from(b'a' + (n % 26) as u8);
+                text(&letter.to_string().repeat(self.random.below(if keyless { 3 } else { 200 })))
+            }
         }
     }
 
-    fn pick(&mut self, at: usize) -> Option<Vec<Value>> {
+    fn pick(&mut self, at: usize) -> Option<Row> {
         let count = self.tables[at].rows.len();
         if count == 0 {
             return None;
@@ -381,7 +371,7 @@ impl Model {
     }
 
     /// Adds copies of a row, or takes them away.
-    fn count(&mut self, at: usize, row: &[Value], change: i64) {
+    fn count(&mut self, at: usize, row: &[Stored], change: i64) {
         let table = &mut self.tables[at];
         let key = table.key_of(row);
         let before = table.rows.remove(&key).map_or(0, |(_, copies)| copies);
@@ -406,6 +396,16 @@ impl Model {
         (table.db, table.name) = (db.into(), name.into());
         self.digest = self.digest.wrapping_add(table.digest());
     }
+}
+
+/// A row image; `unused` sets the null bits that no column has.
+fn image_with(row: &[Stored], present: &[bool], unused: bool) -> Vec<u8> {
+    let mut image = image(row, present);
+    let count = present.iter().filter(|present| **present).count();
+    if unused && count % 8 != 0 {
+        image[count / 8] |= 0xff << (count % 8);
+    }
+    image
 }
 
 fn rows_event(

@@ -2,42 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::log::{self, Stored};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Int,
-    Big,
-    /// VARCHAR(20) in utf8mb4.
-    Varchar,
-    Text,
-}
-
-impl Kind {
-    pub(super) fn in_log(self) -> log::Type {
-        match self {
-            Kind::Int => log::INT,
-            Kind::Big => log::BIG,
-            Kind::Varchar => log::VARCHAR,
-            Kind::Text => log::TEXT,
-        }
-    }
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub enum Value {
-    Null,
-    Number(i64),
-    Bytes(Vec<u8>),
-}
+use crate::log::{self, BIG, INT, NULL, Row, Stored, TEXT, Type, VARCHAR, big, int, text, varchar};
 
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: &'static str,
-    pub kind: Kind,
+    pub ty: Type,
     pub nullable: bool,
-    /// Value of the definition's DEFAULT clause.
-    pub default: Option<Value>,
+    /// The definition's DEFAULT clause: its SQL and its value.
+    pub default: Option<(&'static str, Stored)>,
 }
 
 /// A definition from which tables are made.
@@ -58,18 +31,14 @@ impl Shape {
     fn body(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         for column in &self.columns {
-            let ty = match column.kind {
-                Kind::Int => "INT",
-                Kind::Big => "BIGINT",
-                Kind::Varchar => "VARCHAR(20)",
-                Kind::Text => "TEXT",
+            let ty = match column.ty {
+                INT => "INT",
+                BIG => "BIGINT",
+                VARCHAR => "VARCHAR(20)",
+                _ => "TEXT",
             };
             let null = if column.nullable { "" } else { " NOT NULL" };
-            let default = match &column.default {
-                Some(Value::Number(n)) => format!(" DEFAULT {n}"),
-                Some(Value::Bytes(b)) => format!(" DEFAULT '{}'", String::from_utf8_lossy(b)),
-                _ => String::new(),
-            };
+            let default = column.default.as_ref().map_or_else(String::new, |(sql, _)| format!(" DEFAULT {sql}"));
             parts.push(format!("`{}` {ty}{null}{default}", column.name));
         }
         if !self.key.is_empty() {
@@ -80,39 +49,17 @@ impl Shape {
         parts.join(", ")
     }
 
-    pub(super) fn omitted(&self, column: usize) -> Value {
+    pub(super) fn omitted(&self, column: usize) -> Stored {
         let column = &self.columns[column];
-        match (&column.default, column.nullable, column.kind) {
-            (Some(value), ..) => value.clone(),
-            (None, true, _) => Value::Null,
-            (None, false, Kind::Int | Kind::Big) => Value::Number(0),
-            (None, false, _) => Value::Bytes(Vec::new()),
+        match (&column.default, column.ty) {
+            (Some((_, value)), _) => value.clone(),
+            _ if column.nullable => NULL,
+            (None, INT) => int(0),
+            (None, BIG) => big(0),
+            (None, VARCHAR) => varchar(""),
+            (None, _) => text(""),
         }
     }
-}
-
-/// A value as a row image stores it.
-fn stored(kind: Kind, value: &Value) -> Stored {
-    match (kind, value) {
-        (_, Value::Null) => log::NULL,
-        (Kind::Int, Value::Number(n)) => log::int(*n as i32),
-        (Kind::Big, Value::Number(n)) => log::big(*n),
-        (Kind::Varchar, Value::Bytes(b)) => Some([&[b.len() as u8][..], b].concat()),
-        (Kind::Text, Value::Bytes(b)) => Some([&(b.len() as u16).to_le_bytes()[..], b].concat()),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// A row image over the present columns; `unused` sets the null bits after them.
-pub fn image(shape: &Shape, row: &[Value], present: &[bool], unused: bool) -> Vec<u8> {
-    let stored: Vec<Stored> =
-        row.iter().zip(&shape.columns).map(|(value, column)| stored(column.kind, value)).collect();
-    let mut image = log::image(&stored, present);
-    let count = present.iter().filter(|present| **present).count();
-    if unused && count % 8 != 0 {
-        image[count / 8] |= 0xff << (count % 8);
-    }
-    image
 }
 
 /// A table of the serial model.
@@ -123,20 +70,18 @@ pub struct Table {
     pub shape: Shape,
     pub map_id: u64,
     /// Rows by key bytes; for a keyless table by image, with the number of copies.
-    pub rows: BTreeMap<Vec<u8>, (Vec<Value>, u64)>,
+    pub rows: BTreeMap<Vec<u8>, (Row, u64)>,
 }
 
 impl Table {
-    pub(super) fn key_of(&self, row: &[Value]) -> Vec<u8> {
+    pub(super) fn key_of(&self, row: &[Stored]) -> Vec<u8> {
         if self.shape.key.is_empty() {
-            return image(&self.shape, row, &vec![true; row.len()], false);
+            return log::full_image(row);
         }
         let mut key = Vec::new();
         let mut columns = self.shape.key.clone();
         columns.sort_unstable();
-        for column in columns {
-            key.extend(stored(self.shape.columns[column].kind, &row[column]).unwrap_or_default());
-        }
+        columns.iter().for_each(|column| key.extend(row[*column].iter().flatten()));
         key
     }
 
@@ -144,9 +89,8 @@ impl Table {
         format!("{}.{}", self.db, self.name)
     }
 
-    pub(super) fn row_digest(&self, row: &[Value], copies: u64) -> u64 {
-        let full = image(&self.shape, row, &vec![true; row.len()], false);
-        row_digest(&self.full_name(), &full, copies)
+    pub(super) fn row_digest(&self, row: &[Stored], copies: u64) -> u64 {
+        row_digest(&self.full_name(), &log::full_image(row), copies)
     }
 
     pub(super) fn digest(&self) -> u64 {
@@ -161,67 +105,26 @@ pub fn row_digest(table: &str, full_image: &[u8], copies: u64) -> u64 {
 }
 
 pub fn shapes() -> Vec<Shape> {
-    let column = |name, kind, nullable| Column { name, kind, nullable, default: None };
-    let with = |name, kind, nullable, default| Column { name, kind, nullable, default: Some(default) };
-    let wide = ["w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9"];
+    let column = |name, ty, nullable| Column { name, ty, nullable, default: None };
+    let with = |name, ty, nullable, sql, value| Column { name, ty, nullable, default: Some((sql, value)) };
+    let shape =
+        |columns: &[Column], key: &[usize]| Shape { columns: columns.to_vec(), key: key.to_vec(), unique_only: false };
+    let (k, t, x) = (column("k", VARCHAR, false), column("t", TEXT, true), column("x", INT, true));
+    let (v, n) = (with("v", VARCHAR, true, "'dv'", varchar("dv")), with("n", BIG, false, "7", big(7)));
+    let (f, z) = (column("f", VARCHAR, true), with("z", INT, true, "-1", int(-1)));
+    let wide = ["w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9"].map(|name| column(name, INT, true));
     vec![
         // A leading key of fixed size.
-        Shape {
-            columns: vec![
-                column("id", Kind::Int, false),
-                with("v", Kind::Varchar, true, Value::Bytes(b"dv".to_vec())),
-                with("n", Kind::Big, false, Value::Number(7)),
-                column("t", Kind::Text, true),
-            ],
-            key: vec![0],
-            unique_only: false,
-        },
+        shape(&[column("id", INT, false), v, n, t.clone()], &[0]),
         // A key after other columns.
-        Shape {
-            columns: vec![
-                column("x", Kind::Int, true),
-                column("k", Kind::Varchar, false),
-                column("t", Kind::Text, true),
-            ],
-            key: vec![1],
-            unique_only: false,
-        },
+        shape(&[x.clone(), k.clone(), t.clone()], &[1]),
         // A key whose parts are not adjacent, nor in table order.
-        Shape {
-            columns: vec![
-                column("p", Kind::Int, false),
-                column("f", Kind::Varchar, true),
-                column("q", Kind::Varchar, false),
-                with("z", Kind::Int, true, Value::Number(-1)),
-            ],
-            key: vec![2, 0],
-            unique_only: false,
-        },
+        shape(&[column("p", INT, false), f, column("q", VARCHAR, false), z], &[2, 0]),
         // No key.
-        Shape {
-            columns: vec![
-                column("x", Kind::Int, true),
-                with("s", Kind::Varchar, true, Value::Bytes(b"s".to_vec())),
-                column("t", Kind::Text, true),
-            ],
-            key: vec![],
-            unique_only: false,
-        },
+        shape(&[x, with("s", VARCHAR, true, "'s'", varchar("s")), t], &[]),
         // A leading key of variable size, from a UNIQUE key.
-        Shape {
-            columns: vec![
-                column("k", Kind::Varchar, false),
-                column("n", Kind::Int, false),
-                column("v", Kind::Int, true),
-            ],
-            key: vec![0, 1],
-            unique_only: true,
-        },
+        Shape { unique_only: true, ..shape(&[k, column("n", INT, false), column("v", INT, true)], &[0, 1]) },
         // No key; two bytes of null bits, six bits of them unused.
-        Shape {
-            columns: wide.iter().map(|name| column(name, Kind::Int, true)).collect(),
-            key: vec![],
-            unique_only: false,
-        },
+        shape(&wide, &[]),
     ]
 }

@@ -15,6 +15,6 @@ pub use events::{count_events, split};
 pub use recorded::{old_logs, recorded, recorded_logs};
 pub use sample::{ddl, gtid, item, sample_log};
 pub use table::{
-    BIG, Change, DOUBLE, INT, JSON, NULL, Row, Stored, TEXT, Table, Type, VARCHAR, big, bits, delete, double, image,
-    insert, inserts, int, update, varchar,
+    BIG, Change, DOUBLE, INT, JSON, NULL, Row, Stored, TEXT, Table, Type, VARCHAR, big, bits, delete, double,
+    full_image, image, insert, inserts, int, text, update, varchar,
 };

@@ -46,6 +46,11 @@ pub fn varchar(text: &str) -> Stored {
     Some([&[text.len() as u8], text.as_bytes()].concat())
 }
 
+/// A value of [`TEXT`].
+pub fn text(text: &str) -> Stored {
+    Some([&(text.len() as u16).to_le_bytes(), text.as_bytes()].concat())
+}
+
 /// A bitmap, lowest bit first.
 pub fn bits(all: &[bool]) -> Vec<u8> {
     let mut bits = vec![0u8; all.len().div_ceil(8)];
@@ -62,6 +67,11 @@ pub fn image(row: &[Stored], present: &[bool]) -> Vec<u8> {
     let mut image = bits(&there.iter().map(|value| value.is_none()).collect::<Vec<_>>());
     there.into_iter().flatten().for_each(|value| image.extend(value));
     image
+}
+
+/// The image of all columns.
+pub fn full_image(row: &[Stored]) -> Vec<u8> {
+    image(row, &vec![true; row.len()])
 }
 
 /// A table as its table maps describe it.
