@@ -2,7 +2,7 @@
 //! may be stamped as independent. Faults planted in a tracker's input must each be noticed by the oracle.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod author;
+mod history;
 mod oracle;
 mod recorded;
 mod rules;

@@ -1,12 +1,13 @@
 //! Random histories over tables with unique keys, foreign keys, collations and DDL, as a source would write them,
-//! with the things that every transaction really touches.
+//! with the things that every transaction really touches. [`testkit::history`] draws other ones: it knows the state after
+//! each transaction, and of each table one key.
 //!
 //! In: a seed. Out: log files, and for every transaction its [`Touches`]. Never here: the code under test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Random, Uuid};
-use testkit::log::{self, Author, Row, VARCHAR, delete, insert, update, varchar};
+use testkit::log::{self, Author, VARCHAR, inserts, varchar};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Value {
@@ -199,12 +200,8 @@ impl Table {
 
     /// Returns a change as the log has it, with FULL, MINIMAL or NOBLOB images.
     fn logged(&self, change: &Change, image: usize) -> log::Change {
-        let row = |row: &[Value]| -> Row { row.iter().map(Value::stored).collect() };
-        let change = match change {
-            Change::Insert(new) => insert(self.name, &row(new)),
-            Change::Update(old, new) => update(self.name, &row(old), &row(new)),
-            Change::Delete(old) => delete(self.name, &row(old)),
-        };
+        let row = |row: &Option<Vec<Value>>| Some(row.as_ref()?.iter().map(Value::stored).collect());
+        let change = log::Change { rows: vec![(row(&change.0), row(&change.1))], ..inserts(self.name, []) };
         let all: Vec<usize> = (0..self.columns.len()).collect();
         // No column is a BLOB.
         if image == 1 { change.minimal(self.keys.first().map_or(&all, |key| &key.columns)) } else { change }
@@ -267,23 +264,21 @@ impl Touches {
     }
 }
 
-/// One change.
-#[derive(Clone, Debug)]
-enum Change {
-    Insert(Vec<Value>),
-    Update(Vec<Value>, Vec<Value>),
-    Delete(Vec<Value>),
-}
+/// A row before and after a change.
+type Change = (Option<Vec<Value>>, Option<Vec<Value>>);
 
 #[derive(Clone, Debug)]
-enum Event {
-    Row(usize, Change),
+enum Body {
+    /// Creates a table.
+    Create(usize),
     Statement(String),
+    /// Changes rows of these tables.
+    Rows(Vec<(usize, Change)>),
 }
 
 /// One transaction.
 pub(crate) struct Transaction {
-    events: Vec<Event>,
+    body: Body,
     pub touches: Touches,
     pub session: u32,
     /// FULL, MINIMAL or NOBLOB.
@@ -312,13 +307,12 @@ impl History {
         let partial = random.one_in(2);
         let rows = vec![Vec::new(); tables.len()];
         let mut history = History { tables, transactions: Vec::new(), rows, random, partial };
-        let opening: Vec<String> = (0..history.tables.len()).map(|at| format!("\u{0}{at}")).collect();
         let everything = Touches { all: true, ..Touches::default() };
-        history.push(vec![Event::Statement("CREATE DATABASE d".into())], everything);
-        for (at, marker) in opening.into_iter().enumerate() {
+        history.push(Body::Statement("CREATE DATABASE d".into()), everything);
+        for at in 0..history.tables.len() {
             let mut touches = Touches::default();
             touches.add(Thing::Table(at), true);
-            history.push(vec![Event::Statement(marker)], touches);
+            history.push(Body::Create(at), touches);
         }
         while history.transactions.len() < transactions {
             history.step();
@@ -327,12 +321,12 @@ impl History {
         history
     }
 
-    fn push(&mut self, events: Vec<Event>, touches: Touches) {
+    fn push(&mut self, body: Body, touches: Touches) {
         let session = self.random.below(5) as u32 + 1;
         let image = if self.partial { self.random.below(3) } else { 0 };
         let compressed = self.random.one_in(4);
         let new_file = self.transactions.is_empty() || self.random.one_in(25);
-        self.transactions.push(Transaction { events, touches, session, image, commit_parent: 0, new_file, compressed });
+        self.transactions.push(Transaction { body, touches, session, image, commit_parent: 0, new_file, compressed });
     }
 
     fn step(&mut self) {
@@ -351,18 +345,18 @@ impl History {
                 1 => format!("ALTER TABLE `{name}` COMMENT = 'c{count}'"),
                 _ => format!("CREATE INDEX i{count} ON `{name}` (`{column}`)"),
             };
-            self.push(vec![Event::Statement(sql)], touches);
+            self.push(Body::Statement(sql), touches);
             return;
         }
-        let mut events = Vec::new();
+        let mut changes = Vec::new();
         for _ in 0..1 + self.random.below(4) {
             let at = self.random.below(self.tables.len());
             if let Some(change) = self.change(at) {
                 self.touch(at, &change, &mut touches);
-                events.push(Event::Row(at, change));
+                changes.push((at, change));
             }
         }
-        self.push(events, touches);
+        self.push(Body::Rows(changes), touches);
     }
 
     fn value(&mut self, at: usize, column: usize) -> Value {
@@ -389,7 +383,7 @@ impl History {
                 let row: Vec<Value> = (0..columns).map(|column| self.value(at, column)).collect();
                 self.fits(at, &row, None).then(|| {
                     self.rows[at].push(row.clone());
-                    Change::Insert(row)
+                    (None, Some(row))
                 })
             }
             5..8 => {
@@ -401,7 +395,7 @@ impl History {
                 let free = self.is_free(at, &old, Some(&new));
                 (new != old && free && self.fits(at, &new, Some(which))).then(|| {
                     self.rows[at][which] = new.clone();
-                    Change::Update(old, new)
+                    (Some(old), Some(new))
                 })
             }
             _ => {
@@ -417,7 +411,7 @@ impl History {
                         self.rows[child].retain(|row| row[foreign.column] != old[foreign.parent_column]);
                     }
                 }
-                Some(Change::Delete(old))
+                Some((Some(old), None))
             }
         }
     }
@@ -457,17 +451,12 @@ impl History {
         })
     }
 
-    fn touch(&self, at: usize, change: &Change, touches: &mut Touches) {
+    fn touch(&self, at: usize, (old, new): &Change, touches: &mut Touches) {
         let table = &self.tables[at];
-        touches.add(Thing::Table(at), table.keys.is_empty() && !matches!(change, Change::Insert(_)));
-        let (old, new) = match change {
-            Change::Insert(row) => (None, Some(row)),
-            Change::Update(old, new) => (Some(old), Some(new)),
-            Change::Delete(row) => (Some(row), None),
-        };
+        touches.add(Thing::Table(at), table.keys.is_empty() && old.is_some());
         for (place, unique) in table.keys.iter().enumerate() {
             let of = |row: &Vec<Value>| table.key_value(unique, row);
-            let (old, new) = (old.and_then(of), new.and_then(of));
+            let (old, new) = (old.as_ref().and_then(of), new.as_ref().and_then(of));
             if place == 0 || old != new {
                 for value in [old, new].into_iter().flatten() {
                     touches.add(Thing::Key(at, unique.name, value), true);
@@ -476,7 +465,7 @@ impl History {
         }
         for foreign in &table.foreign {
             let of = |row: &Vec<Value>| table.compared(foreign.column, &row[foreign.column], None);
-            let (old, new) = (old.and_then(of), new.and_then(of));
+            let (old, new) = (old.as_ref().and_then(of), new.as_ref().and_then(of));
             if old != new {
                 for value in [old, new].into_iter().flatten() {
                     let thing = Thing::Referred(foreign.parent, foreign.parent_column, value);
@@ -491,7 +480,7 @@ impl History {
                 continue;
             }
             let of = |row: &Vec<Value>| table.compared(foreign.parent_column, &row[foreign.parent_column], None);
-            let (old, new) = (old.and_then(of), new.and_then(of));
+            let (old, new) = (old.as_ref().and_then(of), new.as_ref().and_then(of));
             if old == new {
                 continue;
             }
@@ -535,20 +524,14 @@ impl History {
             }
             (author.session, author.compressed) = (transaction.session, transaction.compressed);
             let parent = transaction.commit_parent as u64;
-            if let [Event::Statement(sql)] = transaction.events.as_slice() {
-                match sql.strip_prefix('\u{0}') {
-                    Some(at) => {
-                        author.sql_after(parent, &self.tables[at.parse::<usize>().unwrap()].sql(&self.tables, blind))
-                    }
-                    None => author.sql_after(parent, sql),
-                };
-                continue;
-            }
-            let changes = transaction.events.iter().filter_map(|event| match event {
-                Event::Row(at, change) => Some(self.tables[*at].logged(change, transaction.image)),
-                Event::Statement(_) => None,
-            });
-            author.rows_after(parent, &changes.collect::<Vec<_>>());
+            match &transaction.body {
+                Body::Create(at) => author.sql_after(parent, &self.tables[*at].sql(&self.tables, blind)),
+                Body::Statement(sql) => author.sql_after(parent, sql),
+                Body::Rows(changes) => {
+                    let logged = changes.iter().map(|(at, change)| self.tables[*at].logged(change, transaction.image));
+                    author.rows_after(parent, &logged.collect::<Vec<_>>())
+                }
+            };
         }
         files.push(author.events());
         files
