@@ -6,6 +6,8 @@
 //! The tables are those of `lab tpcc` without ITEM, which nothing changes. The run is New-Order (ten order lines),
 //! Payment and Delivery in the specification's proportions, with FULL images and one event per row, as the statements
 //! of an OLTP program produce them. The load has many rows in an event.
+//!
+//! This is part of the program, so it writes events by itself: the author of logs in `tests/testkit` is for tests only.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -131,18 +133,7 @@ struct Table {
 impl Table {
     fn new(def: &Arc<TableDef>, map_id: u64) -> Table {
         let types: Vec<ColumnType> = def.column_types();
-        let (mut type_bytes, mut metadata) = (Vec::new(), Vec::new());
-        for ty in &types {
-            type_bytes.push(ty.code);
-            match ty.code {
-                type_code::VARCHAR => metadata.extend(ty.meta.to_le_bytes()),
-                type_code::DECIMAL => metadata.extend(ty.meta.to_be_bytes()),
-                type_code::DATETIME2 => metadata.push(ty.meta as u8),
-                // Two bits of the length are stored, inverted, in the real type's code.
-                type_code::CHAR => metadata.extend([ty.code ^ ((ty.meta >> 4) as u8 & 0x30), ty.meta as u8]),
-                _ => {}
-            }
-        }
+        let (type_bytes, metadata) = def.expected_table_map();
         let mut nullable = vec![0; types.len().div_ceil(8)];
         let mut all = nullable.clone();
         for (n, column) in def.columns.iter().enumerate() {
