@@ -201,7 +201,7 @@ impl Worker {
                 lane.drop_table(*table, at.0);
             }
             if !piece.altered.is_empty() {
-                self.complete_parts(flight, lane_index, &mut lane, oldest_needed);
+                self.complete_deltas(flight, lane_index, &mut lane, oldest_needed);
                 limit = limit.min(self.publisher.limit());
             }
             for some in ops.chunks(WARM_ROWS) {
@@ -237,7 +237,7 @@ impl Worker {
         self.rows.fetch_add(carried_out, Ordering::Relaxed);
     }
 
-    /// True if a partial update may be stored as a part, without a look at the row. False for a table being copied,
+    /// True if a partial update may be stored as a delta, without a look at the row. False for a table being copied,
     /// whose row may not be there yet, and for a piece that alters the table.
     #[inline]
     fn may_stand_as_part(&self, piece: &SequencedPiece, shape: &Shape) -> bool {
@@ -245,13 +245,13 @@ impl Worker {
         self.follows && piece.altered.iter().all(|table| table.id != id)
     }
 
-    /// Completes the parts of a table's rows in a lane before its definition changes: see [`Lane::complete_parts`].
-    pub(crate) fn complete_parts(&self, flight: &InFlight, lane_index: usize, lane: &mut Lane, oldest_needed: u64) {
+    /// Completes the deltas of a table's rows in a lane before its definition changes: see [`Lane::complete_deltas`].
+    pub(crate) fn complete_deltas(&self, flight: &InFlight, lane_index: usize, lane: &mut Lane, oldest_needed: u64) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let sequence = piece.first.0;
         for table in piece.altered.iter().filter(|_| piece.first.0 < self.publisher.limit()) {
             let shape = OwnedShape::of(table);
-            if let Err(error) = lane.complete_parts(lane_index, &shape.lend(), sequence, oldest_needed, layers) {
+            if let Err(error) = lane.complete_deltas(lane_index, &shape.lend(), sequence, oldest_needed, layers) {
                 let decoded = &piece.decoded;
                 let transaction = decoded.transactions.first();
                 let reason = format!("{error}; table {}, in front of a statement that alters it", table.full_name());

@@ -52,8 +52,8 @@ pub(crate) struct Header {
     pub image_len: u32,
     /// The row is deleted.
     pub deleted: bool,
-    /// The image holds only some columns: see `parts`.
-    pub part: bool,
+    /// The image holds only some columns: see `delta`.
+    pub delta: bool,
     /// Version of the table's definition that the image was written under; below 2^30.
     pub definition: u32,
     /// No reader can see it any more, and no chain leads to it.
@@ -68,7 +68,7 @@ const KEY_LEN_AT: usize = 20;
 /// Lowest bits of the last field: the row is deleted; the image holds some columns. The other bits are the definition's
 /// version.
 const DELETED: u32 = 1;
-const PART: u32 = 2;
+const DELTA: u32 = 2;
 
 const HEADER_LEN: usize = 32;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
@@ -84,7 +84,7 @@ impl Header {
             key_len: u32_at(KEY_LEN_AT) & !DEAD,
             image_len: u32_at(24),
             deleted: u32_at(28) & DELETED != 0,
-            part: u32_at(28) & PART != 0,
+            delta: u32_at(28) & DELTA != 0,
             definition: u32_at(28) >> 2,
             dead: u32_at(KEY_LEN_AT) & DEAD != 0,
         }
@@ -98,7 +98,7 @@ impl Header {
         let dead = if self.dead { DEAD } else { 0 };
         out[KEY_LEN_AT..KEY_LEN_AT + 4].copy_from_slice(&(self.key_len | dead).to_le_bytes());
         out[24..28].copy_from_slice(&self.image_len.to_le_bytes());
-        let flags = if self.deleted { DELETED } else { 0 } | if self.part { PART } else { 0 };
+        let flags = if self.deleted { DELETED } else { 0 } | if self.delta { DELTA } else { 0 };
         out[28..32].copy_from_slice(&(self.definition << 2 | flags).to_le_bytes());
         out
     }
@@ -411,7 +411,7 @@ mod tests {
                 key_len: 4,
                 image_len: image.len() as u32,
                 deleted: false,
-                part: false,
+                delta: false,
                 definition: 0,
                 dead: false,
             };

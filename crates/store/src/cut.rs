@@ -14,7 +14,7 @@ use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, ConversionBuffers, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::ascending::Ascending;
-use crate::delta::Parts;
+use crate::delta::Deltas;
 use crate::disk::{CutFacts, Disk, Run};
 use crate::error::StoreError;
 use crate::index_before::{Base, BaseKind};
@@ -223,7 +223,7 @@ impl Stream<'_> {
         std::hint::black_box(touched.fold(0, |sum, byte| sum ^ byte));
     }
 
-    /// Writes the next entry's value to `out`; a part goes to `whole` instead.
+    /// Writes the next entry's value to `out`; a delta goes to `whole` instead.
     fn value(&mut self, whole: &mut Whole<'_>, out: &mut Vec<u8>) -> Result<Value, StoreError> {
         out.clear();
         match self {
@@ -241,9 +241,9 @@ impl Stream<'_> {
                         key_codec::append_value(keyless, held.definition, held.key, image, held.copies, out);
                         Ok(Value::Row)
                     }
-                    Content::Part(part) => {
-                        whole.push(held.key, part, held.definition)?;
-                        Ok(Value::Part)
+                    Content::Delta(delta) => {
+                        whole.push(held.key, delta, held.definition)?;
+                        Ok(Value::Delta)
                     }
                 }
             }
@@ -296,8 +296,8 @@ impl Stream<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     Row,
-    /// See `parts`.
-    Part,
+    /// See `delta`.
+    Delta,
     Gone,
 }
 
@@ -305,15 +305,15 @@ enum Value {
 /// there is no such row.
 type Under<'a> = dyn FnMut(&TableShape<'_>, &[u8], &[u8], &mut Vec<u8>) -> Result<bool, StoreError> + 'a;
 
-/// Assembles rows of one table from the parts in several layers.
+/// Assembles rows of one table from the deltas in several layers.
 struct Whole<'a> {
     table: &'a TableDef,
-    /// Built when the first part is found.
+    /// Built when the first delta is found.
     made: OnceCell<Made>,
     under: &'a mut Under<'a>,
     damaged: &'a dyn Fn() -> StoreError,
-    above: Parts,
-    /// Stored key of the row that the parts belong to.
+    above: Deltas,
+    /// Stored key of the row that the deltas belong to.
     key: Vec<u8>,
     image: Vec<u8>,
 }
@@ -325,7 +325,7 @@ struct Made {
 
 impl<'a> Whole<'a> {
     fn new(table: &'a TableDef, under: &'a mut Under<'a>, damaged: &'a dyn Fn() -> StoreError) -> Whole<'a> {
-        let (made, above) = (OnceCell::new(), Parts::default());
+        let (made, above) = (OnceCell::new(), Deltas::default());
         Whole { table, made, under, damaged, above, key: Vec::new(), image: Vec::new() }
     }
 
@@ -333,16 +333,16 @@ impl<'a> Whole<'a> {
         Made { shape: OwnedShape::of(table), buffers: ConversionBuffers::default() }
     }
 
-    fn push(&mut self, key: &[u8], part: &[u8], definition: u32) -> Result<(), StoreError> {
+    fn push(&mut self, key: &[u8], delta: &[u8], definition: u32) -> Result<(), StoreError> {
         if self.above.is_empty() {
             self.key.clear();
             self.key.extend_from_slice(key);
         }
         let made = self.made.get_or_init(|| Whole::make(self.table));
-        self.above.push(part, definition, made.shape.lend().versions)
+        self.above.push(delta, definition, made.shape.lend().versions)
     }
 
-    /// Assembles a row from its parts: on top of `value`, which a layer below them holds, or on top of the row below
+    /// Assembles a row from its deltas: on top of `value`, which a layer below them holds, or on top of the row below
     /// all layers.
     fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<Value, StoreError> {
         self.made.get_or_init(|| Whole::make(self.table));
@@ -355,7 +355,7 @@ impl<'a> Whole<'a> {
             let copies = match found {
                 Some(Value::Row) => key_codec::multiplicity(value).ok_or_else(self.damaged)?,
                 Some(Value::Gone) => 0,
-                Some(Value::Part) | None => {
+                Some(Value::Delta) | None => {
                     let there = (self.under)(&shape, tree_key, &self.key, &mut self.image)?;
                     if there { multiplicity(&self.image) } else { 0 }
                 }
@@ -377,7 +377,7 @@ impl<'a> Whole<'a> {
                 true
             }
             Some(Value::Gone) => false,
-            Some(Value::Part) | None => (self.under)(&shape, tree_key, &self.key, &mut self.image)?,
+            Some(Value::Delta) | None => (self.under)(&shape, tree_key, &self.key, &mut self.image)?,
         };
         if !there {
             return Err(StoreError::row_missing(self.table.full_name(), &self.key));
@@ -423,8 +423,8 @@ fn merge(
             if stream.key()? != key.get(key_codec::PREFIX_LEN..) {
                 continue;
             }
-            // The newest entry wins. A part does not end the search: the row continues in an older layer.
-            if matches!(found, None | Some(Value::Part)) {
+            // The newest entry wins. A delta does not end the search: the row continues in an older layer.
+            if matches!(found, None | Some(Value::Delta)) {
                 found = Some(stream.value(&mut whole, &mut value)?);
             }
             if let Some(indexes) = indexes {
@@ -440,7 +440,7 @@ fn merge(
             }
             stream.skip();
         }
-        // Parts were found, so `found` is only what lies under them.
+        // Deltas were found, so `found` is only what lies under them.
         if !whole.above.is_empty() {
             found = Some(whole.complete(&key, found, &mut value)?);
         }
@@ -590,7 +590,7 @@ fn write_table(
 }
 
 /// Writes one generation of an unfinished transaction into a tree of its own. Each row of a table with indexes includes
-/// the state of the row below; readers also get the entries of the existing rows. Parts become whole rows.
+/// the state of the row below; readers also get the entries of the existing rows. Deltas become whole rows.
 pub(crate) fn spill(
     disk: &Disk,
     layers: &Layers,

@@ -1,18 +1,18 @@
-//! Parts: versions that record only what changes in a row held by a layer below.
+//! Deltas: versions that record only what changes in a row held by a layer below.
 //!
 //! In: changes to rows that are not in memory: new values of some columns (images that lack columns: MINIMAL, NOBLOB),
 //! or, for a table without a key, by how much the number of copies changes. Out: whole rows, assembled by whoever needs
 //! one: a cut in key order, a reader, a later change that needs the whole row. Never here: a column that an index
-//! covers, so a part never moves its row in an index and needs no index entry of its own (except for a keyless row with
-//! nothing below: readers check); a part written under one definition and read under another (a statement that alters
-//! the table first completes its parts, see `Lane::complete_parts`).
+//! covers, so a delta never moves its row in an index and needs no index entry of its own (except for a keyless row
+//! with nothing below: readers check); a delta written under one definition and read under another (a statement that
+//! alters the table first completes its deltas, see `Lane::complete_deltas`).
 
 use catalog::RowVersions;
 use values::{RowLayout, ValueError};
 
 use crate::error::StoreError;
 
-/// Appends a part: length of the bitmap (2 bytes), bitmap of its columns, image.
+/// Appends a delta: length of the bitmap (2 bytes), bitmap of its columns, image.
 pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
     let Ok(len) = u16::try_from(present.len()) else { panic!("a bitmap of more than the 4,096 columns of a table") };
     out.extend_from_slice(&len.to_le_bytes());
@@ -20,25 +20,25 @@ pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(image);
 }
 
-/// A part of a keyless row: the change in its number of copies.
-pub(crate) fn difference(part: &[u8]) -> i64 {
-    match part.first_chunk() {
+/// A delta of a keyless row: the change in its number of copies.
+pub(crate) fn difference(delta: &[u8]) -> i64 {
+    match delta.first_chunk() {
         Some(bytes) => i64::from_le_bytes(*bytes),
-        None => panic!("a difference of {} bytes", part.len()),
+        None => panic!("a difference of {} bytes", delta.len()),
     }
 }
 
-/// Bitmap and image of a part.
-pub(crate) fn split(part: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = part.split_first_chunk::<2>()?;
+/// Bitmap and image of a delta.
+pub(crate) fn split(delta: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = delta.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
 }
 
-fn split_or(part: &[u8]) -> Result<(&[u8], &[u8]), ValueError> {
-    split(part).ok_or(ValueError::Invalid { what: "part of a row" })
+fn split_or(delta: &[u8]) -> Result<(&[u8], &[u8]), ValueError> {
+    split(delta).ok_or(ValueError::Invalid { what: "delta of a row" })
 }
 
-/// Appends one part that combines two successive changes.
+/// Appends one delta that combines two successive changes.
 pub(crate) fn append_both(
     layout: &RowLayout,
     older: &[u8],
@@ -53,16 +53,16 @@ pub(crate) fn append_both(
     Ok(())
 }
 
-/// The parts of one row that lie above its whole image.
+/// The deltas of one row that lie above its whole image.
 #[derive(Default)]
-pub(crate) struct Parts {
+pub(crate) struct Deltas {
     /// Newest first, concatenated.
     bytes: Vec<u8>,
     ends: Vec<usize>,
     scratch: Vec<u8>,
 }
 
-impl Parts {
+impl Deltas {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -72,20 +72,20 @@ impl Parts {
         self.ends.is_empty()
     }
 
-    /// Adds an older part.
+    /// Adds an older delta.
     ///
     /// # Errors
-    /// When it is of another definition, which `Lane::complete_parts` prevents.
-    pub(crate) fn push(&mut self, part: &[u8], definition: u32, versions: &RowVersions) -> Result<(), StoreError> {
+    /// When it is of another definition, which `Lane::complete_deltas` prevents.
+    pub(crate) fn push(&mut self, delta: &[u8], definition: u32, versions: &RowVersions) -> Result<(), StoreError> {
         if !versions.is_current(definition) {
-            return Err(StoreError::defect("a part of a row is of an earlier definition"));
+            return Err(StoreError::defect("a delta of a row is of an earlier definition"));
         }
-        self.bytes.extend_from_slice(part);
+        self.bytes.extend_from_slice(delta);
         self.ends.push(self.bytes.len());
         Ok(())
     }
 
-    /// For a keyless row: number of copies after applying the parts to `copies`; None if more are removed than there
+    /// For a keyless row: number of copies after applying the deltas to `copies`; None if more are removed than there
     /// are.
     pub(crate) fn count_over(&mut self, copies: u64) -> Option<u64> {
         let starts = std::iter::once(&0).chain(&self.ends);
@@ -96,17 +96,17 @@ impl Parts {
         copies.checked_add_signed(sum)
     }
 
-    /// Applies the parts to the row in `image` from offset `from` on: the row below them, under the same definition.
+    /// Applies the deltas to the row in `image` from offset `from` on: the row below them, under the same definition.
     ///
     /// # Errors
     /// When an image does not match the definition.
     pub(crate) fn complete(&mut self, layout: &RowLayout, image: &mut Vec<u8>, from: usize) -> Result<(), ValueError> {
-        // The parts are stored newest first and must be applied oldest first.
+        // The deltas are stored newest first and must be applied oldest first.
         for (nth, end) in self.ends.iter().enumerate().rev() {
             let start = nth.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-            let (present, part) = split_or(&self.bytes[start..*end])?;
+            let (present, delta) = split_or(&self.bytes[start..*end])?;
             self.scratch.clear();
-            layout.merge(&image[from..], present, part, &mut self.scratch)?;
+            layout.merge(&image[from..], present, delta, &mut self.scratch)?;
             image.truncate(from);
             image.extend_from_slice(&self.scratch);
         }

@@ -9,7 +9,7 @@ use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, Tabl
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
 
 use crate::arena::{Cursor, RecordRef, SegmentPool};
-use crate::delta::{self, Parts};
+use crate::delta::{self, Deltas};
 use crate::error::StoreError;
 use crate::index_before::{Base, Bases};
 use crate::layers::{Below, Depth, Layer, Layers};
@@ -231,11 +231,11 @@ pub const WARM_ROWS: usize = WARM_AT_ONCE;
 #[derive(Default)]
 struct Table {
     rows: LaneTable,
-    /// For tables with secondary indexes over other layers: state of the rows below, see `beneath`.
+    /// For tables with secondary indexes over other layers: state of the rows below, see `index_before`.
     bases: Bases,
     keyless: bool,
-    /// Set once a part was written, so that other tables need no search for parts.
-    has_parts: bool,
+    /// Set once a delta was written, so that other tables need no search for deltas.
+    has_deltas: bool,
     /// Rows added minus rows removed.
     balance: i64,
     /// This table's share of the lane's `bytes`.
@@ -257,10 +257,10 @@ pub(crate) struct Held<'a> {
 /// What a generation holds for a row, with the version of its definition.
 pub(crate) enum Standing<'a> {
     Row(crate::Row<'a>, u32),
-    /// See `parts`.
-    Part {
+    /// See `delta`.
+    Delta {
         key: &'a [u8],
-        part: &'a [u8],
+        delta: &'a [u8],
         definition: u32,
     },
     Gone,
@@ -283,8 +283,8 @@ pub struct Lane {
     buffers: ConversionBuffers,
     /// Buffer for sort keys of rows below.
     base_keys: Vec<u8>,
-    /// Buffer for the parts above a row that is being looked up.
-    parts: Parts,
+    /// Buffer for the deltas above a row that is being looked up.
+    deltas: Deltas,
     segments: Arc<SegmentPool>,
 }
 
@@ -303,7 +303,7 @@ impl Table {
                 Standing::Row(crate::Row { key, image: key, count: multiplicity(image) }, definition)
             }
             Content::Row(image) => Standing::Row(crate::Row { key, image, count: 1 }, definition),
-            Content::Part(part) => Standing::Part { key, part, definition },
+            Content::Delta(delta) => Standing::Delta { key, delta, definition },
             Content::Gone => Standing::Gone,
         }
     }
@@ -329,7 +329,7 @@ impl Lane {
             below: Vec::new(),
             buffers: ConversionBuffers::default(),
             base_keys: Vec::new(),
-            parts: Parts::default(),
+            deltas: Deltas::default(),
             segments: Arc::clone(segments),
         }
     }
@@ -366,17 +366,17 @@ impl Lane {
             CheckImages::Sample => hash & 0xf == 0,
             CheckImages::All => true,
         };
-        let (below, buffers, above) = (&mut self.below, &mut self.buffers, &mut self.parts);
+        let (below, buffers, above) = (&mut self.below, &mut self.buffers, &mut self.deltas);
         let damaged = |_| RowError { kind: RowErrorKind::Damaged };
-        // A part saves the disk read of a row that is not in memory. A row that is read anyway for its before-image
+        // A delta saves the disk read of a row that is not in memory. A row that is read anyway for its before-image
         // check gains nothing from it, and a store without a tree always has the whole row.
-        let later = !self.bottom && !reads(check, hash) && stands_as_part(shape, &change, check);
+        let later = !self.bottom && !reads(check, hash) && stands_as_delta(shape, &change, check);
         let old = match &found {
             Some(found) if found.is_deleted() => Old::Gone,
-            // The part in this generation can stay: the new version extends or replaces it without the row.
-            Some(found) if found.is_part() && (later || !needs_row(shape, &change)) => Old::Unknown,
-            // The change needs the whole row, so this part is put over what the layers below hold.
-            Some(found) if found.is_part() => {
+            // The delta in this generation can stay: the new version extends or replaces it without the row.
+            Some(found) if found.is_delta() && (later || !needs_row(shape, &change)) => Old::Unknown,
+            // The change needs the whole row, so this delta is put over what the layers below hold.
+            Some(found) if found.is_delta() => {
                 above.clear();
                 above.push(rows.image(found), found.definition(), shape.versions).map_err(store_error)?;
                 let looked = layers.newest_below(shape, lane, hash, key, Depth::Disk, above, below);
@@ -393,7 +393,7 @@ impl Lane {
             None if self.bottom => Old::Gone,
             None => {
                 let depth = match depth_of(shape, &change, reads(check, hash), check) {
-                    // Still worth a look in memory: a whole row there is merged at once, without a part.
+                    // Still worth a look in memory: a whole row there is merged at once, without a delta.
                     Some(Depth::Disk) if later => Some(Depth::Memory),
                     depth => depth,
                 };
@@ -410,7 +410,7 @@ impl Lane {
             }
         };
         let fail = |kind| Err(RowError { kind });
-        let mut is_part = false;
+        let mut is_delta = false;
         // The row's new image, or None if the change removes the row.
         let image = match change {
             RowChange::Insert { image } => {
@@ -424,10 +424,10 @@ impl Lane {
                 Some(image)
             }
             RowChange::Merge { present, image, .. } if later && matches!(old, Old::Unknown) => {
-                // Readers take only the newest version of a row from each generation, so a part must include the older
-                // part of the same generation.
+                // Readers take only the newest version of a row from each generation, so a delta must include the older
+                // delta of the same generation.
                 self.scratch.clear();
-                is_part = true;
+                is_delta = true;
                 match &found {
                     Some(found) => {
                         let (older, out) = (rows.image(found), &mut self.scratch);
@@ -435,7 +435,7 @@ impl Lane {
                     }
                     None => delta::append(present, image, &mut self.scratch),
                 }
-                entry.has_parts = true;
+                entry.has_deltas = true;
                 Some(self.scratch.as_slice())
             }
             RowChange::Merge { before, present, image, .. } => {
@@ -467,7 +467,7 @@ impl Lane {
                 // As for `Merge`: the newest difference replaces the older one, so it must include it.
                 let before = found.as_ref().map_or(0, |found| delta::difference(rows.image(found)));
                 let one = if matches!(change, RowChange::AddOne { .. }) { 1 } else { -1 };
-                (is_part, entry.has_parts, entry.keyless) = (true, true, true);
+                (is_delta, entry.has_deltas, entry.keyless) = (true, true, true);
                 self.scratch.clear();
                 self.scratch.extend_from_slice(&before.saturating_add(one).to_le_bytes());
                 Some(self.scratch.as_slice())
@@ -492,8 +492,8 @@ impl Lane {
             }
         };
         let base = match shape.order.indexes() {
-            // Parts never change an indexed column.
-            Some(indexes) if !self.bottom && !is_part => {
+            // Deltas never change an indexed column.
+            Some(indexes) if !self.bottom && !is_delta => {
                 let held = found.as_ref().map(|found| entry.bases.get(found.slot));
                 base_of(indexes, shape.order.is_keyless(), held, &old, &change, image, &mut self.base_keys)?
             }
@@ -510,7 +510,7 @@ impl Lane {
         };
         let definition = shape.definition;
         let content = match image {
-            Some(image) if is_part => Content::Part(image),
+            Some(image) if is_delta => Content::Delta(image),
             Some(image) => Content::Row(image),
             None => Content::Gone,
         };
@@ -574,7 +574,7 @@ impl Lane {
         layers: &Layers,
         image: &mut Vec<u8>,
     ) -> Result<bool, RowError> {
-        let mut above = Parts::default();
+        let mut above = Deltas::default();
         let damaged = |_| RowError { kind: RowErrorKind::Damaged };
         match self.newest_version(shape.id, hash, key) {
             Some((Content::Row(found), definition)) => {
@@ -584,8 +584,8 @@ impl Lane {
             }
             Some((Content::Gone, _)) => return Ok(false),
             None if self.bottom => return Ok(false),
-            Some((Content::Part(part), definition)) => {
-                above.push(part, definition, shape.versions).map_err(store_error)?;
+            Some((Content::Delta(delta), definition)) => {
+                above.push(delta, definition, shape.versions).map_err(store_error)?;
             }
             None => {}
         }
@@ -593,17 +593,16 @@ impl Lane {
         Ok(below.map_err(store_error)? == Below::Live)
     }
 
-    /// Makes whole rows of all that stands as parts of a table's rows in this lane, in whatever generation: before the
-    /// statement `sequence` alters the table, which `shape` has as it was. Everything before that statement was applied
-    /// here.
+    /// Makes whole rows of all deltas of a table's rows in this lane, in every generation, before the statement
+    /// `sequence` alters the table, which `shape` has as it was. Everything before that statement was applied here.
     ///
     /// The whole rows are versions of the statement's own number, so nobody sees them yet. A reader who sees them would
-    /// pass over a row: it read the part above the row's layer, where a part has no place, and would find the row
+    /// pass over a row: it read the delta above the row's layer, where a delta has no place, and would find the row
     /// shadowed by a whole one when it comes to that layer.
     ///
     /// # Errors
     /// As `apply`.
-    pub fn complete_parts(
+    pub fn complete_deltas(
         &mut self,
         lane: usize,
         shape: &TableShape<'_>,
@@ -615,11 +614,11 @@ impl Lane {
             return Ok(());
         }
         let mut rows: Vec<(u64, Vec<u8>)> = Vec::new();
-        self.each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
+        self.each_delta(shape.id, |hash, key| rows.push((hash, key.to_vec())));
         for layer in &layers.below {
             // Spills and the tree hold whole rows only.
             let Layer::Memory(generation) = layer else { continue };
-            generation.lane(lane).each_part(shape.id, |hash, key| rows.push((hash, key.to_vec())));
+            generation.lane(lane).each_delta(shape.id, |hash, key| rows.push((hash, key.to_vec())));
         }
         rows.sort_unstable();
         rows.dedup();
@@ -649,10 +648,10 @@ impl Lane {
         Ok(())
     }
 
-    fn each_part(&self, table: TableId, each: impl FnMut(u64, &[u8])) {
+    fn each_delta(&self, table: TableId, each: impl FnMut(u64, &[u8])) {
         let entry = self.tables.get(table.0 as usize).and_then(Option::as_ref);
-        if let Some(entry) = entry.filter(|entry| entry.has_parts) {
-            entry.rows.each_part(each);
+        if let Some(entry) = entry.filter(|entry| entry.has_deltas) {
+            entry.rows.each_delta(each);
         }
     }
 
@@ -784,9 +783,11 @@ impl Lane {
         entry.rows.slots(sequence, from, count, |hash, key, content, definition| match content {
             Content::Row(image) if entry.keyless => out.push(hash, key, &[], multiplicity(image), definition),
             Content::Row(image) => out.push(hash, key, image, 1, definition),
-            Content::Part(part) if entry.keyless => out.push_difference(hash, key, delta::difference(part), definition),
+            Content::Delta(delta) if entry.keyless => {
+                out.push_difference(hash, key, delta::difference(delta), definition)
+            }
             // The scan of a layer below returns its row.
-            Content::Part(_) | Content::Gone => {}
+            Content::Delta(_) | Content::Gone => {}
         })
     }
 
@@ -815,9 +816,9 @@ fn reads(check: CheckImages, hash: u64) -> bool {
     }
 }
 
-/// True if the change may be stored as a part, in place of its row.
+/// True if the change may be stored as a delta, in place of its row.
 #[inline]
-fn stands_as_part(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckImages) -> bool {
+fn stands_as_delta(shape: &TableShape<'_>, change: &RowChange<'_>, check: CheckImages) -> bool {
     let unwatched = match change {
         RowChange::Merge { present, later: true, .. } => {
             shape.order.indexes().is_none_or(|indexes| !indexes.may_change(present))
@@ -835,7 +836,7 @@ fn needs_row(shape: &TableShape<'_>, change: &RowChange<'_>) -> bool {
     match change {
         RowChange::Merge { .. } | RowChange::MergeJson { .. } => true,
         RowChange::AddOne { .. } | RowChange::RemoveOne { .. } => true,
-        // A part implies a row, so the INSERT is a duplicate unless a look-up shows otherwise.
+        // A delta implies a row, so the INSERT is a duplicate unless a look-up shows otherwise.
         RowChange::Insert { .. } => true,
         // The log lacks the values that identify the index entries to remove.
         RowChange::Update { before, .. } | RowChange::Delete { before } => {

@@ -13,7 +13,7 @@ use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, TableId};
 
 use crate::arena::SegmentPool;
-use crate::delta::Parts;
+use crate::delta::Deltas;
 use crate::disk::{Disk, remove_folder};
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
@@ -321,7 +321,7 @@ impl Layers {
     }
 
     /// Newest version of a row below the active generation, with `image` and copies as a lane stores them. `above`
-    /// holds the row's parts in the active generation, which are merged into the image.
+    /// holds the row's deltas in the active generation, which are merged into the image.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn newest_below(
         &self,
@@ -330,7 +330,7 @@ impl Layers {
         hash: u64,
         key: &[u8],
         depth: Depth,
-        above: &mut Parts,
+        above: &mut Deltas,
         image: &mut Vec<u8>,
     ) -> Result<Below, StoreError> {
         image.clear();
@@ -349,18 +349,18 @@ impl Layers {
     ) -> Result<bool, StoreError> {
         let hash = base::key_hash(shape.id.0, key);
         let lane = base::lane_of(hash, self.active.lane_count());
-        let (mut above, start) = (Parts::default(), image.len());
+        let (mut above, start) = (Deltas::default(), image.len());
         let found = self.image_below(from + 1, shape, (lane, hash, key), Depth::Disk, &mut above, image)?;
         Ok(self.completed(shape, key, found, &mut above, image, start)? == Below::Live)
     }
 
-    /// Applies the parts to the row found below them, and returns the row's resulting state.
+    /// Applies the deltas to the row found below them, and returns the row's resulting state.
     fn completed(
         &self,
         shape: &TableShape<'_>,
         key: &[u8],
         found: Below,
-        above: &mut Parts,
+        above: &mut Deltas,
         image: &mut Vec<u8>,
         start: usize,
     ) -> Result<Below, StoreError> {
@@ -382,12 +382,12 @@ impl Layers {
                 above.complete(shape.layout, image, start).map_err(|error| self.unreadable(&error))?;
                 Ok(found)
             }
-            // Parts are written without a look-up. A missing row means that log and store disagree.
+            // Deltas are written without a look-up. A missing row means that log and store disagree.
             Below::Gone => Err(missing()),
         }
     }
 
-    /// Whether a layer below `from` holds the row, or parts of it, visible at `sequence`.
+    /// Whether a layer below `from` holds the row, or deltas of it, visible at `sequence`.
     pub(crate) fn stands_below(
         &self,
         from: usize,
@@ -418,14 +418,15 @@ impl Layers {
         }
     }
 
-    /// Looks for a row in the layers from `from` down. Appends its image, and adds the parts found above it to `above`.
+    /// Looks for a row in the layers from `from` down. Appends its image, and adds the deltas found above it to
+    /// `above`.
     fn image_below(
         &self,
         from: usize,
         shape: &TableShape<'_>,
         (lane, hash, key): (usize, u64, &[u8]),
         depth: Depth,
-        above: &mut Parts,
+        above: &mut Deltas,
         image: &mut Vec<u8>,
     ) -> Result<Below, StoreError> {
         for layer in self.from(from) {
@@ -438,7 +439,7 @@ impl Layers {
                             read.map_err(|error| self.unreadable(&error))?;
                             return Ok(Below::Live);
                         }
-                        Some((Content::Part(part), definition)) => above.push(part, definition, shape.versions)?,
+                        Some((Content::Delta(delta), definition)) => above.push(delta, definition, shape.versions)?,
                         Some((Content::Gone, _)) => return Ok(Below::Gone),
                         None => {}
                     }
@@ -510,7 +511,7 @@ pub(crate) fn stored_row<'a>(
 }
 
 /// Whether a layer of `newer` holds the row or its deletion, visible at `sequence`. Clears `above`, then adds the row's
-/// parts found in those layers.
+/// deltas found in those layers.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn is_shadowed(
     active: Option<&Generation>,
@@ -520,13 +521,15 @@ pub(crate) fn is_shadowed(
     hash: u64,
     key: &[u8],
     sequence: u64,
-    above: &mut Parts,
+    above: &mut Deltas,
 ) -> Result<bool, StoreError> {
     above.clear();
     let mut in_memory = |generation: &Generation| match generation.lane(lane).get(shape.id, hash, key, sequence) {
         None => Ok(false),
         Some(Standing::Row(..) | Standing::Gone) => Ok(true),
-        Some(Standing::Part { part, definition, .. }) => above.push(part, definition, shape.versions).map(|()| false),
+        Some(Standing::Delta { delta, definition, .. }) => {
+            above.push(delta, definition, shape.versions).map(|()| false)
+        }
     };
     if let Some(active) = active
         && in_memory(active)?

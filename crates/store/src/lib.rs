@@ -464,7 +464,7 @@ impl Store {
         let (Some(scratch), Some(tree)) = (&self.scratch, &self.disk) else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
         let disk = Disk::open_scratch(&folder, tree.kept())?;
-        // Parts are applied to rows of the tree while compaction runs, so the layers are pinned.
+        // Deltas are applied to rows of the tree while compaction runs, so the layers are pinned.
         cut::spill(&disk, &PinnedLayers::pin(self), sealed, catalog)?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();

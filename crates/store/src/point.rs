@@ -6,7 +6,7 @@
 use catalog::{ConversionBuffers, TableDef};
 use values::{RowView, ValueError};
 
-use crate::delta::Parts;
+use crate::delta::Deltas;
 use crate::error::StoreError;
 use crate::key_codec;
 use crate::lane::Standing;
@@ -21,7 +21,7 @@ pub struct RowBuf {
     /// Empty for a table without a key, where the key is the image.
     pub(crate) image: Vec<u8>,
     pub(crate) count: u64,
-    pub(crate) above: Parts,
+    pub(crate) above: Deltas,
     pub(crate) buffers: ConversionBuffers,
     pub(crate) tree_key: Vec<u8>,
     pub(crate) sort_key: Vec<u8>,
@@ -80,7 +80,7 @@ enum Found {
     /// Copied into the buffer.
     Row,
     Gone,
-    /// Nothing, or a part of it.
+    /// Nothing, or a delta of it.
     Nothing,
 }
 
@@ -161,8 +161,8 @@ fn in_memory(
             row.set(table, definition, found.image, found.count).map_err(unreadable)?;
             Ok(Found::Row)
         }
-        Some(Standing::Part { part, definition, .. }) => {
-            row.above.push(part, definition, table.versions())?;
+        Some(Standing::Delta { delta, definition, .. }) => {
+            row.above.push(delta, definition, table.versions())?;
             Ok(Found::Nothing)
         }
     }

@@ -492,7 +492,7 @@ impl Range<'_> {
             row.count = row.above.count_over(row.count).ok_or_else(missing)?;
             return Ok(row.count > 0);
         }
-        // No part changes an indexed column, so the key still holds.
+        // No delta changes an indexed column, so the key still holds.
         let completed = row.above.complete(self.table.layout(), &mut row.image, 0);
         completed.map_err(|error| layers.unreadable(&error))?;
         Ok(true)
@@ -515,9 +515,9 @@ impl Range<'_> {
         let visible = guard.visible(self.table.id(), slot, self.view.sequence());
         let (key, image, count, definition, found) = match visible {
             Some(Standing::Row(found, definition)) => (found.key, found.image, found.count, definition, Found::Row),
-            Some(Standing::Part { key, part, definition }) if self.table.order().is_keyless() => {
+            Some(Standing::Delta { key, delta, definition }) if self.table.order().is_keyless() => {
                 // Copies were removed, so a layer below has the row and returns it.
-                let Ok(count) = u64::try_from(delta::difference(part)) else { return Ok(Found::Nothing) };
+                let Ok(count) = u64::try_from(delta::difference(delta)) else { return Ok(Found::Nothing) };
                 (key, key, count, definition, Found::Difference)
             }
             _ => return Ok(Found::Nothing),
@@ -580,7 +580,7 @@ impl Range<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Row,
-    /// A keyless row whose count is a difference from the layers below (`parts`).
+    /// A keyless row whose count is a difference from the layers below (`delta`).
     Difference,
     Nothing,
 }

@@ -9,7 +9,7 @@ use catalog::{ConversionBuffers, TableDef, TableId};
 use values::{OFFSET_NULL, RowLayout, ValueError};
 
 use crate::cut;
-use crate::delta::Parts;
+use crate::delta::Deltas;
 use crate::error::StoreError;
 use crate::key_codec;
 use crate::lane::{OwnedShape, TableShape};
@@ -37,7 +37,7 @@ struct Reader<'a> {
 struct Scratch {
     copied: ScanBuffer,
     buffers: ConversionBuffers,
-    above: Parts,
+    above: Deltas,
     image: Vec<u8>,
 }
 
@@ -127,8 +127,8 @@ impl Reader<'_> {
         self.snapshot.map_or(Ok(()), Snapshot::check)
     }
 
-    /// An image with the parts that newer layers hold for its row.
-    fn whole<'a>(&self, image: &'a [u8], above: &mut Parts, out: &'a mut Vec<u8>) -> Result<&'a [u8], StoreError> {
+    /// An image with the deltas that newer layers hold for its row.
+    fn whole<'a>(&self, image: &'a [u8], above: &mut Deltas, out: &'a mut Vec<u8>) -> Result<&'a [u8], StoreError> {
         if above.is_empty() {
             return Ok(image);
         }
@@ -140,7 +140,7 @@ impl Reader<'_> {
     }
 
     /// Number of copies of a keyless row, with the differences above it.
-    fn count(&self, row: &Row<'_>, above: &mut Parts) -> Result<u64, StoreError> {
+    fn count(&self, row: &Row<'_>, above: &mut Deltas) -> Result<u64, StoreError> {
         let missing = || StoreError::row_missing(format!("table id {}", self.shape.id), row.key);
         above.count_over(row.count).ok_or_else(missing)
     }

@@ -55,8 +55,8 @@ pub(crate) struct LaneTable {
 pub(crate) enum Content<'a> {
     /// The whole image.
     Row(&'a [u8]),
-    /// New values of some columns: see `parts`.
-    Part(&'a [u8]),
+    /// New values of some columns: see `delta`.
+    Delta(&'a [u8]),
     Gone,
 }
 
@@ -81,8 +81,8 @@ impl Found {
         self.header.deleted
     }
 
-    pub(crate) fn is_part(&self) -> bool {
-        self.header.part
+    pub(crate) fn is_delta(&self) -> bool {
+        self.header.delta
     }
 }
 
@@ -149,9 +149,9 @@ impl LaneTable {
             Some(found) => (found.slot, found.at),
             None => (self.new_slot(hash), RecordRef::NONE),
         };
-        let (image, deleted, part) = match version.content {
+        let (image, deleted, delta) = match version.content {
             Content::Row(image) => (image, false, false),
-            Content::Part(image) => (image, false, true),
+            Content::Delta(image) => (image, false, true),
             Content::Gone => (&[][..], true, false),
         };
         let header = Header {
@@ -161,7 +161,7 @@ impl LaneTable {
             key_len: crate::short(key.len()),
             image_len: crate::short(image.len()),
             deleted,
-            part,
+            delta,
             definition: version.definition,
             dead: false,
         };
@@ -297,9 +297,9 @@ impl LaneTable {
 
     fn content_of(&self, at: RecordRef, header: &Header) -> KeyContent<'_> {
         let (key, image) = self.arena.body(at, header);
-        let content = match (header.deleted, header.part) {
+        let content = match (header.deleted, header.delta) {
             (true, _) => Content::Gone,
-            (false, true) => Content::Part(image),
+            (false, true) => Content::Delta(image),
             (false, false) => Content::Row(image),
         };
         (key, content, header.definition)
@@ -329,15 +329,15 @@ impl LaneTable {
     }
 
     /// Calls `each` for records written since the cursor's last position. Skips deletions, invisible versions and,
-    /// unless `with_parts`, parts. Stops after `records` records or about `bytes`; false if there are no more.
+    /// unless `with_deltas`, deltas. Stops after `records` records or about `bytes`; false if there are no more.
     pub(crate) fn written_since(
         &self,
         cursor: &mut Cursor,
         (records, bytes): (usize, usize),
-        with_parts: bool,
+        with_deltas: bool,
         mut each: impl FnMut(Written<'_>),
     ) -> bool {
-        let is_asked_for = |header: &Header| !header.deleted && (with_parts || !header.part);
+        let is_asked_for = |header: &Header| !header.deleted && (with_deltas || !header.delta);
         let (mut left, mut left_bytes) = (records, bytes);
         while let Some(at) = self.arena.next_record(cursor) {
             let header = self.arena.header(at);
@@ -397,11 +397,11 @@ impl LaneTable {
         }
     }
 
-    /// Calls `each` with hash and key of the rows whose newest version is a part.
-    pub(crate) fn each_part(&self, mut each: impl FnMut(u64, &[u8])) {
+    /// Calls `each` with hash and key of the rows whose newest version is a delta.
+    pub(crate) fn each_delta(&self, mut each: impl FnMut(u64, &[u8])) {
         for slot in self.slots.iter().filter(|slot| !slot.newest.is_none()) {
             let header = self.arena.header(slot.newest);
-            if header.part {
+            if header.delta {
                 each(slot.hash, self.arena.body(slot.newest, &header).0);
             }
         }

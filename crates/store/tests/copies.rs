@@ -95,7 +95,7 @@ impl World {
         let def = self.def();
         for lane in 0..LANES {
             let mut held = layers.active.lane_mut(lane).unwrap();
-            held.complete_parts(lane, &OwnedShape::of(&def).lend(), self.sequence + 1, oldest, &layers).unwrap();
+            held.complete_deltas(lane, &OwnedShape::of(&def).lend(), self.sequence + 1, oldest, &layers).unwrap();
         }
         self.sequence += 1;
         self.catalog = self.catalog.apply(&context(), sql.as_bytes()).unwrap().catalog;

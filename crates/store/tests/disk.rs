@@ -16,7 +16,7 @@ use store::{
 };
 use values::RowView;
 
-/// Changes of some columns may be stored as parts.
+/// Changes of some columns may be stored as deltas.
 const LATER: bool = true;
 const LANES: usize = 2;
 

@@ -16,7 +16,7 @@ use store::{
 use values::sort_key::SortKeyPlan;
 use values::{OFFSET_NULL, RowLayout};
 
-/// Changes of some columns may be stored as parts.
+/// Changes of some columns may be stored as deltas.
 const LATER: bool = true;
 const LANES: usize = 4;
 const COLLATIONS: [&str; 5] =
@@ -332,20 +332,20 @@ impl World {
         if outcome.catalog.is_same(&self.catalog) {
             return;
         }
-        self.complete_parts();
+        self.complete_deltas();
         self.catalog = outcome.catalog;
         self.store.visibility().announce_catalog(SequenceNumber(self.sequence + 1), self.catalog.clone());
         self.commit();
     }
 
     /// As workers do before a statement that alters the table.
-    fn complete_parts(&self) {
+    fn complete_deltas(&self) {
         let def = self.def();
         let shape = OwnedShape::of(&def);
         let (layers, oldest) = (self.store.visibility().layers(), self.store.visibility().oldest_needed());
         for lane in 0..LANES {
             let mut held = layers.active.lane_mut(lane).unwrap();
-            held.complete_parts(lane, &shape.lend(), self.sequence + 1, oldest, &layers).unwrap();
+            held.complete_deltas(lane, &shape.lend(), self.sequence + 1, oldest, &layers).unwrap();
         }
     }
 

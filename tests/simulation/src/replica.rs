@@ -85,7 +85,7 @@ pub struct Sizes {
     pub hot_bytes: usize,
     /// Sizes of pieces.
     pub split: SplitOptions,
-    /// When not every row is looked up on disk, changes of some columns are kept as parts.
+    /// When not every row is looked up on disk, changes of some columns are kept as deltas.
     pub check_images: CheckImages,
 }
 

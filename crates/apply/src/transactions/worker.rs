@@ -86,7 +86,7 @@ impl TransactionWorker {
                 for (at, table) in dropped {
                     lane.drop_table(*table, at.0);
                 }
-                self.worker.complete_parts(flight, index, &mut lane, oldest_needed);
+                self.worker.complete_deltas(flight, index, &mut lane, oldest_needed);
                 *touched = true;
             }
         }

@@ -40,7 +40,7 @@ fn write_relay_log(history: &History, folder: &Path) {
 /// Returns whether it reached the end, and the watermark.
 fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, usize), String> {
     let mut setup = Setup::random(random);
-    // Unless all rows are looked up on disk, partial updates are stored as parts.
+    // Unless all rows are looked up on disk, partial updates are stored as deltas.
     setup.check = [store::CheckImages::All, store::CheckImages::Sample][random.below(2)];
     let options = DiskOptions { cache_bytes: 1 << 20 };
     let (disk, recovered) = Disk::open(&folder.join("store"), options).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Parts represent their rows until a whole row is needed.
+//! Deltas represent their rows until a whole row is needed.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ impl World {
         let layers = self.store.visibility().layers();
         for lane in 0..LANES {
             let mut held = layers.active.lane_mut(lane).unwrap();
-            self.with_shape(|shape| held.complete_parts(lane, shape, self.sequence + 1, oldest, &layers)).unwrap();
+            self.with_shape(|shape| held.complete_deltas(lane, shape, self.sequence + 1, oldest, &layers)).unwrap();
         }
         self.sequence += 1;
         self.catalog = self.catalog.apply(&context(), sql.as_bytes()).unwrap().catalog;
@@ -151,7 +151,7 @@ fn now(world: &World) -> BTreeMap<u32, Vec<u8>> {
 }
 
 #[test]
-fn a_reader_misses_no_row_whose_parts_become_whole_beside_it() {
+fn a_reader_misses_no_row_whose_deltas_become_whole_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::new(folder.path());
     for id in 0..40 {
@@ -179,7 +179,7 @@ fn a_reader_misses_no_row_whose_parts_become_whole_beside_it() {
 }
 
 #[test]
-fn parts_of_several_generations_make_one_row() {
+fn deltas_of_several_generations_make_one_row() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::new(folder.path());
     let mut expected = now(&world);
@@ -191,7 +191,7 @@ fn parts_of_several_generations_make_one_row() {
             expected.insert(id, image(id, 1_000 * round + id, if round > 1 && id < 10 { id + 500 } else { id }));
         }
         if round == 1 {
-            // An indexed column: the whole row is needed, and assembled from disk and part.
+            // An indexed column: the whole row is needed, and assembled from disk and delta.
             for id in 0..10 {
                 world.merge(id, A | B, 7, id + 500).unwrap();
                 expected.insert(id, image(id, 7, id + 500));
@@ -200,7 +200,7 @@ fn parts_of_several_generations_make_one_row() {
         seen.push((Snapshot::pin(&world.store), expected.clone()));
         world.seal();
     }
-    // Whole-row changes above parts.
+    // Whole-row changes above deltas.
     for id in 20..30 {
         let (before, after) = (image(id, 3_000 + id, id), image(id, 1, 2 * id));
         world.change(id, RowChange::Update { before: full(&before), image: &after }).unwrap();
@@ -218,7 +218,7 @@ fn parts_of_several_generations_make_one_row() {
     world.merge(51, A, 51, 0).unwrap();
     expected.insert(51, image(51, 51, 51));
     let duplicate = world.change_with(CheckImages::All, 51, RowChange::Insert { image: &image(51, 0, 0) });
-    assert_eq!(duplicate.unwrap_err().kind, RowErrorKind::Duplicate, "what has parts is there");
+    assert_eq!(duplicate.unwrap_err().kind, RowErrorKind::Duplicate, "what has deltas is there");
     seen.push((Snapshot::pin(&world.store), expected.clone()));
     assert_eq!(now(&world), expected);
     world.cut().unwrap();
@@ -236,7 +236,7 @@ fn parts_of_several_generations_make_one_row() {
     assert_eq!(now(&world), expected);
 }
 
-/// Parts in the active and in a sealed generation; then the table gets another layout and another index.
+/// Deltas in the active and in a sealed generation; then the table gets another layout and another index.
 #[test]
 fn a_statement_that_alters_the_table_makes_whole_rows() {
     let folder = tempfile::tempdir().unwrap();
@@ -279,7 +279,7 @@ fn a_statement_that_alters_the_table_makes_whole_rows() {
 }
 
 #[test]
-fn a_part_of_a_row_that_is_not_there_is_refused() {
+fn a_delta_of_a_row_that_is_not_there_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::new(folder.path());
     let looked = |world: &mut World, check| {
