@@ -21,9 +21,10 @@ use crate::index_before::{Base, BaseKind};
 use crate::index_entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::index_state::{Extent, IndexStates};
 use crate::key_codec::{self, long_head_of};
-use crate::lane::{Lane, OwnedShape, TableShape, multiplicity};
-use crate::layers::{Below, CutPoint, Generation, Layer, Layers, Spill, TreeAt, append_found, tables_of};
-use crate::version_chain::{Content, WARM_AT_ONCE};
+use crate::lane::{Lane, OwnedShape, TableShape, copies_in, multiplicity};
+use crate::layers::{CutPoint, Existence, Generation, Layer, Layers, Spill, TreeAt, append_found, tables_of};
+use crate::row_state::RowState;
+use crate::version_chain::WARM_AT_ONCE;
 
 /// Statistics of a cut.
 #[derive(Clone, Debug, Default)]
@@ -95,9 +96,9 @@ impl SortedTable {
         sorted.places.reserve(expected);
         let mut too_long = false;
         for (lane, guard) in (0u16..).zip(generation.lanes()) {
-            guard.each_held(table, sequence, |place, held| {
+            guard.each_key(table, sequence, |place, stored| {
                 key.clear();
-                key_codec::append_row_key(order, table, held.key, &mut key);
+                key_codec::append_row_key(order, table, stored, &mut key);
                 let rest = &key[key_codec::PREFIX_LEN..];
                 let key_at = if rest.len() > HEAD_LEN { sorted.keep_key(rest, expected) } else { Some(0) };
                 let key_len = u16::try_from(rest.len()).ok().filter(|len| *len <= TREE_KEY_LEN_MAX);
@@ -224,34 +225,32 @@ impl Stream<'_> {
     }
 
     /// Writes the next entry's value to `out`; a delta goes to `whole` instead.
-    fn value(&mut self, whole: &mut Whole<'_>, out: &mut Vec<u8>) -> Result<Value, StoreError> {
+    fn value(&mut self, whole: &mut Whole<'_>, out: &mut Vec<u8>) -> Result<RowState<()>, StoreError> {
         out.clear();
         match self {
             Stream::Memory { lanes, table, sorted, next } => {
                 let place = sorted.places.get(*next);
                 let guard = place.and_then(|place| lanes.get(usize::from(place.lane)));
-                let held = place.zip(guard).and_then(|(place, guard)| guard.held_at(*table, place.place));
-                let (Some(guard), Some(held)) = (guard, held) else {
+                let version = place.zip(guard).and_then(|(place, guard)| guard.version_at(*table, place.place));
+                let (Some(guard), Some(version)) = (guard, version) else {
                     return Err(StoreError::defect("a row of a cut is not where it was sorted from"));
                 };
-                match held.content {
-                    Content::Gone => Ok(Value::Gone),
-                    Content::Row(image) => {
+                match version.state {
+                    RowState::Row(image) => {
                         let keyless = guard.is_keyless(*table);
-                        key_codec::append_value(keyless, held.definition, held.key, image, held.copies, out);
-                        Ok(Value::Row)
+                        let copies = copies_in(keyless, image);
+                        key_codec::append_value(keyless, version.definition, version.key, image, copies, out);
                     }
-                    Content::Delta(delta) => {
-                        whole.push(held.key, delta, held.definition)?;
-                        Ok(Value::Delta)
-                    }
+                    RowState::Delta(delta) => whole.push(version.key, delta, version.definition)?,
+                    RowState::Deleted => {}
                 }
+                Ok(version.state.bare())
             }
             Stream::Spill { entries, .. } => match entries.peek() {
-                Some(Ok((_, value))) if key_codec::is_gone(value) => Ok(Value::Gone),
+                Some(Ok((_, value))) if key_codec::is_deleted(value) => Ok(RowState::Deleted),
                 Some(Ok((_, value))) => {
                     out.extend_from_slice(key_codec::plain(value));
-                    Ok(Value::Row)
+                    Ok(RowState::Row(()))
                 }
                 Some(Err(_)) | None => Err(StoreError::defect("a row of a spill is asked for that was not peeked at")),
             },
@@ -265,15 +264,16 @@ impl Stream<'_> {
             Stream::Memory { lanes, sorted, next, .. } => {
                 let place = sorted.places.get(*next)?;
                 let guard = lanes.get(usize::from(place.lane))?;
-                let held = guard.held_at(table, place.place)?;
+                let version = guard.version_at(table, place.place)?;
+                let base = guard.base_at(table, place.place);
                 let keyless = guard.is_keyless(table);
-                let own_len = key_codec::own_len(keyless, held.key);
-                if keyless && matches!(held.content, Content::Gone) && held.base == Base::Same {
+                let own_len = key_codec::own_len(keyless, version.key);
+                if keyless && matches!(version.state, RowState::Deleted) && base == Base::Same {
                     // The deleted row is the row below: the image is the identity.
-                    indexes.append_all(held.key, keys).ok()?;
+                    indexes.append_all(version.key, keys).ok()?;
                     return Some((BaseKind::Keys, own_len));
                 }
-                Some((BaseKind::of(held.base, keys), own_len))
+                Some((BaseKind::of(base, keys), own_len))
             }
             Stream::Spill { entries, keyless } => match entries.peek() {
                 Some(Ok((key, value))) => {
@@ -290,15 +290,6 @@ impl Stream<'_> {
             },
         }
     }
-}
-
-/// What a layer holds for a row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Value {
-    Row,
-    /// See `delta`.
-    Delta,
-    Gone,
 }
 
 /// Finds a row below the layers being written, by its tree key and its stored key, and appends its image. False if
@@ -344,7 +335,12 @@ impl<'a> Whole<'a> {
 
     /// Assembles a row from its deltas: on top of `value`, which a layer below them holds, or on top of the row below
     /// all layers.
-    fn complete(&mut self, tree_key: &[u8], found: Option<Value>, value: &mut Vec<u8>) -> Result<Value, StoreError> {
+    fn complete(
+        &mut self,
+        tree_key: &[u8],
+        found: Option<RowState<()>>,
+        value: &mut Vec<u8>,
+    ) -> Result<RowState<()>, StoreError> {
         self.made.get_or_init(|| Whole::make(self.table));
         let Some(made) = self.made.get_mut() else {
             return Err(StoreError::defect("a shape was made and is not there"));
@@ -353,9 +349,9 @@ impl<'a> Whole<'a> {
         self.image.clear();
         if shape.order.is_keyless() {
             let copies = match found {
-                Some(Value::Row) => key_codec::multiplicity(value).ok_or_else(self.damaged)?,
-                Some(Value::Gone) => 0,
-                Some(Value::Delta) | None => {
+                Some(RowState::Row(())) => key_codec::multiplicity(value).ok_or_else(self.damaged)?,
+                Some(RowState::Deleted) => 0,
+                Some(RowState::Delta(())) | None => {
                     let there = (self.under)(&shape, tree_key, &self.key, &mut self.image)?;
                     if there { multiplicity(&self.image) } else { 0 }
                 }
@@ -364,20 +360,20 @@ impl<'a> Whole<'a> {
             let copies = self.above.count_over(copies).ok_or_else(missing)?;
             value.clear();
             if copies == 0 {
-                return Ok(Value::Gone);
+                return Ok(RowState::Deleted);
             }
             key_codec::append_value(true, self.table.version, &self.key, &[], copies, value);
-            return Ok(Value::Row);
+            return Ok(RowState::Row(()));
         }
         let there = match found {
-            Some(Value::Row) => {
+            Some(RowState::Row(())) => {
                 let row = key_codec::parse_row(tree_key, value).ok_or_else(self.damaged)?;
                 let read = shape.versions.read(row.definition, row.image, &mut made.buffers);
                 self.image.extend_from_slice(read.map_err(|_| (self.damaged)())?);
                 true
             }
-            Some(Value::Gone) => false,
-            Some(Value::Delta) | None => (self.under)(&shape, tree_key, &self.key, &mut self.image)?,
+            Some(RowState::Deleted) => false,
+            Some(RowState::Delta(())) | None => (self.under)(&shape, tree_key, &self.key, &mut self.image)?,
         };
         if !there {
             return Err(StoreError::row_missing(self.table.full_name(), &self.key));
@@ -385,7 +381,7 @@ impl<'a> Whole<'a> {
         self.above.complete(shape.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
         value.clear();
         key_codec::append_value(false, self.table.version, &self.key, &self.image, 1, value);
-        Ok(Value::Row)
+        Ok(RowState::Row(()))
     }
 }
 
@@ -424,7 +420,7 @@ fn merge(
                 continue;
             }
             // The newest entry wins. A delta does not end the search: the row continues in an older layer.
-            if matches!(found, None | Some(Value::Delta)) {
+            if matches!(found, None | Some(RowState::Delta(()))) {
                 found = Some(stream.value(&mut whole, &mut value)?);
             }
             if let Some(indexes) = indexes {
@@ -444,7 +440,7 @@ fn merge(
         if !whole.above.is_empty() {
             found = Some(whole.complete(&key, found, &mut value)?);
         }
-        let value = (found == Some(Value::Row)).then_some(value.as_slice());
+        let value = (found == Some(RowState::Row(()))).then_some(value.as_slice());
         each(&CutRow { key: &key, own_len, value, base, base_keys: &base_keys })?;
         count += 1;
     }
@@ -573,7 +569,7 @@ fn write_table(
     let mut tree = Ascending::new(to.disk, &table_bounds(table.id).1);
     let mut under = |shape: &TableShape<'_>, tree_key: &[u8], key: &[u8], image: &mut Vec<u8>| {
         let Some(value) = tree.get(tree_key)? else { return Ok(false) };
-        append_found(to.disk, shape, key, tree_key, &value, image).map(|found| found == Below::Live)
+        append_found(to.disk, shape, key, tree_key, &value, image).map(|found| found == Existence::Present)
     };
     let rows = merge(table.id, indexes, streams, Whole::new(table, &mut under, &damaged), |row| {
         match row.value {
@@ -628,7 +624,7 @@ pub(crate) fn spill(
                 key_codec::append_base(&base, &mut value);
                 entries.row(row, &damaged)?;
             }
-            value.extend_from_slice(row.value.unwrap_or(&key_codec::GONE_VALUE));
+            value.extend_from_slice(row.value.unwrap_or(&key_codec::DELETED_VALUE));
             run.put(row.key, &value)
         })?;
         any |= rows > 0;
@@ -654,7 +650,7 @@ pub(crate) fn each_row<B>(
     let (from, to) = table_bounds(table);
     for item in tree.range(&from, &to) {
         let (key, value) = item?;
-        if key_codec::is_gone(&value) {
+        if key_codec::is_deleted(&value) {
             continue;
         }
         let row =

@@ -25,7 +25,7 @@ pub(crate) const RECORDS: u32 = u32::MAX;
 const KEYED: u8 = 1;
 const KEYLESS: u8 = 2;
 /// In a spill only: marks a deleted row.
-const GONE: u8 = 3;
+const DELETED: u8 = 3;
 /// In a spill only: the state of the row below comes first.
 const WITH_BASE: u8 = 4;
 const BASE_HEAD: usize = 8;
@@ -181,11 +181,11 @@ pub(crate) fn with_copies(value: &[u8], copies: u64, out: &mut Vec<u8>) -> bool 
 }
 
 /// Value that marks a deleted row in a spill.
-pub(crate) const GONE_VALUE: [u8; 1] = [GONE];
+pub(crate) const DELETED_VALUE: [u8; 1] = [DELETED];
 
 /// Whether a spill's value marks the row as deleted.
-pub(crate) fn is_gone(value: &[u8]) -> bool {
-    plain(value).first() == Some(&GONE)
+pub(crate) fn is_deleted(value: &[u8]) -> bool {
+    plain(value).first() == Some(&DELETED)
 }
 
 /// State of the row below a row of a spill.

@@ -12,9 +12,10 @@ use crate::arena::{Cursor, RecordRef, SegmentPool};
 use crate::delta::{self, Deltas};
 use crate::error::StoreError;
 use crate::index_before::{Base, Bases};
-use crate::layers::{Below, Depth, Layer, Layers};
+use crate::layers::{Depth, Existence, Layer, Layers};
+use crate::row_state::RowState;
 use crate::scan::ScanBuffer;
-use crate::version_chain::{Content, KeyContent, LaneTable, Version, WARM_AT_ONCE, Written};
+use crate::version_chain::{LaneTable, RowVersion, Version, WARM_AT_ONCE, Written};
 
 /// What a lane must know about a table.
 #[derive(Clone, Copy)]
@@ -242,30 +243,6 @@ struct Table {
     counted: usize,
 }
 
-/// One version, handed to a cut in the order of the table's slots.
-pub(crate) struct Held<'a> {
-    pub key: &'a [u8],
-    pub content: Content<'a>,
-    /// Version of the definition that the image was written under.
-    pub definition: u32,
-    /// Number of copies of a keyless row.
-    pub copies: u64,
-    /// State of the row below, for secondary indexes.
-    pub base: Base<'a>,
-}
-
-/// What a generation holds for a row, with the version of its definition.
-pub(crate) enum Standing<'a> {
-    Row(crate::Row<'a>, u32),
-    /// See `delta`.
-    Delta {
-        key: &'a [u8],
-        delta: &'a [u8],
-        definition: u32,
-    },
-    Gone,
-}
-
 /// Rows that one apply worker owns in one generation.
 pub struct Lane {
     /// True if there is no layer below, so a deleted row needs no tombstone.
@@ -296,27 +273,11 @@ impl Table {
         let rows = sealed.map_or(0, |generation| generation.lane(lane).slot_count(table));
         Box::new(Table { rows: LaneTable::with_capacity(rows, segments), ..Table::default() })
     }
-
-    fn standing<'a>(&self, (key, content, definition): KeyContent<'a>) -> Standing<'a> {
-        match content {
-            Content::Row(image) if self.keyless => {
-                Standing::Row(crate::Row { key, image: key, count: multiplicity(image) }, definition)
-            }
-            Content::Row(image) => Standing::Row(crate::Row { key, image, count: 1 }, definition),
-            Content::Delta(delta) => Standing::Delta { key, delta, definition },
-            Content::Gone => Standing::Gone,
-        }
-    }
 }
 
-/// State of a row before a change.
-#[derive(Clone, Copy)]
-enum Old<'a> {
-    Live(&'a [u8]),
-    Gone,
-    /// Not looked up.
-    Unknown,
-}
+/// State of a row before a change: `Deleted` also if it never existed, a delta if only this generation was looked at,
+/// None if the row was not looked up.
+type Old<'a> = Option<RowState<&'a [u8]>>;
 
 impl Lane {
     pub(crate) fn new(bottom: bool, segments: &Arc<SegmentPool>) -> Lane {
@@ -372,25 +333,27 @@ impl Lane {
         // check gains nothing from it, and a store without a tree always has the whole row.
         let later = !self.bottom && !reads(check, hash) && stands_as_delta(shape, &change, check);
         let old = match &found {
-            Some(found) if found.is_deleted() => Old::Gone,
+            Some(found) if found.is_deleted() => Some(RowState::Deleted),
             // The delta in this generation can stay: the new version extends or replaces it without the row.
-            Some(found) if found.is_delta() && (later || !needs_row(shape, &change)) => Old::Unknown,
+            Some(found) if found.is_delta() && (later || !needs_row(shape, &change)) => {
+                Some(RowState::Delta(rows.image(found)))
+            }
             // The change needs the whole row, so this delta is put over what the layers below hold.
             Some(found) if found.is_delta() => {
                 above.clear();
                 above.push(rows.image(found), found.definition(), shape.versions).map_err(store_error)?;
                 let looked = layers.newest_below(shape, lane, hash, key, Depth::Disk, above, below);
                 match looked.map_err(store_error)? {
-                    Below::Live => Old::Live(below),
-                    Below::Gone | Below::Unknown => Old::Gone,
+                    Some(Existence::Present) => Some(RowState::Row(below.as_slice())),
+                    Some(Existence::Absent) | None => Some(RowState::Deleted),
                 }
             }
-            Some(found) if shape.versions.is_current(found.definition()) => Old::Live(rows.image(found)),
+            Some(found) if shape.versions.is_current(found.definition()) => Some(RowState::Row(rows.image(found))),
             Some(found) => {
                 let read = shape.versions.read(found.definition(), rows.image(found), buffers);
-                Old::Live(read.map_err(damaged)?)
+                Some(RowState::Row(read.map_err(damaged)?))
             }
-            None if self.bottom => Old::Gone,
+            None if self.bottom => Some(RowState::Deleted),
             None => {
                 let depth = match depth_of(shape, &change, reads(check, hash), check) {
                     // Still worth a look in memory: a whole row there is merged at once, without a delta.
@@ -400,74 +363,76 @@ impl Lane {
                 above.clear();
                 let looked = match depth {
                     Some(depth) => layers.newest_below(shape, lane, hash, key, depth, above, below),
-                    None => Ok(Below::Unknown),
+                    None => Ok(None),
                 };
                 match looked.map_err(store_error)? {
-                    Below::Live => Old::Live(below),
-                    Below::Gone => Old::Gone,
-                    Below::Unknown => Old::Unknown,
+                    Some(Existence::Present) => Some(RowState::Row(below.as_slice())),
+                    Some(Existence::Absent) => Some(RowState::Deleted),
+                    None => None,
                 }
             }
         };
         let fail = |kind| Err(RowError { kind });
-        let mut is_delta = false;
+        // Only changes that may be stored as a delta are `later`.
+        let is_delta = later && matches!(old, None | Some(RowState::Delta(_)));
+        entry.has_deltas |= is_delta;
         // The row's new image, or None if the change removes the row.
         let image = match change {
             RowChange::Insert { image } => {
-                if matches!(old, Old::Live(_)) && check.refuses() {
+                if matches!(old, Some(RowState::Row(_))) && check.refuses() {
                     return fail(RowErrorKind::Duplicate);
                 }
                 Some(image)
             }
             RowChange::Update { before, image } => {
-                check_old(shape, &old, before, compare, check)?;
+                check_old(shape, old, before, compare, check)?;
                 Some(image)
             }
-            RowChange::Merge { present, image, .. } if later && matches!(old, Old::Unknown) => {
+            RowChange::Merge { present, image, .. } if is_delta => {
                 // Readers take only the newest version of a row from each generation, so a delta must include the older
                 // delta of the same generation.
                 self.scratch.clear();
-                is_delta = true;
-                match &found {
-                    Some(found) => {
-                        let (older, out) = (rows.image(found), &mut self.scratch);
-                        delta::append_both(shape.layout, older, present, image, out).map_err(damaged)?;
+                match old {
+                    Some(RowState::Delta(older)) => {
+                        delta::append_both(shape.layout, older, present, image, &mut self.scratch).map_err(damaged)?;
                     }
-                    None => delta::append(present, image, &mut self.scratch),
+                    _ => delta::append(present, image, &mut self.scratch),
                 }
-                entry.has_deltas = true;
                 Some(self.scratch.as_slice())
             }
             RowChange::Merge { before, present, image, .. } => {
                 // Under `NotYetConsistent` a missing row is no error; the variant's documentation says why.
-                let Old::Live(stored) = old else {
+                let Some(RowState::Row(stored)) = old else {
                     return if check == CheckImages::NotYetConsistent { Ok(()) } else { fail(RowErrorKind::NotFound) };
                 };
-                check_old(shape, &old, before, compare, check)?;
+                check_old(shape, old, before, compare, check)?;
                 self.scratch.clear();
                 shape.layout.merge(stored, present, image, &mut self.scratch).map_err(damaged)?;
                 Some(self.scratch.as_slice())
             }
             RowChange::MergeJson { before, present, partial, image } => {
-                let Old::Live(stored) = old else { return fail(RowErrorKind::NotFound) };
-                check_old(shape, &old, before, compare, check)?;
+                let Some(RowState::Row(stored)) = old else { return fail(RowErrorKind::NotFound) };
+                check_old(shape, old, before, compare, check)?;
                 self.scratch.clear();
                 merge_json(shape, stored, present, partial, image, &mut self.scratch)?;
                 Some(self.scratch.as_slice())
             }
             RowChange::Delete { before } => {
-                check_old(shape, &old, before, compare, check)?;
-                // Without a row there is nothing to hide, so no tombstone is written. An `Unknown` row gets one.
-                if matches!(old, Old::Gone) {
+                check_old(shape, old, before, compare, check)?;
+                // Without a row there is nothing to hide, so no tombstone is written. An unknown row gets one.
+                if matches!(old, Some(RowState::Deleted)) {
                     return Ok(());
                 }
                 None
             }
-            RowChange::AddOne { .. } | RowChange::RemoveOne { .. } if later && matches!(old, Old::Unknown) => {
+            RowChange::AddOne { .. } | RowChange::RemoveOne { .. } if is_delta => {
+                entry.keyless = true;
                 // As for `Merge`: the newest difference replaces the older one, so it must include it.
-                let before = found.as_ref().map_or(0, |found| delta::difference(rows.image(found)));
+                let before = match old {
+                    Some(RowState::Delta(older)) => delta::difference(older),
+                    _ => 0,
+                };
                 let one = if matches!(change, RowChange::AddOne { .. }) { 1 } else { -1 };
-                (is_delta, entry.has_deltas, entry.keyless) = (true, true, true);
                 self.scratch.clear();
                 self.scratch.extend_from_slice(&before.saturating_add(one).to_le_bytes());
                 Some(self.scratch.as_slice())
@@ -475,7 +440,7 @@ impl Lane {
             RowChange::AddOne { .. } | RowChange::RemoveOne { .. } => {
                 entry.keyless = true;
                 let copies = match old {
-                    Old::Live(bytes) => multiplicity(bytes),
+                    Some(RowState::Row(bytes)) => multiplicity(bytes),
                     _ => 0,
                 };
                 let now = if matches!(change, RowChange::AddOne { .. }) {
@@ -495,26 +460,26 @@ impl Lane {
             // Deltas never change an indexed column.
             Some(indexes) if !self.bottom && !is_delta => {
                 let held = found.as_ref().map(|found| entry.bases.get(found.slot));
-                base_of(indexes, shape.order.is_keyless(), held, &old, &change, image, &mut self.base_keys)?
+                base_of(indexes, shape.order.is_keyless(), held, old, &change, image, &mut self.base_keys)?
             }
             _ => Base::Same,
         };
         // An INSERT over an existing row, or an UPDATE of a missing one, passes only without a check or under
         // `NotYetConsistent`. It counts by its effect, not by its name.
         entry.balance += match change {
-            RowChange::Insert { .. } if !matches!(old, Old::Live(_)) => 1,
-            RowChange::Update { .. } if matches!(old, Old::Gone) => 1,
+            RowChange::Insert { .. } if !matches!(old, Some(RowState::Row(_))) => 1,
+            RowChange::Update { .. } if matches!(old, Some(RowState::Deleted)) => 1,
             RowChange::Delete { .. } | RowChange::RemoveOne { .. } => -1,
             RowChange::AddOne { .. } => 1,
             _ => 0,
         };
         let definition = shape.definition;
-        let content = match image {
-            Some(image) if is_delta => Content::Delta(image),
-            Some(image) => Content::Row(image),
-            None => Content::Gone,
+        let state = match image {
+            Some(image) if is_delta => RowState::Delta(image),
+            Some(image) => RowState::Row(image),
+            None => RowState::Deleted,
         };
-        let version = Version { sequence, content, definition };
+        let version = Version { sequence, state, definition };
         // Last use of the borrowed old image; `append` needs the rows mutably.
         let reclaims_deleted = self.bottom;
         let slot = entry.rows.append(found, hash, key, version, oldest_needed, reclaims_deleted);
@@ -577,20 +542,20 @@ impl Lane {
         let mut above = Deltas::default();
         let damaged = |_| RowError { kind: RowErrorKind::Damaged };
         match self.newest_version(shape.id, hash, key) {
-            Some((Content::Row(found), definition)) => {
+            Some(RowVersion { state: RowState::Row(found), definition, .. }) => {
                 image.clear();
                 append_read(shape, definition, found, image).map_err(damaged)?;
                 return Ok(true);
             }
-            Some((Content::Gone, _)) => return Ok(false),
-            None if self.bottom => return Ok(false),
-            Some((Content::Delta(delta), definition)) => {
+            Some(RowVersion { state: RowState::Delta(delta), definition, .. }) => {
                 above.push(delta, definition, shape.versions).map_err(store_error)?;
             }
+            Some(RowVersion { state: RowState::Deleted, .. }) => return Ok(false),
+            None if self.bottom => return Ok(false),
             None => {}
         }
         let below = layers.newest_below(shape, lane, hash, key, Depth::Disk, &mut above, image);
-        Ok(below.map_err(store_error)? == Below::Live)
+        Ok(below.map_err(store_error)? == Some(Existence::Present))
     }
 
     /// Makes whole rows of all deltas of a table's rows in this lane, in every generation, before the statement
@@ -624,7 +589,7 @@ impl Lane {
         rows.dedup();
         let mut image = Vec::new();
         for (hash, key) in rows {
-            if matches!(self.newest_version(shape.id, hash, &key), Some((Content::Row(_) | Content::Gone, _))) {
+            if self.newest_version(shape.id, hash, &key).is_some_and(|newest| newest.state.hides_older()) {
                 continue;
             }
             let there = self.newest(lane, shape, hash, &key, layers, &mut image)?;
@@ -640,8 +605,8 @@ impl Lane {
             entry.keyless = shape.order.is_keyless();
             let found = entry.rows.find(hash, &key);
             // A keyless row may have lost exactly as many copies as there were.
-            let content = if there { Content::Row(&image) } else { Content::Gone };
-            let version = Version { sequence, content, definition: shape.definition };
+            let state = if there { RowState::Row(image.as_slice()) } else { RowState::Deleted };
+            let version = Version { sequence, state, definition: shape.definition };
             entry.rows.append(found, hash, &key, version, oldest_needed, false);
         }
         self.tidy(std::iter::once(shape.id), oldest_needed);
@@ -655,11 +620,11 @@ impl Lane {
         }
     }
 
-    /// Newest version of a row in this generation, with the version of its definition.
-    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<(Content<'_>, u32)> {
+    /// Newest version of a row in this generation.
+    pub(crate) fn newest_version(&self, table: TableId, hash: u64, key: &[u8]) -> Option<RowVersion<'_>> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
         let found = entry.rows.find(hash, key)?;
-        Some((entry.rows.content(&found), found.definition()))
+        Some(entry.rows.version(&found))
     }
 
     /// Bytes taken from the allocator, as of the last `tidy`.
@@ -682,28 +647,27 @@ impl Lane {
         self.tables.get(table.0 as usize).and_then(Option::as_ref).map_or(0, |entry| entry.balance)
     }
 
-    /// Calls `each` for every row of a table with its newest version at or below `sequence`; skips rows without such a
-    /// version.
-    pub(crate) fn each_held(&self, table: TableId, sequence: u64, mut each: impl FnMut(u64, Held<'_>)) {
+    /// Calls `each` with place and key of every row of a table that has a version at or below `sequence`.
+    pub(crate) fn each_key(&self, table: TableId, sequence: u64, each: impl FnMut(u64, &[u8])) {
         let Some(Some(entry)) = self.tables.get(table.0 as usize) else { return };
-        let keyless = entry.keyless;
-        entry.rows.each_newest(sequence, |place, (key, content, definition)| {
-            each(place, Held { key, content, definition, copies: copies_in(keyless, content), base: Base::Same });
-        });
+        entry.rows.each_newest(sequence, each);
     }
 
-    /// Reads a place that `each_held` returned, to bring it into the cache: see `LaneTable::touch`.
+    /// Reads a place that `each_key` returned, to bring it into the cache: see `LaneTable::touch`.
     pub(crate) fn touch(&self, table: TableId, place: u64) -> u8 {
         let entry = self.tables.get(table.0 as usize).and_then(Option::as_ref);
         entry.map_or(0, |entry| entry.rows.touch(place))
     }
 
-    /// The version at a place that `each_held` returned; None only for a table that the lane does not hold.
-    pub(crate) fn held_at(&self, table: TableId, place: u64) -> Option<Held<'_>> {
-        let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        let (key, content, definition) = entry.rows.at(place);
-        let copies = copies_in(entry.keyless, content);
-        Some(Held { key, content, definition, copies, base: entry.bases.get(entry.rows.slot_at(place)) })
+    /// The version at a place that `each_key` returned; None only for a table that the lane does not hold.
+    pub(crate) fn version_at(&self, table: TableId, place: u64) -> Option<RowVersion<'_>> {
+        Some(self.tables.get(table.0 as usize)?.as_ref()?.rows.at(place))
+    }
+
+    /// State of the row below one at a place that `each_key` returned, for secondary indexes.
+    pub(crate) fn base_at(&self, table: TableId, place: u64) -> Base<'_> {
+        let entry = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        entry.map_or(Base::Same, |entry| entry.bases.get(entry.rows.slot_at(place)))
     }
 
     /// As `LaneTable::written_since`, but for a table without a key it passes images instead of copy counts and their
@@ -728,9 +692,8 @@ impl Lane {
     }
 
     /// A slot's row at `sequence`; None if this generation has no version of it.
-    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<Standing<'_>> {
-        let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.visible(slot, sequence).map(|content| entry.standing(content))
+    pub(crate) fn visible(&self, table: TableId, slot: u32, sequence: u64) -> Option<RowVersion<'_>> {
+        self.tables.get(table.0 as usize)?.as_ref()?.rows.visible(slot, sequence)
     }
 
     /// Number of rows of a table in this generation, deleted ones included.
@@ -766,9 +729,8 @@ impl Lane {
     }
 
     /// A row at `sequence`; None if this generation has no version of it.
-    pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<Standing<'_>> {
-        let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.get(hash, key, sequence).map(|content| entry.standing(content))
+    pub(crate) fn get(&self, table: TableId, hash: u64, key: &[u8], sequence: u64) -> Option<RowVersion<'_>> {
+        self.tables.get(table.0 as usize)?.as_ref()?.rows.get(hash, key, sequence)
     }
 
     pub(crate) fn copy_slots(
@@ -780,14 +742,14 @@ impl Lane {
         out: &mut ScanBuffer,
     ) -> Option<u32> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.slots(sequence, from, count, |hash, key, content, definition| match content {
-            Content::Row(image) if entry.keyless => out.push(hash, key, &[], multiplicity(image), definition),
-            Content::Row(image) => out.push(hash, key, image, 1, definition),
-            Content::Delta(delta) if entry.keyless => {
-                out.push_difference(hash, key, delta::difference(delta), definition)
+        entry.rows.slots(sequence, from, count, |hash, RowVersion { key, state, definition }| match state {
+            RowState::Row(image) if entry.keyless => out.push(hash, key, &[], multiplicity(image), definition),
+            RowState::Row(image) => out.push(hash, key, image, 1, definition),
+            RowState::Delta(delta) if entry.keyless => {
+                out.push_difference(hash, key, delta::difference(delta), definition);
             }
             // The scan of a layer below returns its row.
-            Content::Delta(_) | Content::Gone => {}
+            RowState::Delta(_) | RowState::Deleted => {}
         })
     }
 
@@ -863,14 +825,14 @@ fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: 
 #[inline]
 fn check_old(
     shape: &TableShape<'_>,
-    old: &Old<'_>,
+    old: Old<'_>,
     before: BeforeImage<'_>,
     compare: bool,
     check: CheckImages,
 ) -> Result<(), RowError> {
     match old {
-        Old::Live(stored) if compare => compare_before(shape.layout, shape.types, stored, before),
-        Old::Gone if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
+        Some(RowState::Row(stored)) if compare => compare_before(shape.layout, shape.types, stored, before),
+        Some(RowState::Deleted) if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
 }
@@ -914,7 +876,7 @@ fn base_of<'a>(
     indexes: &IndexSet,
     keyless: bool,
     held: Option<Base<'_>>,
-    old: &Old<'_>,
+    old: Old<'_>,
     change: &RowChange<'_>,
     image: Option<&[u8]>,
     keys: &'a mut Vec<u8>,
@@ -924,17 +886,19 @@ fn base_of<'a>(
     }
     if keyless {
         // The image is the identity, so the row below is equal or absent.
-        return Ok(if held.is_none() && matches!(old, Old::Gone) { Base::Absent } else { Base::Same });
+        return Ok(if held.is_none() && matches!(old, Some(RowState::Deleted)) { Base::Absent } else { Base::Same });
     }
     let was = match (old, change) {
-        (Old::Live(stored), _) => stored,
+        (Some(RowState::Row(stored)), _) => stored,
         // Deleted here while the table had no index: no cut asks for it.
-        (Old::Gone, _) if held.is_some() => return Ok(Base::Same),
-        (Old::Unknown, RowChange::Update { before, .. } | RowChange::Delete { before }) => match before {
-            BeforeImage::Full(before) => before,
-            // Such a row is always looked up, see `needs_row`.
-            BeforeImage::None | BeforeImage::Partial { .. } => return Ok(Base::Absent),
-        },
+        (Some(RowState::Deleted), _) if held.is_some() => return Ok(Base::Same),
+        (None | Some(RowState::Delta(_)), RowChange::Update { before, .. } | RowChange::Delete { before }) => {
+            match before {
+                BeforeImage::Full(before) => before,
+                // Such a row is always looked up, see `needs_row`.
+                BeforeImage::None | BeforeImage::Partial { .. } => return Ok(Base::Absent),
+            }
+        }
         _ => return Ok(Base::Absent),
     };
     let damaged = |_| RowError { kind: RowErrorKind::Damaged };
@@ -948,12 +912,9 @@ fn base_of<'a>(
     Ok(Base::Keys(keys))
 }
 
-fn copies_in(keyless: bool, content: Content<'_>) -> u64 {
-    match content {
-        Content::Row(image) if keyless => multiplicity(image),
-        Content::Gone if keyless => 0,
-        _ => 1,
-    }
+/// Number of copies of a row, from what a lane stores of it.
+pub(crate) fn copies_in(keyless: bool, image: &[u8]) -> u64 {
+    if keyless { multiplicity(image) } else { 1 }
 }
 
 /// Number of copies of a keyless row, as a lane stores it.

@@ -18,12 +18,13 @@ use crate::disk::{Disk, remove_folder};
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::key_codec;
-use crate::lane::{Lane, Standing, TableShape, append_read, multiplicity};
+use crate::lane::{Lane, TableShape, append_read, multiplicity};
 use crate::reader::TableReader;
+use crate::row_state::RowState;
 use crate::sorted_slices::{Orders, Slice};
 use crate::tree_range::{TreeEntry, TreeRange};
 use crate::tree_view::TreeView;
-use crate::version_chain::Content;
+use crate::version_chain::RowVersion;
 use crate::waits::LaneWaits;
 
 /// A transaction boundary, and the state up to it.
@@ -268,14 +269,13 @@ pub(crate) enum Depth {
     Disk,
 }
 
-/// State of a row in the layers below the active generation.
+/// Whether the layers that were searched have a row, its deltas included. In an `Option`, None means that it is not
+/// known: nothing in memory tells, and the tree was not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Below {
+pub(crate) enum Existence {
     /// The row exists; its image was copied.
-    Live,
-    Gone,
-    /// Not in memory, and the tree was not read.
-    Unknown,
+    Present,
+    Absent,
 }
 
 impl Layers {
@@ -332,7 +332,7 @@ impl Layers {
         depth: Depth,
         above: &mut Deltas,
         image: &mut Vec<u8>,
-    ) -> Result<Below, StoreError> {
+    ) -> Result<Option<Existence>, StoreError> {
         image.clear();
         let found = self.image_below(0, shape, (lane, hash, key), depth, above, image)?;
         self.completed(shape, key, found, above, image, 0)
@@ -351,39 +351,39 @@ impl Layers {
         let lane = base::lane_of(hash, self.active.lane_count());
         let (mut above, start) = (Deltas::default(), image.len());
         let found = self.image_below(from + 1, shape, (lane, hash, key), Depth::Disk, &mut above, image)?;
-        Ok(self.completed(shape, key, found, &mut above, image, start)? == Below::Live)
+        Ok(self.completed(shape, key, found, &mut above, image, start)? == Some(Existence::Present))
     }
 
-    /// Applies the deltas to the row found below them, and returns the row's resulting state.
+    /// Applies the deltas to what was found below them, and returns whether the row exists then.
     fn completed(
         &self,
         shape: &TableShape<'_>,
         key: &[u8],
-        found: Below,
+        found: Option<Existence>,
         above: &mut Deltas,
         image: &mut Vec<u8>,
         start: usize,
-    ) -> Result<Below, StoreError> {
+    ) -> Result<Option<Existence>, StoreError> {
         let missing = || StoreError::row_missing(format!("table id {}", shape.id), key);
         match found {
             _ if above.is_empty() => Ok(found),
-            Below::Unknown => Ok(found),
-            Below::Live | Below::Gone if shape.order.is_keyless() => {
-                let copies = match found {
-                    Below::Live => multiplicity(&image[start..]),
-                    _ => 0,
+            None => Ok(None),
+            Some(existence) if shape.order.is_keyless() => {
+                let copies = match existence {
+                    Existence::Present => multiplicity(&image[start..]),
+                    Existence::Absent => 0,
                 };
                 image.truncate(start);
                 let copies = above.count_over(copies).ok_or_else(missing)?;
                 image.extend_from_slice(&copies.to_le_bytes());
-                Ok(if copies > 0 { Below::Live } else { Below::Gone })
+                Ok(Some(if copies > 0 { Existence::Present } else { Existence::Absent }))
             }
-            Below::Live => {
+            Some(Existence::Present) => {
                 above.complete(shape.layout, image, start).map_err(|error| self.unreadable(&error))?;
                 Ok(found)
             }
             // Deltas are written without a look-up. A missing row means that log and store disagree.
-            Below::Gone => Err(missing()),
+            Some(Existence::Absent) => Err(missing()),
         }
     }
 
@@ -401,12 +401,11 @@ impl Layers {
             match layer {
                 Layer::Memory(generation) => match generation.lane(lane).get(shape.id, hash, key, sequence) {
                     None => {}
-                    Some(Standing::Gone) => return Ok(false),
-                    Some(_) => return Ok(true),
+                    Some(version) => return Ok(!matches!(version.state, RowState::Deleted)),
                 },
                 Layer::Spill(spill) if spill.sequence <= sequence => {
                     if let Some(value) = spill.tree.get(&tree_key)? {
-                        return Ok(!key_codec::is_gone(&value));
+                        return Ok(!key_codec::is_deleted(&value));
                     }
                 }
                 Layer::Spill(_) => {}
@@ -428,49 +427,55 @@ impl Layers {
         depth: Depth,
         above: &mut Deltas,
         image: &mut Vec<u8>,
-    ) -> Result<Below, StoreError> {
+    ) -> Result<Option<Existence>, StoreError> {
         for layer in self.from(from) {
             match layer {
                 Layer::Memory(generation) => {
                     let guard = generation.lane(lane);
-                    match guard.newest_version(shape.id, hash, key) {
-                        Some((Content::Row(bytes), definition)) => {
+                    let Some(RowVersion { state, definition, .. }) = guard.newest_version(shape.id, hash, key) else {
+                        continue;
+                    };
+                    match state {
+                        RowState::Row(bytes) => {
                             let read = append_read(shape, definition, bytes, image);
                             read.map_err(|error| self.unreadable(&error))?;
-                            return Ok(Below::Live);
+                            return Ok(Some(Existence::Present));
                         }
-                        Some((Content::Delta(delta), definition)) => above.push(delta, definition, shape.versions)?,
-                        Some((Content::Gone, _)) => return Ok(Below::Gone),
-                        None => {}
+                        RowState::Delta(delta) => above.push(delta, definition, shape.versions)?,
+                        RowState::Deleted => return Ok(Some(Existence::Absent)),
                     }
                 }
                 Layer::Spill(spill) => {
                     if depth == Depth::Memory {
-                        return Ok(Below::Unknown);
+                        return Ok(None);
                     }
-                    match look_up(&spill.tree, shape, key, image)? {
-                        Below::Unknown => {}
-                        found => return Ok(found),
+                    let found = look_up(&spill.tree, shape, key, image)?;
+                    if found.is_some() {
+                        return Ok(found);
                     }
                 }
             }
         }
-        let Some(tree) = &self.base else { return Ok(Below::Gone) };
+        let Some(tree) = &self.base else { return Ok(Some(Existence::Absent)) };
         if depth == Depth::Memory {
-            return Ok(Below::Unknown);
+            return Ok(None);
         }
-        let found = look_up(tree, shape, key, image)?;
-        Ok(if found == Below::Unknown { Below::Gone } else { found })
+        Ok(look_up(tree, shape, key, image)?.or(Some(Existence::Absent)))
     }
 }
 
-/// Looks a row up in a tree. Gone: it is marked as deleted (spills store an entry for that); Unknown: the tree has no
+/// Looks a row up in a tree. Absent: it is marked as deleted (spills store an entry for that); None: the tree has no
 /// entry.
-fn look_up(tree: &TreeAt, shape: &TableShape<'_>, key: &[u8], image: &mut Vec<u8>) -> Result<Below, StoreError> {
+fn look_up(
+    tree: &TreeAt,
+    shape: &TableShape<'_>,
+    key: &[u8],
+    image: &mut Vec<u8>,
+) -> Result<Option<Existence>, StoreError> {
     let mut tree_key = Vec::with_capacity(key_codec::PREFIX_LEN + 2 * key.len() + 16);
     key_codec::append_row_key(shape.order, shape.id, key, &mut tree_key);
-    let Some(value) = tree.get(&tree_key)? else { return Ok(Below::Unknown) };
-    append_found(&tree.disk, shape, key, &tree_key, &value, image)
+    let Some(value) = tree.get(&tree_key)? else { return Ok(None) };
+    append_found(&tree.disk, shape, key, &tree_key, &value, image).map(Some)
 }
 
 /// Appends the image in an entry.
@@ -481,9 +486,9 @@ pub(crate) fn append_found(
     tree_key: &[u8],
     value: &[u8],
     image: &mut Vec<u8>,
-) -> Result<Below, StoreError> {
-    if key_codec::is_gone(value) {
-        return Ok(Below::Gone);
+) -> Result<Existence, StoreError> {
+    if key_codec::is_deleted(value) {
+        return Ok(Existence::Absent);
     }
     let row = stored_row(disk, tree_key, value, key)?;
     if shape.order.is_keyless() {
@@ -492,7 +497,7 @@ pub(crate) fn append_found(
         let read = append_read(shape, row.definition, row.image, image);
         read.map_err(|error| disk.damaged(format!("a row of an earlier definition: {error}")))?;
     }
-    Ok(Below::Live)
+    Ok(Existence::Present)
 }
 
 /// Parses a row's entry and checks that it is the requested row: two images of a keyless table could have the same
@@ -524,12 +529,13 @@ pub(crate) fn is_shadowed(
     above: &mut Deltas,
 ) -> Result<bool, StoreError> {
     above.clear();
-    let mut in_memory = |generation: &Generation| match generation.lane(lane).get(shape.id, hash, key, sequence) {
-        None => Ok(false),
-        Some(Standing::Row(..) | Standing::Gone) => Ok(true),
-        Some(Standing::Delta { delta, definition, .. }) => {
-            above.push(delta, definition, shape.versions).map(|()| false)
+    let mut in_memory = |generation: &Generation| {
+        let guard = generation.lane(lane);
+        let Some(version) = guard.get(shape.id, hash, key, sequence) else { return Ok(false) };
+        if let RowState::Delta(delta) = version.state {
+            above.push(delta, version.definition, shape.versions)?;
         }
+        Ok(version.state.hides_older())
     };
     if let Some(active) = active
         && in_memory(active)?

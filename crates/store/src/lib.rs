@@ -37,6 +37,7 @@ mod point;
 mod published;
 mod range;
 mod reader;
+mod row_state;
 mod scan;
 mod snapshot;
 mod sorted_slices;

@@ -9,9 +9,10 @@ use values::{RowView, ValueError};
 use crate::delta::Deltas;
 use crate::error::StoreError;
 use crate::key_codec;
-use crate::lane::Standing;
+use crate::lane::copies_in;
 use crate::layers::{Generation, Layer, Layers, TreeAt, stored_row};
 use crate::reader::TableReader;
+use crate::row_state::RowState;
 use crate::{Row, Snapshot, Store};
 
 /// A row that a reader copied, and the buffers used to read it. When reused, reading allocates nothing.
@@ -75,15 +76,6 @@ impl RowBuf {
     }
 }
 
-/// State of a row in one layer.
-enum Found {
-    /// Copied into the buffer.
-    Row,
-    Gone,
-    /// Nothing, or a delta of it.
-    Nothing,
-}
-
 impl Snapshot {
     /// Reads one row by the stored bytes of its identifying key; false if it does not exist. `table` must be of this
     /// snapshot's catalog.
@@ -117,34 +109,37 @@ fn find(layers: &Layers, sequence: u64, table: &TableReader, key: &[u8], row: &m
     let unreadable = |error: ValueError| layers.unreadable(&error);
     let mut found = in_memory(&layers.active, sequence, table, place, row, &unreadable)?;
     for layer in &layers.below {
-        if !matches!(found, Found::Nothing) {
+        if found.is_some_and(|found| found.hides_older()) {
             break;
         }
         found = match layer {
             Layer::Memory(generation) => in_memory(generation, sequence, table, place, row, &unreadable)?,
             Layer::Spill(spill) if spill.sequence <= sequence => on_disk(&spill.tree, table, key, row)?,
-            Layer::Spill(_) => Found::Nothing,
+            Layer::Spill(_) => None,
         };
     }
-    if let (Found::Nothing, Some(tree)) = (&found, &layers.base) {
+    if !found.is_some_and(|found| found.hides_older())
+        && let Some(tree) = &layers.base
+    {
         found = on_disk(tree, table, key, row)?;
     }
     let missing = || StoreError::row_missing(table.name().to_owned(), key);
     match found {
         _ if table.order().is_keyless() => {
-            let copies = if matches!(found, Found::Row) { row.count } else { 0 };
+            let copies = if found == Some(RowState::Row(())) { row.count } else { 0 };
             row.count = row.above.count_over(copies).ok_or_else(missing)?;
             Ok(row.count > 0)
         }
-        Found::Row => {
+        Some(RowState::Row(())) => {
             row.above.complete(table.layout(), &mut row.image, 0).map_err(unreadable)?;
             Ok(true)
         }
-        Found::Gone | Found::Nothing if row.above.is_empty() => Ok(false),
-        Found::Gone | Found::Nothing => Err(missing()),
+        _ if row.above.is_empty() => Ok(false),
+        _ => Err(missing()),
     }
 }
 
+/// State of the row in a generation: a whole row is copied into the buffer, a delta is added to those above it.
 fn in_memory(
     generation: &Generation,
     sequence: u64,
@@ -152,29 +147,33 @@ fn in_memory(
     (lane, hash, key): (usize, u64, &[u8]),
     row: &mut RowBuf,
     unreadable: &dyn Fn(ValueError) -> StoreError,
-) -> Result<Found, StoreError> {
+) -> Result<Option<RowState<()>>, StoreError> {
     let guard = generation.lane(lane);
-    match guard.get(table.id(), hash, key, sequence) {
-        None => Ok(Found::Nothing),
-        Some(Standing::Gone) => Ok(Found::Gone),
-        Some(Standing::Row(found, definition)) => {
-            row.set(table, definition, found.image, found.count).map_err(unreadable)?;
-            Ok(Found::Row)
+    let Some(version) = guard.get(table.id(), hash, key, sequence) else { return Ok(None) };
+    match version.state {
+        RowState::Row(image) => {
+            let copies = copies_in(table.order().is_keyless(), image);
+            row.set(table, version.definition, image, copies).map_err(unreadable)?;
         }
-        Some(Standing::Delta { delta, definition, .. }) => {
-            row.above.push(delta, definition, table.versions())?;
-            Ok(Found::Nothing)
-        }
+        RowState::Delta(delta) => row.above.push(delta, version.definition, table.versions())?,
+        RowState::Deleted => {}
     }
+    Ok(Some(version.state.bare()))
 }
 
-fn on_disk(tree: &TreeAt, table: &TableReader, key: &[u8], row: &mut RowBuf) -> Result<Found, StoreError> {
+/// As `in_memory`, in a tree.
+fn on_disk(
+    tree: &TreeAt,
+    table: &TableReader,
+    key: &[u8],
+    row: &mut RowBuf,
+) -> Result<Option<RowState<()>>, StoreError> {
     if row.tree_key.is_empty() {
         key_codec::append_row_key(table.order(), table.id(), key, &mut row.tree_key);
     }
-    let Some(value) = tree.get(&row.tree_key)? else { return Ok(Found::Nothing) };
-    if key_codec::is_gone(&value) {
-        return Ok(Found::Gone);
+    let Some(value) = tree.get(&row.tree_key)? else { return Ok(None) };
+    if key_codec::is_deleted(&value) {
+        return Ok(Some(RowState::Deleted));
     }
     let stored = stored_row(&tree.disk, &row.tree_key, &value, key)?;
     let (definition, copies) = (stored.definition, stored.copies);
@@ -185,5 +184,5 @@ fn on_disk(tree: &TreeAt, table: &TableReader, key: &[u8], row: &mut RowBuf) -> 
         let read = read.map_err(|error| tree.disk.damaged(format!("a row of an earlier definition: {error}")))?;
         row.image.extend_from_slice(read);
     }
-    Ok(Found::Row)
+    Ok(Some(RowState::Row(())))
 }

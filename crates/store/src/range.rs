@@ -15,10 +15,11 @@ use catalog::ConversionBuffers;
 use crate::delta;
 use crate::error::StoreError;
 use crate::key_codec;
-use crate::lane::Standing;
+use crate::lane::copies_in;
 use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::point::RowBuf;
 use crate::reader::{KeyRange, ReadOrder, TableReader};
+use crate::row_state::RowState;
 use crate::sorted_slices::{Slice, append_key};
 use crate::tree_range::{TreeEntry, TreeRange};
 use crate::{Snapshot, Store};
@@ -458,8 +459,9 @@ impl Range<'_> {
             }
         };
         let is_difference = match found {
-            Found::Nothing => return Ok(false),
-            found => found == Found::Difference,
+            None | Some(RowState::Deleted) => return Ok(false),
+            Some(RowState::Row(())) => false,
+            Some(RowState::Delta(())) => true,
         };
         // A slot or an index entry may stem from another version, so the visible row must have this very key.
         if !is_sure {
@@ -498,6 +500,8 @@ impl Range<'_> {
         Ok(true)
     }
 
+    /// Copies a slot's row and returns its state. Only a delta of a keyless row, the number of copies that its layer
+    /// adds, can stand for the row.
     fn row_in_memory(
         &self,
         layers: &Layers,
@@ -505,26 +509,29 @@ impl Range<'_> {
         lane: usize,
         slot: u32,
         row: &mut RowBuf,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<Option<RowState<()>>, StoreError> {
         let generation = match layer.checked_sub(1).map(|below| layers.below.get(below)) {
             None => &layers.active,
             Some(Some(Layer::Memory(generation))) => generation,
             Some(_) => return Err(StoreError::defect("a row in memory is looked for in a layer that is on disk")),
         };
         let guard = generation.lane(lane);
+        let keyless = self.table.order().is_keyless();
         let visible = guard.visible(self.table.id(), slot, self.view.sequence());
-        let (key, image, count, definition, found) = match visible {
-            Some(Standing::Row(found, definition)) => (found.key, found.image, found.count, definition, Found::Row),
-            Some(Standing::Delta { key, delta, definition }) if self.table.order().is_keyless() => {
+        let Some(version) = visible else { return Ok(None) };
+        let (image, count) = match version.state {
+            RowState::Row(image) => (image, copies_in(keyless, image)),
+            RowState::Delta(delta) if keyless => {
                 // Copies were removed, so a layer below has the row and returns it.
-                let Ok(count) = u64::try_from(delta::difference(delta)) else { return Ok(Found::Nothing) };
-                (key, key, count, definition, Found::Difference)
+                let Ok(count) = u64::try_from(delta::difference(delta)) else { return Ok(None) };
+                (version.key, count)
             }
-            _ => return Ok(Found::Nothing),
+            RowState::Delta(_) => return Ok(None),
+            RowState::Deleted => return Ok(Some(RowState::Deleted)),
         };
-        row.key.extend_from_slice(key);
-        self.set_image(definition, image, count, row)?;
-        Ok(found)
+        row.key.extend_from_slice(version.key);
+        self.set_image(version.definition, image, count, row)?;
+        Ok(Some(version.state.bare()))
     }
 
     fn set_image(&self, definition: u32, image: &[u8], count: u64, row: &mut RowBuf) -> Result<(), StoreError> {
@@ -538,7 +545,7 @@ impl Range<'_> {
         layer: usize,
         (key, value): &TreeEntry,
         row: &mut RowBuf,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<Option<RowState<()>>, StoreError> {
         let damaged = || self.view.damaged("an entry that is not one of ours");
         if self.index == 0 {
             return self.set_stored(key, value, row);
@@ -557,32 +564,23 @@ impl Range<'_> {
         row_key.extend_from_slice(own);
         let found = match tree.get(&row_key) {
             Ok(Some(value)) => self.set_stored(&row_key, &value, row),
-            Ok(None) => Ok(Found::Nothing),
+            Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
         row.tree_key = row_key;
         found
     }
 
-    fn set_stored(&self, key: &[u8], value: &[u8], row: &mut RowBuf) -> Result<Found, StoreError> {
-        if key_codec::is_gone(value) {
-            return Ok(Found::Nothing);
+    fn set_stored(&self, key: &[u8], value: &[u8], row: &mut RowBuf) -> Result<Option<RowState<()>>, StoreError> {
+        if key_codec::is_deleted(value) {
+            return Ok(Some(RowState::Deleted));
         }
         let stored = key_codec::parse_row(key, value);
         let stored = stored.ok_or_else(|| self.view.damaged("an entry that is not one of ours"))?;
         row.key.extend_from_slice(stored.key);
         self.set_image(stored.definition, stored.image, stored.copies, row)?;
-        Ok(Found::Row)
+        Ok(Some(RowState::Row(())))
     }
-}
-
-/// What an entry refers to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Row,
-    /// A keyless row whose count is a difference from the layers below (`delta`).
-    Difference,
-    Nothing,
 }
 
 impl Iterator for Range<'_> {

@@ -402,7 +402,7 @@ impl Scan<'_> {
             At::Tree { layer, tree, mut entries } => loop {
                 let Some(item) = entries.next() else { break At::Layer(layer + 1) };
                 let (key, value) = item?;
-                if key_codec::is_gone(&value) {
+                if key_codec::is_deleted(&value) {
                     continue;
                 }
                 let row = key_codec::parse_row(&key, &value);

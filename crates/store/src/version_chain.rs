@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use crate::arena::{Arena, Cursor, Header, RecordRef, SegmentPool};
+use crate::row_state::RowState;
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -50,18 +51,15 @@ pub(crate) struct LaneTable {
     graves: VecDeque<(u64, u32)>,
 }
 
-/// What a version stores for its row.
+/// A version of a row, as it is stored.
 #[derive(Clone, Copy)]
-pub(crate) enum Content<'a> {
-    /// The whole image.
-    Row(&'a [u8]),
-    /// New values of some columns: see `delta`.
-    Delta(&'a [u8]),
-    Gone,
+pub(crate) struct RowVersion<'a> {
+    pub key: &'a [u8],
+    /// Image or delta. For a table without a key: number of copies, or its difference.
+    pub state: RowState<&'a [u8]>,
+    /// Version of the definition that it was written under.
+    pub definition: u32,
 }
-
-/// Key, content, and the version of the definition that the image was written under.
-pub(crate) type KeyContent<'a> = (&'a [u8], Content<'a>, u32);
 
 /// The newest version of a key.
 #[derive(Clone, Copy)]
@@ -149,10 +147,10 @@ impl LaneTable {
             Some(found) => (found.slot, found.at),
             None => (self.new_slot(hash), RecordRef::NONE),
         };
-        let (image, deleted, delta) = match version.content {
-            Content::Row(image) => (image, false, false),
-            Content::Delta(image) => (image, false, true),
-            Content::Gone => (&[][..], true, false),
+        let (image, deleted, delta) = match version.state {
+            RowState::Row(image) => (image, false, false),
+            RowState::Delta(image) => (image, false, true),
+            RowState::Deleted => (&[][..], true, false),
         };
         let header = Header {
             prev,
@@ -295,26 +293,26 @@ impl LaneTable {
         None
     }
 
-    fn content_of(&self, at: RecordRef, header: &Header) -> KeyContent<'_> {
+    fn version_of(&self, at: RecordRef, header: &Header) -> RowVersion<'_> {
         let (key, image) = self.arena.body(at, header);
-        let content = match (header.deleted, header.delta) {
-            (true, _) => Content::Gone,
-            (false, true) => Content::Delta(image),
-            (false, false) => Content::Row(image),
+        let state = match (header.deleted, header.delta) {
+            (true, _) => RowState::Deleted,
+            (false, true) => RowState::Delta(image),
+            (false, false) => RowState::Row(image),
         };
-        (key, content, header.definition)
+        RowVersion { key, state, definition: header.definition }
     }
 
-    /// State of a key at `sequence`; None if there is no version.
-    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<KeyContent<'_>> {
+    /// The version of a key at `sequence`.
+    pub(crate) fn get(&self, hash: u64, key: &[u8], sequence: u64) -> Option<RowVersion<'_>> {
         let found = self.find(hash, key)?;
         let (at, header) = self.newest_at(self.slots.get(found.slot as usize)?, sequence)?;
-        Some(self.content_of(at, &header))
+        Some(self.version_of(at, &header))
     }
 
-    /// Content of a found version.
-    pub(crate) fn content(&self, found: &Found) -> Content<'_> {
-        self.content_of(found.at, &found.header).1
+    /// A found version.
+    pub(crate) fn version(&self, found: &Found) -> RowVersion<'_> {
+        self.version_of(found.at, &found.header)
     }
 
     /// Slot of the version at a place that `each_newest` returned.
@@ -322,10 +320,10 @@ impl LaneTable {
         self.arena.header(RecordRef::from_u64(place)).slot
     }
 
-    /// State of a slot's row at `sequence`.
-    pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<KeyContent<'_>> {
+    /// The version of a slot's row at `sequence`.
+    pub(crate) fn visible(&self, slot: u32, sequence: u64) -> Option<RowVersion<'_>> {
         let (at, header) = self.newest_at(self.slots.get(slot as usize)?, sequence)?;
-        Some(self.content_of(at, &header))
+        Some(self.version_of(at, &header))
     }
 
     /// Calls `each` for records written since the cursor's last position. Skips deletions, invisible versions and,
@@ -384,14 +382,14 @@ impl LaneTable {
         self.slots.len()
     }
 
-    /// Calls `each` with place and content of the newest version at or below `sequence`, for every key that has one.
-    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, KeyContent<'_>)) {
+    /// Calls `each` with place and key of the newest version at or below `sequence`, for every key that has one.
+    pub(crate) fn each_newest(&self, sequence: u64, mut each: impl FnMut(u64, &[u8])) {
         for slots in self.slots.chunks(WARM_AT_ONCE) {
             let newest = slots.iter().filter(|slot| !slot.newest.is_none());
             std::hint::black_box(newest.fold(0, |sum, slot| sum ^ self.arena.touch(slot.newest)));
             for slot in slots {
                 if let Some((at, header)) = self.newest_at(slot, sequence) {
-                    each(at.as_u64(), self.content_of(at, &header));
+                    each(at.as_u64(), self.arena.body(at, &header).0);
                 }
             }
         }
@@ -412,20 +410,20 @@ impl LaneTable {
         self.arena.touch(RecordRef::from_u64(place))
     }
 
-    /// Key and content at a place that `each_newest` returned.
-    pub(crate) fn at(&self, place: u64) -> KeyContent<'_> {
+    /// The version at a place that `each_newest` returned.
+    pub(crate) fn at(&self, place: u64) -> RowVersion<'_> {
         let at = RecordRef::from_u64(place);
-        self.content_of(at, &self.arena.header(at))
+        self.version_of(at, &self.arena.header(at))
     }
 
-    /// Calls `each` with hash, key, content and definition version of the rows visible at `sequence` in up to `count`
-    /// slots from `from` on, without deletions; returns the slot to continue at.
+    /// Calls `each` with hash and version of the rows visible at `sequence` in up to `count` slots from `from` on, without
+    /// deletions; returns the slot to continue at.
     pub(crate) fn slots(
         &self,
         sequence: u64,
         from: u32,
         count: u32,
-        mut each: impl FnMut(u64, &[u8], Content<'_>, u32),
+        mut each: impl FnMut(u64, RowVersion<'_>),
     ) -> Option<u32> {
         let start = (from as usize).min(self.slots.len());
         let end = start.saturating_add(count as usize).min(self.slots.len());
@@ -433,8 +431,7 @@ impl LaneTable {
             if let Some((at, header)) = self.newest_at(slot, sequence)
                 && !header.deleted
             {
-                let (key, content, definition) = self.content_of(at, &header);
-                each(slot.hash, key, content, definition);
+                each(slot.hash, self.version_of(at, &header));
             }
         }
         (end < self.slots.len()).then_some(crate::short(end))
@@ -462,7 +459,7 @@ pub(crate) struct Written<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Version<'a> {
     pub sequence: u64,
-    pub content: Content<'a>,
+    pub state: RowState<&'a [u8]>,
     /// Version of the table's definition.
     pub definition: u32,
 }
@@ -471,9 +468,9 @@ pub(crate) struct Version<'a> {
 mod tests {
     use super::*;
 
-    fn image_in(content: Content<'_>) -> &[u8] {
-        match content {
-            Content::Row(image) => image,
+    fn image_in(version: RowVersion<'_>) -> &[u8] {
+        match version.state {
+            RowState::Row(image) => image,
             _ => panic!("no row"),
         }
     }
@@ -487,7 +484,7 @@ mod tests {
         let image = |sequence: u64| vec![sequence as u8; 100];
         let put = |table: &mut LaneTable, row: u64, sequence: u64, needed: u64| {
             let (key, image) = (row.to_le_bytes(), image(sequence));
-            let version = Version { sequence, content: Content::Row(&image), definition: 0 };
+            let version = Version { sequence, state: RowState::Row(&image), definition: 0 };
             let found = table.find(row, &key);
             table.append(found, row, &key, version, needed, true);
         };
@@ -508,13 +505,13 @@ mod tests {
                 let seen = |at: u64| hot[hot.partition_point(|own| *own <= at) - 1];
                 for at in [needed.max(2), (needed + sequence) / 2, sequence] {
                     let got = table.get(HOT, &HOT.to_le_bytes(), at).unwrap();
-                    assert_eq!(image_in(got.1), image(seen(at)), "at {at} of {sequence}");
+                    assert_eq!(image_in(got), image(seen(at)), "at {at} of {sequence}");
                 }
             }
         }
         for id in (0..500u64).filter(|id| last[*id as usize] > 0) {
             let got = table.get(id, &id.to_le_bytes(), u64::MAX).unwrap();
-            assert_eq!(image_in(got.1), image(last[id as usize]), "row {id}");
+            assert_eq!(image_in(got), image(last[id as usize]), "row {id}");
         }
         // The 120,000 versions took 17 MB.
         let (taken, _) = table.bytes();

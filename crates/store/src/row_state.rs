@@ -1,0 +1,30 @@
+//! What there is of a row in one place: a version, a layer, an entry of a run.
+
+/// State of a row. In an `Option`, None means that nothing is known of the row there: no version, or not looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowState<T> {
+    /// The whole row.
+    Row(T),
+    /// Only what changes in the row that a layer below holds: see `delta`.
+    Delta(T),
+    /// There is no such row, whatever the layers below hold.
+    Deleted,
+}
+
+impl<T> RowState<T> {
+    /// Whether what older layers hold of the row does not count.
+    #[inline]
+    pub(crate) fn hides_older(&self) -> bool {
+        !matches!(self, RowState::Delta(_))
+    }
+
+    /// The state alone, without what was stored with it.
+    #[inline]
+    pub(crate) fn bare(&self) -> RowState<()> {
+        match self {
+            RowState::Row(_) => RowState::Row(()),
+            RowState::Delta(_) => RowState::Delta(()),
+            RowState::Deleted => RowState::Deleted,
+        }
+    }
+}
