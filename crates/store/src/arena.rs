@@ -74,6 +74,7 @@ const HEADER_LEN: usize = 32;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
 
 impl Header {
+    #[inline]
     fn read(bytes: &[u8; HEADER_LEN]) -> Header {
         let u64_at = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[i + k]));
         let u32_at = |i: usize| u32::from_le_bytes(std::array::from_fn(|k| bytes[i + k]));
@@ -269,6 +270,7 @@ impl Arena {
     }
 
     /// The header of a record.
+    #[inline]
     pub(crate) fn header(&self, at: RecordRef) -> Header {
         let bytes = &self.segments[at.segment()].bytes[at.offset()..];
         match bytes.first_chunk::<HEADER_LEN>() {
@@ -287,6 +289,7 @@ impl Arena {
     }
 
     /// Key and image of a record.
+    #[inline]
     pub(crate) fn body(&self, at: RecordRef, header: &Header) -> (&[u8], &[u8]) {
         let start = at.offset() + HEADER_LEN;
         let bytes =
