@@ -21,9 +21,10 @@ use crate::index_before::{Base, BaseKind};
 use crate::index_entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::index_state::{Extent, IndexStates};
 use crate::key_codec::{self, long_head_of};
-use crate::lane::{Lane, OwnedShape, TableShape, copies_in, multiplicity};
+use crate::lane::Lane;
 use crate::layers::{CutPoint, Existence, Generation, Layer, Layers, Spill, TreeAt, append_found, tables_of};
-use crate::row_state::RowState;
+use crate::row_state::{RowState, copies_in, multiplicity};
+use crate::table_shape::{OwnedShape, TableShape};
 use crate::version_chain::WARM_AT_ONCE;
 
 /// Statistics of a cut.

@@ -5,214 +5,19 @@
 
 use std::sync::Arc;
 
-use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
-use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, ValueError, type_code};
+use catalog::{ConversionBuffers, IndexSet, TableId};
 
 use crate::arena::{Cursor, RecordRef, SegmentPool};
 use crate::delta::{self, Deltas};
 use crate::error::StoreError;
+use crate::image_check::check_old;
 use crate::index_before::{Base, Bases};
 use crate::layers::{Depth, Existence, Layer, Layers};
-use crate::row_state::RowState;
+use crate::row_change::{BeforeImage, CheckImages, Old, RowChange, RowError, RowErrorKind, merge_json};
+use crate::row_state::{RowState, multiplicity};
 use crate::scan::ScanBuffer;
+use crate::table_shape::{TableShape, append_read};
 use crate::version_chain::{LaneTable, RowVersion, Version, WARM_AT_ONCE, Written};
-
-/// What a lane must know about a table.
-#[derive(Clone, Copy)]
-pub struct TableShape<'a> {
-    /// Identifies its rows.
-    pub id: TableId,
-    /// Offsets of columns in its row images.
-    pub layout: &'a RowLayout,
-    /// Type of each column.
-    pub types: &'a [ColumnType],
-    /// Position of its rows on disk.
-    pub order: &'a KeyOrder,
-    /// Version of its definition, under which new images are written.
-    pub definition: u32,
-    /// Conversion of images written under earlier definitions.
-    pub versions: &'a RowVersions,
-}
-
-/// Owner of the data that a [`TableShape`] borrows, built from a definition.
-#[derive(Clone, Debug)]
-pub struct OwnedShape {
-    id: TableId,
-    definition: u32,
-    types: Vec<ColumnType>,
-    layout: RowLayout,
-    order: KeyOrder,
-    versions: RowVersions,
-}
-
-impl OwnedShape {
-    /// Builds the shape of this definition.
-    #[must_use]
-    pub fn of(table: &TableDef) -> OwnedShape {
-        let types = table.column_types();
-        OwnedShape {
-            id: table.id,
-            definition: table.version,
-            layout: RowLayout::new(&types),
-            types,
-            order: KeyOrder::of(table),
-            versions: RowVersions::of(table),
-        }
-    }
-
-    /// Borrows it for the store.
-    #[must_use]
-    pub fn lend(&self) -> TableShape<'_> {
-        TableShape {
-            id: self.id,
-            layout: &self.layout,
-            types: &self.types,
-            order: &self.order,
-            definition: self.definition,
-            versions: &self.versions,
-        }
-    }
-}
-
-/// How strictly the stored row is compared with what the log says about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum CheckImages {
-    /// Rows are written and removed without a check.
-    Off,
-    /// An UPDATE or DELETE must find its row and an INSERT must not, where that is known without a disk read. Of the
-    /// before images, a 16th is compared where the row is in memory, a 1,024th where it must be read from disk. More
-    /// would cost more than the 2 % that invariant 20 allows: reading every 16th took 40 % of apply, every 256th 14 %.
-    #[default]
-    Sample,
-    /// As `Sample`, but every before image is compared.
-    All,
-    /// From the start to the end of a copy without a lock: a row is written or removed whatever is stored. It is looked
-    /// up all the same, to keep row counts correct. A partial image of a missing row is skipped: a deletion or a whole
-    /// row follows for this key before the copy settles.
-    NotYetConsistent,
-}
-
-impl CheckImages {
-    /// Whether a mismatch between row and log is an error.
-    #[inline]
-    fn refuses(self) -> bool {
-        matches!(self, CheckImages::Sample | CheckImages::All)
-    }
-}
-
-/// What a row event says about the row before the change.
-#[derive(Clone, Copy, Debug)]
-pub enum BeforeImage<'a> {
-    /// The event has no before image.
-    None,
-    /// All columns.
-    Full(&'a [u8]),
-    /// The columns in the bitmap only.
-    Partial {
-        /// One bit per column of the table.
-        present: &'a [u8],
-        /// Null bitmap over the present columns, then values.
-        image: &'a [u8],
-    },
-}
-
-/// One change to one row of this lane.
-#[derive(Clone, Copy, Debug)]
-pub enum RowChange<'a> {
-    /// A new row.
-    Insert {
-        /// All columns.
-        image: &'a [u8],
-    },
-    /// Replaces the row's image; its key stays the same.
-    Update {
-        /// The row before the change.
-        before: BeforeImage<'a>,
-        /// All columns.
-        image: &'a [u8],
-    },
-    /// Sets new values in some columns; the key stays the same.
-    Merge {
-        /// The row before the change.
-        before: BeforeImage<'a>,
-        /// The columns that the image holds.
-        present: &'a [u8],
-        /// Null bitmap over the present columns, then values.
-        image: &'a [u8],
-        /// True if no disk look-up is wanted: the image may be stored in place of the row until a cut or a reader
-        /// assembles the row. False if the new version must be a whole row. True only while the table's definition does
-        /// not change.
-        later: bool,
-    },
-    /// As `Merge`, with an image that holds JSON diffs for some documents.
-    MergeJson {
-        /// The row before the change.
-        before: BeforeImage<'a>,
-        /// The columns that the image holds; None for all.
-        present: Option<&'a [u8]>,
-        /// One bit per JSON column of the table; a set bit means that the value is a diff.
-        partial: &'a [u8],
-        /// Null bitmap over the present columns, then values.
-        image: &'a [u8],
-    },
-    /// Removes the row.
-    Delete {
-        /// The row before the change.
-        before: BeforeImage<'a>,
-    },
-    /// Adds one copy of a row in a table without a key; the key is the whole image.
-    AddOne {
-        /// As in `Merge`: the current number of copies need not be looked up.
-        later: bool,
-    },
-    /// Removes one copy.
-    RemoveOne {
-        /// As in `AddOne`.
-        later: bool,
-    },
-}
-
-/// Why a row change does not fit the stored row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RowErrorKind {
-    /// ER_KEY_NOT_FOUND (1032): the row to change does not exist.
-    NotFound,
-    /// ER_DUP_ENTRY (1062): the row to insert already exists.
-    Duplicate,
-    /// The row exists and differs from the before image.
-    Differs,
-    /// The stored image does not match the table's definition.
-    Damaged,
-    /// A key change whose after image lacks columns, before a copy without a lock has settled.
-    NotYetConsistent,
-    /// ER_COULD_NOT_APPLY_JSON_DIFF: the diff does not match the stored document.
-    JsonDiff(values::ValueError),
-    /// The change is not supported here; the text says why.
-    NotSupported(String),
-    /// The store's files could not be read.
-    Store(StoreError),
-    /// The store's own structures contradict each other: a defect of this program.
-    Defect(&'static str),
-}
-
-/// A row change that was refused and had no effect.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", match kind {
-    RowErrorKind::Store(error) => error.to_string(),
-    RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica".to_owned(),
-    RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
-    RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
-    RowErrorKind::NotSupported(reason) => format!("not supported: {reason}"),
-    RowErrorKind::NotYetConsistent => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
-        the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
-    RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
-    RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
-    RowErrorKind::Defect(what) => format!("{what} (a defect of Slipstream)"),
-})]
-pub struct RowError {
-    /// Reason for the refusal.
-    pub kind: RowErrorKind,
-}
 
 /// Row count and memory of a store.
 #[derive(Clone, Copy, Debug, Default)]
@@ -274,10 +79,6 @@ impl Table {
         Box::new(Table { rows: LaneTable::with_capacity(rows, segments), ..Table::default() })
     }
 }
-
-/// State of a row before a change: `Deleted` also if it never existed, a delta if only this generation was looked at,
-/// None if the row was not looked up.
-type Old<'a> = Option<RowState<&'a [u8]>>;
 
 impl Lane {
     pub(crate) fn new(bottom: bool, segments: &Arc<SegmentPool>) -> Lane {
@@ -821,55 +622,6 @@ fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: 
     (check != CheckImages::Off).then_some(Depth::Memory)
 }
 
-/// Checks that an UPDATE or DELETE finds its row, and finds it as the log says.
-#[inline]
-fn check_old(
-    shape: &TableShape<'_>,
-    old: Old<'_>,
-    before: BeforeImage<'_>,
-    compare: bool,
-    check: CheckImages,
-) -> Result<(), RowError> {
-    match old {
-        Some(RowState::Row(stored)) if compare => compare_before(shape.layout, shape.types, stored, before),
-        Some(RowState::Deleted) if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
-        _ => Ok(()),
-    }
-}
-
-/// Appends an image or copy count that a lane holds, converted to the definition of `shape`.
-pub(crate) fn append_read(
-    shape: &TableShape<'_>,
-    definition: u32,
-    image: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<(), ValueError> {
-    if shape.versions.is_current(definition) {
-        out.extend_from_slice(image);
-        return Ok(());
-    }
-    let mut buffers = ConversionBuffers::default();
-    out.extend_from_slice(shape.versions.read(definition, image, &mut buffers)?);
-    Ok(())
-}
-
-/// Applies an image with JSON diffs to the stored row, and appends the new row.
-///
-/// # Errors
-/// When the diffs do not match the stored documents.
-pub fn merge_json(
-    shape: &TableShape<'_>,
-    stored: &[u8],
-    present: Option<&[u8]>,
-    partial: &[u8],
-    image: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<(), RowError> {
-    let is_partial = |json: usize| partial.get(json / 8).is_some_and(|byte| byte >> (json % 8) & 1 != 0);
-    let merged = shape.layout.merge_partial(shape.types, stored, present, is_partial, image, out);
-    merged.map_err(|error| RowError { kind: RowErrorKind::JsonDiff(error) })
-}
-
 /// What to remember about the row in the layers below. `held` is what is already remembered if this generation has the
 /// row. `Same` leaves that unchanged.
 fn base_of<'a>(
@@ -910,85 +662,4 @@ fn base_of<'a>(
     keys.clear();
     indexes.append_all(was, keys).map_err(damaged)?;
     Ok(Base::Keys(keys))
-}
-
-/// Number of copies of a row, from what a lane stores of it.
-pub(crate) fn copies_in(keyless: bool, image: &[u8]) -> u64 {
-    if keyless { multiplicity(image) } else { 1 }
-}
-
-/// Number of copies of a keyless row, as a lane stores it.
-pub(crate) fn multiplicity(image: &[u8]) -> u64 {
-    match image.first_chunk() {
-        Some(bytes) => u64::from_le_bytes(*bytes),
-        None => panic!("a count of copies of {} bytes", image.len()),
-    }
-}
-
-#[inline]
-fn compare_before(
-    layout: &RowLayout,
-    types: &[ColumnType],
-    stored: &[u8],
-    before: BeforeImage<'_>,
-) -> Result<(), RowError> {
-    let (present, image) = match before {
-        BeforeImage::None => return Ok(()),
-        BeforeImage::Full(image) if stored == image => return Ok(()),
-        BeforeImage::Full(image) => (None, image),
-        BeforeImage::Partial { present, image } => (Some(present), image),
-    };
-    if layout.images_equal(stored, present, image) || equal_but_for_json_layout(layout, types, stored, present, image) {
-        return Ok(());
-    }
-    Err(RowError { kind: RowErrorKind::Differs })
-}
-
-/// Whether two images differ only in the binary layout of JSON documents: a document is its printed text (invariant
-/// 21). A source that updates a document in place logs it with gaps.
-#[cold]
-fn equal_but_for_json_layout(
-    layout: &RowLayout,
-    types: &[ColumnType],
-    stored: &[u8],
-    present: Option<&[u8]>,
-    image: &[u8],
-) -> bool {
-    if !types.iter().any(|ty| ty.code == type_code::JSON) {
-        return false;
-    }
-    let (mut ours, mut logged) = (Vec::new(), Vec::new());
-    let walked = match present {
-        Some(present) => layout.walk_present(present, image, &mut logged),
-        None => layout.walk_offsets(image, &mut logged),
-    };
-    if walked.is_err() || layout.walk_offsets(stored, &mut ours).is_err() {
-        return false;
-    }
-    types.iter().zip(ours).zip(logged).all(|((ty, ours), logged)| {
-        if logged.0 == OFFSET_ABSENT {
-            return true;
-        }
-        let value = |bytes, (start, len): (u32, u32)| {
-            if start == OFFSET_NULL { None } else { value_of(bytes, start, len) }
-        };
-        match (value(stored, ours), value(image, logged)) {
-            (None, None) => true,
-            (Some(ours), Some(logged)) => ours == logged || ty.code == type_code::JSON && same_json(ty, ours, logged),
-            _ => false,
-        }
-    })
-}
-
-fn value_of(bytes: &[u8], start: u32, len: u32) -> Option<&[u8]> {
-    bytes.get(start as usize..)?.get(..len as usize)
-}
-
-fn same_json(ty: &ColumnType, left: &[u8], right: &[u8]) -> bool {
-    let text = |stored: &[u8]| {
-        let mut text = Vec::new();
-        values::json::write_text(stored.get(ty.prefix_len()..)?, &mut text).ok()?;
-        Some(text)
-    };
-    text(left).is_some_and(|left| Some(left) == text(right))
 }

@@ -26,6 +26,7 @@ mod disk;
 mod error;
 mod executed;
 mod hold;
+mod image_check;
 mod index_before;
 mod index_build;
 mod index_entries;
@@ -37,11 +38,13 @@ mod point;
 mod published;
 mod range;
 mod reader;
+mod row_change;
 mod row_state;
 mod scan;
 mod snapshot;
 mod sorted_slices;
 mod sync;
+mod table_shape;
 mod tiers;
 mod tree_range;
 mod tree_view;
@@ -54,16 +57,15 @@ pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, LevelStats, Recovered}
 pub use error::StoreError;
 pub use executed::NewGtids;
 pub use hold::WatermarkHold;
-pub use lane::{
-    BeforeImage, CheckImages, Lane, LaneStats, OwnedShape, RowChange, RowError, RowErrorKind, TableShape, WARM_ROWS,
-    merge_json,
-};
+pub use lane::{Lane, LaneStats, WARM_ROWS};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use point::RowBuf;
 pub use range::{IndexCheck, OwnedRow, Range};
 pub use reader::{KeyRange, ReadOrder, TableReader};
+pub use row_change::{BeforeImage, CheckImages, RowChange, RowError, RowErrorKind, merge_json};
 pub use scan::{RowBatch, Scan};
 pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
+pub use table_shape::{OwnedShape, TableShape};
 pub use tiers::MERGE_RUNS;
 pub use waits::WaitStats;
 

@@ -9,10 +9,9 @@ use values::{RowView, ValueError};
 use crate::delta::Deltas;
 use crate::error::StoreError;
 use crate::key_codec;
-use crate::lane::copies_in;
 use crate::layers::{Generation, Layer, Layers, TreeAt, stored_row};
 use crate::reader::TableReader;
-use crate::row_state::RowState;
+use crate::row_state::{RowState, copies_in};
 use crate::{Row, Snapshot, Store};
 
 /// A row that a reader copied, and the buffers used to read it. When reused, reading allocates nothing.

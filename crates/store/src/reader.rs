@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use catalog::{Index, IndexSet, KeyOrder, NotKept, RowVersions, TableDef, TableId};
 use values::{ColumnType, RowLayout, ValueError};
 
-use crate::lane::{OwnedShape, TableShape};
+use crate::table_shape::{OwnedShape, TableShape};
 
 /// A table prepared for reading, once per definition, which must be the one in the catalog of the snapshot being read.
 #[derive(Debug, Clone)]

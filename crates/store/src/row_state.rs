@@ -28,3 +28,16 @@ impl<T> RowState<T> {
         }
     }
 }
+
+/// Number of copies of a row, from what a lane stores of it.
+pub(crate) fn copies_in(keyless: bool, image: &[u8]) -> u64 {
+    if keyless { multiplicity(image) } else { 1 }
+}
+
+/// Number of copies of a keyless row, as a lane stores it.
+pub(crate) fn multiplicity(image: &[u8]) -> u64 {
+    match image.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => panic!("a count of copies of {} bytes", image.len()),
+    }
+}

@@ -12,9 +12,9 @@ use crate::cut;
 use crate::delta::Deltas;
 use crate::error::StoreError;
 use crate::key_codec;
-use crate::lane::{OwnedShape, TableShape};
 use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::reader::TableReader;
+use crate::table_shape::{OwnedShape, TableShape};
 use crate::tree_range::TreeEntry;
 use crate::{PinnedLayers, Row, Snapshot, Store};
 
