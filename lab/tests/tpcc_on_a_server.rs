@@ -1,63 +1,18 @@
 //! The TPC-C driver and `lab record` against real servers. Runs only with SLIPSTREAM_TEST_SERVER=1.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use client::{ConnectOptions, Connection};
 use lab::record::{self, RecordOptions};
 use lab::tpcc::{self, Limit, Style, TpccOptions};
+use testkit::{Server, servers};
 
-/// A throw-away server, destroyed on drop.
-struct Server {
-    script: &'static str,
-    name: String,
-}
-
-impl Server {
-    /// Starts a server that does not sync: these tests do not ask for durability.
-    fn start(script: &'static str, name: &str) -> Option<Server> {
-        Server::start_with(script, name, &["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"])
-    }
-
-    fn start_with(script: &'static str, name: &str, options: &[&str]) -> Option<Server> {
-        if std::env::var("SLIPSTREAM_TEST_SERVER").as_deref() != Ok("1") {
-            eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against a real server");
-            return None;
-        }
-        let server = Server { script, name: format!("{name}-{}", std::process::id()) };
-        let status = server.command(&["start"]).args(options).status();
-        if !status.unwrap().success() {
-            assert_eq!(script, "mariadb", "the server did not start");
-            eprintln!("skipped: no MariaDB to be had");
-            return None;
-        }
-        Some(server)
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed").join(self.script));
-        command.arg(words[0]).arg(&self.name).args(&words[1..]);
-        command
-    }
-
-    fn ask(&self, words: &[&str]) -> String {
-        String::from_utf8(self.command(words).output().unwrap().stdout).unwrap().trim().to_owned()
-    }
-
-    fn tpcc(&self) -> TpccOptions {
-        let mut options = TpccOptions::new(ConnectOptions::from_url(&self.ask(&["url", "root"])).unwrap());
-        (options.warehouses, options.terminals, options.scale) = (2, 4, 0.01);
-        options.limit = Limit::Transactions(400);
-        options
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.command(&["destroy"]).status();
-    }
+fn tpcc(server: &Server) -> TpccOptions {
+    let mut options = TpccOptions::new(server.login("root"));
+    (options.warehouses, options.terminals, options.scale) = (2, 4, 0.01);
+    options.limit = Limit::Transactions(400);
+    options
 }
 
 fn connect(options: &TpccOptions) -> Connection {
@@ -97,8 +52,8 @@ fn exercise(options: &TpccOptions) {
 
 #[test]
 fn both_styles_leave_consistent_books() {
-    let Some(server) = Server::start("mysql", "lab-tpcc") else { return };
-    let mut options = server.tpcc();
+    let Some(server) = Server::or_skip("lab-tpcc", &[]) else { return };
+    let mut options = tpcc(&server);
     exercise(&options);
     options.style = Style::Procedures;
     options.foreign_keys = true;
@@ -108,9 +63,9 @@ fn both_styles_leave_consistent_books() {
 /// Delivery must find orders entered after its snapshot, once nothing older is left.
 #[test]
 fn deliveries_catch_up_with_new_orders() {
-    let Some(server) = Server::start("mysql", "lab-backlog") else { return };
+    let Some(server) = Server::or_skip("lab-backlog", &[]) else { return };
     for style in [Style::Statements, Style::Procedures] {
-        let mut options = server.tpcc();
+        let mut options = tpcc(&server);
         (options.style, options.warehouses, options.terminals) = (style, 1, 8);
         options.limit = Limit::Transactions(3_000);
         tpcc::prepare(&options, &mut Vec::new()).unwrap();
@@ -128,10 +83,10 @@ fn deliveries_catch_up_with_new_orders() {
 /// With one terminal and one seed, both styles must leave the same rows, except for times of day.
 #[test]
 fn both_styles_do_the_same_work() {
-    let Some(server) = Server::start("mysql", "lab-styles") else { return };
+    let Some(server) = Server::or_skip("lab-styles", &[]) else { return };
     let mut books = Vec::new();
     for style in [Style::Statements, Style::Procedures] {
-        let mut options = server.tpcc();
+        let mut options = tpcc(&server);
         (options.style, options.terminals, options.limit) = (style, 1, Limit::Transactions(300));
         tpcc::prepare(&options, &mut Vec::new()).unwrap();
         tpcc::run(&options, &mut Vec::new()).unwrap();
@@ -157,8 +112,8 @@ fn both_styles_do_the_same_work() {
 /// A checker counts once it has caught a planted fault, one for each condition.
 #[test]
 fn each_condition_catches_its_planted_fault() {
-    let Some(server) = Server::start("mysql", "lab-faults") else { return };
-    let options = server.tpcc();
+    let Some(server) = Server::or_skip("lab-faults", &[]) else { return };
+    let options = tpcc(&server);
     tpcc::prepare(&options, &mut Vec::new()).unwrap();
     let mut connection = connect(&options);
     let faults = [
@@ -177,8 +132,11 @@ fn each_condition_catches_its_planted_fault() {
 #[test]
 fn a_run_outlives_a_killed_server() {
     // A server that does not flush each commit loses the last second of the load when killed.
-    let Some(server) = Server::start_with("mysql", "lab-killed", &[]) else { return };
-    let mut options = server.tpcc();
+    if !servers() {
+        return;
+    }
+    let server = Server::start("lab-killed", &[]);
+    let mut options = tpcc(&server);
     tpcc::prepare(&options, &mut Vec::new()).unwrap();
     options.limit = Limit::Duration(Duration::from_secs(6));
     let report = std::thread::scope(|scope| {
@@ -188,8 +146,8 @@ fn a_run_outlives_a_killed_server() {
         while number(&mut connection, "SELECT COUNT(*) FROM history") < loaded + 20 {
             std::thread::yield_now();
         }
-        assert!(server.command(&["kill"]).status().unwrap().success());
-        assert!(server.command(&["start"]).status().unwrap().success());
+        server.kill();
+        server.restart(&[]);
         run.join().unwrap().unwrap()
     });
     assert!(!report.errors.is_empty(), "{report}");
@@ -199,8 +157,8 @@ fn a_run_outlives_a_killed_server() {
 
 #[test]
 fn mariadb_runs_it_too() {
-    let Some(server) = Server::start("mariadb", "lab-tpcc") else { return };
-    let mut options = server.tpcc();
+    let Some(server) = Server::mariadb_or_skip("lab-tpcc", &[]) else { return };
+    let mut options = tpcc(&server);
     exercise(&options);
     options.style = Style::Procedures;
     exercise(&options);
@@ -208,15 +166,15 @@ fn mariadb_runs_it_too() {
 
 #[test]
 fn a_recording_is_the_log_byte_for_byte() {
-    let Some(server) = Server::start("mysql", "lab-record") else { return };
-    let mut connection = Connection::connect(&server.tpcc().server).unwrap();
+    let Some(server) = Server::or_skip("lab-record", &[]) else { return };
+    let mut connection = Connection::connect(&tpcc(&server).server).unwrap();
     for sql in ["CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1), (2)"] {
         connection.exec(sql).unwrap();
         connection.exec("FLUSH BINARY LOGS").unwrap();
     }
-    let data = PathBuf::from(server.ask(&["dir"]));
+    let data = server.dir();
     let folder = data.parent().unwrap().join("recorded");
-    let source = ConnectOptions::from_url(&server.ask(&["url"])).unwrap();
+    let source = server.login("repl");
     let options = RecordOptions { source, folder: folder.clone(), server_id: 4_294_000_001 };
     let report = record::record(&options).unwrap();
     assert_eq!(report.files, 4, "{report}");

@@ -2,9 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -19,76 +16,18 @@ use compare::{
 use relay_log::{Intake, RelayLog, RelayOptions};
 use source::{DumpRequest, start_dump};
 use store::{CheckImages, KeyRange, Snapshot, Store, TableReader};
+use testkit::Server;
+use testkit::process::output_with_input;
 
 const TYPES: &str = include_str!("types.sql");
 
-fn enabled() -> bool {
-    let on = std::env::var_os("SLIPSTREAM_TEST_SERVER").is_some();
-    if !on {
-        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
-    }
-    on
-}
-
-fn testbed(flavour: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed").join(flavour)
-}
-
-/// A throw-away server.
-struct Server {
-    flavour: &'static str,
-    name: &'static str,
-    folder: tempfile::TempDir,
-}
-
-impl Server {
-    fn start(flavour: &'static str, name: &'static str) -> Server {
-        let server = Server { flavour, name, folder: tempfile::tempdir().unwrap() };
-        server.testbed(&["start", name, "--max-allowed-packet=64M"], b"");
-        server
-    }
-
-    fn testbed(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
-        let mut child = Command::new(testbed(self.flavour))
-            .args(arguments)
-            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_vec();
-        let writer = std::thread::spawn(move || stdin.write_all(&input));
-        let output = child.wait_with_output().unwrap();
-        let _ = writer.join().unwrap();
-        assert!(output.status.success(), "testbed {arguments:?} failed");
-        output.stdout
-    }
-
-    fn sql(&self, sql: &str) -> String {
-        String::from_utf8(self.client(&[], sql.as_bytes())).unwrap()
-    }
-
-    fn client(&self, options: &[&str], sql: &[u8]) -> Vec<u8> {
-        let mut arguments = vec!["sql", self.name, "--default-character-set=utf8mb4", "--max-allowed-packet=64M"];
-        arguments.extend(options);
-        self.testbed(&arguments, sql)
-    }
-
-    fn options(&self, user: &str) -> ConnectOptions {
-        let url = String::from_utf8(self.testbed(&["url", self.name, user], b"")).unwrap();
-        ConnectOptions::from_url(url.trim()).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = Command::new(testbed(self.flavour))
-            .args(["destroy", self.name])
-            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
-            .status();
-    }
+/// Output of the mysql client.
+fn client(server: &Server, options: &[&str], sql: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut command = server.client_command();
+    command.args(["--default-character-set=utf8mb4", "--max-allowed-packet=64M"]).args(options);
+    let output = output_with_input(&mut command, sql);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
 }
 
 /// A pipeline that follows a server.
@@ -120,7 +59,7 @@ impl Replica {
                 affinity: base::ThreadAffinity::default(),
             },
         );
-        let connection = Connection::connect(&server.options("repl")).unwrap();
+        let connection = Connection::connect(&server.login("repl")).unwrap();
         let mut stream = start_dump(connection, &DumpRequest::new(4711, &GtidSet::new())).unwrap();
         let interrupter = stream.interrupter().unwrap();
         let receiver = std::thread::spawn(move || {
@@ -160,8 +99,7 @@ impl Replica {
     }
 
     fn wait_for(&self, server: &Server) -> GtidSet {
-        let set = server.sql("SELECT @@GLOBAL.gtid_executed").lines().skip(1).collect::<String>();
-        let set: GtidSet = set.replace("\\n", "").parse().unwrap();
+        let set = server.gtid_executed();
         let there = self.store().visibility().wait_executed(Duration::from_secs(60), |here| set.is_subset_of(here));
         assert!(there, "replay: {:?}", self.pipeline().failure());
         set
@@ -182,22 +120,16 @@ impl Drop for Replica {
 }
 
 fn tables(server: &Server) -> Vec<String> {
-    let names = server.client(
-        &["--batch", "--skip-column-names", "--raw"],
-        b"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'types' ORDER BY 1",
-    );
-    String::from_utf8(names).unwrap().lines().map(str::to_string).collect()
+    let names = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'types' ORDER BY 1";
+    server.sql(names).lines().map(str::to_string).collect()
 }
 
 #[test]
 fn a_store_filled_from_the_log_equals_its_source_in_every_type() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("mysql", "cmp-types");
+    let Some(server) = Server::or_skip("cmp-types", &[]) else { return };
     let replica = Replica::follow(&server);
-    server.client(&[], TYPES.as_bytes());
-    let source = server.options("root");
+    server.sql(TYPES);
+    let source = server.login("root");
     let (report, text) = replica.verify(&source, &VerifyOptions::default());
     let report = report.unwrap();
     assert!(report.equal(), "{text}");
@@ -207,7 +139,7 @@ fn a_store_filled_from_the_log_equals_its_source_in_every_type() {
     assert_eq!((many.source.rows, many.source.chunks), (4800, 4));
 
     // Without RELOAD, a quiet moment is found instead.
-    let (report, text) = replica.verify(&server.options("repl"), &VerifyOptions::default());
+    let (report, text) = replica.verify(&server.login("repl"), &VerifyOptions::default());
     assert!(report.unwrap().equal());
     assert!(text.contains("snapshot without a lock"), "{text}");
 
@@ -244,7 +176,7 @@ fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
             };
             let sql = format!("SET time_zone = '+00:00'; SELECT * FROM types.{quoted}{order}");
             let hex = if binary_as_hex { "--binary-as-hex" } else { "--skip-binary-as-hex" };
-            let wanted = server.client(&["--batch", "--raw", hex], sql.as_bytes());
+            let wanted = client(server, &["--batch", "--raw", hex], sql);
             let options = DumpOptions {
                 tables: TableFilter { tables: vec![(Some("types".into()), table.clone())], ..TableFilter::default() },
                 format: DumpFormat::Tab,
@@ -281,10 +213,7 @@ fn index_rows(seed: &mut u64, rows: std::ops::Range<u32>) -> String {
 /// Compares with `FORCE INDEX … ORDER BY` its columns, in both directions.
 #[test]
 fn indexes_are_in_the_servers_order() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("mysql", "cmp-index");
+    let Some(server) = Server::or_skip("cmp-index", &[]) else { return };
     let replica = Replica::follow(&server);
     let collations = [
         "utf8mb4_0900_ai_ci",
@@ -313,7 +242,7 @@ fn indexes_are_in_the_servers_order() {
              ALTER TABLE {collation} ADD KEY late (s DESC, a, id);",
         );
     }
-    server.client(&[], sql.as_bytes());
+    server.sql(&sql);
     replica.wait_for(&server);
     let snapshot = Snapshot::pin(replica.store());
     for collation in collations {
@@ -331,8 +260,8 @@ fn indexes_are_in_the_servers_order() {
             let id = |row: Result<store::OwnedRow, _>| i32::from_le_bytes(row.unwrap().key.try_into().unwrap());
             let theirs = |order: &str| -> Vec<i32> {
                 let sql = format!("SELECT id FROM i.{collation} FORCE INDEX ({index}) ORDER BY {order}");
-                let out = server.client(&["--batch", "--skip-column-names"], sql.as_bytes());
-                String::from_utf8(out).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+                let out = server.sql(&sql);
+                out.lines().map(|line| line.parse().unwrap()).collect()
             };
             let ours: Vec<i32> = range().map(id).collect();
             assert!(ours.len() > 1500);
@@ -358,7 +287,7 @@ fn first_difference(wanted: &[u8], got: &[u8]) -> String {
 }
 
 fn an_sql_dump_loads_into_an_equal_server(server: &Server, replica: &Replica) {
-    let other = Server::start("mysql", "cmp-loaded");
+    let other = Server::start_unsynced("cmp-loaded", &[]);
     let schema: String = TYPES
         .split(";\n")
         .filter(|sql| {
@@ -366,22 +295,21 @@ fn an_sql_dump_loads_into_an_equal_server(server: &Server, replica: &Replica) {
             sql.trim_start().starts_with("CREATE") || sql.trim_start().starts_with("USE")
         })
         .fold(String::new(), |all, sql| all + sql + ";\n");
-    other.client(&[], schema.as_bytes());
+    other.sql(&schema);
     let snapshot = Snapshot::pin(replica.store());
     let mut sql = Vec::new();
     let report = dump(&snapshot, replica.store(), &DumpOptions::default(), &mut sql).unwrap();
     assert_eq!(report.tables as usize, tables(server).len());
-    other.client(&[], &sql);
+    client(&other, &[], &sql);
     // The servers have different histories, so `verify_servers` refuses; the second one is then given the source's
     // GTIDs.
     let mut out = Vec::new();
     let options = VerifyOptions { advance_timeout: Duration::from_secs(1), ..VerifyOptions::default() };
-    let refused = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out);
+    let refused = verify_servers(&server.login("root"), &other.login("root"), &options, &mut out);
     assert!(matches!(refused, Err(CompareError::SetsDiffer { .. })), "{refused:?}");
-    let set = server.client(&["--batch", "--skip-column-names", "--raw"], b"SELECT @@GLOBAL.gtid_executed");
-    let set = String::from_utf8(set).unwrap().replace('\n', "");
+    let set = server.gtid_executed();
     other.sql(&format!("RESET BINARY LOGS AND GTIDS; SET GLOBAL gtid_purged = '{set}'"));
-    let report = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out).unwrap();
+    let report = verify_servers(&server.login("root"), &other.login("root"), &options, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     println!("{text}");
     // A JSON value loaded from text loses its DECIMAL: 123.450 becomes 123.45.
@@ -398,7 +326,7 @@ fn an_sql_dump_loads_into_an_equal_server(server: &Server, replica: &Replica) {
          ALTER TABLE types.bytes MODIFY a BINARY(5); DROP TABLE types.parts; CREATE TABLE types.extra (id INT PRIMARY KEY)",
     );
     let mut out = Vec::new();
-    let report = verify_servers(&server.options("root"), &other.options("root"), &options, &mut out).unwrap();
+    let report = verify_servers(&server.login("root"), &other.login("root"), &options, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     println!("{text}");
     let different: Vec<&str> =
@@ -423,7 +351,7 @@ fn differences_on_the_source_are_found(server: &Server, replica: &Replica) {
          CREATE TABLE types.unknown (id INT PRIMARY KEY); DROP TABLE types.shapes;
          ALTER TABLE types.beyond MODIFY c ENUM('?', '😀') CHARACTER SET utf16",
     );
-    let (report, text) = replica.verify(&server.options("root"), &VerifyOptions::default());
+    let (report, text) = replica.verify(&server.login("root"), &VerifyOptions::default());
     let report = report.unwrap();
     assert!(!report.equal());
     for wanted in [
@@ -445,16 +373,13 @@ fn differences_on_the_source_are_found(server: &Server, replica: &Replica) {
 
 #[test]
 fn verify_works_while_writes_go_on() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("mysql", "cmp-live");
+    let Some(server) = Server::or_skip("cmp-live", &[]) else { return };
     let replica = Replica::follow(&server);
     server.sql(
         "CREATE DATABASE live; CREATE TABLE live.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT, KEY (v));
          CREATE TABLE live.log (what INT, who VARCHAR(20))",
     );
-    let source = server.options("root");
+    let source = server.login("root");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for writer in 0..3 {
@@ -525,7 +450,7 @@ fn verify_works_while_writes_go_on() {
     for sql in ["XA START 'trx1'", "INSERT INTO live.t (v) VALUES (77)", "XA END 'trx1'", "XA PREPARE 'trx1'"] {
         xa.exec(sql).unwrap();
     }
-    let (left, right) = (server.options("root"), server.options("root"));
+    let (left, right) = (server.login("root"), server.login("root"));
     let mut out = Vec::new();
     let report = verify_servers(&left, &right, &VerifyOptions::default(), &mut out).unwrap();
     assert_eq!(report.prepared_xa, ["trx1"]);
@@ -534,21 +459,19 @@ fn verify_works_while_writes_go_on() {
 
 #[test]
 fn a_mariadb_and_a_mysql_are_compared() {
-    if !enabled() {
-        return;
-    }
-    let (left, right) = (Server::start("mariadb", "cmp-mariadb"), Server::start("mysql", "cmp-mysql"));
+    let Some(left) = Server::mariadb_or_skip("cmp-mariadb", &[]) else { return };
+    let right = Server::start_unsynced("cmp-mysql", &[]);
     let sql = "CREATE DATABASE shop DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci; USE shop;
         CREATE TABLE items (id INT PRIMARY KEY, name VARCHAR(40), price DECIMAL(10,2), f FLOAT, d DOUBLE, made DATETIME(3),
             at TIMESTAMP(6) NULL, t TIME(2), y YEAR, state ENUM('new', 'old'), flags SET('a', 'b'), b BIT(5), raw VARBINARY(9), c CHAR(5));
         INSERT INTO items VALUES (1, 'näme', 12.50, 16777217, 0.1, '2026-01-02 03:04:05.678', '2026-01-02 03:04:05.678901',
             '-01:02:03.45', 2026, 'old', 'a,b', b'10101', 'x\\0y', 'c '), (2, '', -1, -1e-3, 1e300, NULL, NULL, NULL, NULL, NULL, '', NULL, '', '');
         CREATE TABLE order_lines (a INT, b TEXT); INSERT INTO order_lines VALUES (1, 'x'), (1, 'x'), (2, NULL);";
-    left.client(&[], sql.as_bytes());
-    right.client(&[], sql.as_bytes());
+    left.sql(sql);
+    right.sql(sql);
     let run = || {
         let mut out = Vec::new();
-        let (source, replica) = (left.options("root"), right.options("root"));
+        let (source, replica) = (left.login("root"), right.login("root"));
         let report = verify_servers(&source, &replica, &VerifyOptions::default(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         println!("{text}");

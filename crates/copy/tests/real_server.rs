@@ -11,7 +11,8 @@ use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, TableState};
 use source::TableFilter;
 use source::copy_check::{CopyCheckInput, LockWanted, LogKept, check_copy, oldest_log_age};
-use support::{Copied, Kept, Replay, Server, assert_equals_log, copy_all, enabled};
+use support::{Copied, Kept, Replay, assert_equals_log, copy_all};
+use testkit::Server;
 
 const TYPES: &str = include_str!("../../compare/tests/types.sql");
 
@@ -22,12 +23,9 @@ fn small_pieces() -> CopyOptions {
 
 #[test]
 fn every_type_is_copied_as_the_log_has_it() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-types", &[]);
+    let Some(server) = Server::or_skip("copy-types", &[]) else { return };
     server.sql(TYPES);
-    let copied = copy_all(&server.options("root"), &CopyOptions::default()).unwrap();
+    let copied = copy_all(&server.login("root"), &CopyOptions::default()).unwrap();
     assert_equals_log(&server, &copied);
     assert!(copied.plan.lock_us > 0 && copied.plan.backup_lock_us.is_some());
     let totals = copied.progress.totals();
@@ -35,7 +33,7 @@ fn every_type_is_copied_as_the_log_has_it() {
     assert_eq!(totals.fraction, 1.0);
 
     server.sql("ANALYZE TABLE types.many");
-    let copied = copy_all(&server.options("root"), &small_pieces()).unwrap();
+    let copied = copy_all(&server.login("root"), &small_pieces()).unwrap();
     assert_equals_log(&server, &copied);
     assert!(copied.report.ranges > 1000, "{}", copied.report.ranges);
 }
@@ -50,10 +48,7 @@ const ROWS: u32 = 120;
 
 #[test]
 fn ranges_of_any_key_hold_every_row_once() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-keys", &[]);
+    let Some(server) = Server::or_skip("copy-keys", &[]) else { return };
     let keys = [
         ("k BIGINT UNSIGNED PRIMARY KEY", "18446744073709551615 - x * 1000003"),
         ("k BIGINT PRIMARY KEY", "CAST(x AS SIGNED) * 7919 - 400000"),
@@ -114,7 +109,7 @@ fn ranges_of_any_key_hold_every_row_once() {
     server.sql(&format!("USE k; ANALYZE TABLE pad, gipk, zero, {}", tables.join(", ")));
     for rows in [1, 2, 7] {
         let options = CopyOptions { chunk_rows_min: rows, ..small_pieces() };
-        let copied = copy_all(&server.options("root"), &options).unwrap();
+        let copied = copy_all(&server.login("root"), &options).unwrap();
         assert_equals_log(&server, &copied);
         // Four of the tables above cannot be divided into ranges.
         assert!(copied.report.ranges > 20 * u64::from(ROWS) / rows, "{} ranges of {rows} rows", copied.report.ranges);
@@ -123,10 +118,7 @@ fn ranges_of_any_key_hold_every_row_once() {
 
 #[test]
 fn what_is_no_table_does_not_disturb() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-schema", &[]);
+    let Some(server) = Server::or_skip("copy-schema", &[]) else { return };
     let mut sql = String::from(
         "CREATE DATABASE shop DEFAULT COLLATE latin1_german1_ci; USE shop;
          CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(40), KEY (name));
@@ -154,7 +146,7 @@ fn what_is_no_table_does_not_disturb() {
     server.sql(
         "CREATE TABLE shop.gone (a INT); CREATE VIEW shop.of_gone AS SELECT a FROM shop.gone; DROP TABLE shop.gone",
     );
-    let copied = copy_all(&server.options("root"), &CopyOptions::default()).unwrap();
+    let copied = copy_all(&server.login("root"), &CopyOptions::default()).unwrap();
     assert_equals_log(&server, &copied);
     let catalog = &copied.plan.catalog;
     let databases: Vec<_> = catalog.databases().collect();
@@ -169,20 +161,17 @@ fn what_is_no_table_does_not_disturb() {
     assert_eq!(copied.kept.table("shop", "nothing").done, Some(0));
 
     let only = |names: &[&str]| CopyOptions { tables: TableFilter::parse(names), ..CopyOptions::default() };
-    let copied = copy_all(&server.options("root"), &only(&["shop.*", "many7.t"])).unwrap();
+    let copied = copy_all(&server.login("root"), &only(&["shop.*", "many7.t"])).unwrap();
     assert_eq!(copied.kept.tables().len(), 5);
     assert_eq!((copied.plan.tables.len(), copied.plan.left_out.len()), (5, 59));
-    let missing = copy_all(&server.options("root"), &only(&["shop.nix"]));
+    let missing = copy_all(&server.login("root"), &only(&["shop.nix"]));
     assert!(matches!(missing, Err(CopyError::NoSuchTable(name)) if name == "`shop`.`nix`"));
 }
 
 #[test]
 fn rows_are_those_of_the_snapshot_while_writers_go_on() {
-    if !enabled() {
-        return;
-    }
     // The writers' conditions are indexed, because writers that wait for each other's rows block the lock for minutes.
-    let server = Server::start("copy-live", &[]);
+    let Some(server) = Server::or_skip("copy-live", &[]) else { return };
     server.sql(&format!(
         "CREATE DATABASE live; USE live;
          CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, v INT, f FLOAT, j JSON, KEY (v));
@@ -193,7 +182,7 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
          INSERT INTO keyless {0}SELECT x % 5, 'w', 16777217, '[1, 2.50]' FROM seq; ANALYZE TABLE keyed, pairs, keyless",
         numbers(900)
     ));
-    let source = server.options("root");
+    let source = server.login("root");
     let stop = AtomicBool::new(false);
     let committed = Mutex::new(0u64);
     let copies: Vec<Copied> = std::thread::scope(|scope| {
@@ -256,17 +245,14 @@ fn rows_are_those_of_the_snapshot_while_writers_go_on() {
 /// Creates an account with these privileges.
 fn account(server: &Server, name: &str, privileges: &str) -> client::ConnectOptions {
     server.sql(&format!("CREATE USER '{name}'@'%' IDENTIFIED BY '{name}'; GRANT {privileges} ON *.* TO '{name}'@'%'"));
-    server.options(name)
+    server.login(name)
 }
 
 #[test]
 fn locks_are_asked_for_politely_and_privileges_named() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-locks", &[]);
+    let Some(server) = Server::or_skip("copy-locks", &[]) else { return };
     server.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (1), (2)");
-    let root = server.options("root");
+    let root = server.login("root");
     let long_statement = |seconds: u32| {
         let mut connection = server.connect();
         let id = connection.connection_id();
@@ -316,7 +302,7 @@ fn locks_are_asked_for_politely_and_privileges_named() {
     let _ = thread.join().unwrap();
 
     // Each missing privilege is named, together with the statement that grants it.
-    let refused = copy_all(&server.options("repl"), &CopyOptions::default()).map(|_| ()).unwrap_err();
+    let refused = copy_all(&server.login("repl"), &CopyOptions::default()).map(|_| ()).unwrap_err();
     let text = refused.to_string();
     assert!(
         matches!(&refused, CopyError::Privileges { missing, .. } if missing == &["RELOAD", "XA_RECOVER_ADMIN"]),
@@ -324,7 +310,7 @@ fn locks_are_asked_for_politely_and_privileges_named() {
     );
     assert!(text.ends_with("GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%';"), "{text}");
     server.sql(text.rsplit_once("fix: ").unwrap().1);
-    copy_all(&server.options("repl"), &CopyOptions::default()).unwrap();
+    copy_all(&server.login("repl"), &CopyOptions::default()).unwrap();
 
     prepared_xa_is_waited_for(&server, &root);
 }
@@ -368,7 +354,7 @@ fn prepared_xa_is_waited_for(server: &Server, root: &client::ConnectOptions) {
 /// Prepares a copy, executes `ddl`, then reads.
 fn copy_after(server: &Server, options: &CopyOptions, ddl: &str) -> Result<Copied, CopyError> {
     let stop = AtomicBool::new(false);
-    let prepared = SourceCopy::prepare(&server.options("root"), options, &stop).unwrap();
+    let prepared = SourceCopy::prepare(&server.login("root"), options, &stop).unwrap();
     // CREATE_TIME has a resolution of one second; the copy has waited for the end of the current one.
     server.sql(ddl);
     let (kept, progress) = (Kept::default(), Progress::new(prepared.plan()));
@@ -379,10 +365,7 @@ fn copy_after(server: &Server, options: &CopyOptions, ddl: &str) -> Result<Copie
 
 #[test]
 fn ddl_under_the_snapshot_is_never_missed() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-ddl", &[]);
+    let Some(server) = Server::or_skip("copy-ddl", &[]) else { return };
     let reset = "DROP DATABASE IF EXISTS d; CREATE DATABASE d; USE d;
         CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 10, 20);
         CREATE TABLE like_t LIKE t; INSERT INTO like_t VALUES (1, 11, 21); CREATE TABLE bystander (id INT PRIMARY KEY)";
@@ -450,15 +433,12 @@ fn ddl_under_the_snapshot_is_never_missed() {
 
 #[test]
 fn definitions_are_those_of_the_snapshot() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-moving", &[]);
+    let Some(server) = Server::or_skip("copy-moving", &[]) else { return };
     server.sql(
         "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO d.t VALUES (1, 10, 20)",
     );
     let plain = account(&server, "plain", "SELECT, RELOAD, XA_RECOVER_ADMIN");
-    let root = server.options("root");
+    let root = server.login("root");
     let changes = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -503,17 +483,14 @@ fn definitions_are_those_of_the_snapshot() {
 
 #[test]
 fn engines_without_snapshots() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-engines", &[]);
+    let Some(server) = Server::or_skip("copy-engines", &[]) else { return };
     server.sql(&format!(
         "CREATE DATABASE e; USE e; CREATE TABLE i (id INT PRIMARY KEY); INSERT INTO i VALUES (1);
          CREATE TABLE m (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=MyISAM; CREATE TABLE h (id INT, v INT) ENGINE=MEMORY;
          INSERT INTO h VALUES (1, 2), (1, 2); INSERT INTO m {}SELECT x, REPEAT('m', 100) FROM seq",
         numbers(500)
     ));
-    let root = server.options("root");
+    let root = server.login("root");
     let copied = copy_all(&root, &CopyOptions::default()).unwrap();
     assert_equals_log(&server, &copied);
     assert_eq!((copied.kept.table("e", "m").count, copied.kept.table("e", "h").count), (500, 2));
@@ -563,17 +540,14 @@ impl CopySink for Saboteur<'_> {
 
 #[test]
 fn ends_when_told_or_when_time_is_over() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-ends", &[]);
+    let Some(server) = Server::or_skip("copy-ends", &[]) else { return };
     server.sql(&format!(
         "CREATE DATABASE d; USE d; CREATE TABLE big (id INT PRIMARY KEY, v VARCHAR(500)); CREATE TABLE small (id INT PRIMARY KEY);
          INSERT INTO big {0}SELECT x, REPEAT('v', 400) FROM seq; INSERT INTO big SELECT id + 10000, v FROM big;
          INSERT INTO small VALUES (1); CREATE TABLE none (id INT); ANALYZE TABLE big, small, none",
         numbers(900)
     ));
-    let root = server.options("root");
+    let root = server.login("root");
     let stop = AtomicBool::new(false);
     let prepare = |options: &CopyOptions| {
         let prepared = SourceCopy::prepare(&root, options, &stop).unwrap();
@@ -646,10 +620,7 @@ fn ends_when_told_or_when_time_is_over() {
 
 #[test]
 fn pre_checks_name_what_is_missing() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-checks", &["--binlog-expire-logs-seconds=7200"]);
+    let Some(server) = Server::or_skip("copy-checks", &["--binlog-expire-logs-seconds=7200"]) else { return };
     server.sql(&format!(
         "CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(500), KEY (v)); CREATE TABLE other (id INT);
          INSERT INTO t {}SELECT x, REPEAT('v', 400) FROM seq; ANALYZE TABLE t, other",
@@ -663,7 +634,7 @@ fn pre_checks_name_what_is_missing() {
         snapshot_max: Some(Duration::from_secs(60)),
         lock: LockWanted::Yes,
     };
-    let age = |user: &str| oldest_log_age(client::Connection::connect(&server.options(user)).unwrap()).unwrap();
+    let age = |user: &str| oldest_log_age(client::Connection::connect(&server.login(user)).unwrap()).unwrap();
     let mut root = server.connect();
     let check = check_copy(&mut root, &input(Some(1 << 40)), age("root")).unwrap();
     assert!(check.accepted());
@@ -681,7 +652,7 @@ fn pre_checks_name_what_is_missing() {
     let young = age("repl").unwrap();
     assert!(young < Duration::from_secs(3600), "{young:?}");
 
-    let mut repl = client::Connection::connect(&server.options("repl")).unwrap();
+    let mut repl = client::Connection::connect(&server.login("repl")).unwrap();
     let check = check_copy(&mut repl, &input(Some(1000)), Some(young)).unwrap();
     assert!(!check.accepted());
     assert!(check.log_kept.purged_by_others() && check.log_kept.oldest == Some(young));
@@ -700,10 +671,7 @@ fn pre_checks_name_what_is_missing() {
 
 #[test]
 fn without_a_lock_replay_makes_the_rows_exact() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-unlocked", &[]);
+    let Some(server) = Server::or_skip("copy-unlocked", &[]) else { return };
     server.sql(&format!(
         "CREATE DATABASE live; USE live;
          CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, v INT, f FLOAT, j JSON, KEY (v));
@@ -779,10 +747,7 @@ fn without_a_lock_replay_makes_the_rows_exact() {
 
 #[test]
 fn settings_of_the_source_change_nothing() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-settings", &["--lower-case-table-names=1"]);
+    let Some(server) = Server::or_skip("copy-settings", &["--lower-case-table-names=1"]) else { return };
     server.sql(TYPES);
     server.sql(
         "CREATE DATABASE Größe; CREATE TABLE Größe.Über (`äöü` INT PRIMARY KEY); INSERT INTO größe.über VALUES (1)",
@@ -794,7 +759,7 @@ fn settings_of_the_source_change_nothing() {
          GLOBAL character_set_client = latin1, GLOBAL character_set_results = latin1, GLOBAL max_execution_time = 1,
          GLOBAL transaction_isolation = 'READ-UNCOMMITTED', GLOBAL default_collation_for_utf8mb4 = utf8mb4_general_ci",
     );
-    let root = server.options("root");
+    let root = server.login("root");
     let with_lock = copy_all(&root, &small_pieces()).unwrap();
     let only = CopyOptions { tables: TableFilter::parse(&["types.many", "GRÖßE.*"]), ..small_pieces() };
     let unlocked = copy_all(&root, &CopyOptions { lock: CopyLock::None, ..only.clone() });
@@ -813,13 +778,10 @@ fn settings_of_the_source_change_nothing() {
 
 #[test]
 fn definitions_of_all_kinds_are_read() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("copy-defs", &[]);
+    let Some(server) = Server::or_skip("copy-defs", &[]) else { return };
     server.sql(include_str!("definitions.sql"));
     for options in [CopyOptions::default(), small_pieces()] {
-        let copied = copy_all(&server.options("root"), &options).unwrap();
+        let copied = copy_all(&server.login("root"), &options).unwrap();
         assert_equals_log(&server, &copied);
     }
 }
@@ -891,18 +853,15 @@ impl Drop for Raised<'_> {
 
 #[test]
 fn writers_that_wait_for_rows_all_the_time_do_not_prevent_a_copy() {
-    if !enabled() {
-        return;
-    }
     // Commits that wait for the disk leave moments in which nobody waits for a row.
     let synced = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"];
-    let server = Server::start("copy-row-waits", &synced);
+    let Some(server) = Server::or_skip("copy-row-waits", &synced) else { return };
     server.sql(&format!(
         "CREATE DATABASE w; CREATE TABLE w.t (id INT PRIMARY KEY, v INT, note VARCHAR(200));
          INSERT INTO w.t {}SELECT x, 0, REPEAT('n', 100) FROM seq; CREATE TABLE w.log (id INT AUTO_INCREMENT PRIMARY KEY, n INT)",
         numbers(500)
     ));
-    let source = server.options("root");
+    let source = server.login("root");
     // The number of attempts is a matter of chance.
     let patient = CopyOptions { lock_timeout: Duration::from_secs(300), ..CopyOptions::default() };
     let copied = beside_row_waits(&server, 3, || copy_all(&source, &patient)).unwrap();

@@ -11,6 +11,7 @@ use client::{ConnectOptions, Connection, SslMode};
 use relay_log::{AppendMeta, ReadLimit, ReaderOptions, RelayLog, RelayOptions, RelayWriter, SyncPolicy};
 use serve::{Identity, LogFiles, RelaySource, ServeOptions};
 use source::{DumpRequest, DumpStream, start_dump};
+use testkit::Server;
 use testkit::log::{Author, dump_head};
 
 const CRC: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
@@ -240,17 +241,10 @@ fn a_wrong_password_is_refused() {
     });
 }
 
-/// MySQL's client program. Runs with `SLIPSTREAM_TEST_SERVER=1`.
+/// MySQL's client program.
 #[test]
 fn mysqlbinlog_reads_a_relay_log() {
-    if std::env::var("SLIPSTREAM_TEST_SERVER").as_deref() != Ok("1") {
-        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run MySQL's mysqlbinlog");
-        return;
-    }
-    let testbed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/mysql");
-    let name = format!("serve-{}", std::process::id());
-    let run = |arguments: &[&str]| std::process::Command::new(testbed).args(arguments).output().unwrap();
-    assert!(run(&["start", &name]).status.success());
+    let Some(server) = Server::or_skip("serve", &[]) else { return };
     let mut received = Received::new();
     for _ in 0..9 {
         received.feed(700);
@@ -259,9 +253,7 @@ fn mysqlbinlog_reads_a_relay_log() {
     let out = format!("{}/", folder.path().display());
     let ran = serving(&received.log(ALL), |options| {
         let (port, result) = (format!("--port={}", options.port), format!("--result-file={out}"));
-        run(&[
-            "binlog",
-            &name,
+        server.mysqlbinlog(&[
             "--read-from-remote-source=BINLOG-DUMP-GTIDS",
             "--protocol=TCP",
             "--host=127.0.0.1",
@@ -274,10 +266,9 @@ fn mysqlbinlog_reads_a_relay_log() {
             "binlog.000042",
         ])
     });
-    run(&["destroy", &name]);
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(ran.code, 0, "{}", ran.err);
     let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() == 1, "{files:?} {}", String::from_utf8_lossy(&ran.stderr));
+    assert!(files.len() == 1, "{files:?} {}", ran.err);
     let bytes = std::fs::read(&files[0]).unwrap();
     let wanted = received.transactions.concat();
     assert!(bytes.windows(wanted.len()).any(|window| window == wanted));

@@ -1,8 +1,6 @@
 //! The client against real servers. Runs if SLIPSTREAM_TEST_SERVER=1; otherwise each test reports that it is skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base::{GtidSet, Uuid};
@@ -10,68 +8,19 @@ use binlog::{EventHeader, event_type};
 use client::{ClientError, ConnectOptions, Connection, Param, SslMode, Value};
 use source::preflight::{self, PreflightInput};
 use source::{DumpRequest, FileSource, start_dump};
+use testkit::Server;
 
-/// A temporary server; destroyed on drop.
-struct Server {
-    script: &'static str,
-    name: String,
-    port: u16,
-    dir: PathBuf,
-    socket: PathBuf,
+fn login_as(server: &Server, user: &str, password: &str, ssl_mode: SslMode) -> ConnectOptions {
+    ConnectOptions { password: Some(password.into()), ssl_mode, ..server.login(user) }
 }
 
-impl Server {
-    fn start(script: &'static str, name: &str, options: &[&str]) -> Option<Server> {
-        if std::env::var("SLIPSTREAM_TEST_SERVER").as_deref() != Ok("1") {
-            eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against a real server");
-            return None;
-        }
-        let name = format!("{name}-{}", std::process::id());
-        let started = Command::new(testbed(script)).arg("start").arg(&name).args(options).status().unwrap();
-        if !started.success() && script == "mariadb" {
-            eprintln!("skipped: no MariaDB to be had");
-            return None;
-        }
-        assert!(started.success());
-        let mut server = Server { script, name, port: 0, dir: PathBuf::new(), socket: PathBuf::new() };
-        server.port = server.ask("port").parse().unwrap();
-        server.dir = server.ask("dir").into();
-        server.socket = server.ask("socket").into();
-        Some(server)
-    }
-
-    fn mysql(name: &str, options: &[&str]) -> Option<Server> {
-        Server::start("mysql", name, options)
-    }
-
-    fn ask(&self, what: &str) -> String {
-        let output = Command::new(testbed(self.script)).args([what, &self.name]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
-    fn options(&self, user: &str, password: &str, ssl_mode: SslMode) -> ConnectOptions {
-        let password = Some(password.to_owned());
-        ConnectOptions { port: self.port, user: user.into(), password, ssl_mode, ..ConnectOptions::default() }
-    }
-
-    fn root(&self) -> Connection {
-        let options = self.options("root", "", SslMode::Disabled);
-        Connection::connect(&ConnectOptions { multi_statements: true, ..options }).unwrap()
-    }
-
-    fn over_socket(&self, options: ConnectOptions) -> ConnectOptions {
-        ConnectOptions { socket: Some(self.socket.clone()), ..options }
-    }
+fn connect_root(server: &Server) -> Connection {
+    let options = login_as(server, "root", "", SslMode::Disabled);
+    Connection::connect(&ConnectOptions { multi_statements: true, ..options }).unwrap()
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = Command::new(testbed(self.script)).args(["destroy", &self.name]).status();
-    }
-}
-
-fn testbed(script: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed").join(script)
+fn over_socket(server: &Server, options: ConnectOptions) -> ConnectOptions {
+    ConnectOptions { socket: Some(server.socket()), ..options }
 }
 
 fn who(options: &ConnectOptions) -> Result<String, ClientError> {
@@ -81,22 +30,22 @@ fn who(options: &ConnectOptions) -> Result<String, ClientError> {
 
 #[test]
 fn every_way_to_log_in() {
-    let Some(server) = Server::mysql("wire-login", &[]) else { return };
-    let mut root = server.root();
+    let Some(server) = Server::or_skip("wire-login", &[]) else { return };
+    let mut root = connect_root(&server);
     eprintln!("server {}", root.server_version());
     let password = "pä ss'w";
     root.exec("CREATE USER full@'%' IDENTIFIED WITH caching_sha2_password BY 'pä ss''w'").unwrap();
     let forget = |root: &mut Connection| root.exec("FLUSH PRIVILEGES").map(|_| ()).unwrap();
-    let clear = server.options("full", password, SslMode::Disabled);
+    let clear = login_as(&server, "full", password, SslMode::Disabled);
     let with_request = ConnectOptions { get_server_public_key: true, ..clear.clone() };
-    let key_file = Some(server.dir.join("public_key.pem"));
+    let key_file = Some(server.dir().join("public_key.pem"));
     let with_file = ConnectOptions { server_public_key_path: key_file, ..clear.clone() };
-    let tls = server.options("full", password, SslMode::Preferred);
+    let tls = login_as(&server, "full", password, SslMode::Preferred);
 
     // Full login: refused in clear text, by RSA with a requested and with a given key, over TLS, over the socket.
     forget(&mut root);
     assert!(matches!(who(&clear), Err(ClientError::Wire(wire::WireError::InsecureTransport { .. }))));
-    for options in [&with_request, &with_file, &tls, &server.over_socket(clear.clone())] {
+    for options in [&with_request, &with_file, &tls, &over_socket(&server, clear.clone())] {
         forget(&mut root);
         assert_eq!(who(options).unwrap(), "full@%");
         // Fast login: also in clear text, once the server has the password's hash in its cache.
@@ -105,13 +54,13 @@ fn every_way_to_log_in() {
     let description = Connection::connect(&tls).unwrap().tls_description().unwrap();
     eprintln!("TLS: {description}");
     assert!(description.starts_with("TLSv1"));
-    let quiet = server.over_socket(server.options("full", password, SslMode::Preferred));
+    let quiet = over_socket(&server, login_as(&server, "full", password, SslMode::Preferred));
     assert_eq!(Connection::connect(&quiet).unwrap().tls_description(), None);
-    let loud = server.over_socket(server.options("full", password, SslMode::Required));
+    let loud = over_socket(&server, login_as(&server, "full", password, SslMode::Required));
     assert!(Connection::connect(&loud).unwrap().tls_description().is_some());
 
     for mode in [SslMode::Disabled, SslMode::Required] {
-        let options = ConnectOptions { get_server_public_key: true, ..server.options("full", "wrong", mode) };
+        let options = ConnectOptions { get_server_public_key: true, ..login_as(&server, "full", "wrong", mode) };
         let error = Connection::connect(&options).unwrap_err();
         assert_eq!(error.server_code(), Some(1045), "{error}");
         assert!(!error.is_transient());
@@ -125,10 +74,10 @@ fn every_way_to_log_in() {
 
 #[test]
 fn certificates_and_other_plugins() {
-    let Some(server) = Server::mysql("wire-tls", &[]) else { return };
-    let mut root = server.root();
-    let ca = Some(server.dir.join("ca.pem"));
-    let verify = |ssl_mode, ssl_ca| ConnectOptions { ssl_ca, ..server.options("root", "", ssl_mode) };
+    let Some(server) = Server::or_skip("wire-tls", &[]) else { return };
+    let mut root = connect_root(&server);
+    let ca = Some(server.dir().join("ca.pem"));
+    let verify = |ssl_mode, ssl_ca| ConnectOptions { ssl_ca, ..login_as(&server, "root", "", ssl_mode) };
     assert_eq!(who(&verify(SslMode::VerifyCa, ca.clone())).unwrap(), "root@127.0.0.1");
     // The server's own certificate names no host; the system's authorities do not include its authority.
     for options in [verify(SslMode::VerifyIdentity, ca), verify(SslMode::VerifyCa, None)] {
@@ -137,25 +86,25 @@ fn certificates_and_other_plugins() {
         assert!(matches!(error, ClientError::Tls { .. }), "{error}");
     }
     root.exec("CREATE USER cert@'%' IDENTIFIED BY 'pw' REQUIRE X509").unwrap();
-    let bare = server.options("cert", "pw", SslMode::Required);
+    let bare = login_as(&server, "cert", "pw", SslMode::Required);
     assert_eq!(who(&bare).unwrap_err().server_code(), Some(1045));
-    let ssl_cert = Some(server.dir.join("client-cert.pem"));
-    let ssl_key = Some(server.dir.join("client-key.pem"));
+    let ssl_cert = Some(server.dir().join("client-cert.pem"));
+    let ssl_key = Some(server.dir().join("client-key.pem"));
     assert_eq!(who(&ConnectOptions { ssl_cert, ssl_key, ..bare }).unwrap(), "cert@%");
     match root.exec("CREATE USER old@'%' IDENTIFIED WITH sha256_password BY 'pw'") {
         Err(error) => eprintln!("no sha256_password here: {error}"),
         Ok(_) => {
-            let clear = server.options("old", "pw", SslMode::Disabled);
+            let clear = login_as(&server, "old", "pw", SslMode::Disabled);
             assert_eq!(who(&ConnectOptions { get_server_public_key: true, ..clear }).unwrap(), "old@%");
-            assert_eq!(who(&server.options("old", "pw", SslMode::Required)).unwrap(), "old@%");
+            assert_eq!(who(&login_as(&server, "old", "pw", SslMode::Required)).unwrap(), "old@%");
         }
     }
 }
 
 #[test]
 fn queries_and_statements() {
-    let Some(server) = Server::mysql("wire-query", &["--max-allowed-packet=128M"]) else { return };
-    let mut c = server.root();
+    let Some(server) = Server::or_skip("wire-query", &["--max-allowed-packet=128M"]) else { return };
+    let mut c = connect_root(&server);
     c.exec("CREATE DATABASE t; USE t; CREATE TABLE n (id INT PRIMARY KEY, u BIGINT UNSIGNED, f FLOAT, d DOUBLE, s VARCHAR(50), \
             dt DATETIME(6), ti TIME(3), y YEAR, b LONGBLOB)").unwrap();
     let insert = c.prepare("INSERT INTO n VALUES (?, ?, 16777217, ?, ?, ?, ?, 2026, ?)").unwrap();
@@ -223,7 +172,7 @@ fn queries_and_statements() {
     assert!(!c.is_broken());
 
     // The same over TLS, in both directions.
-    let mut tls = Connection::connect(&server.options("root", "", SslMode::Required)).unwrap();
+    let mut tls = Connection::connect(&login_as(&server, "root", "", SslMode::Required)).unwrap();
     let check = tls.prepare("SELECT SHA2(?, 256), LENGTH(b), b FROM t.n WHERE id = 1").unwrap();
     let mut rows = tls.execute(&check, &[Param::Bytes(&big)]).unwrap();
     let mut row = rows.next_row().unwrap().unwrap();
@@ -234,15 +183,16 @@ fn queries_and_statements() {
 
 #[test]
 fn timeouts_interruption_and_kill() {
-    let Some(server) = Server::mysql("wire-wait", &[]) else { return };
-    let mut root = server.root();
+    let Some(server) = Server::or_skip("wire-wait", &[]) else { return };
+    let mut root = connect_root(&server);
     for mode in [SslMode::Disabled, SslMode::Required] {
         let read_timeout = Some(Duration::from_millis(300));
-        let mut c = Connection::connect(&ConnectOptions { read_timeout, ..server.options("root", "", mode) }).unwrap();
+        let mut c =
+            Connection::connect(&ConnectOptions { read_timeout, ..login_as(&server, "root", "", mode) }).unwrap();
         assert!(c.query("SELECT SLEEP(30)").unwrap_err().is_timeout());
         assert!(matches!(c.query("SELECT 1"), Err(ClientError::Broken)));
 
-        let mut c = Connection::connect(&server.options("root", "", mode)).unwrap();
+        let mut c = Connection::connect(&login_as(&server, "root", "", mode)).unwrap();
         let interrupter = c.interrupter().unwrap();
         let id = c.connection_id();
         let waiting = std::thread::spawn(move || c.query("SELECT SLEEP(31)"));
@@ -254,7 +204,7 @@ fn timeouts_interruption_and_kill() {
         interrupter.shutdown();
         assert!(matches!(waiting.join().unwrap(), Err(ClientError::Interrupted)));
 
-        let mut c = Connection::connect(&server.options("root", "", mode)).unwrap();
+        let mut c = Connection::connect(&login_as(&server, "root", "", mode)).unwrap();
         root.exec(&format!("KILL {}", c.connection_id())).unwrap();
         let mut error = None;
         wait_for(|| {
@@ -328,22 +278,22 @@ fn dump_all(options: &ConnectOptions, have: &GtidSet) -> (Vec<Vec<u8>>, GtidSet)
 
 #[test]
 fn dump_of_a_log_with_gtids() {
-    let Some(server) = Server::mysql("wire-dump", &[]) else { return };
-    let mut root = server.root();
+    let Some(server) = Server::or_skip("wire-dump", &[]) else { return };
+    let mut root = connect_root(&server);
     let before = executed(&mut root);
     load(&mut root);
     let after = executed(&mut root);
-    let clear = server.options("repl", "repl", SslMode::Disabled);
+    let clear = login_as(&server, "repl", "repl", SslMode::Disabled);
     let clear = ConnectOptions { get_server_public_key: true, ..clear };
     let (events, seen) = dump_all(&clear, &GtidSet::new());
     assert_eq!(seen, after);
-    let (over_tls, _) = dump_all(&server.options("repl", "repl", SslMode::Required), &GtidSet::new());
+    let (over_tls, _) = dump_all(&login_as(&server, "repl", "repl", SslMode::Required), &GtidSet::new());
     assert!(over_tls == events);
     let (_, rest) = dump_all(&clear, &before);
     assert_eq!(rest, after.subtract(&before));
 
     // The files contain the same events.
-    let mut files = FileSource::open(&server.dir.join("binlog.index")).unwrap();
+    let mut files = FileSource::open(&server.dir().join("binlog.index")).unwrap();
     let mut from_files = Vec::new();
     while let Some(event) = files.next_event().unwrap() {
         from_files.push(event.bytes.to_vec());
@@ -436,17 +386,17 @@ fn semi_synchronous_acknowledgements() {
         "--rpl-semi-sync-source-enabled=1",
         "--rpl-semi-sync-source-timeout=60000",
     ];
-    let Some(server) = Server::mysql("wire-semi", &options) else { return };
-    let mut root = server.root();
+    let Some(server) = Server::or_skip("wire-semi", &options) else { return };
+    let mut root = connect_root(&server);
     for mode in [SslMode::Disabled, SslMode::Required] {
         let have = executed(&mut root);
-        let login = ConnectOptions { get_server_public_key: true, ..server.options("repl", "repl", mode) };
+        let login = ConnectOptions { get_server_public_key: true, ..login_as(&server, "repl", "repl", mode) };
         let asked = DumpRequest { semi_sync: true, ..request(&have) };
         let mut dump = start_dump(Connection::connect(&login).unwrap(), &asked).unwrap();
         assert!(dump.semi_sync());
         wait_for(|| status(&mut root, "Rpl_semi_sync_source_clients") == "1");
         let acknowledged = status(&mut root, "Rpl_semi_sync_source_yes_tx").parse::<u32>().unwrap();
-        let mut writer = server.root();
+        let mut writer = connect_root(&server);
         let writing = std::thread::spawn(move || {
             writer.exec("CREATE DATABASE IF NOT EXISTS s; CREATE TABLE IF NOT EXISTS s.t (i INT)").unwrap();
             for i in 0..20 {
@@ -494,22 +444,22 @@ fn problems(server: &Server, options: &ConnectOptions, server_id: u32) -> String
     let input = PreflightInput { server_id, uuid: None, executed: &none, retrieved: &none, store_empty: true };
     let report = preflight::check(&mut Connection::connect(options).unwrap(), input).unwrap();
     let text: String = report.problems.iter().map(|problem| format!("{:?}: {problem}\n", problem.severity)).collect();
-    eprintln!("preflight of {}: exit {}, {:?}\n{text}", server.name, report.exit_code(), report.facts.clock);
+    eprintln!("preflight of {}: exit {}, {:?}\n{text}", server.name(), report.exit_code(), report.facts.clock);
     text
 }
 
 #[test]
 fn preflight_names_each_problem() {
-    let Some(server) = Server::mysql("wire-flight", &[]) else { return };
-    let repl = server.options("repl", "repl", SslMode::Preferred);
+    let Some(server) = Server::or_skip("wire-flight", &[]) else { return };
+    let repl = login_as(&server, "repl", "repl", SslMode::Preferred);
     assert_eq!(problems(&server, &repl, 4_000_000_000), "");
-    let mut root = server.root();
+    let mut root = connect_root(&server);
     root.exec(
         "CREATE USER bare@'%'; CREATE ROLE r; GRANT REPLICATION SLAVE ON *.* TO r; GRANT r TO bare@'%'; \
                ALTER USER bare@'%' DEFAULT ROLE r",
     )
     .unwrap();
-    let text = problems(&server, &server.options("bare", "", SslMode::Preferred), 4_000_000_000);
+    let text = problems(&server, &login_as(&server, "bare", "", SslMode::Preferred), 4_000_000_000);
     assert!(text.contains("GRANT REPLICATION CLIENT, SELECT ON *.* TO 'bare'@'%';"), "{text}");
     let source_id = root.query_value("SELECT @@server_id").unwrap().unwrap().parse().unwrap();
     assert!(problems(&server, &repl, source_id).contains("is the source's own"));
@@ -523,26 +473,26 @@ fn preflight_names_each_problem() {
     assert!(text.contains("gtid_mode is ON_PERMISSIVE") && text.contains("binlog_format is MIXED"), "{text}");
     drop(server);
     let off = ["--skip-log-bin", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"];
-    let Some(server) = Server::mysql("wire-nolog", &off) else { return };
-    let text = problems(&server, &server.options("root", "", SslMode::Preferred), 7);
+    let Some(server) = Server::or_skip("wire-nolog", &off) else { return };
+    let text = problems(&server, &login_as(&server, "root", "", SslMode::Preferred), 7);
     assert!(text.contains("log_bin is OFF") && text.contains("gtid_mode is OFF"), "{text}");
 }
 
 #[test]
 fn mariadb_native_password_and_refusal() {
-    let Some(server) = Server::start("mariadb", "wire-maria", &[]) else { return };
-    let login = ConnectOptions { socket: Some(server.socket.clone()), ..ConnectOptions::default() };
+    let Some(server) = Server::mariadb_or_skip("wire-maria", &[]) else { return };
+    let login = ConnectOptions { socket: Some(server.socket()), ..ConnectOptions::default() };
     let mut root = Connection::connect(&login).unwrap();
     root.exec("CREATE USER native@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('pw')").unwrap();
-    assert!(who(&server.options("native", "pw", SslMode::Preferred)).unwrap().starts_with("native@"));
-    let wrong = server.options("native", "wrong", SslMode::Preferred);
+    assert!(who(&login_as(&server, "native", "pw", SslMode::Preferred)).unwrap().starts_with("native@"));
+    let wrong = login_as(&server, "native", "wrong", SslMode::Preferred);
     assert_eq!(who(&wrong).unwrap_err().server_code(), Some(1045));
-    let mut c = Connection::connect(&server.options("native", "pw", SslMode::Disabled)).unwrap();
+    let mut c = Connection::connect(&login_as(&server, "native", "pw", SslMode::Disabled)).unwrap();
     let select = c.prepare("SELECT ?, 'a'").unwrap();
     let mut rows = c.execute(&select, &[Param::Int(5)]).unwrap();
     assert_eq!(rows.next_row().unwrap().unwrap().next_int().unwrap(), Some(5));
     eprintln!("MariaDB {}", c.server_version());
     assert!(
-        problems(&server, &server.options("native", "pw", SslMode::Preferred), 7).contains("the source is MariaDB")
+        problems(&server, &login_as(&server, "native", "pw", SslMode::Preferred), 7).contains("the source is MariaDB")
     );
 }

@@ -47,6 +47,11 @@ pub fn code_of(status: ExitStatus) -> i32 {
 
 /// Runs a program to its end with these bytes on stdin.
 pub fn run_with_input(command: &mut Command, input: impl AsRef<[u8]>) -> Ran {
+    Ran::from(output_with_input(command, input))
+}
+
+/// As [`run_with_input`], for output that may not be text.
+pub fn output_with_input(command: &mut Command, input: impl AsRef<[u8]>) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.as_ref().to_vec();
@@ -55,5 +60,5 @@ pub fn run_with_input(command: &mut Command, input: impl AsRef<[u8]>) -> Ran {
     });
     let output = child.wait_with_output().unwrap();
     feeder.join().unwrap();
-    Ran::from(output)
+    output
 }

@@ -66,6 +66,12 @@ impl Server {
             .ok()
     }
 
+    /// As [`mariadb`](Self::mariadb); None, with a message, also if this run may not use [`servers`].
+    #[must_use]
+    pub fn mariadb_or_skip(name: &str, options: &[&str]) -> Option<Server> {
+        if servers() { Server::mariadb(name, options) } else { None }
+    }
+
     fn start_with(script: &'static str, name: &str, options: &[&str], zone: Option<&str>) -> Result<Server, String> {
         // Names are used once: the last holder of a shared server may still be shutting it down.
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -123,8 +129,14 @@ impl Server {
     pub fn client(&self, options: &[&str], sql: impl AsRef<[u8]>) -> Result<String, String> {
         let fixed =
             ["--batch", "--raw", "--skip-column-names", "--default-character-set=utf8mb4", "--max-allowed-packet=1G"];
-        let ran = run_with_input(self.command("sql").args(fixed).args(options), sql);
+        let ran = run_with_input(self.client_command().args(fixed).args(options), sql);
         if ran.code == 0 { Ok(ran.out) } else { Err(ran.err) }
+    }
+
+    /// The mysql client as root, without any other option.
+    #[must_use]
+    pub fn client_command(&self) -> Command {
+        self.command("sql")
     }
 
     /// How [`Connection`] logs in as `root`, or as a user whose password is its name, as `repl` is.

@@ -1,10 +1,7 @@
-//! Throw-away servers, a sink that stores everything, and a replay of the log for comparison.
+//! A sink that stores everything, and a replay of the log for comparison.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,79 +15,8 @@ use copy::{CopyError, CopyOptions, CopyReport, CopySink, Progress, RowBatch, Sou
 use relay_log::{Intake, RelayLog, RelayOptions};
 use source::{DumpRequest, start_dump};
 use store::{CheckImages, Snapshot, Store};
+use testkit::Server;
 use values::binary_protocol::comparable_image;
-
-pub(crate) fn enabled() -> bool {
-    let on = std::env::var_os("SLIPSTREAM_TEST_SERVER").is_some();
-    if !on {
-        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
-    }
-    on
-}
-
-fn testbed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed/mysql")
-}
-
-/// A throw-away server.
-pub(crate) struct Server {
-    name: &'static str,
-    folder: tempfile::TempDir,
-}
-
-impl Server {
-    pub(crate) fn start(name: &'static str, options: &[&str]) -> Server {
-        let server = Server { name, folder: tempfile::tempdir().unwrap() };
-        // No test here cuts the server's power, so commits need not wait for its disk.
-        let unsynced = ["--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0"];
-        let mut arguments = vec!["start", name, "--max-allowed-packet=64M"];
-        arguments.extend(unsynced);
-        arguments.extend(options);
-        server.testbed(&arguments, b"");
-        server
-    }
-
-    fn testbed(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
-        let mut child = Command::new(testbed())
-            .args(arguments)
-            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_vec();
-        let writer = std::thread::spawn(move || stdin.write_all(&input));
-        let output = child.wait_with_output().unwrap();
-        let _ = writer.join().unwrap();
-        assert!(output.status.success(), "testbed {arguments:?} failed");
-        output.stdout
-    }
-
-    pub(crate) fn sql(&self, sql: &str) -> String {
-        let arguments = ["sql", self.name, "--default-character-set=utf8mb4", "--max-allowed-packet=64M"];
-        String::from_utf8(self.testbed(&arguments, sql.as_bytes())).unwrap()
-    }
-
-    pub(crate) fn options(&self, user: &str) -> ConnectOptions {
-        let url = String::from_utf8(self.testbed(&["url", self.name, user], b"")).unwrap();
-        ConnectOptions::from_url(url.trim()).unwrap()
-    }
-
-    pub(crate) fn connect(&self) -> Connection {
-        Connection::connect(&self.options("root")).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = Command::new(testbed())
-            .args(["destroy", self.name])
-            .env("SLIPSTREAM_TESTBED_RUN", self.folder.path())
-            .status();
-    }
-}
 
 /// Database and table.
 pub(crate) type Name = (String, String);
@@ -266,7 +192,7 @@ pub(crate) fn replay_over(server: &Server, copied: &Copied, to: &GtidSet, how: R
             ((def.db.clone(), def.name.clone()), (RowKey::new(def), def.column_types()))
         })
         .collect();
-    let connection = Connection::connect(&server.options("repl")).unwrap();
+    let connection = Connection::connect(&server.login("repl")).unwrap();
     let request = DumpRequest { non_block: true, ..DumpRequest::new(4713, &copied.plan.executed) };
     let mut stream = start_dump(connection, &request).unwrap();
     let mut table_ids = BTreeMap::new();
@@ -356,7 +282,7 @@ impl Replica {
             },
         );
         pipeline.publisher.hold();
-        let connection = Connection::connect(&server.options("repl")).unwrap();
+        let connection = Connection::connect(&server.login("repl")).unwrap();
         let mut stream = start_dump(connection, &DumpRequest::new(4712, &GtidSet::new())).unwrap();
         let interrupter = stream.interrupter().unwrap();
         let receiver = std::thread::spawn(move || {
