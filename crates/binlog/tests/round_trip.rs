@@ -1,9 +1,6 @@
 //! What the writer writes the reader reads, and so does MySQL's own `mysqlbinlog`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, ParsedEvent, QueryKind, event_type};
@@ -83,36 +80,18 @@ fn a_new_format_description_changes_the_checksum() {
     assert_eq!(file.format().server_version, "5.5.60");
 }
 
-/// The testbed's script, where a server was unpacked already; fetching one is not this test's job.
-fn testbed() -> Option<PathBuf> {
-    let script = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/mysql"));
-    let home = std::env::var_os("SLIPSTREAM_TESTBED")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/slipstream/testbed")))?;
-    let there = script.exists() && home.join("mysql").is_dir();
-    if !there {
-        println!("skipped: no unpacked MySQL in {}", home.display());
-    }
-    there.then_some(script)
-}
-
 #[test]
 fn mysqlbinlog_reads_what_we_write() {
-    let Some(script) = testbed() else {
+    if !testkit::servers() {
         return;
-    };
+    }
     let folder = tempfile::tempdir().unwrap();
     for checksum in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::None] {
         let path = folder.path().join("binlog.000001");
         std::fs::write(&path, log::sample_log(checksum)).unwrap();
-        let output = Command::new(&script)
-            .args(["run", "mysqlbinlog", "--verify-binlog-checksum", "-vv"])
-            .arg(&path)
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{errors}\n{text}");
+        let testkit::Ran { code, out: text, err: errors } =
+            testkit::server::mysqlbinlog(&["--verify-binlog-checksum", "-vv"], &path);
+        assert_eq!(code, 0, "{errors}\n{text}");
         assert!(!errors.contains("ERROR") && !text.contains("ERROR"), "{errors}\n{text}");
         for expected in [
             "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-4",

@@ -1,7 +1,6 @@
 //! Appended bytes equal the bytes on disk, are readable by MySQL's tools, and are found again.
 
 use std::fs;
-use std::process::Command;
 
 use base::LogPosition;
 use binlog::writer::BinlogWriter;
@@ -135,30 +134,16 @@ fn the_contract_of_append_is_checked() {
     writer.note_source_headers(&rotate, &fde).unwrap();
 }
 
-const TESTBED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testbed/mysql");
-
-/// True if the testbed already has its programs; downloads nothing.
-fn testbed_is_there() -> bool {
-    let there = Command::new(TESTBED).arg("version").output().is_ok_and(|out| out.status.success());
-    if !there {
-        eprintln!("skipped: no MySQL in the testbed (run `testbed/mysql install`)");
-    }
-    there
-}
-
 /// Output of the real tool for a file that it accepts without warnings.
 fn mysqlbinlog(file: &std::path::Path) -> String {
-    let out =
-        Command::new(TESTBED).args(["run", "mysqlbinlog", "--verify-binlog-checksum"]).arg(file).output().unwrap();
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
-    assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
-    text
+    let ran = testkit::server::mysqlbinlog(&["--verify-binlog-checksum"], file);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    ran.out
 }
 
 #[test]
 fn mysqlbinlog_reads_every_file() {
-    if !testbed_is_there() {
+    if !testkit::servers() {
         return;
     }
     for checksum in [CRC, NONE] {
@@ -190,7 +175,7 @@ fn mysqlbinlog_reads_every_file() {
 
 #[test]
 fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
-    if !testbed_is_there() {
+    if !testkit::servers() {
         return;
     }
     let dir = folder();
@@ -277,7 +262,7 @@ fn relay_recorded(path: &std::path::Path, dir: &std::path::Path) -> Option<Vec<u
 
 #[test]
 fn recorded_logs_pass_unchanged_and_mysqlbinlog_reads_them() {
-    let there = testbed_is_there();
+    let there = testkit::servers();
     let mut logs = 0;
     for path in testkit::log::recorded_logs() {
         let dir = folder();
