@@ -34,6 +34,12 @@ impl Random {
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
+
+    /// Returns one of `choices`, of which there is at least one.
+    #[inline]
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
 }
 
 #[cfg(test)]

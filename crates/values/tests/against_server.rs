@@ -1,5 +1,5 @@
 //! Every stored value against what a real server says it is: its text, its SQL loaded again, its row in the binary
-//! protocol. Starts a server by `testbed/mysql`: `cargo test -p values -- --ignored`.
+//! protocol.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -7,7 +7,8 @@ mod common;
 use std::fmt::Write as _;
 
 use client::Connection;
-use common::{Bits, Server, logged_rows, stored};
+use common::{DESCRIBED, connect, logged_rows, stored};
+use testkit::{Random, Server};
 use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image, select_expression};
 use values::text::{FloatForm, TextOptions, write_sql, write_text};
 use values::{ColumnType, RowLayout, type_code};
@@ -107,19 +108,20 @@ fn compare_binary(
 
 fn insert_floating(connection: &mut Connection) {
     connection.exec("CREATE TABLE floating (i INT PRIMARY KEY, d DOUBLE, f FLOAT)").unwrap();
-    let mut bits = Bits(88_172_645_463_325_252);
+    let mut random = Random::new(1);
     let mut number = 0;
     for _ in 0..40 {
         let mut sql = "INSERT INTO floating VALUES ".to_owned();
         for _ in 0..100 {
             number += 1;
-            let whole = (bits.next() >> 11) as f64;
-            let scaled = whole / 10f64.powi((bits.next() % 19) as i32) * if bits.next() & 1 == 0 { 1.0 } else { -1.0 };
-            let any = f64::from_bits(bits.next());
-            let double = if bits.next() & 1 == 0 && any.is_finite() { any } else { scaled };
-            let any = f32::from_bits(bits.next() as u32);
-            let tie = (bits.next() % 16_000_000) as f32 / (1 << (bits.next() % 11)) as f32;
-            let float = if bits.next() & 1 == 0 && any.is_finite() && any.abs() < 3e38 { any } else { tie };
+            let whole = (random.any() >> 11) as f64;
+            let scaled =
+                whole / 10f64.powi((random.any() % 19) as i32) * if random.any() & 1 == 0 { 1.0 } else { -1.0 };
+            let any = f64::from_bits(random.any());
+            let double = if random.any() & 1 == 0 && any.is_finite() { any } else { scaled };
+            let any = f32::from_bits(random.any() as u32);
+            let tie = (random.any() % 16_000_000) as f32 / (1 << (random.any() % 11)) as f32;
+            let float = if random.any() & 1 == 0 && any.is_finite() && any.abs() < 3e38 { any } else { tie };
             write!(sql, "({number},{double:e},{:e}),", f64::from(float)).unwrap();
         }
         sql.pop();
@@ -128,10 +130,9 @@ fn insert_floating(connection: &mut Connection) {
 }
 
 #[test]
-#[ignore = "starts a MySQL server"]
 fn all_types() {
-    let server = Server::start("types");
-    let mut connection = server.connect();
+    let Some(server) = Server::or_skip("types", DESCRIBED) else { return };
+    let mut connection = connect(&server);
     connection.exec("CREATE DATABASE v").unwrap();
     connection.exec("USE v").unwrap();
     for statement in include_str!("against_server.sql").split(";\n").map(str::trim).filter(|sql| !sql.is_empty()) {

@@ -22,6 +22,7 @@ use mysql_common::binlog::jsonb::{JsonContainer, JsonDom, JsonNumber, JsonScalar
 use mysql_common::binlog::row::BinlogRow;
 use mysql_common::binlog::value::BinlogValue;
 use mysql_common::value::Value;
+use testkit::Random;
 use testkit::log::{JSON, Table, recorded_logs};
 use values::text::{FloatForm, TextOptions, write_text};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code as t};
@@ -460,17 +461,6 @@ fn recorded() -> Vec<Pair> {
 
 // ---- mutations ----
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
-    }
-}
-
 /// Bytes changed, cut off, or taken from elsewhere.
 fn mutate(random: &mut Random, pair: &Pair, others: &[Pair]) -> Pair {
     let mut pair = pair.clone();
@@ -531,7 +521,7 @@ fn the_same_values_in_all_logs_and_in_what_mutations_leave_of_them() {
     let count = if std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() == Ok("soak") { 1_000_000 } else { 10_000 };
     // Large ones take the time of many small ones.
     let small: Vec<Pair> = pairs.iter().filter(|pair| pair.rows.len() < 4000).cloned().collect();
-    let (mut random, mut changed) = (Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), Compared::default());
+    let (mut random, mut changed) = (Random::new(seed), Compared::default());
     let (mut found, mut failures) = (BTreeMap::new(), 0);
     for number in 0..count {
         let chosen = &small[random.below(small.len())];

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use client::Connection;
-use common::Server;
+use common::{DESCRIBED, connect};
+use testkit::Server;
 use values::charset::{from_utf8mb4, to_utf8mb4};
 
 fn rows(connection: &mut Connection, sql: &str) -> Vec<[String; 2]> {
@@ -20,13 +21,9 @@ fn rows(connection: &mut Connection, sql: &str) -> Vec<[String; 2]> {
 
 #[test]
 fn every_byte_and_character() {
-    if std::env::var_os("SLIPSTREAM_TEST_SERVER").is_none() {
-        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
-        return;
-    }
+    let Some(server) = Server::or_skip("single-byte", DESCRIBED) else { return };
     let all = std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() == Ok("soak");
-    let server = Server::start("single-byte");
-    let mut connection = server.connect();
+    let mut connection = connect(&server);
     let left_out = if all { 0xd800..=0xdfff } else { 0x3000..=0xefff };
     for sql in [
         "SET SESSION sql_log_bin = 0, cte_max_recursion_depth = 100000",

@@ -6,20 +6,13 @@ mod common;
 use std::fmt::Write as _;
 
 use client::Connection;
-use common::{Bits, Server, logged_rows, stored};
+use common::{DESCRIBED, logged_rows, stored};
+use testkit::{Random, Server};
 use values::sort_key::{SortKeyColumn, SortKeyPlan, implemented_collations, weight_string};
 use values::{Collation, ColumnType, RowLayout, type_code};
 
-fn enabled() -> bool {
-    let on = std::env::var_os("SLIPSTREAM_TEST_SERVER").is_some();
-    if !on {
-        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
-    }
-    on
-}
-
 fn connect(server: &Server) -> Connection {
-    let mut connection = server.connect();
+    let mut connection = common::connect(server);
     for sql in [
         "CREATE DATABASE IF NOT EXISTS v",
         "USE v",
@@ -47,10 +40,7 @@ fn check_weights(connection: &mut Connection, collation: Collation, sql: &str) -
 
 #[test]
 fn every_character() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("characters");
+    let Some(server) = Server::or_skip("characters", DESCRIBED) else { return };
     let mut connection = connect(&server);
     for sql in [
         "SET SESSION sql_log_bin = 0",
@@ -80,7 +70,7 @@ fn every_character() {
 }
 
 /// A string of characters that lie near one another in some collation, or of any.
-fn random_text(bits: &mut Bits, charset: &str, single_byte: bool) -> String {
+fn random_text(random: &mut Random, charset: &str, single_byte: bool) -> String {
     let alike = ["a", "A", "b", "á", "ß", " ", " ", "  ", "\t", "\u{1}", "!", "z", "0", "_", "s", "ss"];
     let marks =
         ["\u{301}", "\u{308}", "\u{327}", "e", "E", "é", "ch", "ll", "\u{ad}", "\u{200d}", "\u{34f}", "Æ", "ae"];
@@ -105,19 +95,19 @@ fn random_text(bits: &mut Bits, charset: &str, single_byte: bool) -> String {
     let beyond =
         ["😀", "👩\u{200d}👩", "𠀀", "𗀀", "\u{10ffff}", "\u{e000}", "\u{fffd}", "𝔸", "🇩🇪", "\u{e0100}", "\u{378}"];
     let three_bytes = !charset.starts_with("utf") || charset == "utf8mb3";
-    (0..bits.below(7))
-        .map(|_| match bits.below(if single_byte { 2 } else { 7 }) {
-            1 | 2 if !single_byte => bits.pick(&marks),
-            3 => bits.pick(&far),
-            4 if !three_bytes => bits.pick(&beyond),
-            _ => bits.pick(&alike),
+    (0..random.below(7))
+        .map(|_| match random.below(if single_byte { 2 } else { 7 }) {
+            1 | 2 if !single_byte => random.pick(&marks),
+            3 => random.pick(&far),
+            4 if !three_bytes => random.pick(&beyond),
+            _ => random.pick(&alike),
         })
         .collect()
 }
 
 /// Rows of random text: of any bytes where every byte (in ucs2 every two, surrogates too) is a character, else converted,
 /// with `?` for what is not in the set.
-fn fill_with_text(connection: &mut Connection, bits: &mut Bits, charset: &str, single_byte: bool) {
+fn fill_with_text(connection: &mut Connection, random: &mut Random, charset: &str, single_byte: bool) {
     let create = format!("CREATE TABLE t_{charset} (i INT PRIMARY KEY, c VARCHAR(100) CHARACTER SET {charset})");
     connection.exec(&create).unwrap();
     let any_bytes = match charset {
@@ -128,11 +118,11 @@ fn fill_with_text(connection: &mut Connection, bits: &mut Bits, charset: &str, s
     let mut sql = format!("INSERT IGNORE INTO t_{charset} VALUES ");
     for row in 0..500 {
         let literal = if any_bytes > 0 && row % 2 == 0 {
-            let count = any_bytes * bits.below(6);
-            let any: String = (0..count).map(|_| format!("{:02x}", bits.below(256))).collect();
+            let count = any_bytes * random.below(6);
+            let any: String = (0..count).map(|_| format!("{:02x}", random.below(256))).collect();
             format!("_{charset} X'{any}'")
         } else {
-            let text = random_text(bits, charset, single_byte);
+            let text = random_text(random, charset, single_byte);
             let text: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
             format!("_utf8mb4 X'{text}'")
         };
@@ -144,19 +134,16 @@ fn fill_with_text(connection: &mut Connection, bits: &mut Bits, charset: &str, s
 
 #[test]
 fn random_strings_of_every_collation() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("strings");
+    let Some(server) = Server::or_skip("strings", DESCRIBED) else { return };
     let mut connection = connect(&server);
-    let mut bits = Bits(0x1234_5678_9abc_def1);
+    let mut random = Random::new(1);
     let mut charsets: Vec<&str> = Vec::new();
     for collation in implemented_collations() {
         let charset = collation.charset;
         if !charsets.contains(&charset) {
             charsets.push(charset);
             connection.exec("SET character_set_results = utf8mb4").unwrap();
-            fill_with_text(&mut connection, &mut bits, charset, collation.mbmaxlen == 1);
+            fill_with_text(&mut connection, &mut random, charset, collation.mbmaxlen == 1);
             connection.exec("SET character_set_results = NULL").unwrap();
         }
         let sql = format!(
@@ -211,30 +198,30 @@ fn numbers(connection: &mut Connection, sql: &str) -> Vec<usize> {
 struct Column {
     definition: String,
     prefix: Option<u32>,
-    value: Box<dyn Fn(&mut Bits) -> String>,
+    value: Box<dyn Fn(&mut Random) -> String>,
 }
 
-fn column(definition: &str, value: impl Fn(&mut Bits) -> String + 'static) -> Column {
+fn column(definition: &str, value: impl Fn(&mut Random) -> String + 'static) -> Column {
     Column { definition: definition.to_owned(), prefix: None, value: Box::new(value) }
 }
 
 /// A random number near zero, near a limit, or anywhere below 2 to the power of `bits`.
-fn integer(bits: u32, signed: bool) -> impl Fn(&mut Bits) -> String {
+fn integer(bits: u32, signed: bool) -> impl Fn(&mut Random) -> String {
     move |random| {
         let max = u64::MAX >> (64 - bits);
         let value = match random.below(3) {
-            0 => random.next() % 4,
-            1 => max - random.next() % 4,
-            _ => random.next() & max,
+            0 => random.any() % 4,
+            1 => max - random.any() % 4,
+            _ => random.any() & max,
         };
         if signed { ((value << (64 - bits)) as i64 >> (64 - bits)).to_string() } else { value.to_string() }
     }
 }
 
-fn decimal(whole: usize, scale: usize) -> impl Fn(&mut Bits) -> String {
+fn decimal(whole: usize, scale: usize) -> impl Fn(&mut Random) -> String {
     move |random| {
         let sign = random.pick(&["", "-"]);
-        let digits = |random: &mut Bits, count: usize| -> String {
+        let digits = |random: &mut Random, count: usize| -> String {
             let small = random.below(2) == 0;
             (0..count)
                 .map(|at| if small && at + 1 < count { '0' } else { char::from(b'0' + random.below(10) as u8) })
@@ -244,13 +231,13 @@ fn decimal(whole: usize, scale: usize) -> impl Fn(&mut Bits) -> String {
     }
 }
 
-fn fraction(random: &mut Bits, digits: usize) -> String {
+fn fraction(random: &mut Random, digits: usize) -> String {
     let mut text = format!("{:06}", random.pick(&[0, 1, 10_000, 500_000, 999_999, 990_000, 123_456]));
     text.truncate(digits);
     if digits > 0 { format!(".{text}") } else { text }
 }
 
-fn time(digits: usize) -> impl Fn(&mut Bits) -> String {
+fn time(digits: usize) -> impl Fn(&mut Random) -> String {
     move |random| {
         let hour = random.pick(&[0, 0, 0, 1, 23, 100, 837]);
         let (minute, second) = (random.pick(&[0, 0, 59]), random.pick(&[0, 1, 59]));
@@ -258,7 +245,7 @@ fn time(digits: usize) -> impl Fn(&mut Bits) -> String {
     }
 }
 
-fn datetime(digits: usize, timestamp: bool) -> impl Fn(&mut Bits) -> String {
+fn datetime(digits: usize, timestamp: bool) -> impl Fn(&mut Random) -> String {
     move |random| {
         let date = match (random.below(5), timestamp) {
             (0, _) => return "'0000-00-00 00:00:00'".to_owned(),
@@ -271,7 +258,7 @@ fn datetime(digits: usize, timestamp: bool) -> impl Fn(&mut Bits) -> String {
     }
 }
 
-fn bytes(max: usize) -> impl Fn(&mut Bits) -> String {
+fn bytes(max: usize) -> impl Fn(&mut Random) -> String {
     move |random| {
         let few = [0x00, 0x00, 0x01, 0x20, 0x61, 0xff];
         let value: String = (0..random.below(max + 1)).map(|_| format!("{:02x}", random.pick(&few))).collect();
@@ -279,7 +266,7 @@ fn bytes(max: usize) -> impl Fn(&mut Bits) -> String {
     }
 }
 
-fn text(max: usize) -> impl Fn(&mut Bits) -> String {
+fn text(max: usize) -> impl Fn(&mut Random) -> String {
     move |random| {
         // All are in latin1.
         let few = ["a", "A", "b", "é", "e", "ß", "ss", " ", " ", "\\t", "!", "\\0", "Ü"];
@@ -295,7 +282,7 @@ fn columns() -> Vec<Column> {
         all.push(column(&format!("{name} UNSIGNED"), integer(bits, false)));
     }
     all.push(column("YEAR", |random| random.pick(&["0", "1901", "1970", "2020", "2155"]).to_owned()));
-    let float = |random: &mut Bits| {
+    let float = |random: &mut Random| {
         random.pick(&["0e0", "-0e0", "1.5e0", "-1.5e0", "1e-30", "-1e30", "3e38", "-2e0"]).to_owned()
     };
     all.extend([column("FLOAT", float), column("DOUBLE", float)]);
@@ -374,10 +361,7 @@ fn plan(types: &[ColumnType], parts: &[(usize, bool, Option<u32>)]) -> SortKeyPl
 
 #[test]
 fn rows_of_every_type() {
-    if !enabled() {
-        return;
-    }
-    let server = Server::start("rows");
+    let Some(server) = Server::or_skip("rows", DESCRIBED) else { return };
     let mut connection = connect(&server);
     let columns = columns();
     let mut create = "CREATE TABLE rows_ (i INT PRIMARY KEY".to_owned();
@@ -391,11 +375,11 @@ fn rows_of_every_type() {
     }
     assert!(columns.len() < 64);
     connection.exec(&format!("{create})")).unwrap();
-    let mut bits = Bits(0x0dd_ba11_cafe_f00d);
+    let mut random = Random::new(2);
     for row in 0..ROWS {
         let mut insert = format!("INSERT INTO rows_ VALUES ({row}");
         for column in &columns {
-            let value = if bits.below(10) == 0 { "NULL".to_owned() } else { (column.value)(&mut bits) };
+            let value = if random.below(10) == 0 { "NULL".to_owned() } else { (column.value)(&mut random) };
             write!(insert, ", {value}").unwrap();
         }
         connection.exec(&format!("{insert})")).unwrap_or_else(|error| panic!("{error}: {insert}"));
@@ -421,7 +405,7 @@ fn rows_of_every_type() {
     // Three columns.
     for _ in 0..60 {
         let parts: Vec<(usize, bool, Option<u32>)> =
-            (0..3).map(|_| (1 + bits.below(columns.len()), bits.below(2) == 0, None)).collect();
+            (0..3).map(|_| (1 + random.below(columns.len()), random.below(2) == 0, None)).collect();
         let way = |descending: bool| if descending { "DESC" } else { "ASC" };
         let list: Vec<String> = parts.iter().map(|(at, descending, _)| format!("c{at} {}", way(*descending))).collect();
         let order = format!("SELECT i FROM rows_ ORDER BY {}, i", list.join(", "));

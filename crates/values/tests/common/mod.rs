@@ -1,52 +1,29 @@
-//! A throw-away server and what it logged.
+//! What a server logged.
 #![allow(dead_code)]
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use binlog::reader::BinlogFile;
 use binlog::{RowsEvent, RowsKind, TableMapEvent, event_type};
-use client::{ConnectOptions, Connection};
+use client::Connection;
+use testkit::Server;
 use values::{ColumnType, OFFSET_NULL, RowLayout};
 
-pub(crate) struct Server {
-    name: String,
+/// The mysqld option with which [`logged_rows`] can read the log.
+pub(crate) const DESCRIBED: &[&str] = &["--binlog-row-metadata=FULL"];
+
+/// A connection as root with settings that show values as they are.
+pub(crate) fn connect(server: &Server) -> Connection {
+    let mut connection = server.connect();
+    for sql in ["SET NAMES utf8mb4", "SET time_zone = '+00:00'", "SET sql_mode = ''"] {
+        connection.exec(sql).unwrap();
+    }
+    connection
 }
 
-impl Server {
-    /// `test` tells the servers of tests that run at the same time apart.
-    pub(crate) fn start(test: &str) -> Server {
-        let server = Server { name: format!("values-{test}-{}", std::process::id()) };
-        server.testbed(&["start", &server.name, "--binlog-row-metadata=FULL"]);
-        server
-    }
-
-    fn testbed(&self, arguments: &[&str]) -> String {
-        let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testbed/mysql");
-        let output = Command::new(program).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
-    pub(crate) fn connect(&self) -> Connection {
-        let url = self.testbed(&["url", &self.name, "root"]);
-        let mut connection = Connection::connect(&ConnectOptions::from_url(&url).unwrap()).unwrap();
-        for sql in ["SET NAMES utf8mb4", "SET time_zone = '+00:00'", "SET sql_mode = ''"] {
-            connection.exec(sql).unwrap();
-        }
-        connection
-    }
-
-    fn log_files(&self) -> Vec<PathBuf> {
-        let folder = PathBuf::from(self.testbed(&["dir", &self.name]));
-        (1..).map(|n| folder.join(format!("binlog.{n:06}"))).take_while(|f| f.exists()).collect()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.testbed(&["destroy", &self.name]);
-    }
+fn log_files(server: &Server) -> Vec<PathBuf> {
+    let folder = server.dir();
+    (1..).map(|n| folder.join(format!("binlog.{n:06}"))).take_while(|f| f.exists()).collect()
 }
 
 /// The columns of a table as its table map describes them, and the images of all rows ever inserted.
@@ -54,7 +31,7 @@ pub(crate) fn logged_rows(server: &Server, table: &str) -> (Vec<ColumnType>, Vec
     let mut types = Vec::new();
     let mut table_id = None;
     let mut images = Vec::new();
-    for file in server.log_files() {
+    for file in log_files(server) {
         let mut log = BinlogFile::open(file).unwrap();
         while let Some(event) = log.next_event().unwrap() {
             let body = event.body().unwrap();
@@ -103,24 +80,4 @@ pub(crate) fn column_types(map: &TableMapEvent<'_>) -> Vec<ColumnType> {
 
 pub(crate) fn stored(image: &[u8], (at, len): (u32, u32)) -> Option<&[u8]> {
     (at != OFFSET_NULL).then(|| &image[at as usize..(at + len) as usize])
-}
-
-/// A small repeatable source of bits.
-pub(crate) struct Bits(pub u64);
-
-impl Bits {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
 }
