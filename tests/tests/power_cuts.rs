@@ -13,8 +13,8 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime};
 
-use base::GtidSet;
-use power_cut::{Cut, PowerCut, Seeded};
+use base::{GtidSet, Random};
+use power_cut::{Cut, PowerCut};
 use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{
     DEADLINE, Proxy, Replica, Server, assert_equal, assert_equal_at_rest, binary, folder, length, shop, slipstream,
@@ -243,7 +243,7 @@ struct Life<'a> {
     proxy: Proxy,
     power: PowerCut,
     data: PathBuf,
-    random: Seeded,
+    random: Random,
     /// Acknowledged to the source, so that commits returned there.
     acknowledged: GtidSet,
     /// Executed at the source before its commits began to wait for this folder; None while they do not wait.
@@ -271,7 +271,7 @@ impl<'a> Life<'a> {
             proxy: Proxy::start(source.server.port()),
             data: power.disk().join("data"),
             power,
-            random: Seeded::new(seed),
+            random: Random::new(seed),
             acknowledged: GtidSet::new(),
             waits_since: None,
             kept: GtidSet::new(),
@@ -613,7 +613,7 @@ fn a_copy_is_whole_or_begun_anew() {
     server.sql("GRANT BACKUP_ADMIN, PROCESS, RELOAD, XA_RECOVER_ADMIN, SELECT ON *.* TO 'repl'@'%'");
     server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     let copied = server.gtid_executed();
-    let mut random = Seeded::new(seed_of_this_run());
+    let mut random = Random::new(seed_of_this_run());
     // Slowed down, so that there is something to cut.
     server.sql(&format!("UPDATE {DB}.large SET v = REPEAT('x', 300000)"));
     let mut power = PowerCut::new(&folder("power"));

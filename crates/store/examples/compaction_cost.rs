@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{SequenceNumber, key_hash};
+use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext, TableDef};
 use store::{
     BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, LevelStats, OwnedShape, RowChange, Snapshot, Store,
@@ -192,7 +192,7 @@ impl Costs {
 
 /// Keys of a cut, of which a percentage occurred in earlier cuts.
 struct Keys {
-    state: u64,
+    random: Random,
     fresh: u64,
     domain: u64,
     repeated_percent: u64,
@@ -200,17 +200,10 @@ struct Keys {
 
 impl Keys {
     fn next_cut(&mut self, rows: u64) -> Vec<u64> {
-        let mut random = || {
-            // xorshift64*
-            self.state ^= self.state >> 12;
-            self.state ^= self.state << 25;
-            self.state ^= self.state >> 27;
-            self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-        };
         let repeated = if self.fresh >= rows { rows * self.repeated_percent / 100 } else { 0 };
         let mut chosen = HashSet::new();
         while (chosen.len() as u64) < repeated {
-            chosen.insert(random() % self.fresh);
+            chosen.insert(self.random.below(self.fresh));
         }
         let mut numbers: Vec<u64> = chosen.into_iter().collect();
         numbers.sort_unstable();
@@ -230,7 +223,7 @@ fn run(cuts: u64, rows: u64, repeated_percent: u64, large: bool) -> u64 {
         tree.cut(some, |_| false);
     }
     tree.store.compact_fully().unwrap();
-    let mut keys = Keys { state: 88_172_645_463_325_252, fresh: 0, domain, repeated_percent };
+    let mut keys = Keys { random: Random::new(1), fresh: 0, domain, repeated_percent };
     let (mut costs, mut apply, mut cut, mut seen) =
         (Costs::default(), Spent::default(), Spent::default(), HashSet::new());
     for _ in 0..cuts {

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use base::{SequenceNumber, key_hash};
+use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, RowChange, Snapshot, Store, TableShape};
 use values::RowLayout;
@@ -101,14 +101,11 @@ fn run(rows: u64, keyed: bool) -> (f64, f64, u64) {
     }
     bench.cut();
     bench.store.compact_fully().unwrap();
-    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random::new(1);
     let mut values = std::collections::HashMap::new();
     let (started, cpu) = (Instant::now(), on_core());
     for step in 1..=UPDATES as u32 {
-        random ^= random >> 12;
-        random ^= random << 25;
-        random ^= random >> 27;
-        let id = (random % distinct) as u32;
+        let id = random.below(distinct) as u32;
         // Of a keyless row's copies, the newer one is updated.
         let old = image(id, values.insert(id, step).unwrap_or(0));
         let new = image(id, step);

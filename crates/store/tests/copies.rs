@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{SequenceNumber, key_hash};
+use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext, TableDef};
 use store::{
     CheckImages, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, OwnedShape, ReadOrder, RowChange, RowError,
@@ -34,14 +34,6 @@ fn context() -> StatementContext {
 
 fn image(a: u32) -> Vec<u8> {
     [&[0][..], &a.to_le_bytes()].concat()
-}
-
-/// xorshift64*
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
 }
 
 impl World {
@@ -140,8 +132,8 @@ fn differences_add_up_whatever_happens_between_them() {
     for seed in 1..=25u64 {
         let folder = tempfile::tempdir().unwrap();
         let mut world = World::open(folder.path());
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = |below: u64| next(&mut state) % below;
+        let mut numbers = Random::new(seed);
+        let mut random = |bound: u64| numbers.below(bound);
         let (mut pinned, mut with_index, mut durable): (Vec<(Snapshot, Rows)>, bool, Rows) = Default::default();
         for _ in 0..120 {
             let check = [CheckImages::Off, CheckImages::Off, CheckImages::Sample, CheckImages::All][random(4) as usize];

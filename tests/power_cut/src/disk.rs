@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use base::Random;
+
 use crate::journal::{
     self, JOURNAL_FILE, LINKS_FOLDER, Operation, PLAN_VARIABLE, ROOT_VARIABLE, Record, SHADOW_VARIABLE, SKIP_VARIABLE,
 };
 use crate::model::{Model, Node, NodeId, NodeKind, ROOT, Survival, bytes_after, names_after};
-use crate::seeded::Seeded;
 
 /// A folder that can lose its power.
 ///
@@ -130,7 +131,7 @@ impl PowerCut {
         let model = Model::of(&records);
         assert!(model.processes > 0, "no process was traced: was the shim loaded?");
         self.compare(&model, ROOT, &self.disk);
-        let mut random = Seeded::new(seed.unwrap_or(0));
+        let mut random = Random::new(seed.unwrap_or(0));
         let of_names = seed.map_or(Survival::Nothing, |_| Survival::of_names(&mut random));
         let until = random.below(records.len() as u64 + 1) as usize;
         let mut work = Rebuild {
@@ -292,7 +293,7 @@ struct Rebuild<'a> {
     strict: bool,
     of_names: Survival,
     until: usize,
-    random: Seeded,
+    random: Random,
     cut: Cut,
 }
 

@@ -10,7 +10,5 @@
 mod disk;
 pub mod journal;
 mod model;
-mod seeded;
 
 pub use disk::{Cut, PowerCut, shim_library};
-pub use seeded::Seeded;

@@ -13,8 +13,9 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 
+use base::Random;
+
 use crate::journal::{Operation, Record};
-use crate::seeded::Seeded;
 
 /// Index of a file or folder in the model. Inode numbers of folders may be reused; these are not.
 pub(crate) type NodeId = usize;
@@ -288,7 +289,7 @@ pub(crate) enum Survival {
 }
 
 impl Survival {
-    pub(crate) fn of_file(random: &mut Seeded) -> Survival {
+    pub(crate) fn of_file(random: &mut Random) -> Survival {
         match random.below(8) {
             0 => Survival::Nothing,
             1 => Survival::All,
@@ -298,7 +299,7 @@ impl Survival {
         }
     }
 
-    pub(crate) fn of_names(random: &mut Seeded) -> Survival {
+    pub(crate) fn of_names(random: &mut Random) -> Survival {
         match random.below(6) {
             0 => Survival::Nothing,
             1 => Survival::All,
@@ -309,7 +310,7 @@ impl Survival {
 }
 
 /// A folder's names after the cut. With `Prefix`, changes from `until` on in the journal are lost, in all folders.
-pub(crate) fn names_after(folder: &FolderNode, survival: Survival, until: usize, random: &mut Seeded) -> Names {
+pub(crate) fn names_after(folder: &FolderNode, survival: Survival, until: usize, random: &mut Random) -> Names {
     let mut names = folder.durable.clone();
     let mut lost: Vec<&Vec<u8>> = Vec::new();
     for change in &folder.pending {
@@ -334,7 +335,7 @@ const PAGE: u64 = 4096;
 const SECTOR: u64 = 512;
 
 /// A file's bytes after the cut, from its bytes at the kill and the changes that are not durable.
-pub(crate) fn bytes_after(now: Vec<u8>, unsynced: &[Change], survival: Survival, random: &mut Seeded) -> Vec<u8> {
+pub(crate) fn bytes_after(now: Vec<u8>, unsynced: &[Change], survival: Survival, random: &mut Random) -> Vec<u8> {
     match survival {
         Survival::All => now,
         Survival::Nothing => undo(now, unsynced),
@@ -361,7 +362,7 @@ pub(crate) fn bytes_after(now: Vec<u8>, unsynced: &[Change], survival: Survival,
 }
 
 /// Each page as of its own moment, the length as of another.
-fn mixed(now: Vec<u8>, unsynced: &[Change], random: &mut Seeded) -> Vec<u8> {
+fn mixed(now: Vec<u8>, unsynced: &[Change], random: &mut Random) -> Vec<u8> {
     let unit = if random.below(4) == 0 { SECTOR } else { PAGE } as usize;
     let moments = unsynced.len() as u64 + 1;
     let longest = unsynced.iter().map(|change| change.old_len).max().unwrap_or(0).max(now.len() as u64);

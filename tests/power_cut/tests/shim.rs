@@ -8,8 +8,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use base::Random;
+use power_cut::PowerCut;
 use power_cut::journal::{self, Operation, Record};
-use power_cut::{PowerCut, Seeded};
 
 /// Names the script of the traced process.
 const SCRIPT: &str = "POWER_CUT_TEST_SCRIPT";
@@ -411,7 +412,7 @@ fn a_process_killed_at_any_moment_is_followed() {
         command.args(["--exact", "traced_process"]).env(SCRIPT, "many").env(FOLDER, power.disk());
         power.trace(&mut command);
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(Seeded::new(round).below(12_000)));
+        std::thread::sleep(std::time::Duration::from_micros(Random::new(round).below(12_000)));
         child.kill().unwrap();
         child.wait().unwrap();
         // Otherwise it was killed before the shim was loaded, and nothing can be said.

@@ -24,6 +24,7 @@ mod trees;
 use std::fmt::Write as _;
 
 use anyhow::Context;
+use base::Random;
 use clap::Parser;
 use lab::synthesize::{SynthesizeOptions, synthesize};
 use stage_benches::pass::changes::{Change, Changes};
@@ -112,18 +113,6 @@ impl Fold {
     }
 }
 
-/// xorshift64*, so that all structures get the same questions.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % bound as u64) as usize
-    }
-}
-
 /// Result of one round of one structure.
 #[derive(Clone, Default)]
 struct Round {
@@ -151,7 +140,7 @@ fn each(begun: u64, count: usize) -> f64 {
 fn round<'c, S: Structure<'c>>(changes: &'c Changes, rows: usize) -> Round {
     let mut round = Round::default();
     let count = changes.list.len();
-    let mut random = Random(88_172_645_463_325_252);
+    let mut random = Random::new(1);
     let picked: Vec<usize> = (0..LOOK_UPS).map(|_| random.below(count)).collect();
     // Memory freed earlier would be reused first and not show.
     base::allocator::give_back();
@@ -196,7 +185,7 @@ fn round<'c, S: Structure<'c>>(changes: &'c Changes, rows: usize) -> Round {
     drop(structure);
     for (at, rows) in ROWS.iter().enumerate() {
         for (nth, apart) in APART.iter().enumerate() {
-            let (mut structure, mut random) = (S::new(changes), Random(*apart as u64 + 1));
+            let (mut structure, mut random) = (S::new(changes), Random::new(*apart as u64 + 1));
             let begun = cpu_ns();
             for number in 0..count {
                 if number.is_multiple_of(WARM) {
@@ -220,7 +209,7 @@ fn round<'c, S: Structure<'c>>(changes: &'c Changes, rows: usize) -> Round {
 /// structure refers to.
 fn check_store(changes: &Changes) {
     let (mut known, mut store) = (trees::BoxedBTree::new(changes), real::RealStore::new(changes));
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for number in 0..changes.list.len() {
         known.change(number);
         store.change(number);

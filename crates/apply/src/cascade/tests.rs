@@ -1,7 +1,7 @@
 //! The index finds the same child rows as a scan: random rows in memory, in sealed generations and on disk, after
 //! inserts, updates and deletions.
 
-use base::SequenceNumber;
+use base::{Random, SequenceNumber};
 use catalog::{StatementContext, TableId};
 use store::{CutPoint, Disk, DiskOptions};
 
@@ -25,15 +25,6 @@ fn context() -> StatementContext {
 
 fn catalog() -> Catalog {
     TABLES.iter().fold(Catalog::new(0), |catalog, sql| catalog.apply(&context(), sql.as_bytes()).unwrap().catalog)
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
 
 struct World {
@@ -183,7 +174,7 @@ fn key_of(table: &Table, image: &[u8]) -> Vec<u8> {
 
 /// Steps of a random history, compared now and then; `cut` is called in between.
 fn history(world: &mut World, seed: u64, steps: u64, mut cut: impl FnMut(&mut World, u64)) -> usize {
-    let (mut random, mut asked) = (Random(seed), 0);
+    let (mut random, mut asked) = (Random::new(seed), 0);
     for step in 0..steps {
         let child = random.below(TABLES.len() as u64 - 1) as usize;
         let rows = world.rows[child].len() as u64;
