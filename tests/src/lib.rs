@@ -23,7 +23,7 @@ pub use replica::{Replica, slipstream, slipstream_with};
 pub use shop::under_load;
 pub use small_disk::SmallDisk;
 pub use testkit::scratch::folder;
-pub use testkit::{Ran, Server, repository, run_with_input, scratch};
+pub use testkit::{Ran, Random, Server, repository, run_with_input, scratch};
 
 /// Deadline of every wait: generous, for busy machines.
 pub const DEADLINE: Duration = Duration::from_secs(120);
@@ -93,24 +93,5 @@ pub fn copy_folder(from: &Path, to: &Path) {
             kind if kind.is_file() => drop(std::fs::copy(entry.path(), target).unwrap()),
             _ => {}
         }
-    }
-}
-
-/// Number generator for loads that must be the same every time (xorshift64*).
-pub struct Random(u64);
-
-impl Random {
-    /// Starts from a seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// Returns a number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
     }
 }

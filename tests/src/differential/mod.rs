@@ -37,8 +37,6 @@ impl Statement {
 
 /// Random choices.
 pub trait Chance {
-    /// One of these, of which there is at least one.
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T;
     /// One of these, or None if there are none.
     fn pick_or_none<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T>;
     /// True in this many of a hundred cases.
@@ -48,12 +46,8 @@ pub trait Chance {
 }
 
 impl Chance for Random {
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        *self.pick_or_none(from).expect("something to choose from")
-    }
-
     fn pick_or_none<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        from.get(self.below(from.len().max(1) as u64) as usize)
+        from.get(self.below(from.len()))
     }
 
     fn chance(&mut self, percent: u64) -> bool {
