@@ -132,14 +132,14 @@ pub fn shop_log() -> Vec<u8> {
         GtidEvent::new(log::gtid(tag, gno), gno as i64 - 1, gno as i64)
     };
     for table in catalog.tables() {
-        log.transaction(&next(b""), |w| changes(w, table, &[0xff]));
-        log.transaction(&next(b"t"), |w| changes(w, table, &[0b10]));
+        log.transaction(&next(b""), |w| changes(w, table, 0xff));
+        log.transaction(&next(b"t"), |w| changes(w, table, 0b10));
     }
     let table = |catalog: &Catalog, name| catalog.table("shop", name).cloned().expect("a table of ours");
-    let _ = log.compressed_transaction(&next(b""), |w| changes(w, &table(&catalog, "item"), &[0xff]));
+    let _ = log.compressed_transaction(&next(b""), |w| changes(w, &table(&catalog, "item"), 0xff));
     let rename = "RENAME TABLE shop.note TO shop.letter";
     log.transaction(&next(b""), |w| w.statement(b"shop", rename.as_bytes()));
-    log.transaction(&next(b""), |w| changes(w, &table(&apply(&catalog, rename), "letter"), &[0xff]));
+    log.transaction(&next(b""), |w| changes(w, &table(&apply(&catalog, rename), "letter"), 0xff));
     log.transaction(&next(b""), |w| w.statement(b"shop", b"TRUNCATE TABLE letter"));
     log.transaction(&next(b""), |w| w.statement(b"shop", b"CREATE USER u IDENTIFIED BY 'x'"));
     log.rotate(b"binlog.000002", 4);
@@ -151,7 +151,7 @@ pub fn shop_events() -> Vec<u8> {
     shop_log().split_off(MAGIC.len())
 }
 
-fn changes(w: &mut BinlogWriter, table: &TableDef, after: &[u8]) {
+fn changes(w: &mut BinlogWriter, table: &TableDef, after: u8) {
     let (column_types, metadata) = table.expected_table_map();
     w.statement(b"shop", b"BEGIN");
     w.table_map(&TableMapEvent {
@@ -165,29 +165,23 @@ fn changes(w: &mut BinlogWriter, table: &TableDef, after: &[u8]) {
         optional: &[],
     });
     let count = table.columns.len();
-    let (all, some) = ([0xff >> (8 - count)], [after[0] & (0xff >> (8 - count))]);
-    let rows = |kind, before: u8, after: u8, rows: &[u8]| -> Vec<u8> {
-        let mut inner = BinlogWriter::new(7, ChecksumAlgorithm::None, 0);
-        let (before, after) = ([before], [after]);
-        inner.rows(&RowsEvent {
+    let all = 0xff >> (8 - count);
+    let some = after & all;
+    let mut rows = |kind, before: u8, after: u8, rows: &[u8]| {
+        w.rows(&RowsEvent {
             kind,
             table_id: u64::from(table.id.0) + 100,
             flags: 1,
             partition: None,
             column_count: count,
-            before_columns: if kind == RowsKind::Write { &[] } else { &before },
-            after_columns: if kind == RowsKind::Delete { &[] } else { &after },
+            before_columns: if kind == RowsKind::Write { &[] } else { std::slice::from_ref(&before) },
+            after_columns: if kind == RowsKind::Delete { &[] } else { std::slice::from_ref(&after) },
             rows,
         });
-        inner.take().split_off(EventHeader::LEN)
     };
-    let written = rows(RowsKind::Write, 0, all[0], &join(&[&image(table, all[0], 1), &image(table, all[0], 2)]));
-    let updated = join(&[&image(table, all[0], 1), &image(table, some[0], 3)]);
-    let updated = rows(RowsKind::Update, all[0], some[0], &updated);
-    let deleted = rows(RowsKind::Delete, all[0], 0, &image(table, all[0], 2));
-    w.event(event_type::WRITE_ROWS, 0, |out| out.extend(written));
-    w.event(event_type::UPDATE_ROWS, 0, |out| out.extend(updated));
-    w.event(event_type::DELETE_ROWS, 0, |out| out.extend(deleted));
+    rows(RowsKind::Write, 0, all, &join(&[&image(table, all, 1), &image(table, all, 2)]));
+    rows(RowsKind::Update, all, some, &join(&[&image(table, all, 1), &image(table, some, 3)]));
+    rows(RowsKind::Delete, all, 0, &image(table, all, 2));
     w.xid(1);
 }
 
