@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
+use testkit::log;
 use whole_program_tests::{
-    Proxy, Replica, Server, assert_equal, copy_folder, folder, length, repository, shop, slipstream, slipstream_with,
-    wait_for,
+    Proxy, Replica, Server, assert_equal, copy_folder, folder, length, shop, slipstream, slipstream_with, wait_for,
 };
 
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
@@ -359,8 +359,7 @@ fn configuration() {
 /// Recorded logs of many servers, old and new, whole and broken: each is replayed, or refused with the right code.
 #[test]
 fn recorded_files_of_every_kind() {
-    let logs = repository().join("tests/logs");
-    let recorded = |name: &str| std::fs::read(logs.join(format!("{name}.binlog"))).unwrap();
+    let recorded = |name: &str| std::fs::read(log::recorded(name)).unwrap();
     let folder_of_broken = folder("broken");
     std::fs::create_dir_all(&folder_of_broken).unwrap();
     let broken = |name: &str, bytes: &[u8]| {
@@ -371,14 +370,12 @@ fn recorded_files_of_every_kind() {
     let (types, mut flipped) = (recorded("types"), recorded("types"));
     let middle = flipped.len() / 2;
     flipped[middle] ^= 1;
-    let mut development = binlog::FormatDescription::new("5.1.15-alpha", binlog::ChecksumAlgorithm::None);
-    development.post_header_lens[usize::from(binlog::event_type::TABLE_MAP) - 1] = 6;
-    let mut files: Vec<_> = std::fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "binlog"));
+    let (_, development, _) = log::old_logs().into_iter().find(|(name, ..)| name.starts_with("5.1")).unwrap();
+    let mut files = log::recorded_logs();
     files.push(broken("cut_in_the_first_event", &types[..14]));
     files.push(broken("cut_in_a_header", &types[..types.len() / 2]));
     files.push(broken("flipped", &flipped));
-    files.push(broken("5.1", &binlog::writer::BinlogWriter::start_file(1, 1_170_000_000, &development).take()));
+    files.push(broken("5.1", &development));
     files.sort();
     let known: &[(&str, i32, &[&str])] = &[
         ("mariadb.binlog", 6, &["MariaDB"]),
