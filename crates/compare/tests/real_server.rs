@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use apply::{ApplyOptions, Pipeline, PipelineOptions};
-use base::{GtidSet, LogPosition};
+use base::{GtidSet, LogPosition, Random};
 use client::{ClientError, ConnectOptions, Connection, Interrupter};
 use compare::{
     CompareError, DumpFormat, DumpOptions, Engine, TableFilter, VerifyOptions, VerifyReport, dump, verify_servers,
@@ -195,11 +195,8 @@ fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
 }
 
 /// Text of any case and length, with accents and trailing spaces; numbers, some of them NULL.
-fn index_rows(seed: &mut u64, rows: std::ops::Range<u32>) -> String {
-    let mut random = |below: u64| {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*seed >> 33) % below
-    };
+fn index_rows(numbers: &mut Random, rows: std::ops::Range<u32>) -> String {
+    let mut random = |bound: u64| numbers.below(bound);
     let letters = ["a", "A", "b", "é", "ß", "z", " ", "ä", "Z", "0", "-", "s"];
     let row = |id: u32| {
         let text: String = (0..random(7)).map(|_| letters[random(12) as usize]).collect();
@@ -224,12 +221,12 @@ fn indexes_are_in_the_servers_order() {
         "latin1_swedish_ci",
         "latin1_bin",
     ];
-    let mut seed = 1;
+    let mut numbers = Random::new(1);
     let mut sql = "CREATE DATABASE i; USE i;".to_string();
     for collation in collations {
         let charset = collation.split('_').next().unwrap();
-        let rows = index_rows(&mut seed, 0..1500);
-        let again = index_rows(&mut seed, 1000..1800);
+        let rows = index_rows(&mut numbers, 0..1500);
+        let again = index_rows(&mut numbers, 1000..1800);
         let _ = write!(
             sql,
             "CREATE TABLE {collation} (id INT PRIMARY KEY, a INT, s VARCHAR(20) CHARACTER SET {charset} COLLATE {collation}, \

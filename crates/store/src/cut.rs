@@ -665,16 +665,15 @@ pub(crate) fn each_row<B>(
 
 #[cfg(test)]
 mod tests {
+    use base::Random;
+
     use super::*;
 
     #[test]
     fn places_are_in_the_order_of_their_keys() {
         // Keys of zeros and ones, so that many are prefixes of others and continue with the padding byte.
-        let mut random = 7_u64;
-        let mut next = |below: u64| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) % below
-        };
+        let mut random = Random::new(7);
+        let mut next = |bound: u64| random.below(bound);
         let mut sorted = SortedTable::default();
         let mut keys = Vec::new();
         for place in 0..4000 {

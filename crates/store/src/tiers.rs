@@ -116,6 +116,8 @@ fn is_due(bytes: u64, last: &Level, eager: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use base::Random;
+
     use super::*;
 
     /// A tree of runs by size, with the levels ordered as in lsm-tree.
@@ -194,11 +196,8 @@ mod tests {
 
     #[test]
     fn where_a_cut_has_to_wait_compaction_has_something_to_do() {
-        let mut seed = 7u64;
-        let mut random = |below: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) as usize % below
-        };
+        let mut numbers = Random::new(7);
+        let mut random = |bound: usize| numbers.below(bound);
         for _ in 0..10_000 {
             let mut tree = Tree::default();
             for level in [0, 2, 4] {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use base::{Gtid, SequenceNumber, key_hash};
+use base::{Gtid, Random, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use proptest::prelude::*;
 use store::{
@@ -553,12 +553,11 @@ fn rows_stay_as_they_are_while_three_threads_merge_beside_cuts() {
             });
         }
         let ends = Ends(&done);
-        let mut random = 7u64;
+        let mut random = Random::new(7);
         for cut in 0..2_000u32 {
             for _ in 0..8 {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let (key, len) = ((random >> 56) as u8, (random >> 33) as usize % 300);
-                match random >> 40 & 3 {
+                let (key, len) = (random.any() as u8, random.below(300));
+                match random.below(4) {
                     0 => world.keyed(key, None),
                     1 => world.merged(key, cut as u8, len),
                     _ => world.keyed(key, Some(image(key, cut as u8, len))),

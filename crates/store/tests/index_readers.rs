@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{SequenceNumber, key_hash};
+use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{
     BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, SnapshotLimits,
@@ -105,10 +105,9 @@ fn swap_beside_readers(store: &Arc<Store>, transactions: u64, cut_every: Option<
                 })
             })
             .collect();
-        let mut random = 7u64;
+        let mut random = Random::new(7);
         for transaction in 0..transactions {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (left, right) = ((random >> 33) as u32 % ROWS, (random >> 45) as u32 % ROWS);
+            let (left, right) = (random.below(ROWS), random.below(ROWS));
             if left != right {
                 let (a, b) = (writer.now[left as usize], writer.now[right as usize]);
                 writer.set(left, b);

@@ -475,6 +475,7 @@ fn check_orders(store: &Store, snapshot: &Snapshot, rows: &Rows, seed: u64) {
         if all.is_empty() || key.is_none() {
             continue;
         }
+        // A generator of its own: indexes.proptest-regressions holds seeds of it.
         let mut seed = seed;
         for _ in 0..4 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

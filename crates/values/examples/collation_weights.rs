@@ -276,7 +276,7 @@ fn freeze(connection: &mut Connection) {
     fs::write(folder().join("tests/collation_weights.txt"), text).unwrap();
 }
 
-/// Small repeatable source of characters.
+/// Small repeatable source of characters. A generator of its own, whose strings tests/collation_weights.txt holds.
 struct Random(u64);
 
 impl Random {

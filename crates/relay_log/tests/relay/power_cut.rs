@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use base::Random;
 use binlog::ChecksumAlgorithm;
 use relay_log::{
     AppendMeta, DiskOperation, DiskWatch, OnDamage, ReaderOptions, RelayError, RelayLog, RelayOptions, RelayPosition,
@@ -62,11 +63,8 @@ impl Durable {
     /// The folder as the power cut leaves it. `luck` decides which unsynced parts survive: none for 0.
     fn image(&self, dir: &Path, luck: u64) -> tempfile::TempDir {
         let to = folder();
-        let mut dice = luck;
-        let mut roll = move |below: u64| {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (dice >> 33) % below
-        };
+        let mut dice = Random::new(luck);
+        let mut roll = move |bound: u64| dice.below(bound);
         let now = names(dir);
         let there = if luck > 0 && roll(2) == 0 { &now } else { &self.names };
         for (name, inode) in there {

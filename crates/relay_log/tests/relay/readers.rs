@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use base::GtidSet;
+use base::{GtidSet, Random};
 use relay_log::{
     AppendMeta, Hold, Memory, OnDamage, ReadLimit, ReaderOptions, RelayError, RelayLog, RelayOptions, RelayPosition,
     RelayReader, RelayShared, SyncPolicy, TailItem,
@@ -38,11 +38,8 @@ fn readers_at_different_places_see_the_same_log() {
     ];
     let mut readers: Vec<(RelayReader, Seen)> =
         kinds.iter().map(|kind| (RelayReader::open(writer.shared(), *kind), Seen::default())).collect();
-    let mut random = 7u64;
-    let mut next = |below: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % below
-    };
+    let mut random = Random::new(7);
+    let mut next = |bound: u64| random.below(bound);
     for _ in 0..400 {
         source.feed(&mut writer, next(3000) as usize);
         if next(20) == 0 {

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use base::{GtidSet, LogPosition, Tag, Uuid};
+use base::{GtidSet, LogPosition, Random, Tag, Uuid};
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;
 use binlog::{GtidEvent, event_body, event_type};
@@ -244,11 +244,8 @@ fn without_gtids_the_position_is_the_truth() {
 #[test]
 fn a_start_in_unsynced_bytes_survives_their_loss() {
     // Random cuts: the store's cut is anywhere, and the crash leaves any part of the log after the synced part.
-    let mut seed = 20_261_121u64;
-    let mut next = move |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    };
+    let mut random = Random::new(20_261_121);
+    let mut next = move |bound: u64| random.below(bound);
     for round in 0..120 {
         let dir = folder();
         let mut source = Source::new(CRC);
